@@ -1,0 +1,83 @@
+"""The storage port: what the core may ask of a log directory.
+
+Reads and appends are synchronous. Durability is not: the core emits a `Flush` or a `Replace`
+effect (`env/effects.py`) and hears back when the bytes are safe. Only start-up and formatting,
+which run before the first input, may call `replace`, which is durable when it returns.
+
+Two implementations are whole twins and pass one suite: `runtime/os_disk.py` and
+`env/memory_disk.py`.
+
+Every method raises `errors.StorageError` when the device fails; nothing else escapes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """One open file, written at its end and read at any position."""
+
+    @property
+    def path(self) -> str:
+        """The path relative to the disk's root, with `/` as separator."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The current length, unflushed appends included."""
+
+    def append(self, chunks: Sequence[Buffer]) -> int:
+        """Writes all chunks at the end; returns the position where they begin."""
+
+    def read(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes from `position`; shorter only at the end of the file."""
+
+    def truncate(self, size_bytes: int) -> None:
+        """Cuts the file to `size_bytes`; it must not grow."""
+
+    def close(self) -> None:
+        """Releases the file; reading or writing it afterwards is a bug."""
+
+
+class Disk(Protocol):
+    """One log directory."""
+
+    @property
+    def root(self) -> str:
+        """Where the directory is, for messages and tools."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Opens a file; without `create` a missing one is a `StorageError`."""
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory is there."""
+
+    def list_dir(self, path: str = "") -> list[str]:
+        """The sorted names directly inside a directory."""
+
+    def make_dir(self, path: str) -> None:
+        """Makes a directory and its parents; an existing one is fine."""
+
+    def read_file(self, path: str) -> bytes | None:
+        """The whole content, or `None` when there is no such file."""
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Writes a whole file atomically and durably: temporary file, fsync, rename, fsync of
+        the directory. Blocks; for start-up and formatting only."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Renames a file or directory; the target must not exist."""
+
+    def delete(self, path: str) -> None:
+        """Deletes a file, or a directory with all that is in it; a missing one is fine."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """Bytes of a file that a driver may send without copying them through the core."""
+
+    file: File
+    position: int
+    length: int

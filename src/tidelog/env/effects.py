@@ -1,0 +1,182 @@
+"""What goes into the core and what comes out: inputs, effects, and the queue between.
+
+A driver (`runtime/` or `sim/`) feeds inputs to `Node.receive(input, now)` and carries out the
+effects in the order of `take_effects()`. Effects on one connection keep their order; effects on
+one disk (`Flush`, `Replace`) keep their order too and are answered in that order.
+
+Connection ids: the driver numbers accepted connections with positive integers, the core numbers
+the connections it asks for with negative ones. An id is never used again.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from enum import Enum
+
+from tidelog.env.disk import Buffer, File, FileSlice
+
+# Inputs ------------------------------------------------------------------------------------
+
+
+class CloseReason(Enum):
+    """Why a connection is gone."""
+
+    PEER = "closed by peer"
+    REFUSED = "connection refused"
+    TIMEOUT = "timed out"
+    ERROR = "connection error"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A peer connected to one of our listeners."""
+
+    connection: int
+    listener: str
+    peer_host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A connection that the core asked for is established."""
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A connection is gone, or one that was asked for could not be made."""
+
+    connection: int
+    reason: CloseReason
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Bytes arrived. `data` is only valid during the call: keep a copy of what you keep."""
+
+    connection: int
+    data: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """A `Flush` or `Replace` with this subject is durable."""
+
+    subject: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class FlushFailed:
+    """A `Flush` or `Replace` failed; the disk must be taken to have lost the data."""
+
+    subject: Hashable
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """Wall time in ms = monotonic `now` + `offset_ms`, from here on."""
+
+    offset_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """The operator asks for a clean stop (SIGTERM): controlled shutdown, then `Exit`."""
+
+
+Input = Opened | Connected | Closed | Received | Flushed | FlushFailed | WallClock | StopRequested
+
+# Effects -----------------------------------------------------------------------------------
+
+Chunk = Buffer | FileSlice
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send these chunks, in order, without copying more than needed."""
+
+    connection: int
+    chunks: list[Chunk]
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Open a connection; answered by `Connected` or `Closed`."""
+
+    connection: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close a connection after what was sent has left. No `Closed` input follows."""
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True)
+class PauseReading:
+    """Stop delivering `Received` for this connection (back-pressure)."""
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeReading:
+    """Deliver `Received` again."""
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """Make everything appended to `file` so far durable; answered by `Flushed(subject)`."""
+
+    file: File
+    subject: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Write a whole file atomically and durably; answered by `Flushed(subject)` unless the
+    subject is `None`, when nobody waits for it."""
+
+    path: str
+    data: bytes
+    subject: Hashable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The node is done. Code 0 after a clean stop; anything else comes with a message."""
+
+    code: int
+    message: str = ""
+
+
+Effect = Send | Connect | Close | PauseReading | ResumeReading | Flush | Replace | Exit
+
+
+class EffectQueue:
+    """The ordered effects of one node, shared by its rooms and drained by the driver."""
+
+    __slots__ = ("_pending",)
+
+    def __init__(self) -> None:
+        # In the order in which they must be carried out.
+        self._pending: list[Effect] = []
+
+    def emit(self, effect: Effect) -> None:
+        """Adds one effect."""
+        self._pending.append(effect)
+
+    def take(self) -> list[Effect]:
+        """All effects since the last call, in order."""
+        pending = self._pending
+        self._pending = []
+        return pending
+
+    def __len__(self) -> int:
+        return len(self._pending)

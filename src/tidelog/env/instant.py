@@ -1,0 +1,20 @@
+"""Time as the core sees it: integers that a driver hands in, never a clock.
+
+`Instant` is monotonic milliseconds with an arbitrary zero; it orders events and measures timeouts.
+Wall time exists only as record timestamps: `WallClock` says how far wall time is ahead of the
+monotonic zero, and a driver sends a new one when the two drift apart.
+"""
+
+from typing import Final, NewType
+
+Instant = NewType("Instant", int)
+"""Monotonic milliseconds."""
+
+NEVER: Final = Instant(2**62)
+"""Later than every deadline."""
+
+
+def earliest(*deadlines: "Instant | None") -> "Instant | None":
+    """The first of the given deadlines, `None` when there is none."""
+    due = [deadline for deadline in deadlines if deadline is not None]
+    return min(due) if due else None

@@ -1,0 +1,93 @@
+"""Values that every room speaks in: partitions, topic ids, endpoints, epochs and offsets.
+
+Offsets here are plain integers, because they live on hot paths. Their names carry the meaning
+(glossary in `ARCHITECTURE.md`): `log_end_offset`, `high_watermark` and `last_stable_offset` are
+exclusive ends ("the next offset"), `base_offset` and `last_offset` are inclusive.
+
+A topic id is the 16 raw bytes of a UUID (`TopicId`); its text form is Kafka's 22-character
+URL-safe base64 without padding.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Final, NamedTuple, NewType
+
+TopicId = NewType("TopicId", bytes)
+"""16 raw bytes. `ZERO_TOPIC_ID` means "no id"."""
+
+Uuid = NewType("Uuid", bytes)
+"""16 raw bytes of any other UUID: a directory id, an incarnation id."""
+
+ZERO_UUID: Final = Uuid(bytes(16))
+ZERO_TOPIC_ID: Final = TopicId(bytes(16))
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_TOPIC_ID: Final = TopicId(bytes(15) + b"\x01")
+"""The fixed id of the metadata topic (KIP-595)."""
+
+INTERNAL_TOPICS: Final = frozenset(("__consumer_offsets", "__transaction_state"))
+
+NO_LEADER: Final = -1
+NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_TIMESTAMP: Final = -1
+
+CONSUMER_REPLICA_ID: Final = -1
+"""The replica id of an ordinary consumer in Fetch and ListOffsets."""
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic, by name."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
+
+
+class EpochEndOffset(NamedTuple):
+    """Where a leader epoch ends in a log: `end_offset` is exclusive. (-1, -1) is "undefined"."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+UNDEFINED_EPOCH_END: Final = EpochEndOffset(NO_EPOCH, NO_OFFSET)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A named listener of a node and where it is reached."""
+
+    listener: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.listener}://{self.host}:{self.port}"
+
+
+def uuid_to_text(value: bytes) -> str:
+    """Kafka's text form of 16 bytes: URL-safe base64 without padding, 22 characters."""
+    assert len(value) == 16, f"a uuid has 16 bytes, got {len(value)}"
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def uuid_from_text(text: str) -> Uuid:
+    """The inverse of `uuid_to_text`.
+
+    Raises `ValueError` when the text is not the base64 of 16 bytes.
+    """
+    try:
+        value = base64.urlsafe_b64decode(text + "==")
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"`{text}` is not a base64 uuid") from error
+    if len(value) != 16:
+        raise ValueError(f"`{text}` is not a base64 uuid of 16 bytes")
+    return Uuid(value)

@@ -1,0 +1,1 @@
+"""The pytest plugin of users' tests: a local cluster as a fixture."""

@@ -1,0 +1,178 @@
+"""The frozen values that rooms obey; each room gets its own and reads no names.
+
+The defaults here are Kafka's and the only ones: the tables of names (`node_properties`,
+`topic_properties`) refer to these fields instead of repeating a number.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidelog.model import Endpoint
+
+LONG_MAX: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """What one partition's log obeys; resolved from topic, broker and default levels."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    index_interval_bytes: int = 4096
+    segment_index_bytes: int = 10 << 20
+    max_message_bytes: int = 1_048_588
+    min_insync_replicas: int = 1
+    compression_type: str = "producer"
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = LONG_MAX
+    message_timestamp_after_max_ms: int = 3_600_000
+    flush_messages: int = LONG_MAX
+    flush_ms: int = LONG_MAX
+    cleanup_policy: str = "delete"
+    unclean_leader_election_enable: bool = False
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    retention_bytes: int = -1
+    producer_id_expiration_ms: int = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumConfig:
+    """Timers and bounds of the metadata quorum (`controller.quorum.*`)."""
+
+    election_timeout_ms: int = 1000
+    fetch_timeout_ms: int = 2000
+    election_backoff_max_ms: int = 1000
+    append_linger_ms: int = 25
+    request_timeout_ms: int = 2000
+    retry_backoff_ms: int = 20
+    fetch_max_bytes: int = 1 << 20
+    fetch_max_wait_ms: int = 500
+    disconnect_grace_ms: int = 500
+    """`tidelog.broker.disconnect.grace.ms`: 0 turns early detection off."""
+    first_election_max_ms: int = 150
+    """A voter that has not yet heard of any leader since it started holds its first pre-vote
+    after a random wait of at most this (pre-votes disturb nobody, KIP-996)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    """What the controller obeys."""
+
+    broker_session_timeout_ms: int = 9000
+    disconnect_grace_ms: int = 500
+    max_idle_interval_ms: int = 500
+    default_replication_factor: int = 1
+    num_partitions: int = 1
+    min_insync_replicas: int = 1
+    unclean_leader_election_enable: bool = False
+    delete_topic_enable: bool = True
+    max_records_per_batch: int = 10_000
+    producer_id_block_size: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationConfig:
+    """What replicas, fetchers and purgatories obey."""
+
+    replica_lag_time_max_ms: int = 30_000
+    replica_fetch_wait_max_ms: int = 500
+    replica_fetch_min_bytes: int = 1
+    replica_fetch_max_bytes: int = 1 << 20
+    replica_fetch_response_max_bytes: int = 10 << 20
+    replica_fetch_backoff_ms: int = 1000
+    replica_socket_timeout_ms: int = 30_000
+    high_watermark_checkpoint_interval_ms: int = 5000
+    recovery_point_checkpoint_interval_ms: int = 60_000
+    fetch_max_bytes: int = 55 << 20
+    alter_partition_retry_ms: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """What the broker's request handling and its life towards the controller obey."""
+
+    heartbeat_interval_ms: int = 2000
+    """`broker.heartbeat.interval.ms`."""
+    session_timeout_ms: int = 9000
+    """`broker.session.timeout.ms`; the controller holds the same value."""
+    initial_registration_timeout_ms: int = 60_000
+    """A broker that could not register for so long after its start gives up."""
+    controlled_shutdown_enable: bool = True
+    auto_create_topics_enable: bool = True
+    request_timeout_ms: int = 30_000
+    """`request.timeout.ms`: how long a forwarded or controller-bound request may take."""
+    connections_max_idle_ms: int = 600_000
+    max_request_bytes: int = 100 << 20
+    """`socket.request.max.bytes`."""
+    max_fetch_sessions: int = 1000
+    """`max.incremental.fetch.session.cache.slots`."""
+    fetch_max_bytes: int = 55 << 20
+    """`fetch.max.bytes`: the most one Fetch answer carries to a consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorConfig:
+    """Sizes of the internal topics and what the group coordinator obeys."""
+
+    offsets_partitions: int = 50
+    offsets_replication_factor: int = 3
+    offsets_segment_bytes: int = 100 << 20
+    transaction_log_partitions: int = 50
+    transaction_log_replication_factor: int = 3
+    transaction_log_min_isr: int = 2
+    transaction_log_segment_bytes: int = 100 << 20
+    group_initial_rebalance_delay_ms: int = 3000
+    transaction_max_timeout_ms: int = 900_000
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """Everything one node obeys, resolved from its properties file.
+
+    The node is broker and controller at once; controller listeners and broker listeners share
+    `listeners` and are told apart by `controller_listener_names`.
+    """
+
+    node_id: int
+    log_dir: str
+    """The data directory, as written: relative to the working directory of the process."""
+    listeners: tuple[Endpoint, ...]
+    """What the node binds; a host of `""` means every interface."""
+    advertised_listeners: tuple[Endpoint, ...]
+    """Where others reach those listeners: same names, same order, never an empty host."""
+    controller_listener_names: tuple[str, ...]
+    """Which listeners speak the controller's APIs; the first is the one voters use."""
+    inter_broker_listener_name: str
+    """The broker listener that replica fetchers of the other brokers use."""
+    voters: Mapping[int, Endpoint]
+    """Node id to controller endpoint, this node included; its listener is
+    `controller_listener_names[0]`."""
+    rack: str | None = None
+    broker: BrokerConfig = field(default_factory=BrokerConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+    """What a topic without overrides obeys on this broker."""
+    quorum: QuorumConfig = field(default_factory=QuorumConfig)
+    controller: ControllerConfig = field(default_factory=ControllerConfig)
+    replication: ReplicationConfig = field(default_factory=ReplicationConfig)
+    coordinators: CoordinatorConfig = field(default_factory=CoordinatorConfig)
+    metrics_port: int | None = None
+    """`tidelog.metrics.port`: where Prometheus scrapes; `None` is no endpoint."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The properties as they were written, known names only; for DescribeConfigs."""
+
+    @property
+    def broker_listeners(self) -> tuple[Endpoint, ...]:
+        """The bound listeners that speak the broker's APIs."""
+        return tuple(e for e in self.listeners if e.listener not in self.controller_listener_names)
+
+    @property
+    def controller_listeners(self) -> tuple[Endpoint, ...]:
+        """The bound listeners that speak the controller's APIs."""
+        return tuple(e for e in self.listeners if e.listener in self.controller_listener_names)
+
+    @property
+    def advertised_broker_listeners(self) -> tuple[Endpoint, ...]:
+        """What this broker registers: the endpoints that clients and brokers connect to."""
+        names = self.controller_listener_names
+        return tuple(e for e in self.advertised_listeners if e.listener not in names)

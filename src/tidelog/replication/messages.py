@@ -1,0 +1,205 @@
+"""What enters and leaves the replication room, besides the Fetch and Produce values of `wire`.
+
+The room speaks version-free values only. The broker resolves topic names and ids before it asks,
+and maps the proposals, queries and results below to the entities of the wire.
+
+Outputs are in the order in which the room decided them. `Send*` outputs go to another node and
+are answered, exactly once each, by the `on_*_response` method of `Replicas` that takes the same
+token; a peer that cannot be reached is answered with `None`. `Reply` answers a request that was
+handed in with its `reply_to`, exactly once.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from tidelog.errors import ErrorCode
+from tidelog.model import EpochEndOffset, TopicId, TopicPartition
+from tidelog.wire.fetch import FetchRequest, FetchResponse
+from tidelog.wire.produce import ProduceResponse
+
+ReplyTo = Hashable
+"""The broker's own handle of a request; opaque here."""
+
+Token = int
+"""Ties the answer of a peer to what was sent; never used twice by one `Replicas`."""
+
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+"""Special timestamps of ListOffsets (API 2)."""
+
+# Questions and answers ---------------------------------------------------------------------
+
+
+class ListOffsetsQuery(NamedTuple):
+    """Which offset belongs to a timestamp, or to one of the special timestamps above."""
+
+    topic: str
+    partition: int
+    current_leader_epoch: int
+    """The epoch the sender believes in; -1 skips the check."""
+    timestamp: int
+
+
+class ListOffsetsResult(NamedTuple):
+    """The answer to one query; offset and timestamp are -1 when nothing was found."""
+
+    topic: str
+    partition: int
+    error_code: ErrorCode
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+class EpochEndQuery(NamedTuple):
+    """Where does `leader_epoch` end in the leader's log (OffsetForLeaderEpoch, API 23)."""
+
+    topic: str
+    partition: int
+    current_leader_epoch: int
+    leader_epoch: int
+
+
+class EpochEndResult(NamedTuple):
+    """The answer to one `EpochEndQuery`; undefined ends are (-1, -1)."""
+
+    topic: str
+    partition: int
+    error_code: ErrorCode
+    end: EpochEndOffset
+
+
+class IsrMember(NamedTuple):
+    """A proposed member of the ISR with the broker epoch that the leader saw; -1 skips it."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+class AlterPartitionProposal(NamedTuple):
+    """The ISR that a leader asks the controller to commit for one partition."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    leader_epoch: int
+    partition_epoch: int
+    new_isr: tuple[IsrMember, ...]
+    recovering: bool
+    """The leader recovery state to commit: `False` is RECOVERED."""
+
+
+class AlterPartitionResult(NamedTuple):
+    """What the controller says of one proposal. With an error only the first three count."""
+
+    topic_id: TopicId
+    partition: int
+    error_code: ErrorCode
+    leader_id: int = -1
+    leader_epoch: int = -1
+    isr: tuple[int, ...] = ()
+    recovering: bool = False
+    partition_epoch: int = -1
+
+
+# Outputs -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a Produce or Fetch. For acks=0 the broker writes nothing, but closes the
+    connection when a partition failed."""
+
+    reply_to: ReplyTo
+    response: ProduceResponse | FetchResponse
+
+
+@dataclass(frozen=True, slots=True)
+class SendFetch:
+    """Fetch from a partition leader; answered through `on_fetch_response`."""
+
+    leader_id: int
+    token: Token
+    request: FetchRequest
+
+
+@dataclass(frozen=True, slots=True)
+class SendListOffsets:
+    """Ask a partition leader for offsets, as a replica; answered through
+    `on_list_offsets_response`."""
+
+    leader_id: int
+    token: Token
+    queries: tuple[ListOffsetsQuery, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SendAlterPartition:
+    """Ask the active controller for ISR changes; answered through
+    `on_alter_partition_response`. At most one is under way."""
+
+    token: Token
+    broker_epoch: int
+    proposals: tuple[AlterPartitionProposal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirFailed:
+    """The device failed under a log: the partition is offline, and the node must react."""
+
+    topic_partition: TopicPartition
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChanged:
+    """This node began or ceased to lead a partition, for coordinators that live on it."""
+
+    topic_partition: TopicPartition
+    leads: bool
+    leader_epoch: int
+
+
+Output = Reply | SendFetch | SendListOffsets | SendAlterPartition | LogDirFailed | RoleChanged
+
+# Views -------------------------------------------------------------------------------------
+
+
+class Role(Enum):
+    """What a hosted replica is at the moment."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    OFFLINE = "offline"
+
+
+class ReplicaView(NamedTuple):
+    """What this node knows of one replica; -1 where it knows nothing."""
+
+    node_id: int
+    log_start_offset: int
+    high_watermark: int
+    """Only known of the node's own replica."""
+    log_end_offset: int
+    in_sync: bool
+    caught_up_ms_ago: int
+    """How long ago it was last level with the leader; -1 when not known or never."""
+
+
+class PartitionView(NamedTuple):
+    """One hosted partition as this node sees it."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    role: Role
+    leader_id: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    """The committed ISR; empty on a follower, which need not know it."""
+    maximal_isr: tuple[int, ...]
+    replicas: tuple[ReplicaView, ...]
+    """In assignment order. A leader knows all of them, a follower itself."""

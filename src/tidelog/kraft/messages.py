@@ -1,0 +1,241 @@
+"""What voters say to each other and what the quorum hands to its node: plain, version-free values.
+
+The wire forms (Vote 2, BeginQuorumEpoch 1, EndQuorumEpoch 1, Fetch 18) are in `kraft/codec.py`.
+A quorum speaks of one partition only, `__cluster_metadata-0`, so the values carry no topic.
+
+Replication is pull (KIP-595): `QuorumFetchRequest` is the vote of confidence, the acknowledgement
+and the request for data in one. A fetch at offset X says "everything below X is on my disk".
+
+Every response names the leader and the epoch its sender knows, also with an error: that is how a
+voter that slept learns who leads.
+
+What is not here: FetchSnapshot and the voter changes of KIP-853.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.env.effects import Chunk
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.model import NO_LEADER, Endpoint, EpochEndOffset, Uuid
+
+UNKNOWN_HIGH_WATERMARK: Final = -1
+"""A fetcher that knows no high watermark yet: any is news."""
+
+
+class NotLeader(ProtocolError):
+    """Only the leader of the quorum appends."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.NOT_LEADER_OR_FOLLOWER, message)
+
+
+# Who is who --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class VoterIdentity:
+    """Who this node is. Id and directory together make a voter: a wiped disk is another one."""
+
+    node_id: int
+    directory_id: Uuid
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """One member of the voter set."""
+
+    node_id: int
+    directory_id: Uuid
+    """`ZERO_UUID` when it is not known: static voters are configured by id and address."""
+    endpoints: tuple[Endpoint, ...]
+    """Its controller listeners; the first one is what others dial."""
+
+
+# Requests and responses --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class VoteRequest:
+    """Asks for a vote, or (KIP-996) whether a vote would be given."""
+
+    cluster_id: str | None
+    voter_id: int
+    """The receiver; -1 when the sender does not say."""
+    voter_directory_id: Uuid
+    """The receiver's; `ZERO_UUID` when the sender does not know it."""
+    candidate_id: int
+    candidate_directory_id: Uuid
+    epoch: int
+    """A real vote: the new epoch. A pre-vote: the epoch the sender is in."""
+    last_epoch: int
+    """The epoch of the sender's last record, 0 when its log is empty."""
+    last_offset: int
+    """The sender's log end offset (exclusive, whatever the wire calls it)."""
+    pre_vote: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VoteResponse:
+    """Granted or not, and what the voter knows about the leader."""
+
+    error_code: ErrorCode
+    leader_id: int
+    leader_epoch: int
+    granted: bool
+    leader_endpoint: Endpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BeginQuorumEpochRequest:
+    """A new leader makes itself known to voters that have not fetched from it."""
+
+    cluster_id: str | None
+    voter_id: int
+    voter_directory_id: Uuid
+    leader_id: int
+    leader_epoch: int
+    leader_endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BeginQuorumEpochResponse:
+    """Accepted when `error_code` is NONE."""
+
+    error_code: ErrorCode
+    leader_id: int
+    leader_epoch: int
+    leader_endpoint: Endpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A voter that the resigning leader recommends."""
+
+    node_id: int
+    directory_id: Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class EndQuorumEpochRequest:
+    """A leader that goes away says so, and who should follow: the most caught-up voter first."""
+
+    cluster_id: str | None
+    leader_id: int
+    leader_epoch: int
+    preferred_candidates: tuple[Candidate, ...]
+    leader_endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndQuorumEpochResponse:
+    """Accepted when `error_code` is NONE."""
+
+    error_code: ErrorCode
+    leader_id: int
+    leader_epoch: int
+    leader_endpoint: Endpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumFetchRequest:
+    """Asks for the metadata log from `fetch_offset` on, and acknowledges everything below it."""
+
+    cluster_id: str | None
+    replica_id: int
+    replica_directory_id: Uuid
+    epoch: int
+    """The quorum epoch of the sender (`currentLeaderEpoch` on the wire)."""
+    fetch_offset: int
+    """The sender's durable log end offset."""
+    last_fetched_epoch: int
+    """The epoch of the record before `fetch_offset`, 0 when the log is empty."""
+    high_watermark: int
+    """What the sender believes; the leader answers at once when its own is higher. At
+    `wire.fetch.FETCH_ANY_HIGH_WATERMARK` (a sender older than version 18) it never is."""
+    max_wait_ms: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumFetchResponse:
+    """Records, or where the logs part (`diverging_epoch`), or an error."""
+
+    error_code: ErrorCode
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int = UNKNOWN_HIGH_WATERMARK
+    log_start_offset: int = -1
+    diverging_epoch: EpochEndOffset | None = None
+    records: tuple[Chunk, ...] = ()
+    """Whole record batches."""
+    records_bytes: int = 0
+    leader_endpoint: Endpoint | None = None
+
+
+Request = VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest | QuorumFetchRequest
+Response = VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse | QuorumFetchResponse
+
+# What the quorum hands out -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """Send this to a peer; answered by `on_response(peer_id, request, response, now)`, with
+    `None` for the response when the connection failed or was lost."""
+
+    peer_id: int
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a request that came in with this `reply_to`."""
+
+    reply_to: object
+    response: Response
+
+
+Output = SendRequest | Reply
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """One record batch below the high watermark."""
+
+    base_offset: int
+    last_offset: int
+    """Inclusive."""
+    epoch: int
+    append_time_ms: int
+    """Wall time at which the leader appended it."""
+    records: list[bytes]
+    """The values, in offset order; of a control batch too."""
+    is_control: bool
+    """LEADER_CHANGE and its kin: nothing for the state machine except an offset that passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaProgress:
+    """How far one replica is, as the leader sees it."""
+
+    node_id: int
+    directory_id: Uuid
+    log_end_offset: int
+    """Exclusive; -1 before its first fetch in this epoch."""
+    last_fetch_at: Instant | None
+    last_caught_up_at: Instant | None
+    """When its fetch offset last reached what was the leader's log end."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumDescription:
+    """The answer to DescribeQuorum; `voters` and `observers` are empty except on the leader."""
+
+    leader_id: int = NO_LEADER
+    leader_epoch: int = 0
+    high_watermark: int = 0
+    voters: tuple[ReplicaProgress, ...] = ()
+    observers: tuple[ReplicaProgress, ...] = ()

@@ -1,0 +1,1 @@
+"""Golden scripts: a comment, a command, a divider, the whole expected text."""

@@ -1,0 +1,1 @@
+"""Golden scripts of the metadata quorum."""

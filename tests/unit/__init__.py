@@ -1,0 +1,1 @@
+"""Unit tests: a mirror of `src/tidelog`."""

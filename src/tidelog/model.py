@@ -68,6 +68,8 @@ class Endpoint:
     listener: str
     host: str
     port: int
+    security_protocol: int = 0
+    """Kafka's number: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
     def __str__(self) -> str:
         return f"{self.listener}://{self.host}:{self.port}"

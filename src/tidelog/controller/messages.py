@@ -1,0 +1,370 @@
+"""What brokers and clients ask of the controller, and what it answers: version-free values.
+
+A handler (`broker/api/`) turns one wire request into one value of `Request`, gives it to
+`Controller.handle(request, reply_to, now)`, and later finds `Reply(reply_to, response)` in
+`Controller.take_outputs()`. The answer is either the request's own result or `Refused`: the whole
+request failed with one code, and the handler spreads that code over the reply as its API demands
+(a top-level code where the API has one, otherwise one per topic or resource). Codes of single
+topics, partitions or resources travel inside the results.
+
+An answer that reports a change leaves only after the change is committed, and answers leave in
+the order in which their requests were decided.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from tidelog.errors import ErrorCode
+from tidelog.model import ZERO_TOPIC_ID, Endpoint, TopicId, Uuid
+
+
+class FeatureRange(NamedTuple):
+    """The levels of one feature that a node can work with, both ends included."""
+
+    min_level: int
+    max_level: int
+
+
+# Requests ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBroker:
+    """A broker process introduces itself (BrokerRegistration, API 62)."""
+
+    broker_id: int
+    cluster_id: str
+    incarnation_id: Uuid
+    """Drawn anew by each process."""
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    features: Mapping[str, FeatureRange]
+    """Must name `metadata.version`."""
+    log_dirs: tuple[Uuid, ...]
+    previous_broker_epoch: int = -1
+    """The epoch found in `.kafka_cleanshutdown`; -1 says the last stop was not clean."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHeartbeat:
+    """A registered broker is alive and says what it wants (API 63)."""
+
+    broker_id: int
+    broker_epoch: int
+    current_metadata_offset: int
+    """The last metadata offset that the broker has applied."""
+    want_fence: bool
+    want_shut_down: bool
+    offline_log_dirs: tuple[Uuid, ...] = ()
+
+
+class IsrMember(NamedTuple):
+    """A proposed ISR member and the broker epoch under which it fetched; -1 is "not known"."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+class IsrProposal(NamedTuple):
+    """A leader's wish for the ISR of one partition."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    new_isr: tuple[IsrMember, ...]
+    recovering: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartition:
+    """ISR changes proposed by one leader broker (API 56)."""
+
+    broker_id: int
+    broker_epoch: int
+    proposals: tuple[IsrProposal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. Counts of -1 ask for the cluster's defaults, or come with
+    `assignments`: (partition, replicas) pairs, the preferred leader first."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopics:
+    """API 19. `validate_only` decides everything and writes nothing."""
+
+    topics: tuple[NewTopic, ...]
+    validate_only: bool = False
+
+
+class TopicRef(NamedTuple):
+    """A topic by name or by id: exactly one of the two is given."""
+
+    name: str | None
+    topic_id: TopicId = ZERO_TOPIC_ID
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopics:
+    """API 20."""
+
+    topics: tuple[TopicRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MorePartitions:
+    """The new total count of a topic; `assignments` places the added ones, in order."""
+
+    name: str
+    count: int
+    assignments: tuple[tuple[int, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitions:
+    """API 37."""
+
+    topics: tuple[MorePartitions, ...]
+    validate_only: bool = False
+
+
+class ConfigOperation(IntEnum):
+    """What to do with one config (wire numbers)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    """One operation on one config; `operation` is the raw wire number."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResourceChange:
+    """All operations on one resource: type 2 is a topic, 4 a broker ("" is every broker)."""
+
+    resource_type: int
+    resource_name: str
+    changes: tuple[ConfigChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalAlterConfigs:
+    """API 44."""
+
+    resources: tuple[ConfigResourceChange, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIds:
+    """A broker wants a block of producer ids (API 67)."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBroker:
+    """An operator removes a dead broker's registration (API 64)."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterController:
+    """A controller process introduces itself to the active one (API 70)."""
+
+    controller_id: int
+    incarnation_id: Uuid
+    endpoints: tuple[Endpoint, ...]
+    features: Mapping[str, FeatureRange] = field(default_factory=dict)
+
+
+Request = (
+    RegisterBroker
+    | BrokerHeartbeat
+    | AlterPartition
+    | CreateTopics
+    | DeleteTopics
+    | CreatePartitions
+    | IncrementalAlterConfigs
+    | AllocateProducerIds
+    | UnregisterBroker
+    | RegisterController
+)
+
+# Responses ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The whole request failed; nothing was written."""
+
+    error_code: ErrorCode
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBrokerResult:
+    """The epoch under which the broker now speaks."""
+
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHeartbeatResult:
+    """What the controller thinks of the broker."""
+
+    is_caught_up: bool
+    is_fenced: bool
+    should_shut_down: bool
+
+
+class IsrResult(NamedTuple):
+    """The answer to one `IsrProposal`. With NONE the fields are the partition's new state;
+    with any other code the handler leaves them out of the reply."""
+
+    topic_id: TopicId
+    partition: int
+    error_code: ErrorCode
+    leader_id: int = -1
+    leader_epoch: int = -1
+    isr: tuple[int, ...] = ()
+    recovering: bool = False
+    partition_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionResult:
+    """One result per proposal, in the same order."""
+
+    results: tuple[IsrResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopicResult:
+    """What became of one `NewTopic`."""
+
+    name: str
+    error_code: ErrorCode
+    message: str | None = None
+    topic_id: TopicId = ZERO_TOPIC_ID
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """The topic's own configs only; defaults are the handler's to add."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopicsResult:
+    """In the order of the request, each name once."""
+
+    topics: tuple[NewTopicResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedTopic:
+    """What became of one `TopicRef`; both name and id are filled in when the topic was known."""
+
+    name: str | None
+    topic_id: TopicId
+    error_code: ErrorCode
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopicsResult:
+    """In the order of the request."""
+
+    topics: tuple[DeletedTopic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MorePartitionsResult:
+    """What became of one `MorePartitions`."""
+
+    name: str
+    error_code: ErrorCode
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitionsResult:
+    """In the order of the request."""
+
+    topics: tuple[MorePartitionsResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResourceResult:
+    """What became of one `ConfigResourceChange`: all of its operations, or none."""
+
+    resource_type: int
+    resource_name: str
+    error_code: ErrorCode
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalAlterConfigsResult:
+    """In the order of the request."""
+
+    resources: tuple[ConfigResourceResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIdsResult:
+    """The broker owns `first_producer_id` and the `count` - 1 ids after it, for ever."""
+
+    first_producer_id: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBrokerResult:
+    """The registration is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterControllerResult:
+    """The registration is written."""
+
+
+Response = (
+    Refused
+    | RegisterBrokerResult
+    | BrokerHeartbeatResult
+    | AlterPartitionResult
+    | CreateTopicsResult
+    | DeleteTopicsResult
+    | CreatePartitionsResult
+    | IncrementalAlterConfigsResult
+    | AllocateProducerIdsResult
+    | UnregisterBrokerResult
+    | RegisterControllerResult
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An output of the controller: the answer to the request that came with `reply_to`."""
+
+    reply_to: Hashable
+    response: Response

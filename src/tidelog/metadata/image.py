@@ -1,0 +1,183 @@
+"""The cluster's metadata at one offset of the metadata log: an immutable image.
+
+Theory. The metadata log is the only truth; an image is the fold of all its records up to an
+offset. Two nodes with the same log prefix hold equal images. An image never changes: the next one
+is built by `MetadataDelta`, which copies only the dictionaries that a batch of records touches
+and shares everything else. So an image can be kept by a reader for as long as it likes, a
+controller can hold several of them (the committed one, and one for each batch that waits to be
+committed), and going back to an earlier state is a pointer assignment.
+
+Invariants (asserted in `metadata/invariants.py`): ISR within the replicas, leader within the ISR
+or absent, ISR and ELR disjoint, epochs never decreasing, both topic maps agree.
+
+Left out: access control lists, quotas, SCRAM credentials, delegation tokens; their records are
+skipped by the delta until a room needs them.
+
+Source: KIP-500, KIP-631, KIP-966 (eligible leader replicas), KIP-858 (directories).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from tidelog.model import NO_LEADER, Endpoint, TopicId, Uuid
+
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
+"""Config resource types; the broker resource named `""` is the cluster-wide default."""
+
+METADATA_VERSION: Final = "metadata.version"
+ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
+
+_EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class ConfigResource(NamedTuple):
+    """What a set of configs belongs to."""
+
+    resource_type: int
+    name: str
+
+
+CLUSTER_DEFAULT: Final = ConfigResource(BROKER_RESOURCE, "")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    """One partition. Every record that touches it adds one to `partition_epoch`; only a record
+    that writes the leader field adds one to `leader_epoch`."""
+
+    replicas: tuple[int, ...]
+    """Assigned brokers; the first is the preferred leader."""
+    isr: tuple[int, ...]
+    """Replicas that hold every committed record; may be empty only with ELR."""
+    leader: int
+    """-1 when nobody may lead."""
+    leader_epoch: int
+    partition_epoch: int
+    eligible_leaders: tuple[int, ...] = ()
+    """ELR: left the ISR while it was below the min ISR, hence hold all below the high watermark."""
+    last_known_eligible_leaders: tuple[int, ...] = ()
+    """The leader when ISR and ELR ran empty; at most one in practice."""
+    removing_replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    recovering: bool = False
+    """The leader was elected uncleanly and has not reported RECOVERED yet."""
+    directories: tuple[Uuid, ...] = ()
+    """The log directory of each replica, in the order of `replicas`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """One topic; its partitions are numbered from 0 without gaps."""
+
+    name: str
+    topic_id: TopicId
+    partitions: Mapping[int, PartitionImage]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """One registered broker."""
+
+    node_id: int
+    broker_epoch: int
+    incarnation_id: Uuid
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    features: Mapping[str, tuple[int, int]]
+    """(lowest, highest) supported level, both included."""
+    log_dirs: tuple[Uuid, ...]
+    registration_offset: int
+    """Where its newest registration record stands: it must have applied it to be unfenced."""
+    cordoned_log_dirs: tuple[Uuid, ...] = ()
+    """Directories that take no new replicas."""
+
+    @property
+    def active(self) -> bool:
+        """May lead and be in an ISR."""
+        return not (self.fenced or self.in_controlled_shutdown)
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """Where the broker is reached on a listener, if it has that listener."""
+        for endpoint in self.endpoints:
+            if endpoint.listener == listener:
+                return endpoint
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerImage:
+    """One registered controller process."""
+
+    node_id: int
+    incarnation_id: Uuid
+    endpoints: tuple[Endpoint, ...]
+    features: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataImage:
+    """Everything the metadata log says up to `offset`."""
+
+    offset: int = -1
+    """The last offset that is contained, inclusive; -1 for the empty image."""
+    epoch: int = 0
+    """The leader epoch of the batch that holds `offset`."""
+    topics_by_name: Mapping[str, TopicImage] = field(default_factory=dict)
+    topics_by_id: Mapping[TopicId, TopicImage] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
+    controllers: Mapping[int, ControllerImage] = field(default_factory=dict)
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    """Only resources that have at least one config."""
+    features: Mapping[str, int] = field(default_factory=dict)
+    """Finalised levels; an absent feature has level 0."""
+    next_producer_id: int = 0
+    """The first producer id that no broker owns."""
+    open_transaction: tuple[tuple[object, int], ...] | None = None
+    """Records (with offsets) of a metadata transaction that has begun and not ended: they do not
+    count yet. `None` outside of a transaction."""
+
+    def topic(self, name: str) -> TopicImage | None:
+        """The topic of this name."""
+        return self.topics_by_name.get(name)
+
+    def partition(self, topic_id: TopicId, partition: int) -> PartitionImage | None:
+        """One partition by topic id."""
+        topic = self.topics_by_id.get(topic_id)
+        return None if topic is None else topic.partitions.get(partition)
+
+    def topic_configs(self, name: str) -> Mapping[str, str]:
+        """The configs set on a topic itself."""
+        return self.configs.get(ConfigResource(TOPIC_RESOURCE, name), _EMPTY)
+
+    def broker_configs(self, node_id: int | None) -> Mapping[str, str]:
+        """The configs set on one broker, or with `None` the cluster-wide defaults."""
+        name = "" if node_id is None else str(node_id)
+        return self.configs.get(ConfigResource(BROKER_RESOURCE, name), _EMPTY)
+
+    def is_active(self, node_id: int) -> bool:
+        """Whether a broker is registered, unfenced and not in controlled shutdown."""
+        broker = self.brokers.get(node_id)
+        return broker is not None and broker.active
+
+    @property
+    def elr_enabled(self) -> bool:
+        """Whether eligible leader replicas are maintained (KIP-966)."""
+        return self.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) >= 1
+
+    def leads(self, node_id: int) -> bool:
+        """Whether the broker leads any partition; looks at every partition."""
+        if node_id == NO_LEADER:
+            return False
+        return any(
+            partition.leader == node_id
+            for topic in self.topics_by_id.values()
+            for partition in topic.partitions.values()
+        )
+
+
+EMPTY_IMAGE: Final = MetadataImage()

@@ -73,6 +73,10 @@ class Disk(Protocol):
     def delete(self, path: str) -> None:
         """Deletes a file, or a directory with all that is in it; a missing one is fine."""
 
+    def sync(self, file: File) -> None:
+        """Makes everything appended to `file` so far durable, its directory entry included.
+        Blocks; for start-up, recovery and clean stop only."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:

@@ -1,0 +1,104 @@
+"""What a log is asked and what it answers: small values without behaviour."""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from tidelog.env.disk import Disk
+from tidelog.env.effects import Chunk, EffectQueue
+from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.model import TopicId, TopicPartition
+from tidelog.wire.produce import RecordError
+
+
+class AppendOrigin(Enum):
+    """Who made the batch that a leader appends; decides which rules apply."""
+
+    CLIENT = "client"
+    """Everything is checked: shape, timestamps, sequences, epochs."""
+    COORDINATOR = "coordinator"
+    """Group and transaction coordinators: producer epochs are checked, sequences are not."""
+    RAFT = "raft"
+    """The metadata quorum's own batches: only stamped."""
+
+
+class LogEnv(NamedTuple):
+    """What every log of a node shares."""
+
+    disk: Disk
+    effects: EffectQueue
+    trace: Trace
+
+
+class AppendResult(NamedTuple):
+    """Where a leader's append went."""
+
+    first_offset: int
+    last_offset: int
+    """Inclusive."""
+    log_append_time_ms: int
+    """-1 for CreateTime topics."""
+    duplicate: bool
+    """The batch was there already: the offsets are those of the earlier append, nothing was
+    written. A reply for acks=all waits until the high watermark passes `last_offset`."""
+    size_bytes: int
+    """Bytes written; 0 for a duplicate."""
+
+
+class FollowerAppend(NamedTuple):
+    """What a follower appended of a fetch response."""
+
+    first_offset: int
+    """-1 when nothing was appended."""
+    last_offset: int
+    """Inclusive; -1 when nothing was appended."""
+    size_bytes: int
+    skipped_bytes: int
+    """Bytes left out because their epoch is above the one the fetch was made in."""
+
+
+class LogRead(NamedTuple):
+    """Whole batches that were read."""
+
+    chunks: list[Chunk]
+    size_bytes: int
+    first_offset: int
+    """Base offset of the first batch, at or below the offset asked for; that offset itself when
+    nothing was read."""
+    next_offset: int
+    """One past the last batch read; the offset asked for when nothing was read."""
+
+
+class TimestampedOffset(NamedTuple):
+    """The answer to an offset lookup by time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class LogFlush(NamedTuple):
+    """Subject of the `Flush` effects of one log.
+
+    Hand every answered one to `Log.on_flushed`; only the one that `completes` its group moves the
+    recovery point, and only when no truncation came in between.
+    """
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    upto: int
+    """Exclusive: offsets below it are durable once this is answered."""
+    completes: bool
+    truncation_count: int
+
+
+class InvalidRecords(ProtocolError):
+    """Records of a client's batch break the rules; lists which ones when that is known."""
+
+    def __init__(
+        self, code: ErrorCode, message: str, record_errors: Sequence[RecordError] = ()
+    ) -> None:
+        super().__init__(code, message)
+        # For the record_errors field of the Produce response (version 8 and up).
+        self.record_errors: tuple[RecordError, ...] = tuple(record_errors)

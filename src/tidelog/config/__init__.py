@@ -2,8 +2,34 @@
 
 A node reads a properties file once and hands each room the frozen value made for it; no room
 reads configuration by name deep in its code. `tidelog.` names are ours (design §10).
+
+- `values`: the frozen values, with the defaults;
+- `property_types`, `node_properties`, `topic_properties`, `known_names`: the tables of names;
+- `properties_file`, `listeners`, `resolve`: from a file's text to a `NodeConfig`, from a topic's
+  overrides to a `LogConfig`;
+- `describe`: what DescribeConfigs tells;
+- `profiles`: named sets of properties, the short timers of tests among them.
 """
 
+from tidelog.config.describe import (
+    NO_OVERRIDES,
+    BrokerOverrides,
+    ConfigSource,
+    ConfigSynonym,
+    DescribedConfig,
+    describe_broker_config,
+    describe_topic_config,
+)
+from tidelog.config.profiles import TEST_PROFILE, profile_settings
+from tidelog.config.properties_file import format_properties, parse_assignment, parse_properties
+from tidelog.config.property_types import PropertyType
+from tidelog.config.resolve import (
+    apply_broker_overrides,
+    parse_node_config,
+    resolve_topic_config,
+    validate_broker_config,
+    validate_topic_config,
+)
 from tidelog.config.values import (
     LONG_MAX,
     BrokerConfig,
@@ -17,11 +43,29 @@ from tidelog.config.values import (
 
 __all__ = [
     "LONG_MAX",
+    "NO_OVERRIDES",
+    "TEST_PROFILE",
     "BrokerConfig",
+    "BrokerOverrides",
+    "ConfigSource",
+    "ConfigSynonym",
     "ControllerConfig",
     "CoordinatorConfig",
+    "DescribedConfig",
     "LogConfig",
     "NodeConfig",
+    "PropertyType",
     "QuorumConfig",
     "ReplicationConfig",
+    "apply_broker_overrides",
+    "describe_broker_config",
+    "describe_topic_config",
+    "format_properties",
+    "parse_assignment",
+    "parse_node_config",
+    "parse_properties",
+    "profile_settings",
+    "resolve_topic_config",
+    "validate_broker_config",
+    "validate_topic_config",
 ]

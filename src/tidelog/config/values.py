@@ -109,6 +109,12 @@ class BrokerConfig:
     """`max.incremental.fetch.session.cache.slots`."""
     fetch_max_bytes: int = 55 << 20
     """`fetch.max.bytes`: the most one Fetch answer carries to a consumer."""
+    connect_timeout_ms: int = 10_000
+    """`socket.connection.setup.timeout.ms`: how long a connection to another node may take."""
+    max_connections: int = 2**31 - 1
+    """`max.connections`: one more is closed at once."""
+    listen_backlog: int = 50
+    """`socket.listen.backlog.size`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +130,16 @@ class CoordinatorConfig:
     transaction_log_segment_bytes: int = 100 << 20
     group_initial_rebalance_delay_ms: int = 3000
     transaction_max_timeout_ms: int = 900_000
+
+
+Section = (
+    LogConfig
+    | QuorumConfig
+    | ControllerConfig
+    | ReplicationConfig
+    | BrokerConfig
+    | CoordinatorConfig
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,204 @@
+"""Names that Kafka 4.3 knows and that have no effect here.
+
+A file written for Kafka must start a node, so these are accepted and ignored; any other unknown
+name is refused, because a silently ignored typo is how a cluster loses data. Names that Kafka 4
+removed are refused with what to do about them.
+"""
+
+from typing import Final
+
+_FAMILIES: Final = {
+    "": (
+        "add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms "
+        "authorizer.class.name auto.include.jmx.reporter auto.leader.rebalance.enable "
+        "background.threads client.quota.callback.class config.providers "
+        "connection.failed.authentication.delay.ms connections.max.reauth.ms cordoned.log.dirs "
+        "create.topic.policy.class.name delete.records.purgatory.purge.interval.requests "
+        "early.start.listeners fetch.purgatory.purge.interval.requests "
+        "kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters "
+        "offset.metadata.max.bytes principal.builder.class "
+        "producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests "
+        "queued.max.request.bytes queued.max.requests quota.window.num "
+        "quota.window.size.seconds replication.quota.window.num "
+        "replication.quota.window.size.seconds security.inter.broker.protocol "
+        "security.providers server.max.startup.time.ms telemetry.max.bytes "
+        "transactional.id.expiration.ms unclean.leader.election.interval.ms "
+        "unstable.api.versions.enable unstable.feature.versions.enable"
+    ),
+    "alter": (
+        "config.policy.class.name log.dirs.replication.quota.window.num "
+        "log.dirs.replication.quota.window.size.seconds"
+    ),
+    "controller": (
+        "performance.always.log.threshold.ms performance.sample.period.ms "
+        "quorum.auto.join.enable quorum.bootstrap.servers quorum.fetch.snapshot.max.bytes "
+        "quota.window.num quota.window.size.seconds socket.timeout.ms"
+    ),
+    "delegation": (
+        "token.expiry.check.interval.ms token.expiry.time.ms token.max.lifetime.ms token.secret.key"
+    ),
+    "follower": (
+        "fetch.last.tiered.offset.enable replication.throttled.rate replication.throttled.replicas"
+    ),
+    "group": (
+        "coordinator.append.linger.ms coordinator.background.threads "
+        "coordinator.cached.buffer.max.bytes coordinator.rebalance.protocols "
+        "coordinator.threads max.session.timeout.ms max.size min.session.timeout.ms"
+    ),
+    "group.consumer": (
+        "assignment.interval.ms assignor.offload.enable assignors heartbeat.interval.ms "
+        "max.assignment.interval.ms max.heartbeat.interval.ms max.session.timeout.ms max.size "
+        "migration.policy min.assignment.interval.ms min.heartbeat.interval.ms "
+        "min.session.timeout.ms regex.refresh.interval.ms session.timeout.ms"
+    ),
+    "group.share": (
+        "assignment.interval.ms assignor.offload.enable assignors delivery.count.limit "
+        "heartbeat.interval.ms initialize.retry.interval.ms partition.max.record.locks "
+        "persister.class.name record.lock.duration.ms session.timeout.ms"
+    ),
+    "group.share.max": (
+        "assignment.interval.ms delivery.count.limit heartbeat.interval.ms "
+        "partition.max.record.locks record.lock.duration.ms session.timeout.ms share.sessions "
+        "size"
+    ),
+    "group.share.min": (
+        "assignment.interval.ms delivery.count.limit heartbeat.interval.ms "
+        "partition.max.record.locks record.lock.duration.ms session.timeout.ms"
+    ),
+    "group.streams": (
+        "assignment.interval.ms assignor.offload.enable heartbeat.interval.ms "
+        "initial.rebalance.delay.ms max.assignment.interval.ms max.heartbeat.interval.ms "
+        "max.session.timeout.ms max.size max.standby.replicas min.assignment.interval.ms "
+        "min.heartbeat.interval.ms min.session.timeout.ms num.standby.replicas "
+        "session.timeout.ms"
+    ),
+    "internal": (
+        "metadata.delete.delay.millis metadata.log.segment.bytes metadata.max.batch.size.in.bytes"
+    ),
+    "leader": (
+        "imbalance.check.interval.seconds replication.throttled.rate replication.throttled.replicas"
+    ),
+    "log": (
+        "dir.failure.timeout.ms flush.start.offset.checkpoint.interval.ms initial.task.delay.ms "
+        "retention.check.interval.ms"
+    ),
+    "log.cleaner": (
+        "backoff.ms dedupe.buffer.size enable io.buffer.load.factor io.buffer.size "
+        "io.max.bytes.per.second threads"
+    ),
+    "max": (
+        "connection.creation.rate connections.per.ip connections.per.ip.overrides "
+        "request.partition.size.limit"
+    ),
+    "metadata": (
+        "log.dir log.max.record.bytes.between.snapshots log.max.snapshot.interval.ms "
+        "log.segment.bytes log.segment.ms max.retention.bytes max.retention.ms"
+    ),
+    "metrics": "num.samples recording.level sample.window.ms",
+    "num": (
+        "io.threads network.threads recovery.threads.per.data.dir "
+        "replica.alter.log.dirs.threads replica.fetchers"
+    ),
+    "offsets": (
+        "commit.timeout.ms load.buffer.size retention.check.interval.ms retention.minutes "
+        "topic.compression.codec"
+    ),
+    "remote": "fetch.max.wait.ms list.offsets.request.timeout.ms",
+    "remote.log": (
+        "index.file.cache.total.size.bytes index.file.cache.ttl.ms "
+        "metadata.custom.metadata.max.bytes metadata.manager.class.name "
+        "metadata.manager.class.path metadata.manager.impl.prefix "
+        "metadata.manager.listener.name reader.max.pending.tasks reader.threads "
+        "storage.manager.class.name storage.manager.class.path storage.manager.impl.prefix "
+        "storage.system.enable"
+    ),
+    "remote.log.manager": (
+        "copier.thread.pool.size copy.max.bytes.per.second copy.quota.window.num "
+        "copy.quota.window.size.seconds expiration.thread.pool.size fetch.max.bytes.per.second "
+        "fetch.quota.window.num fetch.quota.window.size.seconds follower.thread.pool.size "
+        "task.interval.ms task.retry.backoff.max.ms task.retry.backoff.ms task.retry.jitter "
+        "thread.pool.size"
+    ),
+    "replica": (
+        "alter.log.dirs.io.max.bytes.per.second selector.class socket.receive.buffer.bytes"
+    ),
+    "sasl": (
+        "client.callback.handler.class enabled.mechanisms jaas.config "
+        "mechanism.controller.protocol mechanism.inter.broker.protocol "
+        "server.callback.handler.class server.max.receive.size"
+    ),
+    "sasl.kerberos": (
+        "kinit.cmd min.time.before.relogin principal.to.local.rules service.name "
+        "ticket.renew.jitter ticket.renew.window.factor"
+    ),
+    "sasl.login": (
+        "callback.handler.class class connect.timeout.ms read.timeout.ms refresh.buffer.seconds "
+        "refresh.min.period.seconds refresh.window.factor refresh.window.jitter "
+        "retry.backoff.max.ms retry.backoff.ms"
+    ),
+    "sasl.oauthbearer": (
+        "client.credentials.client.id client.credentials.client.secret clock.skew.seconds "
+        "expected.audience expected.issuer header.urlencode jwks.endpoint.refresh.ms "
+        "jwks.endpoint.retry.backoff.max.ms jwks.endpoint.retry.backoff.ms jwks.endpoint.url "
+        "jwt.retriever.class jwt.validator.class scope scope.claim.name sub.claim.name "
+        "token.endpoint.url"
+    ),
+    "sasl.oauthbearer.assertion": (
+        "algorithm claim.aud claim.exp.seconds claim.iss claim.jti.include claim.nbf.seconds "
+        "claim.sub file private.key.file private.key.passphrase template.file"
+    ),
+    "share": "fetch.purgatory.purge.interval.requests",
+    "share.coordinator": (
+        "append.linger.ms cached.buffer.max.bytes cold.partition.snapshot.interval.ms "
+        "load.buffer.size snapshot.update.records.per.snapshot threads write.timeout.ms"
+    ),
+    "share.coordinator.state": (
+        "topic.compression.codec topic.min.isr topic.num.partitions topic.prune.interval.ms "
+        "topic.replication.factor topic.segment.bytes"
+    ),
+    "socket": "connection.setup.timeout.max.ms receive.buffer.bytes send.buffer.bytes",
+    "ssl": (
+        "allow.dn.changes allow.san.changes cipher.suites client.auth enabled.protocols "
+        "endpoint.identification.algorithm engine.factory.class key.password "
+        "keymanager.algorithm keystore.certificate.chain keystore.key keystore.location "
+        "keystore.password keystore.type principal.mapping.rules protocol provider "
+        "secure.random.implementation trustmanager.algorithm truststore.certificates "
+        "truststore.location truststore.password truststore.type"
+    ),
+    "transaction": (
+        "abort.timed.out.transaction.cleanup.interval.ms partition.verification.enable "
+        "remove.expired.transaction.cleanup.interval.ms state.log.load.buffer.size "
+        "two.phase.commit.enable"
+    ),
+}
+
+KNOWN_NAMES: Final = frozenset(
+    f"{prefix}.{name}" if prefix else name
+    for prefix, names in _FAMILIES.items()
+    for name in names.split()
+)
+"""Names that are accepted and ignored."""
+
+KNOWN_PREFIXES: Final = (
+    "listener.name.",
+    "remote.log.storage.manager.impl.",
+    "rlmm.config.",
+    "rsm.config.",
+)
+"""Beginnings of names that Kafka builds from listener and plug-in names."""
+
+REMOVED_NAMES: Final = {
+    "zookeeper.connect": "remove it: the metadata quorum is `controller.quorum.voters`",
+    "zookeeper.session.timeout.ms": "remove it: there is no ZooKeeper",
+    "zookeeper.connection.timeout.ms": "remove it: there is no ZooKeeper",
+    "zookeeper.metadata.migration.enable": "remove it: there is no ZooKeeper",
+    "broker.id.generation.enable": "remove it and set `node.id`",
+    "control.plane.listener.name": "remove it: controllers have `controller.listener.names`",
+    "inter.broker.protocol.version": "remove it: versions are negotiated",
+    "log.message.format.version": "remove it: only record batch v2 is stored",
+    "log.message.downconversion.enable": "remove it: only record batch v2 is served",
+    "log.message.timestamp.difference.max.ms": "use `log.message.timestamp.before.max.ms` "
+    "and `log.message.timestamp.after.max.ms`",
+    "offsets.commit.required.acks": "remove it: commits always wait for the ISR",
+}
+"""Names that Kafka 4 no longer has, and the hint for each."""

@@ -1,0 +1,179 @@
+"""Listeners, advertised listeners and voters: the addresses of a node and of its quorum.
+
+Rules, as in Kafka: listener names are compared in upper case; each name and each port appears
+once; controller listeners are among `listeners` and are not advertised; what is advertised is
+never `0.0.0.0`; the inter-broker listener is an advertised one. Beyond them: a port is never 0,
+because nothing here would tell the other nodes which port it became.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from tidelog.config.property_types import split_list
+from tidelog.errors import UsageError
+from tidelog.model import Endpoint
+
+PLAINTEXT: Final = "PLAINTEXT"
+_SECURE: Final = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_WILDCARDS: Final = ("0.0.0.0", "::")
+_LISTENER_HINT: Final = "write it like `PLAINTEXT://localhost:9092`"
+_VOTER_HINT: Final = "write it like `1@localhost:9093,2@localhost:9095,3@localhost:9097`"
+
+
+class Listeners(NamedTuple):
+    """What a node binds, what it tells others, and which listener is for whom."""
+
+    bound: tuple[Endpoint, ...]
+    advertised: tuple[Endpoint, ...]
+    controller_names: tuple[str, ...]
+    inter_broker_name: str
+
+
+def resolve_listeners(settings: Mapping[str, str], hostname: str) -> Listeners:
+    """The listeners of a node. `hostname` is advertised for listeners that bind every interface.
+
+    Raises `UsageError` for everything that the rules above forbid.
+    """
+    bound = _parse_listeners("listeners", settings.get("listeners", "PLAINTEXT://:9092"))
+    names = [endpoint.listener for endpoint in bound]
+    controllers = _controller_names(settings, names)
+    _check_protocols(settings, names)
+    advertised = _advertise(settings, bound, controllers, hostname)
+    inter_broker = _inter_broker_name(settings, advertised, controllers)
+    return Listeners(bound, advertised, controllers, inter_broker)
+
+
+def resolve_voters(settings: Mapping[str, str], listener: str) -> dict[int, Endpoint]:
+    """The static voters by node id; raises `UsageError` when there are none or one is malformed."""
+    text = settings.get("controller.quorum.voters", "")
+    if not text.strip():
+        problem = "`controller.quorum.voters` is missing"
+        if settings.get("controller.quorum.bootstrap.servers"):
+            problem += ", and a quorum that is found through bootstrap servers is not supported"
+        raise UsageError(problem, _VOTER_HINT)
+    voters: dict[int, Endpoint] = {}
+    for item in split_list(text):
+        node_id, separator, address = item.partition("@")
+        if not separator or not (node_id.isascii() and node_id.isdigit()):
+            raise UsageError(f"`controller.quorum.voters`: `{item}` is no voter", _VOTER_HINT)
+        host, port = _parse_address("controller.quorum.voters", item, address, _VOTER_HINT)
+        if not host or int(node_id) in voters:
+            problem = "has no host" if not host else "names a node id twice"
+            raise UsageError(f"`controller.quorum.voters`: `{item}` {problem}", _VOTER_HINT)
+        voters[int(node_id)] = Endpoint(listener, host, port)
+    return voters
+
+
+def _parse_listeners(name: str, text: str) -> tuple[Endpoint, ...]:
+    endpoints = tuple(_parse_listener(name, item) for item in split_list(text))
+    if not endpoints:
+        raise UsageError(f"`{name}` is empty", _LISTENER_HINT)
+    names = [endpoint.listener for endpoint in endpoints]
+    for listener in names:
+        if names.count(listener) > 1:
+            hint = "give each listener a name of its own in `listener.security.protocol.map`"
+            raise UsageError(f"`{name}`: the listener name `{listener}` appears twice", hint)
+    return endpoints
+
+
+def _parse_listener(name: str, item: str) -> Endpoint:
+    listener, separator, address = item.partition("://")
+    if not separator or not listener.strip():
+        raise UsageError(f"`{name}`: `{item}` is no listener", _LISTENER_HINT)
+    host, port = _parse_address(name, item, address, _LISTENER_HINT)
+    return Endpoint(listener.strip().upper(), host, port)
+
+
+def _parse_address(name: str, item: str, address: str, hint: str) -> tuple[str, int]:
+    host, separator, port = address.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not separator or not (port.isascii() and port.isdigit()) or (":" in host and not bracketed):
+        raise UsageError(f"`{name}`: `{item}` has no host and port", hint)
+    if not 1 <= int(port) <= 65_535:
+        hint = "choose a port from 1 to 65535; port 0 is not supported"
+        raise UsageError(f"`{name}`: the port of `{item}` is out of range", hint)
+    return host.strip("[]"), int(port)
+
+
+def _controller_names(settings: Mapping[str, str], bound: list[str]) -> tuple[str, ...]:
+    text = settings.get("controller.listener.names", "")
+    names = tuple(name.upper() for name in split_list(text))
+    if not names:
+        hint = "add `controller.listener.names=CONTROLLER` and a CONTROLLER entry in `listeners`"
+        raise UsageError("`controller.listener.names` is missing", hint)
+    for name in names:
+        if name not in bound:
+            hint = f"add `{name}://host:port` to `listeners`, or take the name away"
+            raise UsageError(f"`controller.listener.names`: `{name}` is not in `listeners`", hint)
+    if len(names) == len(bound):
+        hint = "add a listener for clients, like `PLAINTEXT://localhost:9092`"
+        raise UsageError("`listeners` has nothing but controller listeners", hint)
+    return names
+
+
+def _check_protocols(settings: Mapping[str, str], names: list[str]) -> None:
+    text = settings.get("listener.security.protocol.map")
+    protocols = {PLAINTEXT: PLAINTEXT} if text is not None else dict.fromkeys(names, PLAINTEXT)
+    for item in split_list(text or ""):
+        name, separator, protocol = item.partition(":")
+        if not separator:
+            hint = "write it like `CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT`"
+            raise UsageError(f"`listener.security.protocol.map`: `{item}` has no protocol", hint)
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    for name in names:
+        protocol = name if text is None and name in _SECURE else protocols.get(name, "")
+        if not protocol:
+            hint = f"add `{name}:PLAINTEXT` to it"
+            raise UsageError(f"`listener.security.protocol.map` does not name `{name}`", hint)
+        if protocol != PLAINTEXT:
+            hint = "use PLAINTEXT: TLS and SASL are not supported yet"
+            raise UsageError(f"the listener `{name}` asks for `{protocol}`", hint)
+
+
+def _advertise(
+    settings: Mapping[str, str],
+    bound: tuple[Endpoint, ...],
+    controllers: tuple[str, ...],
+    hostname: str,
+) -> tuple[Endpoint, ...]:
+    given = settings.get("advertised.listeners")
+    if given is None:
+        told = {endpoint.listener: endpoint for endpoint in bound}
+    else:
+        told = {e.listener: e for e in _parse_listeners("advertised.listeners", given)}
+    for name in told:
+        if name not in [endpoint.listener for endpoint in bound]:
+            hint = "advertise only listeners that `listeners` binds"
+            raise UsageError(f"`advertised.listeners`: `{name}` is not in `listeners`", hint)
+    result = []
+    for endpoint in bound:
+        told_endpoint = told.get(endpoint.listener)
+        if told_endpoint is None and endpoint.listener not in controllers:
+            continue
+        result.append(_reachable(told_endpoint or endpoint, hostname))
+    return tuple(result)
+
+
+def _reachable(endpoint: Endpoint, hostname: str) -> Endpoint:
+    if endpoint.host in _WILDCARDS:
+        hint = "set `advertised.listeners` to an address that clients can connect to"
+        raise UsageError(f"`{endpoint}` cannot be advertised: it is no address", hint)
+    host = endpoint.host or hostname
+    return Endpoint(endpoint.listener, host, endpoint.port)
+
+
+def _inter_broker_name(
+    settings: Mapping[str, str], advertised: tuple[Endpoint, ...], controllers: tuple[str, ...]
+) -> str:
+    names = [e.listener for e in advertised if e.listener not in controllers]
+    given = settings.get("inter.broker.listener.name")
+    if given is not None and given.upper() not in names:
+        hint = f"use one of {', '.join(names)}"
+        problem = f"`inter.broker.listener.name`: `{given}` is no advertised broker listener"
+        raise UsageError(problem, hint)
+    if given is not None:
+        return given.upper()
+    if PLAINTEXT not in names:
+        hint = f"set `inter.broker.listener.name` to one of {', '.join(names)}"
+        raise UsageError("no broker listener is called `PLAINTEXT`", hint)
+    return PLAINTEXT

@@ -1,0 +1,286 @@
+"""From names and texts to the frozen values: a node's file, a topic's overrides.
+
+Precedence of a topic's value: its own override, then `NodeConfig.log`, which already holds the
+broker's synonyms or the defaults. Errors: `UsageError` for a node (start-up, exit code 2),
+`ProtocolError(INVALID_CONFIG)` for a topic or a dynamic broker value (a client's fault).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES
+from tidelog.config.listeners import resolve_listeners, resolve_voters
+from tidelog.config.node_properties import (
+    EXTRA_FIELDS,
+    NODE_PROPERTIES,
+    SECTIONS,
+    field_default,
+)
+from tidelog.config.property_types import (
+    BadValue,
+    Property,
+    PropertyType,
+    Value,
+    at_least,
+    parse_value,
+    split_list,
+    value_text,
+)
+from tidelog.config.topic_properties import (
+    INTERNAL_SEGMENT_BYTES,
+    TOPIC_PROPERTIES,
+    TOPIC_SYNONYMS,
+)
+from tidelog.config.values import LogConfig, NodeConfig
+from tidelog.errors import ErrorCode, ProtocolError, UsageError
+
+_INTERNAL_SEGMENT_PROPERTY = Property(
+    name=INTERNAL_SEGMENT_BYTES,
+    type=PropertyType.INT,
+    doc="Size of a segment file, below the public minimum; for tests.",
+    fields=("segment_bytes",),
+    check=at_least(1),
+)
+
+
+def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost") -> NodeConfig:
+    """A node's configuration from the properties of its file.
+
+    `hostname` is advertised where a listener binds every interface and no advertised listener
+    says otherwise. Raises `UsageError` for unknown names, bad values and contradictions.
+    """
+    for name in settings:
+        _check_known(name)
+    sections = _resolve_sections(settings)
+    listeners = resolve_listeners(settings, hostname)
+    voters = resolve_voters(settings, listeners.controller_names[0])
+    config = NodeConfig(
+        node_id=_node_id(settings),
+        log_dir=_log_dir(settings),
+        listeners=listeners.bound,
+        advertised_listeners=listeners.advertised,
+        controller_listener_names=listeners.controller_names,
+        inter_broker_listener_name=listeners.inter_broker_name,
+        voters=voters,
+        rack=settings.get("broker.rack") or None,
+        metrics_port=_optional_int(settings, "tidelog.metrics.port"),
+        settings={name: value for name, value in settings.items() if is_used(name)},
+        **sections,
+    )
+    _check_contradictions(config, settings)
+    return config
+
+
+def is_used(name: str) -> bool:
+    """Whether a node property has an effect here."""
+    return name in NODE_PROPERTIES or name in TOPIC_SYNONYMS
+
+
+def node_property(name: str) -> Property:
+    """The row of a used node property."""
+    prop = NODE_PROPERTIES.get(name)
+    return prop if prop is not None else TOPIC_SYNONYMS[name][0]
+
+
+def resolve_topic_config(overrides: Mapping[str, str], defaults: LogConfig) -> LogConfig:
+    """What a topic with these overrides obeys; unknown names and values that no longer parse
+    are ignored, because they were validated when they were set."""
+    changes: dict[str, Any] = {}
+    for name, text in overrides.items():
+        prop = _topic_property(name)
+        if prop is None or not prop.fields:
+            continue
+        try:
+            changes[prop.fields[0]] = parse_value(prop, text)
+        except BadValue:
+            continue
+    return replace(defaults, **changes) if changes else defaults
+
+
+def validate_topic_config(name: str, value: str | None) -> None:
+    """Raises `ProtocolError(INVALID_CONFIG)` unless a topic may have this override."""
+    prop = _topic_property(name)
+    if prop is None:
+        raise ProtocolError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+    _validate(prop, name, value)
+
+
+def validate_broker_config(name: str, value: str | None) -> None:
+    """Raises `ProtocolError(INVALID_CONFIG)` unless this may be set on running brokers.
+
+    Only the properties behind topic configurations may.
+    """
+    if name not in TOPIC_SYNONYMS:
+        known = name in NODE_PROPERTIES or name in KNOWN_NAMES
+        text = "Cannot update these configs dynamically" if known else "Unknown broker config name"
+        raise ProtocolError(ErrorCode.INVALID_CONFIG, f"{text}: {name}")
+    _validate(TOPIC_SYNONYMS[name][0], name, value)
+
+
+def apply_broker_overrides(defaults: LogConfig, overrides: Mapping[str, str]) -> LogConfig:
+    """`NodeConfig.log` under dynamic broker values, given by their broker names."""
+    changes: dict[str, Any] = {}
+    for row in TOPIC_PROPERTIES.values():
+        for synonym in reversed(row.synonyms):
+            text = overrides.get(synonym.name)
+            if text is not None and row.prop.fields:
+                prop = TOPIC_SYNONYMS[synonym.name][0]
+                changes[row.prop.fields[0]] = _scaled(prop, parse_value(prop, text))
+    return replace(defaults, **changes) if changes else defaults
+
+
+def _topic_property(name: str) -> Property | None:
+    if name == INTERNAL_SEGMENT_BYTES:
+        return _INTERNAL_SEGMENT_PROPERTY
+    row = TOPIC_PROPERTIES.get(name)
+    return row.prop if row is not None else None
+
+
+def _validate(prop: Property, name: str, value: str | None) -> None:
+    try:
+        if value is None:
+            raise BadValue("must not be null")
+        parse_value(prop, value)
+    except BadValue as error:
+        text = f"Invalid value {value} for configuration {name}: {error}"
+        raise ProtocolError(ErrorCode.INVALID_CONFIG, text) from None
+
+
+def _check_known(name: str) -> None:
+    if name in REMOVED_NAMES:
+        raise UsageError(f"`{name}` was removed in Kafka 4", REMOVED_NAMES[name])
+    if is_used(name) or name in KNOWN_NAMES or name.startswith(KNOWN_PREFIXES):
+        return
+    raise UsageError(f"`{name}` is no node property", _near_miss(name))
+
+
+def _near_miss(name: str) -> str:
+    from difflib import get_close_matches  # costs some ms, and only a typo needs it
+
+    if name in TOPIC_PROPERTIES:
+        synonyms = TOPIC_PROPERTIES[name].synonyms
+        if synonyms:
+            return f"that is the topic's name for it; a node's file says `{synonyms[0].name}`"
+    names = [*NODE_PROPERTIES, *TOPIC_SYNONYMS, *KNOWN_NAMES]
+    matches = get_close_matches(name, names, n=1, cutoff=0.75)
+    if matches:
+        return f"did you mean `{matches[0]}`?"
+    return "remove it, or look the name up in Kafka's broker configuration reference"
+
+
+def _resolve_sections(settings: Mapping[str, str]) -> dict[str, Any]:
+    # Any: the table ties a field's type to its property's, which a type checker cannot see.
+    changes: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    for name, text in settings.items():
+        if name in NODE_PROPERTIES:
+            value = parse_setting(name, text)
+            for path in NODE_PROPERTIES[name].fields:
+                section, field = path.split(".")
+                changes[section][field] = value
+    for row in TOPIC_PROPERTIES.values():
+        # The first synonym has precedence, so it is written last.
+        for synonym in reversed(row.synonyms):
+            if synonym.name in settings:
+                value = parse_setting(synonym.name, settings[synonym.name])
+                paths = [f"log.{field}" for field in row.prop.fields]
+                for path in (*paths, *EXTRA_FIELDS.get(synonym.name, ())):
+                    section, field = path.split(".")
+                    changes[section][field] = value
+    return {name: SECTIONS[name](**changes[name]) for name in SECTIONS}
+
+
+def parse_setting(name: str, text: str) -> Value:
+    """The value of a used node property, in the unit of its field; raises `UsageError`."""
+    prop = node_property(name)
+    try:
+        return _scaled(prop, parse_value(prop, text))
+    except BadValue as error:
+        raise UsageError(f"`{name}` is `{text}`, but it {error}", _hint(prop)) from None
+
+
+def _scaled(prop: Property, value: Value) -> Value:
+    if prop.scale == 1:
+        return value
+    assert isinstance(value, int)
+    # A negative number of hours is "no bound", whatever the unit.
+    return value * prop.scale if value >= 0 else -1
+
+
+def _hint(prop: Property) -> str:
+    default = default_text(prop)
+    return prop.doc if default is None else f"{prop.doc} The default is `{default}`."
+
+
+def default_text(prop: Property) -> str | None:
+    """The text of a node property's default; `None` when there is none."""
+    if prop.default is not None or not prop.fields:
+        return prop.default
+    path = prop.fields[0] if "." in prop.fields[0] else f"log.{prop.fields[0]}"
+    value = field_default(path)
+    return value_text(value if prop.scale == 1 else int(value) // prop.scale)
+
+
+def _node_id(settings: Mapping[str, str]) -> int:
+    ids = [int(settings[name]) for name in ("node.id", "broker.id") if settings.get(name)]
+    if not ids:
+        raise UsageError("`node.id` is missing", "add `node.id=1`, another number on each node")
+    if len(set(ids)) > 1:
+        problem = f"`node.id` is `{ids[0]}` and `broker.id` is `{ids[1]}`"
+        raise UsageError(problem, "remove `broker.id`, the old name of the same thing")
+    return ids[0]
+
+
+def _log_dir(settings: Mapping[str, str]) -> str:
+    text = settings.get("log.dirs") or settings.get("log.dir") or ""
+    directories = split_list(text)
+    if not directories:
+        raise UsageError("`log.dirs` is missing", "add `log.dirs=data`, the data directory")
+    if len(directories) > 1:
+        problem = f"`log.dirs` names {len(directories)} directories: `{text}`"
+        raise UsageError(problem, "name one; run one node per disk, several nodes per machine")
+    return directories[0]
+
+
+def _optional_int(settings: Mapping[str, str], name: str) -> int | None:
+    return int(settings[name]) if name in settings else None
+
+
+def _check_contradictions(config: NodeConfig, settings: Mapping[str, str]) -> None:
+    roles = set(split_list(settings.get("process.roles", "")))
+    if roles != {"broker", "controller"}:
+        problem = f"`process.roles` is `{settings.get('process.roles', '')}`"
+        raise UsageError(problem, "set `process.roles=broker,controller`: a node is always both")
+    if config.node_id not in config.voters:
+        problem = f"`node.id` `{config.node_id}` is not among `controller.quorum.voters`"
+        raise UsageError(problem, f"add `{config.node_id}@host:port` to the voters of every node")
+    if settings.get("authorizer.class.name"):
+        problem = "`authorizer.class.name` asks for access control"
+        raise UsageError(
+            problem, "remove it: there are no ACLs yet, every client may do everything"
+        )
+    broker, replication = config.broker, config.replication
+    _check_less(
+        "broker.heartbeat.interval.ms",
+        broker.heartbeat_interval_ms,
+        "broker.session.timeout.ms",
+        broker.session_timeout_ms,
+    )
+    _check_less(
+        "replica.fetch.wait.max.ms",
+        replication.replica_fetch_wait_max_ms,
+        "replica.lag.time.max.ms",
+        replication.replica_lag_time_max_ms,
+    )
+    _check_less(
+        "replica.fetch.wait.max.ms",
+        replication.replica_fetch_wait_max_ms,
+        "replica.socket.timeout.ms",
+        replication.replica_socket_timeout_ms,
+    )
+
+
+def _check_less(low_name: str, low: int, high_name: str, high: int) -> None:
+    if low > high:
+        problem = f"`{low_name}` is `{low}`, more than `{high_name}`, which is `{high}`"
+        raise UsageError(problem, f"lower `{low_name}` or raise `{high_name}`")

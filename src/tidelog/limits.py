@@ -9,6 +9,9 @@ from typing import Final
 MAX_REQUEST_BYTES: Final = 100 << 20
 """`socket.request.max.bytes`: a larger frame closes the connection."""
 
+MAX_ARRAY_ENTRIES: Final = 1 << 20
+"""Entries of one array in a request, response or metadata record; a longer one is malformed."""
+
 MAX_IN_FLIGHT_REQUESTS: Final = 256
 """Requests of one connection that wait for an answer; at the bound reading is paused."""
 
@@ -26,3 +29,23 @@ MAX_CACHED_PRODUCER_BATCHES: Final = 5
 
 MAX_FETCH_SESSIONS: Final = 1000
 """`max.incremental.fetch.session.cache.slots`: beyond it a fetch gets session id 0."""
+
+MAX_PENDING_DECISIONS: Final = 10_000
+"""Answers of one coordinator that wait for their commit; at the bound requests are refused as
+REQUEST_TIMED_OUT, which every client retries."""
+
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+"""Partitions that one CreateTopics or CreatePartitions may ask for; more is POLICY_VIOLATION."""
+
+MAX_RECORDS_PER_USER_OPERATION: Final = 10_000
+"""Records of one atomic operation; a request that needs more is refused as POLICY_VIOLATION."""
+
+MAX_TOPIC_NAME_LENGTH: Final = 249
+"""Leaves room for `-<partition>` and a suffix in a file name of 255 bytes."""
+
+MAX_CONFIG_VALUE_LENGTH: Final = 32_767
+"""A longer config value is refused as INVALID_CONFIG."""
+
+PURGATORY_PURGE_REQUESTS: Final = 1000
+"""Answered requests that may linger in the purgatory's deadline heap; beyond it they are removed
+once they are the majority."""

@@ -1,0 +1,285 @@
+"""The API table: keys, versions that each listener serves, and the request header.
+
+Which header a request has follows from its API key and version alone: version 2 (with tagged
+fields) from the first flexible version of the API on, version 1 before. The client id keeps its
+old form in both. Responses correspond, except that ApiVersions always has the old response
+header: a client that does not know what the broker speaks must be able to read it (KIP-511).
+
+The tables hold what the listeners advertise, and only what is served. The one deliberate lie is
+Kafka's own: Produce is listed from 0 although versions 0 to 2 are refused, because librdkafka
+takes a missing 0 for a broker without message format 2 (KAFKA-18659).
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+
+from tidelog.env.disk import Buffer
+from tidelog.errors import MalformedFrame
+from tidelog.wire.schema import skip_tags
+
+
+class ApiKey(IntEnum):
+    """Every API that a Kafka 4 broker or controller may be asked for."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
+    ENVELOPE = 58
+    FETCH_SNAPSHOT = 59
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    CONTROLLER_REGISTRATION = 70
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    ASSIGN_REPLICAS_TO_DIRS = 73
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
+
+
+class VersionRange(NamedTuple):
+    """Versions of one API, both ends included."""
+
+    min_version: int
+    max_version: int
+
+
+ApiVersions = Mapping[ApiKey, VersionRange]
+
+MIN_PRODUCE_VERSION: Final = 3
+"""The first Produce version that is served; lower ones are advertised only."""
+
+BROKER_APIS: Final[ApiVersions] = {
+    ApiKey.PRODUCE: VersionRange(0, 13),
+    ApiKey.FETCH: VersionRange(4, 18),
+    ApiKey.LIST_OFFSETS: VersionRange(1, 11),
+    ApiKey.METADATA: VersionRange(0, 13),
+    ApiKey.FIND_COORDINATOR: VersionRange(0, 6),
+    ApiKey.API_VERSIONS: VersionRange(0, 4),
+    ApiKey.CREATE_TOPICS: VersionRange(2, 7),
+    ApiKey.DELETE_TOPICS: VersionRange(1, 6),
+    ApiKey.INIT_PRODUCER_ID: VersionRange(0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: VersionRange(2, 4),
+    ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
+    ApiKey.CREATE_PARTITIONS: VersionRange(0, 3),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
+    ApiKey.DESCRIBE_QUORUM: VersionRange(0, 2),
+    ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 2),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: VersionRange(0, 0),
+}
+"""What clients and other brokers may ask on a broker listener."""
+
+CONTROLLER_APIS: Final[ApiVersions] = {
+    ApiKey.FETCH: VersionRange(4, 18),
+    ApiKey.API_VERSIONS: VersionRange(0, 4),
+    ApiKey.CREATE_TOPICS: VersionRange(2, 7),
+    ApiKey.DELETE_TOPICS: VersionRange(1, 6),
+    ApiKey.CREATE_PARTITIONS: VersionRange(0, 3),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
+    ApiKey.VOTE: VersionRange(0, 2),
+    ApiKey.BEGIN_QUORUM_EPOCH: VersionRange(0, 1),
+    ApiKey.END_QUORUM_EPOCH: VersionRange(0, 1),
+    ApiKey.DESCRIBE_QUORUM: VersionRange(0, 2),
+    ApiKey.ALTER_PARTITION: VersionRange(2, 3),
+    ApiKey.ENVELOPE: VersionRange(0, 0),
+    ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 2),
+    ApiKey.BROKER_REGISTRATION: VersionRange(0, 4),
+    ApiKey.BROKER_HEARTBEAT: VersionRange(0, 2),
+    ApiKey.UNREGISTER_BROKER: VersionRange(0, 0),
+    ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
+    ApiKey.CONTROLLER_REGISTRATION: VersionRange(0, 0),
+}
+"""What nodes may ask on the controller listener."""
+
+_NEVER: Final = 2**15
+_FLEXIBLE_FROM: Final[Mapping[ApiKey, int]] = {
+    ApiKey.PRODUCE: 9,
+    ApiKey.FETCH: 12,
+    ApiKey.LIST_OFFSETS: 6,
+    ApiKey.METADATA: 9,
+    ApiKey.OFFSET_COMMIT: 8,
+    ApiKey.OFFSET_FETCH: 6,
+    ApiKey.FIND_COORDINATOR: 3,
+    ApiKey.JOIN_GROUP: 6,
+    ApiKey.HEARTBEAT: 4,
+    ApiKey.LEAVE_GROUP: 4,
+    ApiKey.SYNC_GROUP: 4,
+    ApiKey.DESCRIBE_GROUPS: 5,
+    ApiKey.LIST_GROUPS: 3,
+    ApiKey.SASL_HANDSHAKE: _NEVER,
+    ApiKey.API_VERSIONS: 3,
+    ApiKey.CREATE_TOPICS: 5,
+    ApiKey.DELETE_TOPICS: 4,
+    ApiKey.DELETE_RECORDS: 2,
+    ApiKey.INIT_PRODUCER_ID: 2,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+    ApiKey.ADD_OFFSETS_TO_TXN: 3,
+    ApiKey.END_TXN: 3,
+    ApiKey.TXN_OFFSET_COMMIT: 3,
+    ApiKey.DESCRIBE_ACLS: 2,
+    ApiKey.CREATE_ACLS: 2,
+    ApiKey.DELETE_ACLS: 2,
+    ApiKey.DESCRIBE_CONFIGS: 4,
+    ApiKey.ALTER_CONFIGS: 2,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: 2,
+    ApiKey.DESCRIBE_LOG_DIRS: 2,
+    ApiKey.SASL_AUTHENTICATE: 2,
+    ApiKey.CREATE_PARTITIONS: 2,
+    ApiKey.CREATE_DELEGATION_TOKEN: 2,
+    ApiKey.RENEW_DELEGATION_TOKEN: 2,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: 2,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: 2,
+    ApiKey.DELETE_GROUPS: 2,
+    ApiKey.ELECT_LEADERS: 2,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
+    ApiKey.OFFSET_DELETE: _NEVER,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: 1,
+    ApiKey.ALTER_CLIENT_QUOTAS: 1,
+    ApiKey.BEGIN_QUORUM_EPOCH: 1,
+    ApiKey.END_QUORUM_EPOCH: 1,
+}
+"""The first flexible version, where that is not version 0."""
+
+
+def is_flexible(api_key: ApiKey, api_version: int) -> bool:
+    """Whether this version has tagged fields and compact lengths (KIP-482)."""
+    return api_version >= _FLEXIBLE_FROM.get(api_key, 0)
+
+
+def has_flexible_response_header(api_key: ApiKey, api_version: int) -> bool:
+    """Whether the response header has tagged fields. That of ApiVersions never has."""
+    return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version)
+
+
+def latest_version(api_key: ApiKey) -> int:
+    """The version our own nodes use among each other."""
+    known = BROKER_APIS.get(api_key) or CONTROLLER_APIS[api_key]
+    return known.max_version
+
+
+class RequestHeader(NamedTuple):
+    """What precedes every request."""
+
+    api_key: ApiKey
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+_HEADER: Final = Struct(">hhih")
+_API_KEYS: Final = {int(key): key for key in ApiKey}
+
+
+def parse_header(frame: Buffer) -> tuple[RequestHeader, int]:
+    """Reads a request's header; returns it and where the body begins.
+
+    The version is not checked against any table. Raises `MalformedFrame`, also for a key that
+    is no API: nobody can say what its header looks like.
+    """
+    try:
+        key, version, correlation_id, client_id_bytes = _HEADER.unpack_from(frame)
+        api_key = _API_KEYS.get(key)
+        if api_key is None or version < 0:
+            raise MalformedFrame(f"no API has key `{key}` and version `{version}`")
+        position = _HEADER.size
+        client_id = None
+        if client_id_bytes >= 0:
+            end = position + client_id_bytes
+            if end > len(frame):
+                raise MalformedFrame(f"a client id of `{client_id_bytes}` bytes")
+            client_id = str(frame[position:end], "utf-8")
+            position = end
+        if version >= _FLEXIBLE_FROM.get(api_key, 0):
+            position = skip_tags(frame, position)
+    except (StructError, IndexError, UnicodeDecodeError) as cause:
+        raise MalformedFrame(f"no request header: {cause}") from cause
+    return RequestHeader(api_key, version, correlation_id, client_id), position
+
+
+def pack_header(
+    api_key: ApiKey, api_version: int, correlation_id: int, client_id: str | None
+) -> bytes:
+    """The header of a request of ours, without the length prefix."""
+    encoded = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(encoded)
+    tags = b"\x00" if is_flexible(api_key, api_version) else b""
+    return _HEADER.pack(api_key, api_version, correlation_id, length) + encoded + tags

@@ -1,0 +1,538 @@
+"""Reading and writing entities: dataclasses whose fields say their wire type.
+
+The schemas come from `kio`: one frozen dataclass per message and version. Its own codec is not
+used here, for reasons found by feeding it hostile bytes: its native reader reserves memory for
+whatever array length a frame claims and ends the *process* when that fails, refuses tagged fields
+it does not know (KIP-482 asks to skip them), takes null for arrays that have no null, and reads
+past the declared size of a tagged field. Its writer costs about ten times more than this one.
+
+A dataclass is compiled, once, into a list of field readers and one of field writers.
+
+What a field may declare in its metadata:
+- `kafka_type`: `int8` to `uint64`, `bool`, `string`, `bytes`, `records`, `uuid`, `error_code`,
+  `timedelta_i32`, `timedelta_i64`, `datetime_i64`, and `uuid_bytes`, which only our own entities
+  use: a UUID as 16 raw bytes. Nested entities declare nothing, their type says it.
+- `tag`: a tagged field (KIP-482), left out when it has its default.
+- `versions`: the (first, last) version that has the field; only for our own entities, which have
+  one class for all versions.
+
+Invariants of reading:
+- no read beyond the buffer, no allocation from a claimed length: an array's length is checked
+  against the bytes that are left before its first element is read;
+- a tagged field must fill exactly the size it declares, tags ascend, unknown tags are skipped;
+- whatever is wrong with the bytes, `MalformedFrame` is the only exception.
+
+Source: KIP-482 (flexible versions), KIP-893 (nullable structs), the protocol guide.
+"""
+
+import types
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Final, NamedTuple, Union, get_args, get_origin
+
+from tidelog.errors import MalformedFrame
+from tidelog.limits import MAX_ARRAY_ENTRIES
+from tidelog.wire.values import (
+    bytes_of,
+    error,
+    millis,
+    timestamp,
+    to_millis,
+    to_timestamp_ms,
+    uuid_of,
+)
+
+Read = Callable[[Any, int], tuple[Any, int]]
+"""From a buffer and a position to a value and the position behind it."""
+Write = Callable[[bytearray, Any], None]
+"""Appends the encoded value."""
+Convert = Callable[[Any], Any]
+
+_INT32: Final = Struct(">i")
+_INT16: Final = Struct(">h")
+_MAX_VARINT_BYTES: Final = 5
+_NULL_ENTITY: Final = 0xFF
+"""The marker byte before a nullable nested entity: -1 is null, 1 is present."""
+
+
+class Codec(NamedTuple):
+    """How one type is read and written."""
+
+    read: Read
+    write: Write
+    min_bytes: int
+    """No value takes fewer bytes; bounds the length of an array of them."""
+
+
+class _Number(NamedTuple):
+    """A type of fixed size: a `struct` layout, and conversions where the value is no number."""
+
+    layout: str
+    decode: Convert | None = None
+    encode: Convert | None = None
+
+
+def _value_of(code: Any) -> int:
+    return int(code.value)
+
+
+_NUMBERS: Final = {
+    "int8": _Number("b"),
+    "int16": _Number("h"),
+    "int32": _Number("i"),
+    "int64": _Number("q"),
+    "uint8": _Number("B"),
+    "uint16": _Number("H"),
+    "uint32": _Number("I"),
+    "uint64": _Number("Q"),
+    "float64": _Number("d"),
+    "bool": _Number("?"),
+    "uuid": _Number("16s", uuid_of, bytes_of),
+    "uuid_bytes": _Number("16s"),
+    "error_code": _Number("h", error, _value_of),
+    "timedelta_i32": _Number("i", millis, to_millis),
+    "timedelta_i64": _Number("q", millis, to_millis),
+    "datetime_i64": _Number("q", timestamp, to_timestamp_ms),
+    "nullable_datetime_i64": _Number(
+        "q",
+        lambda value: None if value == -1 else timestamp(value),
+        lambda value: -1 if value is None else to_timestamp_ms(value),
+    ),
+}
+
+
+# Variable-length primitives ----------------------------------------------------------------
+
+
+def read_uvarint(buffer: Any, position: int) -> tuple[int, int]:
+    """An unsigned varint of at most 5 bytes. Raises `MalformedFrame` or `IndexError`."""
+    value = buffer[position]
+    if value < 0x80:
+        return value, position + 1
+    value &= 0x7F
+    for index in range(1, _MAX_VARINT_BYTES):
+        byte = buffer[position + index]
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return value, position + index + 1
+    raise MalformedFrame(f"a varint longer than {_MAX_VARINT_BYTES} bytes")
+
+
+def write_uvarint(out: bytearray, value: int) -> None:
+    """Appends an unsigned varint."""
+    assert value >= 0, f"an unsigned varint cannot be {value}"
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def skip_tags(buffer: Any, position: int) -> int:
+    """The position behind tagged fields of which none is of interest."""
+    count, position = read_uvarint(buffer, position)
+    for _ in range(count):
+        _, position = read_uvarint(buffer, position)
+        size, position = read_uvarint(buffer, position)
+        position += size
+        if position > len(buffer):
+            raise MalformedFrame("a tagged field runs past the end")
+    return position
+
+
+def _read_compact_length(buffer: Any, position: int) -> tuple[int, int]:
+    length, position = read_uvarint(buffer, position)
+    return length - 1, position
+
+
+def _read_int32_length(buffer: Any, position: int) -> tuple[int, int]:
+    return _INT32.unpack_from(buffer, position)[0], position + 4
+
+
+def _read_int16_length(buffer: Any, position: int) -> tuple[int, int]:
+    return _INT16.unpack_from(buffer, position)[0], position + 2
+
+
+def _write_compact_length(out: bytearray, length: int) -> None:
+    write_uvarint(out, length + 1)
+
+
+def _write_int32_length(out: bytearray, length: int) -> None:
+    out += _INT32.pack(length)
+
+
+def _write_int16_length(out: bytearray, length: int) -> None:
+    out += _INT16.pack(length)
+
+
+class _Length(NamedTuple):
+    """How the length of a string, bytes or array is written; -1 stands for null."""
+
+    read: Read
+    write: Callable[[bytearray, int], None]
+    min_bytes: int
+
+
+_COMPACT: Final = _Length(_read_compact_length, _write_compact_length, 1)
+_LEGACY_32: Final = _Length(_read_int32_length, _write_int32_length, 4)
+_LEGACY_16: Final = _Length(_read_int16_length, _write_int16_length, 2)
+
+
+def _blob_codec(length_codec: _Length, decode: Convert, encode: Convert, nullable: bool) -> Codec:
+    read_length = length_codec.read
+    write_length = length_codec.write
+
+    def read(buffer: Any, position: int) -> tuple[Any, int]:
+        length, position = read_length(buffer, position)
+        if length < 0:
+            if length == -1 and nullable:
+                return None, position
+            raise MalformedFrame(f"a length of `{length}`")
+        end = position + length
+        if end > len(buffer):
+            raise MalformedFrame(f"`{length}` bytes announced, {len(buffer) - position} left")
+        return decode(buffer[position:end]), end
+
+    def write(out: bytearray, value: Any) -> None:
+        if value is None:
+            assert nullable, "null where the schema has none"
+            write_length(out, -1)
+        else:
+            encoded = encode(value)
+            write_length(out, len(encoded))
+            out += encoded
+
+    return Codec(read, write, length_codec.min_bytes)
+
+
+def _decode_text(value: Any) -> str:
+    return str(value, "utf-8")
+
+
+def _array_codec(length_codec: _Length, item: Codec, nullable: bool) -> Codec:
+    read_length = length_codec.read
+    write_length = length_codec.write
+    read_item, write_item, min_item_bytes = item
+
+    def read(buffer: Any, position: int) -> tuple[Any, int]:
+        count, position = read_length(buffer, position)
+        if count < 0:
+            if count == -1 and nullable:
+                return None, position
+            raise MalformedFrame(f"an array of `{count}` entries")
+        if count > MAX_ARRAY_ENTRIES or count * min_item_bytes > len(buffer) - position:
+            raise MalformedFrame(f"an array of `{count}` in {len(buffer) - position} bytes")
+        items = []
+        for _ in range(count):
+            value, position = read_item(buffer, position)
+            items.append(value)
+        return tuple(items), position
+
+    def write(out: bytearray, values: Any) -> None:
+        if values is None:
+            assert nullable, "null where the schema has none"
+            write_length(out, -1)
+        else:
+            write_length(out, len(values))
+            for value in values:
+                write_item(out, value)
+
+    return Codec(read, write, length_codec.min_bytes)
+
+
+def _nullable_entity_codec(entity: Codec) -> Codec:
+    def read(buffer: Any, position: int) -> tuple[Any, int]:
+        if buffer[position] == _NULL_ENTITY:
+            return None, position + 1
+        return entity.read(buffer, position + 1)
+
+    def write(out: bytearray, value: Any) -> None:
+        if value is None:
+            out.append(_NULL_ENTITY)
+        else:
+            out.append(1)
+            entity.write(out, value)
+
+    return Codec(read, write, 1)
+
+
+def _number_codec(number: _Number) -> Codec:
+    struct = Struct(">" + number.layout)
+    unpack, pack, size = struct.unpack_from, struct.pack, struct.size
+    decode, encode = number.decode, number.encode
+
+    def read(buffer: Any, position: int) -> tuple[Any, int]:
+        value = unpack(buffer, position)[0]
+        return value if decode is None else decode(value), position + size
+
+    def write(out: bytearray, value: Any) -> None:
+        out += pack(value if encode is None else encode(value))
+
+    return Codec(read, write, size)
+
+
+# Fields and entities -----------------------------------------------------------------------
+
+ReadStep = Callable[[Any, int, dict[str, Any]], int]
+WriteStep = Callable[[bytearray, Any], None]
+
+
+class _FieldType(NamedTuple):
+    """A field's declared type, taken apart."""
+
+    item: Any
+    is_entity: bool
+    is_array: bool
+    nullable: bool
+    """Whether the array is, or without an array the item."""
+
+
+def _field_type(declared: Any) -> _FieldType:
+    inner, nullable = _without_none(declared)
+    if get_origin(inner) is not tuple:
+        return _FieldType(inner, is_dataclass(inner), False, nullable)
+    item, _ = _without_none(get_args(inner)[0])
+    return _FieldType(item, is_dataclass(item), True, nullable)
+
+
+def _without_none(declared: Any) -> tuple[Any, bool]:
+    if get_origin(declared) not in (types.UnionType, Union):
+        return declared, False
+    inner = [part for part in get_args(declared) if part is not type(None)]
+    assert len(inner) == 1, f"only a union with None has a wire form, not {declared}"
+    return inner[0], True
+
+
+def _number_of(field: Field[Any]) -> _Number | None:
+    """The fixed-size form of a field, `None` when it has none."""
+    parts = _field_type(field.type)
+    if parts.is_array or parts.is_entity:
+        return None
+    return _NUMBERS.get(_kafka_type(field, parts))
+
+
+def _kafka_type(field: Field[Any], parts: _FieldType) -> str:
+    kafka_type: str = field.metadata["kafka_type"]
+    if kafka_type == "datetime_i64" and parts.nullable and not parts.is_array:
+        return "nullable_datetime_i64"
+    return kafka_type
+
+
+def _field_codec(field: Field[Any], flexible: bool, version: int | None) -> Codec:
+    parts = _field_type(field.type)
+    item_nullable = parts.nullable and not parts.is_array
+    if parts.is_entity:
+        item = _entity_codec(parts.item, version)
+        if item_nullable and "tag" not in field.metadata:
+            item = _nullable_entity_codec(item)
+    else:
+        item = _primitive_codec(_kafka_type(field, parts), flexible, item_nullable)
+    if not parts.is_array:
+        return item
+    return _array_codec(_COMPACT if flexible else _LEGACY_32, item, parts.nullable)
+
+
+def _primitive_codec(kafka_type: str, flexible: bool, nullable: bool) -> Codec:
+    number = _NUMBERS.get(kafka_type)
+    if number is not None:
+        return _number_codec(number)
+    if kafka_type == "string":
+        return _blob_codec(_COMPACT if flexible else _LEGACY_16, _decode_text, str.encode, nullable)
+    assert kafka_type in ("bytes", "records"), f"no wire form for `{kafka_type}`"
+    return _blob_codec(_COMPACT if flexible else _LEGACY_32, bytes, bytes, nullable)
+
+
+def _run_steps(run: list[tuple[str, _Number]]) -> tuple[ReadStep, WriteStep, int]:
+    """The steps for neighbouring fields of fixed size: one `struct` for all of them."""
+    struct = Struct(">" + "".join(number.layout for _, number in run))
+    unpack, pack, size = struct.unpack_from, struct.pack, struct.size
+    names = tuple(name for name, _ in run)
+    decoders = [(name, number.decode) for name, number in run if number.decode]
+    encoders = [(name, number.encode) for name, number in run]
+
+    def read(buffer: Any, position: int, values: dict[str, Any]) -> int:
+        values.update(zip(names, unpack(buffer, position), strict=True))
+        for name, decode in decoders:
+            values[name] = decode(values[name])
+        return position + size
+
+    def write(out: bytearray, entity: Any) -> None:
+        out += pack(
+            *[
+                getattr(entity, name) if encode is None else encode(getattr(entity, name))
+                for name, encode in encoders
+            ]
+        )
+
+    return read, write, size
+
+
+def _single_steps(name: str, codec: Codec) -> tuple[ReadStep, WriteStep, int]:
+    read_value, write_value, min_bytes = codec
+
+    def read(buffer: Any, position: int, values: dict[str, Any]) -> int:
+        values[name], position = read_value(buffer, position)
+        return position
+
+    def write(out: bytearray, entity: Any) -> None:
+        write_value(out, getattr(entity, name))
+
+    return read, write, min_bytes
+
+
+def _untagged_steps(
+    untagged: list[Field[Any]], flexible: bool, version: int | None
+) -> list[tuple[ReadStep, WriteStep, int]]:
+    steps = []
+    run: list[tuple[str, _Number]] = []
+    for field in untagged:
+        number = _number_of(field)
+        if number is not None:
+            run.append((field.name, number))
+            continue
+        if run:
+            steps.append(_run_steps(run))
+            run = []
+        steps.append(_single_steps(field.name, _field_codec(field, flexible, version)))
+    if run:
+        steps.append(_run_steps(run))
+    return steps
+
+
+class _Tagged(NamedTuple):
+    """One tagged field."""
+
+    name: str
+    codec: Codec
+    encoded_default: bytes
+    """A value with this encoding is left out."""
+
+
+def _tagged_steps(
+    tagged: dict[int, _Tagged],
+) -> tuple[ReadStep, WriteStep, int]:
+    ascending = sorted(tagged.items())
+
+    def read(buffer: Any, position: int, values: dict[str, Any]) -> int:
+        count, position = read_uvarint(buffer, position)
+        for _ in range(count):
+            tag, position = read_uvarint(buffer, position)
+            size, position = read_uvarint(buffer, position)
+            end = position + size
+            if end > len(buffer):
+                raise MalformedFrame(f"tagged field `{tag}` runs past the end")
+            field = tagged.get(tag)
+            if field is not None:
+                values[field.name], position = field.codec.read(buffer, position)
+                if position != end:
+                    raise MalformedFrame(f"tagged field `{tag}` does not fill its size `{size}`")
+            position = end
+        return position
+
+    def write(out: bytearray, entity: Any) -> None:
+        present = []
+        for tag, field in ascending:
+            encoded = bytearray()
+            field.codec.write(encoded, getattr(entity, field.name))
+            if encoded != field.encoded_default:
+                present.append((tag, encoded))
+        write_uvarint(out, len(present))
+        for tag, encoded in present:
+            write_uvarint(out, tag)
+            write_uvarint(out, len(encoded))
+            out += encoded
+
+    return read, write, 1
+
+
+def _default_of(field: Field[Any]) -> Any:
+    """What an absent field stands for: its declared default, else zero or empty."""
+    if field.default is not MISSING:
+        return field.default
+    parts = _field_type(field.type)
+    assert not parts.nullable and not parts.is_array, f"`{field.name}` needs a default"
+    if parts.is_entity:
+        return parts.item(**{inner.name: _default_of(inner) for inner in fields(parts.item)})
+    number = _NUMBERS.get(field.metadata["kafka_type"])
+    if number is None:
+        return "" if field.metadata["kafka_type"] == "string" else b""
+    zero = bytes(16) if number.layout == "16s" else 0
+    return zero if number.decode is None else number.decode(zero)
+
+
+def _present_in(field: Field[Any], version: int | None) -> bool:
+    if version is None or "versions" not in field.metadata:
+        return True
+    first, last = field.metadata["versions"]
+    return bool(first <= version <= last)
+
+
+@cache
+def _entity_codec(entity_type: Any, version: int | None) -> Codec:
+    flexible: bool = entity_type.__flexible__
+    present = [field for field in fields(entity_type) if _present_in(field, version)]
+    tagged = {}
+    for field in present:
+        if "tag" in field.metadata:
+            codec = _field_codec(field, flexible, version)
+            default = bytearray()
+            codec.write(default, _default_of(field))
+            tagged[field.metadata["tag"]] = _Tagged(field.name, codec, bytes(default))
+    assert flexible or not tagged, f"{entity_type} has tags but is not flexible"
+    steps = _untagged_steps(
+        [field for field in present if "tag" not in field.metadata], flexible, version
+    )
+    if flexible:
+        steps.append(_tagged_steps(tagged))
+    implied = {
+        field.name: _default_of(field)
+        for field in present
+        if "tag" in field.metadata and field.default is MISSING
+    }
+    return _assemble(entity_type, steps, implied)
+
+
+def _assemble(
+    entity_type: Any, steps: list[tuple[ReadStep, WriteStep, int]], implied: dict[str, Any]
+) -> Codec:
+    readers = [step[0] for step in steps]
+    writers = [step[1] for step in steps]
+
+    def read(buffer: Any, position: int) -> tuple[Any, int]:
+        values = dict(implied)
+        for step in readers:
+            position = step(buffer, position, values)
+        return entity_type(**values), position
+
+    def write(out: bytearray, entity: Any) -> None:
+        for step in writers:
+            step(out, entity)
+
+    return Codec(read, write, sum(step[2] for step in steps))
+
+
+# The public face ---------------------------------------------------------------------------
+
+
+def read_entity(
+    entity_type: Any, buffer: Any, position: int, version: int | None = None
+) -> tuple[Any, int]:
+    """Reads one entity; returns it and the position behind it.
+
+    `version` is for entity types with one class for all versions. Raises `MalformedFrame`.
+    """
+    try:
+        return _entity_codec(entity_type, version).read(buffer, position)
+    except (StructError, IndexError, ValueError, OverflowError) as cause:
+        raise MalformedFrame(f"no {entity_type.__name__}: {cause}") from cause
+
+
+def write_entity(out: bytearray, entity: Any, version: int | None = None) -> None:
+    """Appends the encoding of an entity.
+
+    A value that its field cannot hold is a bug of ours and ends in whatever `struct` raises.
+    """
+    entity_type: Any = type(entity)
+    _entity_codec(entity_type, version).write(out, entity)

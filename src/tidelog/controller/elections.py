@@ -1,0 +1,168 @@
+"""Who leads a partition, who is in its ISR and its ELR: one pure decision.
+
+Theory. Clean leaders come from the ISR, because every ISR member has every record below the high
+watermark. With eligible leader replicas (KIP-966) a replica that leaves the ISR while the ISR is
+below the min ISR stays *eligible*: the high watermark stands still below the min ISR, so the
+replica lacks nothing committed. Then the ISR may even run empty, and an ELR member that comes
+back is elected cleanly. Only a restart that was not clean takes a replica out of the ELR, since
+it may have lost its unflushed tail.
+
+The order of one decision matters: the target ISR is given, the target ELR follows from it, the
+election uses both, and an election may change both again.
+
+- Valid leader: alive, and in the target ISR, or in the target ELR while the target ISR is empty.
+- ONLINE keeps a valid leader, else takes the first valid replica in *replica list* order.
+- With ISR and ELR empty the last known leader may lead again, uncleanly: it most likely has the
+  longest log.
+- UNCLEAN ends with the first replica that is alive.
+- An unclean leader alone is the ISR; it must report its recovery (`recovering`).
+
+Invariants: the result's leader is in its ISR or absent; ISR and ELR are disjoint; without ELR the
+ISR is never emptied: the last member stays, with no leader, because only it may lead cleanly.
+
+Left out: reassignment and preferred-leader elections.
+
+Source: KIP-966, KIP-841; Kafka's partition change rules.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from tidelog.metadata.image import PartitionImage
+from tidelog.model import NO_LEADER
+
+
+class Election(Enum):
+    """How far an election may go."""
+
+    ONLINE = "online"
+    UNCLEAN = "unclean"
+
+
+class Outcome(Enum):
+    """What a decision did to the leadership; the reason in the trace."""
+
+    KEPT = "kept"
+    FROM_ISR = "from isr"
+    FROM_ELR = "from elr"
+    LAST_KNOWN = "last known leader, unclean"
+    UNCLEAN = "unclean"
+    LEADERLESS = "no valid leader"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTarget:
+    """What a partition shall become, before anybody is elected."""
+
+    isr: tuple[int, ...]
+    recovering: bool
+    unclean_restarts: tuple[int, ...] = ()
+    """Replicas that may have lost records: they leave the ELR too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionRules:
+    """What a decision must know beside the partition."""
+
+    may_lead: Callable[[int], bool]
+    """Whether a broker is alive and allowed to lead."""
+    min_isr: int
+    """Effective: never above the replication factor."""
+    elr_enabled: bool
+    election: Election = Election.ONLINE
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """The fields to write; `None` leaves a field as it is. `leader` set means a new leader
+    epoch, whatever its value."""
+
+    isr: tuple[int, ...] | None = None
+    leader: int | None = None
+    eligible_leaders: tuple[int, ...] | None = None
+    last_known_eligible_leaders: tuple[int, ...] | None = None
+    recovering: bool | None = None
+    outcome: Outcome = Outcome.KEPT
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return (
+            self.isr is None
+            and self.leader is None
+            and self.eligible_leaders is None
+            and self.last_known_eligible_leaders is None
+            and self.recovering is None
+        )
+
+
+def decide_change(
+    partition: PartitionImage, target: PartitionTarget, rules: ElectionRules
+) -> PartitionChange:
+    """The change that brings a partition to its target ISR, with an election where needed."""
+    isr = target.isr
+    elr = _target_elr(partition, target, rules)
+    outcome, leader = _elect(partition, isr, elr, rules)
+    recovering = target.recovering
+    if outcome is Outcome.FROM_ELR:
+        isr, elr = (leader,), tuple(replica for replica in elr if replica != leader)
+    elif outcome in (Outcome.LAST_KNOWN, Outcome.UNCLEAN):
+        isr, elr, recovering = (leader,), (), True
+    if not isr and not rules.elr_enabled:
+        isr = partition.isr
+    last_known = _last_known(partition, leader, rules)
+    return PartitionChange(
+        isr=None if isr == partition.isr else isr,
+        leader=None if leader == partition.leader else leader,
+        eligible_leaders=None if elr == partition.eligible_leaders else elr,
+        last_known_eligible_leaders=(
+            None if last_known == partition.last_known_eligible_leaders else last_known
+        ),
+        recovering=None if recovering == partition.recovering else recovering,
+        outcome=Outcome.KEPT if leader == partition.leader else outcome,
+    )
+
+
+def _target_elr(
+    partition: PartitionImage, target: PartitionTarget, rules: ElectionRules
+) -> tuple[int, ...]:
+    if not rules.elr_enabled or len(target.isr) >= rules.min_isr:
+        return ()
+    gone = (*target.isr, *target.unclean_restarts)
+    known = dict.fromkeys((*partition.eligible_leaders, *partition.isr))
+    return tuple(replica for replica in known if replica not in gone)
+
+
+def _elect(
+    partition: PartitionImage,
+    isr: tuple[int, ...],
+    elr: tuple[int, ...],
+    rules: ElectionRules,
+) -> tuple[Outcome, int]:
+    candidates = isr or elr
+    clean = Outcome.FROM_ISR if isr else Outcome.FROM_ELR
+    may_lead = rules.may_lead
+    if partition.leader in candidates and may_lead(partition.leader):
+        return clean, partition.leader
+    for replica in partition.replicas:
+        if replica in candidates and may_lead(replica):
+            return clean, replica
+    last_known = partition.last_known_eligible_leaders
+    if rules.elr_enabled and not candidates and len(last_known) == 1 and may_lead(last_known[0]):
+        return Outcome.LAST_KNOWN, last_known[0]
+    if rules.election is Election.UNCLEAN:
+        for replica in partition.replicas:
+            if may_lead(replica):
+                return Outcome.UNCLEAN, replica
+    return Outcome.LEADERLESS, NO_LEADER
+
+
+def _last_known(partition: PartitionImage, leader: int, rules: ElectionRules) -> tuple[int, ...]:
+    known = partition.last_known_eligible_leaders
+    if not rules.elr_enabled or leader == partition.leader:
+        return known
+    if leader != NO_LEADER:
+        return ()
+    # Written once, when the partition becomes leaderless, and kept until somebody leads again.
+    return known or (partition.leader,)

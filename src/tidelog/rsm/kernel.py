@@ -1,0 +1,255 @@
+"""The replicated-state-machine kernel: decide, append, replay, and answer once it is committed.
+
+Theory. A coordinator (the controller today, group and transaction coordinators later) is a pure
+function of a log. While it leads, each request is *decided* against the newest state, which may
+still be uncommitted; the decision is a list of records and a response. The records are appended
+in one step with being *replayed* into the next newest state, so that the next request sees them.
+The response waits until the log has committed the decision's last record: nobody outside ever
+learns of something that a failover could take back.
+
+A decision without records was made from uncommitted state as well. It therefore waits for
+everything appended before it, which also keeps all answers in the order of their decisions.
+
+States are immutable values. The kernel holds the committed one, and for each batch that waits the
+state after it; committing a batch drops the older state, losing leadership goes back to the
+committed one by assignment. Batches appended by this node are never decoded again.
+
+Invariants:
+- CommittedOnly: no response leaves before its offset is committed, or after leadership was lost.
+- InOrder: responses leave in the order of their decisions, exactly one per decision that has a
+  `reply_to`.
+- Speculation: states on the tail have strictly rising last offsets, and `latest` is the last one.
+
+Left out: timers and the meaning of records (the owner's), log reads, snapshots.
+
+Source: KIP-500, KIP-631; Kafka's coordinator runtime (KIP-848) follows the same cycle.
+"""
+
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from tidelog.kraft.messages import CommittedBatch, NotLeader
+from tidelog.limits import MAX_PENDING_DECISIONS
+
+State = TypeVar("State")
+Rec = TypeVar("Rec")
+Response = TypeVar("Response")
+
+
+class ReplicatedLog(Protocol):
+    """The log as its leader sees it."""
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record will get."""
+
+    def append(self, records: Sequence[bytes]) -> int:
+        """Appends one batch; returns the offset of its last record.
+
+        Raises `kraft.messages.NotLeader` when leadership is gone; nothing is appended then.
+        """
+
+
+class StateMachine(Protocol[State, Rec]):
+    """What a coordinator gives the kernel: records to bytes and back, and their effect."""
+
+    def encode(self, record: Rec) -> bytes:
+        """The record's value in the log."""
+
+    def decode(self, value: bytes) -> Rec:
+        """The inverse of `encode`."""
+
+    def replay(self, state: State, records: Sequence[Rec], last_offset: int, epoch: int) -> State:
+        """The state after a batch whose last offset is `last_offset`. Never fails for records
+        that are in the log. Without records only the offset passes (a control batch)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[Rec, Response]):
+    """What a request shall do and what its sender shall hear."""
+
+    response: Response
+    records: Sequence[Rec] = ()
+    atomic: bool = True
+    """Whether a failover must see all records or none. A list that need not be atomic is split
+    into batches of bounded size; each prefix of it must then leave a valid state."""
+
+
+class _Speculation(NamedTuple, Generic[State]):
+    """One appended batch that is not committed yet."""
+
+    last_offset: int
+    # The state with the batch replayed.
+    state: State
+
+
+class _Waiting(NamedTuple, Generic[Response]):
+    """A response held until `offset` is committed."""
+
+    offset: int
+    reply_to: Hashable
+    response: Response
+
+
+class Kernel(Generic[State, Rec, Response]):
+    """One coordinator's cycle over one log."""
+
+    def __init__(
+        self,
+        machine: StateMachine[State, Rec],
+        log: ReplicatedLog,
+        *,
+        initial: State,
+        initial_offset: int = -1,
+        max_batch_records: int,
+        max_pending: int = MAX_PENDING_DECISIONS,
+    ) -> None:
+        self._machine = machine
+        self._log = log
+        self._max_batch_records = max_batch_records
+        self._max_pending = max_pending
+        # The fold of everything committed. Never goes back.
+        self._committed: State = initial
+        # The last committed offset that arrived here, inclusive; -1 before the first.
+        self.committed_offset = initial_offset
+        # Appended and not committed, oldest first; empty unless active.
+        self._tail: deque[_Speculation[State]] = deque()
+        # Responses by rising offset; empty unless active.
+        self._waiting: deque[_Waiting[Response]] = deque()
+        # Responses that may leave, in order.
+        self._replies: list[tuple[Hashable, Response]] = []
+        # The leader epoch under which this node appends; `None` while it does not lead.
+        self._epoch: int | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether this node decides."""
+        return self._epoch is not None
+
+    @property
+    def committed(self) -> State:
+        """The state that every reader may be shown."""
+        return self._committed
+
+    @property
+    def latest(self) -> State:
+        """The state against which to decide: the committed one and all appended records."""
+        return self._tail[-1].state if self._tail else self._committed
+
+    @property
+    def next_offset(self) -> int:
+        """The offset of the next decision's first record."""
+        return self._log.end_offset
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more response may wait. The owner refuses requests at the bound, so that
+        a quorum that commits nothing cannot fill the memory."""
+        return len(self._waiting) < self._max_pending
+
+    def become_active(self, epoch: int) -> None:
+        """Starts deciding; everything before this leadership must have been committed here."""
+        assert not self.active, f"already active in epoch {self._epoch}"
+        assert not self._tail, f"{len(self._tail)} batches left from an earlier leadership"
+        assert not self._waiting, f"{len(self._waiting)} responses left from an earlier leadership"
+        assert self._log.end_offset > self.committed_offset, (
+            f"log ends at {self._log.end_offset}, committed through {self.committed_offset}"
+        )
+        self._epoch = epoch
+
+    def resign(self, refusal: Response) -> None:
+        """Leadership is gone: back to the committed state, `refusal` to everyone who waits."""
+        self._epoch = None
+        self._tail.clear()
+        while self._waiting:
+            self._replies.append((self._waiting.popleft().reply_to, refusal))
+
+    def submit(
+        self, decision: Decision[Rec, Response], reply_to: Hashable | None = None
+    ) -> int | None:
+        """Appends and replays a decision; its response leaves when it is committed.
+
+        Returns the offset that must be committed first, or `None` when leadership turned out to
+        be lost: then the response is not kept, and the owner must resign at once.
+        """
+        assert self._epoch is not None, "only an active kernel decides"
+        offset = self._tail[-1].last_offset if self._tail else self.committed_offset
+        try:
+            for batch in self._batches(decision):
+                offset = self._append(batch, self._epoch)
+        except NotLeader:
+            return None
+        if reply_to is None:
+            return offset
+        if offset <= self.committed_offset:
+            self._replies.append((reply_to, decision.response))
+        else:
+            self._waiting.append(_Waiting(offset, reply_to, decision.response))
+        return offset
+
+    def on_committed(self, batch: CommittedBatch) -> None:
+        """Takes the next committed batch, whoever wrote it."""
+        assert batch.base_offset == self.committed_offset + 1, (
+            f"expected offset {self.committed_offset + 1}, got {batch.base_offset}"
+        )
+        if self._tail and self._tail[0].last_offset <= batch.last_offset:
+            # Ours: the state after it is known. A batch is committed as it was appended.
+            speculation = self._tail.popleft()
+            assert speculation.last_offset == batch.last_offset, (
+                f"appended through {speculation.last_offset}, committed {batch.last_offset}"
+            )
+            self._committed = speculation.state
+        else:
+            assert not self._tail or batch.is_control, (
+                f"foreign records at {batch.base_offset} while active in epoch {self._epoch}"
+            )
+            decode = self._machine.decode
+            records = () if batch.is_control else [decode(value) for value in batch.records]
+            self._committed = self._machine.replay(
+                self._committed, records, batch.last_offset, batch.epoch
+            )
+        self.committed_offset = batch.last_offset
+        while self._waiting and self._waiting[0].offset <= self.committed_offset:
+            waiting = self._waiting.popleft()
+            self._replies.append((waiting.reply_to, waiting.response))
+
+    def take_replies(self) -> list[tuple[Hashable, Response]]:
+        """All (reply_to, response) pairs that became due, in order."""
+        replies = self._replies
+        self._replies = []
+        return replies
+
+    def check(self) -> None:
+        """Asserts the invariants of the module's docstring."""
+        tail = [speculation.last_offset for speculation in self._tail]
+        assert tail == sorted(set(tail)), f"Speculation: offsets do not rise: {tail}"
+        assert not tail or tail[0] > self.committed_offset, (
+            f"Speculation: {tail[0]} is committed already, through {self.committed_offset}"
+        )
+        offsets = [waiting.offset for waiting in self._waiting]
+        assert offsets == sorted(offsets), f"InOrder: {offsets}"
+        assert not offsets or offsets[0] > self.committed_offset, (
+            f"CommittedOnly: {offsets[0]} waits, committed through {self.committed_offset}"
+        )
+        assert self.active or not (tail or offsets), "Speculation: work left without leadership"
+
+    def _batches(self, decision: Decision[Rec, Response]) -> list[Sequence[Rec]]:
+        records, size = decision.records, self._max_batch_records
+        if not records:
+            return []
+        if decision.atomic or len(records) <= size:
+            assert len(records) <= size, f"{len(records)} records cannot be atomic, bound {size}"
+            return [records]
+        return [records[start : start + size] for start in range(0, len(records), size)]
+
+    def _append(self, records: Sequence[Rec], epoch: int) -> int:
+        base = self._log.end_offset
+        encode = self._machine.encode
+        last = self._log.append([encode(record) for record in records])
+        assert last == base + len(records) - 1, f"{len(records)} records at {base} end at {last}"
+        # After the append: were it refused, the newest state must not contain the records.
+        state = self._machine.replay(self.latest, records, last, epoch)
+        self._tail.append(_Speculation(last, state))
+        return last

@@ -19,7 +19,9 @@ def parse_properties(text: str) -> dict[str, str]:
     Raises `UsageError` for a malformed `\\u` escape, the only thing the syntax can get wrong.
     """
     settings: dict[str, str] = {}
-    for line in _logical_lines(text.splitlines()):
+    # Not splitlines(): it would also cut at form feeds and Unicode separators.
+    natural_lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for line in _logical_lines(natural_lines):
         end = _name_end(line)
         name, rest = line[:end], line[end:].lstrip(_BLANKS)
         if rest[:1] in ("=", ":"):
@@ -68,7 +70,7 @@ def _name_end(line: str) -> int:
 
 def _unescape(text: str) -> str:
     if "\\" not in text:
-        return text.rstrip("\r")
+        return text
     parts: list[str] = []
     index = 0
     while index < len(text):

@@ -1,0 +1,82 @@
+"""Goal: addresses of a node and its quorum are what Kafka would make of the same text."""
+
+import pytest
+
+from tidelog.config.listeners import resolve_listeners, resolve_voters
+from tidelog.errors import UsageError
+from tidelog.model import Endpoint
+
+BASE = {
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9192",
+    "controller.listener.names": "CONTROLLER",
+}
+
+
+def test_every_interface_is_bound_and_the_host_name_told() -> None:
+    listeners = resolve_listeners(BASE, "box.example")
+    assert listeners.bound[0] == Endpoint("PLAINTEXT", "", 9092)
+    assert listeners.advertised[0] == Endpoint("PLAINTEXT", "box.example", 9092)
+    assert listeners.controller_names == ("CONTROLLER",)
+    assert listeners.inter_broker_name == "PLAINTEXT"
+
+
+def test_names_are_compared_in_upper_case_and_brackets_hold_ipv6() -> None:
+    settings = {
+        "listeners": "external://[::1]:9092,controller://[::1]:9192",
+        "controller.listener.names": "Controller",
+        "inter.broker.listener.name": "External",
+        "listener.security.protocol.map": "external:plaintext,controller:plaintext",
+    }
+    listeners = resolve_listeners(settings, "box")
+    assert listeners.bound[0] == Endpoint("EXTERNAL", "::1", 9092)
+    assert listeners.inter_broker_name == "EXTERNAL"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"listeners": ""}, "is empty"),
+        ({"listeners": "localhost:9092"}, "is no listener"),
+        ({"listeners": "PLAINTEXT://localhost"}, "has no host and port"),
+        ({"listeners": "PLAINTEXT://::1:9092"}, "has no host and port"),
+        ({"listeners": "PLAINTEXT://:0,CONTROLLER://:1"}, "out of range"),
+        ({"listeners": "PLAINTEXT://:65536,CONTROLLER://:1"}, "out of range"),
+        ({"listeners": "A://:1,A://:2"}, "appears twice"),
+        ({"controller.listener.names": ""}, "`controller.listener.names` is missing"),
+        ({"controller.listener.names": "X"}, "`X` is not in `listeners`"),
+        ({"controller.listener.names": "PLAINTEXT,CONTROLLER"}, "nothing but controller"),
+        ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}, "does not name `CONTROLLER`"),
+        ({"listener.security.protocol.map": "PLAINTEXT"}, "has no protocol"),
+        ({"listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"}, "for `SSL`"),
+        ({"listeners": "SSL://:9092,CONTROLLER://:9192"}, "asks for `SSL`"),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "cannot be advertised"),
+        ({"advertised.listeners": "OTHER://a:9092"}, "`OTHER` is not in `listeners`"),
+        ({"inter.broker.listener.name": "CONTROLLER"}, "no advertised broker listener"),
+        ({"listeners": "A://:9092,CONTROLLER://:9192"}, "called `PLAINTEXT`"),
+    ],
+)
+def test_bad_listeners_are_refused(changes: dict[str, str], problem: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve_listeners({**BASE, **changes}, "box")
+    assert problem in caught.value.message
+    assert caught.value.hint
+
+
+def test_voters_are_read_by_id() -> None:
+    settings = {"controller.quorum.voters": "1@a:9093, 2@[::1]:9094"}
+    voters = resolve_voters(settings, "CONTROLLER")
+    assert voters == {
+        1: Endpoint("CONTROLLER", "a", 9093),
+        2: Endpoint("CONTROLLER", "::1", 9094),
+    }
+
+
+@pytest.mark.parametrize("text", ["", "a:9093", "x@a:9093", "1@a", "1@:9093", "1@a:1,1@b:2"])
+def test_bad_voters_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"controller\.quorum\.voters"):
+        resolve_voters({"controller.quorum.voters": text}, "CONTROLLER")
+
+
+def test_bootstrap_servers_alone_are_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="bootstrap servers"):
+        resolve_voters({"controller.quorum.bootstrap.servers": "a:9093"}, "CONTROLLER")

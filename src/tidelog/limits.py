@@ -49,3 +49,9 @@ MAX_CONFIG_VALUE_LENGTH: Final = 32_767
 PURGATORY_PURGE_REQUESTS: Final = 1000
 """Answered requests that may linger in the purgatory's deadline heap; beyond it they are removed
 once they are the majority."""
+
+MAX_QUORUM_OBSERVERS: Final = 1000
+"""Observers whose progress the quorum leader describes; further ones are served but not listed."""
+
+MAX_PARKED_QUORUM_FETCHES: Final = 1024
+"""Metadata fetches that wait for something new; beyond it a fetch is answered at once, empty."""

@@ -1,0 +1,555 @@
+"""The records of the metadata log as entities, and their framing.
+
+The metadata log (`__cluster_metadata`) is the only truth about brokers, topics, partitions,
+configs and features; every node replays it. A record has no key. Its value is a frame version
+(always 1), the number of the record's kind, the version of its schema, then the body in the
+flexible encoding of KIP-482; the three numbers are unsigned varints.
+
+One class stands for all versions of a kind. A field that came later says from which version on
+it exists, and has its default in entities read from older records. Written are the versions that
+metadata.version 30 (Kafka 4.3) writes: the newest one, except that a broker registration change
+takes the oldest that can express it.
+
+Invariants:
+- `encode_record(decode_record(value))` gives `value` back for every record that Kafka 4.3 writes;
+- decoding raises `MalformedFrame` or `ProtocolError` and nothing else, whatever the bytes;
+- UUIDs are 16 raw bytes; `()` is an empty list, `None` one that the record leaves unchanged.
+
+What this leaves out: what the records mean (`image.py`, `delta.py`), and the control records that
+the quorum writes between them (`records/control.py`).
+
+Source: KIP-631 (the metadata log), KIP-858 (directories), KIP-866 (migration), KIP-868 (metadata
+transactions), KIP-966 (eligible leader replicas), KIP-1066 (cordoned directories).
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Final
+
+from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
+from tidelog.model import TopicId, Uuid
+from tidelog.wire.schema import read_entity, read_uvarint, write_entity, write_uvarint
+
+FRAME_VERSION: Final = 1
+
+LEADER_UNCHANGED: Final = -2
+"""`PartitionChangeRecord.leader`: the record does not touch the leader."""
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+"""`leader_recovery_state`: elected uncleanly, and not yet recovered."""
+RECOVERY_UNCHANGED: Final = -1
+
+UNFENCE: Final = -1
+FENCE: Final = 1
+"""`BrokerRegistrationChangeRecord.fenced`; 0 is no change."""
+
+
+def _of(kafka_type: str, *, tag: int | None = None, since: int = 0) -> dict[str, Any]:
+    """How a field is written. A tagged one is not written when it has its default; one that came
+    after version 0 needs a default."""
+    metadata: dict[str, Any] = {"kafka_type": kafka_type, "since": since}
+    return metadata if tag is None else {**metadata, "tag": tag}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointEntry:
+    """A listener of a registered broker or controller."""
+
+    __flexible__: ClassVar[bool] = True
+    name: str = field(metadata=_of("string"))
+    host: str = field(metadata=_of("string"))
+    port: int = field(metadata=_of("uint16"))
+    security_protocol: int = field(metadata=_of("int16"))
+    """0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureEntry:
+    """The levels of a feature that a node supports, both ends included."""
+
+    __flexible__: ClassVar[bool] = True
+    name: str = field(metadata=_of("string"))
+    min_supported_version: int = field(metadata=_of("int16"))
+    max_supported_version: int = field(metadata=_of("int16"))
+
+
+# Brokers and controllers -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBrokerRecord:
+    """A broker process is known; it begins fenced."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 0
+    __latest__: ClassVar[int] = 4
+    broker_id: int = field(metadata=_of("int32"))
+    is_migrating_zk_broker: bool = field(metadata=_of("bool", since=2), default=False)
+    incarnation_id: Uuid = field(metadata=_of("uuid_bytes"))
+    broker_epoch: int = field(metadata=_of("int64"))
+    """The offset of this record."""
+    end_points: tuple[EndpointEntry, ...] = ()
+    features: tuple[FeatureEntry, ...] = ()
+    rack: str | None = field(metadata=_of("string"))
+    fenced: bool = field(metadata=_of("bool"), default=True)
+    in_controlled_shutdown: bool = field(metadata=_of("bool", since=1), default=False)
+    log_dirs: tuple[Uuid, ...] = field(metadata=_of("uuid_bytes", tag=0, since=3), default=())
+    cordoned_log_dirs: tuple[Uuid, ...] | None = field(
+        metadata=_of("uuid_bytes", tag=1, since=4), default=None
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerRecord:
+    """A broker is forgotten."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 1
+    __latest__: ClassVar[int] = 0
+    broker_id: int = field(metadata=_of("int32"))
+    broker_epoch: int = field(metadata=_of("int64"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceBrokerRecord:
+    """The form before `BrokerRegistrationChangeRecord`; read, not written."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 7
+    __latest__: ClassVar[int] = 0
+    id: int = field(metadata=_of("int32"))
+    epoch: int = field(metadata=_of("int64"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfenceBrokerRecord:
+    """The form before `BrokerRegistrationChangeRecord`; read, not written."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 8
+    __latest__: ClassVar[int] = 0
+    id: int = field(metadata=_of("int32"))
+    epoch: int = field(metadata=_of("int64"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistrationChangeRecord:
+    """A registered broker was fenced or unfenced, leaves, or has other directories."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 17
+    __latest__: ClassVar[int] = 3
+    broker_id: int = field(metadata=_of("int32"))
+    broker_epoch: int = field(metadata=_of("int64"))
+    fenced: int = field(metadata=_of("int8", tag=0), default=0)
+    """`FENCE`, `UNFENCE`, or 0: no change."""
+    in_controlled_shutdown: int = field(metadata=_of("int8", tag=1, since=1), default=0)
+    """1: it began a controlled shutdown; 0: no change."""
+    log_dirs: tuple[Uuid, ...] = field(metadata=_of("uuid_bytes", tag=2, since=2), default=())
+    cordoned_log_dirs: tuple[Uuid, ...] | None = field(
+        metadata=_of("uuid_bytes", tag=3, since=3), default=None
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterControllerRecord:
+    """A controller process is known (KIP-919)."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 27
+    __latest__: ClassVar[int] = 0
+    controller_id: int = field(metadata=_of("int32"))
+    incarnation_id: Uuid = field(metadata=_of("uuid_bytes"))
+    zk_migration_ready: bool = field(metadata=_of("bool"), default=False)
+    end_points: tuple[EndpointEntry, ...] = ()
+    features: tuple[FeatureEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterControllerRecord:
+    """A controller is forgotten."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 29
+    __latest__: ClassVar[int] = 0
+    controller_id: int = field(metadata=_of("int32"))
+
+
+# Topics and partitions ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRecord:
+    """A topic exists; its partitions follow in the same batch."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 2
+    __latest__: ClassVar[int] = 0
+    name: str = field(metadata=_of("string"))
+    topic_id: TopicId = field(metadata=_of("uuid_bytes"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRecord:
+    """A whole partition: at its creation, and in snapshots."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 3
+    __latest__: ClassVar[int] = 2
+    partition_id: int = field(metadata=_of("int32"))
+    topic_id: TopicId = field(metadata=_of("uuid_bytes"))
+    replicas: tuple[int, ...] = field(metadata=_of("int32"))
+    """The first one is the preferred leader."""
+    isr: tuple[int, ...] = field(metadata=_of("int32"))
+    removing_replicas: tuple[int, ...] = field(metadata=_of("int32"), default=())
+    adding_replicas: tuple[int, ...] = field(metadata=_of("int32"), default=())
+    leader: int = field(metadata=_of("int32"))
+    """-1: no leader."""
+    leader_recovery_state: int = field(metadata=_of("int8", tag=0), default=RECOVERED)
+    leader_epoch: int = field(metadata=_of("int32"))
+    partition_epoch: int = field(metadata=_of("int32"))
+    directories: tuple[Uuid, ...] = field(metadata=_of("uuid_bytes", since=1), default=())
+    """Beside `replicas`: which directory holds each."""
+    eligible_leader_replicas: tuple[int, ...] | None = field(
+        metadata=_of("int32", tag=1, since=2), default=None
+    )
+    last_known_elr: tuple[int, ...] | None = field(
+        metadata=_of("int32", tag=2, since=2), default=None
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChangeRecord:
+    """What changed of a partition; the partition epoch grows by one, and with a `leader` the
+    leader epoch too, even when it is the leader there was."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 5
+    __latest__: ClassVar[int] = 2
+    partition_id: int = field(metadata=_of("int32"))
+    topic_id: TopicId = field(metadata=_of("uuid_bytes"))
+    isr: tuple[int, ...] | None = field(metadata=_of("int32", tag=0), default=None)
+    leader: int = field(metadata=_of("int32", tag=1), default=LEADER_UNCHANGED)
+    """-1: no leader any more."""
+    replicas: tuple[int, ...] | None = field(metadata=_of("int32", tag=2), default=None)
+    removing_replicas: tuple[int, ...] | None = field(metadata=_of("int32", tag=3), default=None)
+    adding_replicas: tuple[int, ...] | None = field(metadata=_of("int32", tag=4), default=None)
+    leader_recovery_state: int = field(metadata=_of("int8", tag=5), default=RECOVERY_UNCHANGED)
+    directories: tuple[Uuid, ...] | None = field(
+        metadata=_of("uuid_bytes", tag=8, since=1), default=None
+    )
+    eligible_leader_replicas: tuple[int, ...] | None = field(
+        metadata=_of("int32", tag=6, since=2), default=None
+    )
+    last_known_elr: tuple[int, ...] | None = field(
+        metadata=_of("int32", tag=7, since=2), default=None
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveTopicRecord:
+    """A topic and all its partitions are gone."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 9
+    __latest__: ClassVar[int] = 0
+    topic_id: TopicId = field(metadata=_of("uuid_bytes"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearElrRecord:
+    """Forgets the eligible leader replicas of a topic, of all topics when the name is empty."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 28
+    __latest__: ClassVar[int] = 0
+    topic_name: str = field(metadata=_of("string"), default="")
+
+
+# Configs, features, quotas, producer ids ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigRecord:
+    """One config of one resource; the value `None` removes it."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 4
+    __latest__: ClassVar[int] = 0
+    resource_type: int = field(metadata=_of("int8"))
+    """2 topic, 4 broker (name "": the default of all), 16 client metrics, 32 group."""
+    resource_name: str = field(metadata=_of("string"))
+    name: str = field(metadata=_of("string"))
+    value: str | None = field(metadata=_of("string"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureLevelRecord:
+    """A feature of the cluster is finalized at a level; level 0 removes it."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 12
+    __latest__: ClassVar[int] = 0
+    name: str = field(metadata=_of("string"))
+    feature_level: int = field(metadata=_of("int16"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaEntity:
+    """One part of a quota's subject: a user, client id or ip; no name is the default."""
+
+    __flexible__: ClassVar[bool] = True
+    entity_type: str = field(metadata=_of("string"))
+    entity_name: str | None = field(metadata=_of("string"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientQuotaRecord:
+    """A quota is set, or removed."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 14
+    __latest__: ClassVar[int] = 0
+    entity: tuple[QuotaEntity, ...] = ()
+    key: str = field(metadata=_of("string"))
+    value: float = field(metadata=_of("float64"))
+    remove: bool = field(metadata=_of("bool"), default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdsRecord:
+    """A block of producer ids was given to a broker."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 15
+    __latest__: ClassVar[int] = 0
+    broker_id: int = field(metadata=_of("int32"))
+    broker_epoch: int = field(metadata=_of("int64"))
+    next_producer_id: int = field(metadata=_of("int64"))
+    """The first id that no block contains yet."""
+
+
+# Security ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationTokenRecord:
+    """A delegation token exists (KIP-48)."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 10
+    __latest__: ClassVar[int] = 0
+    owner: str = field(metadata=_of("string"))
+    requester: str = field(metadata=_of("string"))
+    renewers: tuple[str, ...] = field(metadata=_of("string"), default=())
+    issue_timestamp: int = field(metadata=_of("int64"))
+    max_timestamp: int = field(metadata=_of("int64"))
+    expiration_timestamp: int = field(metadata=_of("int64"))
+    token_id: str = field(metadata=_of("string"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveDelegationTokenRecord:
+    """A delegation token is gone."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 26
+    __latest__: ClassVar[int] = 0
+    token_id: str = field(metadata=_of("string"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserScramCredentialRecord:
+    """How a user proves a password (KIP-900)."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 11
+    __latest__: ClassVar[int] = 0
+    name: str = field(metadata=_of("string"))
+    mechanism: int = field(metadata=_of("int8"))
+    """1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
+    salt: bytes = field(metadata=_of("bytes"))
+    stored_key: bytes = field(metadata=_of("bytes"))
+    server_key: bytes = field(metadata=_of("bytes"))
+    iterations: int = field(metadata=_of("int32"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveUserScramCredentialRecord:
+    """A credential is gone."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 22
+    __latest__: ClassVar[int] = 0
+    name: str = field(metadata=_of("string"))
+    mechanism: int = field(metadata=_of("int8"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessControlEntryRecord:
+    """An access control entry exists (KIP-801)."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 18
+    __latest__: ClassVar[int] = 0
+    id: Uuid = field(metadata=_of("uuid_bytes"))
+    resource_type: int = field(metadata=_of("int8"))
+    resource_name: str = field(metadata=_of("string"))
+    pattern_type: int = field(metadata=_of("int8"))
+    principal: str = field(metadata=_of("string"))
+    host: str = field(metadata=_of("string"))
+    operation: int = field(metadata=_of("int8"))
+    permission_type: int = field(metadata=_of("int8"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveAccessControlEntryRecord:
+    """An access control entry is gone."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 19
+    __latest__: ClassVar[int] = 0
+    id: Uuid = field(metadata=_of("uuid_bytes"))
+
+
+# The log itself ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoOpRecord:
+    """Nothing; lets brokers measure how far they are behind."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 20
+    __latest__: ClassVar[int] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZkMigrationStateRecord:
+    """A trace of Kafka's move away from ZooKeeper; read and skipped."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 21
+    __latest__: ClassVar[int] = 0
+    zk_migration_state: int = field(metadata=_of("int8"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginTransactionRecord:
+    """What follows takes effect together, at the `EndTransactionRecord`."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 23
+    __latest__: ClassVar[int] = 0
+    name: str | None = field(metadata=_of("string", tag=0), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransactionRecord:
+    """The transaction takes effect."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 24
+    __latest__: ClassVar[int] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortTransactionRecord:
+    """The transaction never happened."""
+
+    __flexible__: ClassVar[bool] = True
+    __record_id__: ClassVar[int] = 25
+    __latest__: ClassVar[int] = 0
+    reason: str | None = field(metadata=_of("string", tag=0), default=None)
+
+
+MetadataRecord = (
+    RegisterBrokerRecord
+    | UnregisterBrokerRecord
+    | TopicRecord
+    | PartitionRecord
+    | ConfigRecord
+    | PartitionChangeRecord
+    | FenceBrokerRecord
+    | UnfenceBrokerRecord
+    | RemoveTopicRecord
+    | DelegationTokenRecord
+    | UserScramCredentialRecord
+    | FeatureLevelRecord
+    | ClientQuotaRecord
+    | ProducerIdsRecord
+    | BrokerRegistrationChangeRecord
+    | AccessControlEntryRecord
+    | RemoveAccessControlEntryRecord
+    | NoOpRecord
+    | ZkMigrationStateRecord
+    | RemoveUserScramCredentialRecord
+    | BeginTransactionRecord
+    | EndTransactionRecord
+    | AbortTransactionRecord
+    | RemoveDelegationTokenRecord
+    | RegisterControllerRecord
+    | ClearElrRecord
+    | UnregisterControllerRecord
+)
+
+RECORD_TYPES: Final[dict[int, type[MetadataRecord]]] = {
+    record_type.__record_id__: record_type for record_type in MetadataRecord.__args__
+}
+"""By the number of the kind."""
+
+
+def decode_record(value: bytes) -> MetadataRecord:
+    """The entity in a record's value.
+
+    Raises `ProtocolError(UNSUPPORTED_VERSION)` for a kind or version from a newer Kafka, and
+    `MalformedFrame` for anything else that is no metadata record.
+    """
+    try:
+        frame_version, position = read_uvarint(value, 0)
+        record_id, position = read_uvarint(value, position)
+        version, position = read_uvarint(value, position)
+    except IndexError as cause:
+        raise MalformedFrame("a metadata record ends inside its frame") from cause
+    if frame_version != FRAME_VERSION:
+        raise MalformedFrame(f"metadata frame version `{frame_version}`")
+    record_type = RECORD_TYPES.get(record_id)
+    if record_type is None or version > record_type.__latest__:
+        raise ProtocolError(
+            ErrorCode.UNSUPPORTED_VERSION, f"metadata record `{record_id}` version `{version}`"
+        )
+    entity, end = read_entity(record_type, value, position, version)
+    if end != len(value):
+        raise MalformedFrame(f"`{len(value) - end}` bytes behind a {record_type.__name__}")
+    decoded: MetadataRecord = entity
+    return decoded
+
+
+def encode_record(entity: MetadataRecord, version: int | None = None) -> bytes:
+    """The value of the record that says this; in the version that Kafka 4.3 writes unless one
+    is given."""
+    written = _written_version(entity) if version is None else version
+    assert _first_version_for(entity) <= written <= entity.__latest__, (
+        f"{entity} does not fit into version {written}"
+    )
+    out = bytearray()
+    write_uvarint(out, FRAME_VERSION)
+    write_uvarint(out, entity.__record_id__)
+    write_uvarint(out, written)
+    write_entity(out, entity, written)
+    return bytes(out)
+
+
+def _written_version(entity: MetadataRecord) -> int:
+    if isinstance(entity, BrokerRegistrationChangeRecord):
+        return _first_version_for(entity)
+    return entity.__latest__
+
+
+def _first_version_for(entity: MetadataRecord) -> int:
+    """The oldest version that holds every field which is not at its default."""
+    needed = 0
+    for each in fields(entity):
+        first = each.metadata.get("since", 0)
+        if first > needed and getattr(entity, each.name) != each.default:
+            needed = first
+    return needed

@@ -1,0 +1,46 @@
+# Two commands for everybody: `make demo` and `make test`. The rest is for contributors.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench-smoke clean help
+
+help:
+	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
+	@echo "make test         all tests"
+	@echo "make check        format, lint, types, layers, tidy"
+	@echo "make bench-smoke  the figures of the README, measured on this machine"
+
+$(VENV)/.demo: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $(VENV)/.demo $@
+
+$(VENV)/.dev: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(VENV)/.demo $(VENV)/.test $@
+
+demo: $(VENV)/.demo
+	$(BIN)/tidelog demo $(DEMO_ARGS)
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/tidy
+
+bench-smoke: $(VENV)/.demo
+	$(BIN)/python bench/smoke.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,139 @@
+"""Fetch (1), versions 4-18: reads by consumers and followers, with incremental sessions.
+
+A session keeps the wanted partitions as the client named them; names and ids are resolved anew for
+each request, because a topic may appear between two of them. A partition whose topic is unknown
+answers UNKNOWN_TOPIC_ID (asked by id) or UNKNOWN_TOPIC_OR_PARTITION. Everything else is the
+replication room's. On the controller's listener Fetch is the metadata quorum's and does not come
+here. On NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH the answer names the leader (KIP-951).
+"""
+
+from typing import Final
+
+from tidelog.broker.connections import PendingRequest
+from tidelog.broker.context import Broker
+from tidelog.broker.fetch_sessions import FetchSession
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.model import ZERO_TOPIC_ID
+from tidelog.wire import fetch as wire
+from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+FIRST_VERSION_WITH_LEADER_HINTS: Final = 12
+FIRST_VERSION_WITH_ENDPOINTS: Final = 16
+FIRST_VERSION_FOR_FOLLOWER_READS: Final = 11
+
+_STALE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class FetchCall:
+    """A fetch under way."""
+
+    __slots__ = ("full", "pending", "refused", "session")
+
+    def __init__(
+        self,
+        pending: PendingRequest,
+        session: FetchSession | None,
+        full: bool,
+        refused: list[FetchedPartition],
+    ) -> None:
+        self.pending = pending
+        # The session that filters the response; None for a plain fetch.
+        self.session = session
+        # Whether every partition must be listed: a full fetch.
+        self.full = full
+        # Partitions that the replicas were not asked for.
+        self.refused = refused
+
+
+def handle(
+    broker: Broker, pending: PendingRequest, frame: memoryview, offset: int, now: Instant
+) -> None:
+    """Asks the replicas; the reply comes through `on_reply`."""
+    version = pending.header.api_version
+    request = wire.parse_request(version, frame, offset)
+    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    try:
+        session, wanted = broker.fetch_sessions.open(request, by_id, now)
+    except ProtocolError as fault:
+        _answer(broker, pending, FetchResponse(0, fault.code, 0, []))
+        return
+    partitions: list[FetchPartition] = []
+    refused: list[FetchedPartition] = []
+    for partition in wanted:
+        found = _resolve(broker, partition, by_id)
+        if found is None:
+            refused.append(_unknown(partition, by_id))
+        else:
+            partitions.append(found)
+    call = FetchCall(pending, session, request.session_epoch <= 0, refused)
+    broker.replicas.fetch(
+        _bounded(broker, request, partitions, bool(refused)),
+        call,
+        now,
+        followers_may_serve=version >= FIRST_VERSION_FOR_FOLLOWER_READS,
+    )
+
+
+def _bounded(
+    broker: Broker, request: FetchRequest, partitions: list[FetchPartition], answer_now: bool
+) -> FetchRequest:
+    max_bytes = request.max_bytes
+    if request.replica_id < 0:
+        max_bytes = min(max_bytes, broker.config.broker.fetch_max_bytes)
+    max_wait_ms = 0 if answer_now else request.max_wait_ms
+    return request._replace(partitions=partitions, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
+
+
+def _resolve(broker: Broker, partition: FetchPartition, by_id: bool) -> FetchPartition | None:
+    if by_id:
+        topic = broker.image.topics_by_id.get(partition.topic_id)
+    else:
+        topic = broker.image.topics_by_name.get(partition.topic)
+    if topic is None:
+        return None
+    return partition._replace(topic=topic.name, topic_id=topic.topic_id)
+
+
+def _unknown(partition: FetchPartition, by_id: bool) -> FetchedPartition:
+    code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topic_id = partition.topic_id if by_id else ZERO_TOPIC_ID
+    return FetchedPartition(partition.topic, topic_id, partition.partition, code, -1, -1, -1, [], 0)
+
+
+def on_reply(broker: Broker, call: FetchCall, response: FetchResponse) -> None:
+    """The replicas have answered."""
+    if call.refused:
+        response = response._replace(partitions=[*response.partitions, *call.refused])
+    pending = call.pending
+    version = pending.header.api_version
+    if version >= FIRST_VERSION_WITH_LEADER_HINTS and any(
+        answer.error_code in _STALE_LEADER for answer in response.partitions
+    ):
+        response = _with_leaders(broker, pending, response)
+    _answer(broker, pending, broker.fetch_sessions.close(response, call.session, call.full))
+
+
+def _answer(broker: Broker, pending: PendingRequest, response: FetchResponse) -> None:
+    header = pending.header
+    chunks = wire.pack_response(header.api_version, header.correlation_id, response)
+    broker.connections.fill(pending, chunks)
+
+
+def _with_leaders(
+    broker: Broker, pending: PendingRequest, response: FetchResponse
+) -> FetchResponse:
+    answers = []
+    leaders: set[int] = set()
+    for answer in response.partitions:
+        if answer.error_code in _STALE_LEADER:
+            hint = broker.leader_hint(answer.topic, answer.partition)
+            leaders.add(hint.leader_id)
+            answer = answer._replace(current_leader=hint)
+        answers.append(answer)
+    response = response._replace(partitions=answers)
+    if pending.header.api_version >= FIRST_VERSION_WITH_ENDPOINTS:
+        endpoints = broker.node_endpoints(leaders, pending.connection.listener)
+        response = response._replace(node_endpoints=endpoints)
+    return response

@@ -1,0 +1,84 @@
+"""ListOffsets (2), versions 1-11: the offset of a timestamp, or of an end of the log.
+
+Special timestamps are -1 latest, -2 earliest, -3 of the largest timestamp (version 7 and up), -4
+earliest local (version 8 and up). Later special ones speak of tiers that do not exist here and
+answer UNSUPPORTED_VERSION. A partition that is asked for twice answers INVALID_REQUEST.
+"""
+
+from collections import Counter
+
+from tidelog.broker.connections import PendingRequest
+from tidelog.broker.context import Broker
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.model import NO_EPOCH
+from tidelog.replication.messages import ListOffsetsQuery, ListOffsetsResult
+from tidelog.wire import codec
+from tidelog.wire.entities import Entity, field, make, nested
+from tidelog.wire.values import error, millis
+
+_FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8}
+
+
+def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+    """Answers from the logs hosted here."""
+    version = pending.header.api_version
+    queries = [
+        ListOffsetsQuery(
+            topic.name,
+            partition.partition_index,
+            field(partition, "current_leader_epoch", NO_EPOCH),
+            partition.timestamp,
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    refused = _refused(queries, version)
+    results = broker.replicas.list_offsets(
+        [query for query in queries if query[:2] not in refused],
+        replica_id=request.replica_id,
+        isolation_level=field(request, "isolation_level", 0),
+    )
+    by_partition = {(result.topic, result.partition): result for result in results}
+    for (topic, partition), code in refused.items():
+        by_partition[topic, partition] = ListOffsetsResult(topic, partition, code)
+    broker.answer(pending, _response(version, request, by_partition))
+
+
+def _refused(queries: list[ListOffsetsQuery], version: int) -> dict[tuple[str, int], ErrorCode]:
+    refused = {}
+    asked = Counter(query[:2] for query in queries)
+    for query in queries:
+        if asked[query[:2]] > 1:
+            refused[query[:2]] = ErrorCode.INVALID_REQUEST
+        elif query.timestamp < 0 and version < _FIRST_VERSION_OF.get(query.timestamp, 99):
+            refused[query[:2]] = ErrorCode.UNSUPPORTED_VERSION
+    return refused
+
+
+def _response(
+    version: int, request: Entity, results: dict[tuple[str, int], ListOffsetsResult]
+) -> Entity:
+    response_type = codec.response_class(2, version)
+    topic_type = nested(response_type, "topics")
+    partition_type = nested(topic_type, "partitions")
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            result = results[topic.name, partition.partition_index]
+            code = result.error_code
+            if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
+                code = ErrorCode.LEADER_NOT_AVAILABLE
+            partitions.append(
+                make(
+                    partition_type,
+                    partition_index=result.partition,
+                    error_code=error(code),
+                    timestamp=result.timestamp,
+                    offset=result.offset,
+                    leader_epoch=result.leader_epoch,
+                )
+            )
+        topics.append(make(topic_type, name=topic.name, partitions=tuple(partitions)))
+    return make(response_type, throttle_time=millis(0), topics=tuple(topics))

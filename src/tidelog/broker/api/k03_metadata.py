@@ -1,0 +1,133 @@
+"""Metadata (3), versions 0-13: brokers, topics and who leads what.
+
+A partition without a leader, or with a leader that is fenced, answers LEADER_NOT_AVAILABLE with
+leader -1; replicas and ISR are listed all the same and replicas on fenced brokers are offline. The
+"controller" named in the answer is an alive broker, because clients cannot talk to controllers.
+Unknown topics are created when both the request and `auto.create.topics.enable` say so; until the
+creation is committed they answer UNKNOWN_TOPIC_OR_PARTITION, which clients retry.
+
+Left out: authorised operations (no ACLs yet: the field says "not asked", -2**31).
+"""
+
+from collections.abc import Iterable
+
+from tidelog.broker.connections import PendingRequest
+from tidelog.broker.context import Broker
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.metadata.image import PartitionImage, TopicImage
+from tidelog.model import INTERNAL_TOPICS, NO_LEADER, ZERO_TOPIC_ID, TopicId
+from tidelog.wire import codec
+from tidelog.wire.entities import Entity, field, make, nested
+from tidelog.wire.values import bytes_of, error, millis, uuid_of
+
+OPERATIONS_NOT_ASKED = -(2**31)
+
+
+def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+    """Answers from the committed image."""
+    version = pending.header.api_version
+    response_type = codec.response_class(3, version)
+    topic_type = nested(response_type, "topics")
+    wanted = list(_wanted(broker, request, version))
+    topics = [
+        _topic_entity(broker, pending, topic_type, name, topic_id, topic)
+        for name, topic_id, topic in wanted
+    ]
+    missing = [name for name, _, topic in wanted if topic is None and name is not None]
+    if missing and field(request, "allow_auto_topic_creation", True):
+        broker.auto_create_topics(missing, now)
+    brokers = broker.alive_brokers(pending.connection.listener)
+    broker_type = nested(response_type, "brokers")
+    broker.answer(
+        pending,
+        make(
+            response_type,
+            throttle_time=millis(0),
+            brokers=tuple(
+                make(broker_type, node_id=node_id, host=end.host, port=end.port, rack=rack)
+                for node_id, end, rack in brokers
+            ),
+            cluster_id=broker.cluster_id,
+            controller_id=broker.any_alive_broker(),
+            topics=tuple(topics),
+            cluster_authorized_operations=OPERATIONS_NOT_ASKED,
+            error_code=error(ErrorCode.NONE),
+        ),
+    )
+
+
+def _wanted(
+    broker: Broker, request: Entity, version: int
+) -> Iterable[tuple[str | None, TopicId, TopicImage | None]]:
+    image = broker.image
+    if request.topics is None or (version == 0 and not request.topics):
+        for name in sorted(image.topics_by_name):
+            topic = image.topics_by_name[name]
+            yield name, topic.topic_id, topic
+        return
+    for wanted in request.topics:
+        topic_id = TopicId(bytes_of(field(wanted, "topic_id", None)))
+        if topic_id != ZERO_TOPIC_ID:
+            found = image.topics_by_id.get(topic_id)
+            yield (found.name if found else None), topic_id, found
+        else:
+            found = image.topics_by_name.get(wanted.name)
+            yield wanted.name, (found.topic_id if found else ZERO_TOPIC_ID), found
+
+
+def _topic_entity(
+    broker: Broker,
+    pending: PendingRequest,
+    topic_type: type,
+    name: str | None,
+    topic_id: TopicId,
+    topic: TopicImage | None,
+) -> Entity:
+    if topic is None:
+        code = (
+            ErrorCode.UNKNOWN_TOPIC_ID
+            if topic_id != ZERO_TOPIC_ID
+            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        partitions: tuple[Entity, ...] = ()
+    else:
+        code = ErrorCode.NONE
+        partition_type = nested(topic_type, "partitions")
+        partitions = tuple(
+            _partition_entity(broker, pending, partition_type, index, topic.partitions[index])
+            for index in sorted(topic.partitions)
+        )
+    return make(
+        topic_type,
+        error_code=error(code),
+        name=name,
+        topic_id=uuid_of(topic_id),
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=partitions,
+        topic_authorized_operations=OPERATIONS_NOT_ASKED,
+    )
+
+
+def _partition_entity(
+    broker: Broker,
+    pending: PendingRequest,
+    partition_type: type,
+    index: int,
+    partition: PartitionImage,
+) -> Entity:
+    code, leader_id = ErrorCode.NONE, partition.leader
+    if not broker.is_alive(partition.leader):
+        code, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+    elif broker.endpoint(partition.leader, pending.connection.listener) is None:
+        code, leader_id = ErrorCode.LISTENER_NOT_FOUND, NO_LEADER
+    return make(
+        partition_type,
+        error_code=error(code),
+        partition_index=index,
+        leader_id=leader_id,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=tuple(partition.replicas),
+        isr_nodes=tuple(partition.isr),
+        offline_replicas=broker.offline_replicas(partition),
+    )

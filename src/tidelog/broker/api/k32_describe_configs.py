@@ -1,0 +1,115 @@
+"""DescribeConfigs (32), versions 1-4: topics and brokers, with where each value comes from.
+
+A broker describes itself (by its id) or the cluster-wide dynamic defaults (by the empty name);
+another broker's id is INVALID_REQUEST, clients ask that broker. Resource types: 2 topic, 4 broker.
+"""
+
+from tidelog.broker.connections import PendingRequest
+from tidelog.broker.context import Broker
+from tidelog.config import (
+    BrokerOverrides,
+    ConfigSource,
+    ConfigSynonym,
+    DescribedConfig,
+    PropertyType,
+    describe_broker_config,
+    describe_topic_config,
+)
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from tidelog.wire import codec
+from tidelog.wire.entities import Entity, field, make, nested
+from tidelog.wire.values import error, millis
+
+
+def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+    """Answers every resource, each with its own error."""
+    response_type = codec.response_class(32, pending.header.api_version)
+    result_type = nested(response_type, "results")
+    results = []
+    for resource in request.resources:
+        code, message, described = ErrorCode.NONE, "", []
+        try:
+            described = _describe(broker, resource)
+        except ProtocolError as fault:
+            code, message = fault.code, fault.message
+        wanted = resource.configuration_keys
+        results.append(
+            make(
+                result_type,
+                error_code=error(code),
+                error_message=message or None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=tuple(
+                    _config(result_type, item, request)
+                    for item in described
+                    if not wanted or item.name in wanted
+                ),
+            )
+        )
+    entity = make(response_type, throttle_time=millis(0), results=tuple(results))
+    broker.answer(pending, entity)
+
+
+def _describe(broker: Broker, resource: Entity) -> list[DescribedConfig]:
+    image, name = broker.image, resource.resource_name
+    overrides = BrokerOverrides(
+        own=image.broker_configs(broker.config.node_id), default=image.broker_configs(None)
+    )
+    if resource.resource_type == TOPIC_RESOURCE:
+        if name not in image.topics_by_name:
+            raise ProtocolError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic `{name}` does not exist"
+            )
+        return describe_topic_config(image.topic_configs(name), broker.config, overrides)
+    if resource.resource_type != BROKER_RESOURCE:
+        raise ProtocolError(
+            ErrorCode.INVALID_REQUEST, f"resource type `{resource.resource_type}` has no configs"
+        )
+    if name == "":
+        return [_cluster_default(key, value) for key, value in sorted(overrides.default.items())]
+    if name != str(broker.config.node_id):
+        raise ProtocolError(
+            ErrorCode.INVALID_REQUEST,
+            f"broker `{name}` was asked of broker `{broker.config.node_id}`",
+        )
+    return describe_broker_config(broker.config, overrides)
+
+
+def _cluster_default(name: str, value: str) -> DescribedConfig:
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    return DescribedConfig(
+        name=name,
+        value=value,
+        source=source,
+        read_only=False,
+        sensitive=False,
+        type=PropertyType.STRING,
+        documentation="",
+        synonyms=(ConfigSynonym(name, value, source),),
+    )
+
+
+def _config(result_type: type, item: DescribedConfig, request: Entity) -> Entity:
+    config_type = nested(result_type, "configs")
+    synonym_type = nested(config_type, "synonyms")
+    synonyms: tuple[Entity, ...] = ()
+    if field(request, "include_synonyms", False):
+        synonyms = tuple(
+            make(synonym_type, name=synonym.name, value=synonym.value, source=int(synonym.source))
+            for synonym in item.synonyms
+        )
+    documented = field(request, "include_documentation", False)
+    return make(
+        config_type,
+        name=item.name,
+        value=item.value,
+        read_only=item.read_only,
+        config_source=int(item.source),
+        is_sensitive=item.sensitive,
+        synonyms=synonyms,
+        config_type=int(item.type),
+        documentation=item.documentation if documented else None,
+    )

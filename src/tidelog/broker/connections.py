@@ -1,0 +1,169 @@
+"""Accepted connections: frames in, replies out in the order of their requests.
+
+Kafka's protocol answers the requests of one connection in order, but nothing says that they must
+be *handled* one after the other. Every request gets a slot in its connection's queue on arrival;
+rooms fill slots in any order and at any time (an `acks=all` produce waits for followers, a fetch
+waits for data); at the end of a tick the filled slots at the head of each queue leave together
+as one `Send`. So a pipelining producer costs one write a tick, not one a request.
+
+Invariants: a slot is filled exactly once; slots leave in order; a connection with
+`limits.MAX_IN_FLIGHT_REQUESTS` open slots is not read until half of them have left.
+"""
+
+from collections import deque
+
+from tidelog.env.effects import Chunk, Close, EffectQueue, PauseReading, ResumeReading, Send
+from tidelog.limits import MAX_IN_FLIGHT_REQUESTS
+from tidelog.wire.api import RequestHeader
+from tidelog.wire.frames import FrameReader
+
+
+class PendingRequest:
+    """One request that has been read and not yet been answered; the rooms' opaque `reply_to`."""
+
+    __slots__ = ("answered", "chunks", "connection", "header")
+
+    def __init__(self, connection: "Connection", header: RequestHeader) -> None:
+        # Where the reply goes; the connection may be closed by the time of the reply.
+        self.connection = connection
+        # Version and correlation id, which the reply's encoding depends on.
+        self.header = header
+        # Whether the slot is filled; a second fill is a bug.
+        self.answered = False
+        # The framed reply; empty for a request that gets none (Produce with acks=0).
+        self.chunks: list[Chunk] = []
+
+
+class Connection:
+    """One accepted connection."""
+
+    __slots__ = (
+        "broker_id",
+        "closing",
+        "connection_id",
+        "frames",
+        "listener",
+        "open",
+        "paused",
+        "peer_host",
+        "slots",
+    )
+
+    def __init__(
+        self, connection_id: int, listener: str, peer_host: str, max_request_bytes: int
+    ) -> None:
+        # The driver's number for it (positive).
+        self.connection_id = connection_id
+        # Name of the listener it came in by: decides which APIs are served.
+        self.listener = listener
+        # For log lines and DescribeConfigs-like answers.
+        self.peer_host = peer_host
+        # Bytes to frames.
+        self.frames = FrameReader(max_request_bytes)
+        # Requests in order of arrival; the head leaves first.
+        self.slots: deque[PendingRequest] = deque()
+        # False once the driver reported it closed or we closed it.
+        self.open = True
+        # Close as soon as the replies so far have left (a failed acks=0 produce).
+        self.closing = False
+        # Whether reading is paused because of too many open slots.
+        self.paused = False
+        # The broker at the other end, once a heartbeat or registration said so; else None.
+        self.broker_id: int | None = None
+
+
+class Connections:
+    """All accepted connections of a node and their reply queues."""
+
+    def __init__(self, effects: EffectQueue, max_request_bytes: int) -> None:
+        # Shared with the node; replies become `Send` effects here.
+        self._effects = effects
+        # `socket.request.max.bytes`.
+        self._max_request_bytes = max_request_bytes
+        # Open connections by id.
+        self._connections: dict[int, Connection] = {}
+        # Connections with a filled slot since the last flush, in order of filling.
+        self._ready: dict[int, Connection] = {}
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def get(self, connection_id: int) -> Connection | None:
+        """The open connection with this id."""
+        return self._connections.get(connection_id)
+
+    def on_opened(self, connection_id: int, listener: str, peer_host: str) -> None:
+        """A peer connected."""
+        assert connection_id not in self._connections, f"connection {connection_id} opened twice"
+        self._connections[connection_id] = Connection(
+            connection_id, listener, peer_host, self._max_request_bytes
+        )
+
+    def on_closed(self, connection_id: int) -> Connection | None:
+        """The peer is gone; replies still to come are dropped when they come."""
+        connection = self._connections.pop(connection_id, None)
+        if connection is not None:
+            connection.open = False
+            connection.slots.clear()
+            self._ready.pop(connection_id, None)
+        return connection
+
+    def admit(self, connection: Connection, header: RequestHeader) -> PendingRequest:
+        """Takes a slot for a request that has just been read."""
+        pending = PendingRequest(connection, header)
+        connection.slots.append(pending)
+        if len(connection.slots) >= MAX_IN_FLIGHT_REQUESTS and not connection.paused:
+            connection.paused = True
+            self._effects.emit(PauseReading(connection.connection_id))
+        return pending
+
+    def fill(self, pending: PendingRequest, chunks: list[Chunk]) -> None:
+        """Answers a request; it leaves at the next `flush` when all before it have left."""
+        assert not pending.answered, f"answered twice: {pending.header}"
+        pending.answered = True
+        connection = pending.connection
+        if not connection.open:
+            return
+        pending.chunks = chunks
+        if connection.slots[0] is pending:
+            self._ready[connection.connection_id] = connection
+
+    def close_after_replies(self, connection: Connection) -> None:
+        """Closes a connection once the replies at its head have left."""
+        if connection.open:
+            connection.closing = True
+            self._ready[connection.connection_id] = connection
+
+    def drop(self, connection: Connection) -> None:
+        """Closes a connection at once: its bytes are no protocol."""
+        if connection.open:
+            self.on_closed(connection.connection_id)
+            self._effects.emit(Close(connection.connection_id))
+
+    def flush(self) -> None:
+        """Sends what is ready: one `Send` a connection."""
+        if not self._ready:
+            return
+        ready, self._ready = self._ready, {}
+        for connection in ready.values():
+            self._flush_one(connection)
+
+    def _flush_one(self, connection: Connection) -> None:
+        slots = connection.slots
+        chunks: list[Chunk] = []
+        while slots and slots[0].answered:
+            chunks.extend(slots.popleft().chunks)
+        if chunks:
+            self._effects.emit(Send(connection.connection_id, chunks))
+        if connection.closing:
+            self.drop(connection)
+        elif connection.paused and len(slots) <= MAX_IN_FLIGHT_REQUESTS // 2:
+            connection.paused = False
+            self._effects.emit(ResumeReading(connection.connection_id))
+
+    def check(self) -> None:
+        """RepliesInOrder: a filled slot at a head is always queued for the next flush."""
+        for connection in self._connections.values():
+            assert connection.open, f"closed connection {connection.connection_id} kept"
+            if connection.slots and connection.slots[0].answered:
+                assert connection.connection_id in self._ready, "a filled head is not queued"

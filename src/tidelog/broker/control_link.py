@@ -1,0 +1,235 @@
+"""The way to the active controller, wherever it is.
+
+Two kinds of traffic take it. *Calls* are this broker's own: registration, heartbeats, ISR changes,
+producer ids. A call is tried once; its outcome is a controller response or `None`, and the room
+that made it retries by its own rule. *Forwards* are clients' requests that only the controller can
+decide. A forward is retried until it is decided or `request.timeout.ms` has passed, because its
+client must not have to know who the controller is.
+
+When the active controller is this very node, both are handed over directly; otherwise they go over
+the control channel, calls under their own API keys, forwards in an Envelope (KIP-590).
+
+Invariant `EveryCallEnds`: each call and each forward has exactly one outcome.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Final
+
+from tidelog.broker.api import (
+    k19_create_topics,
+    k55_describe_quorum,
+    k56_alter_partition,
+    k62_broker_registration,
+    k63_broker_heartbeat,
+    k67_allocate_producer_ids,
+    k70_controller_registration,
+)
+from tidelog.broker.connections import PendingRequest
+from tidelog.broker.peers import PeerChannels, Purpose
+from tidelog.controller.controller import Controller
+from tidelog.controller.messages import (
+    AllocateProducerIds,
+    AlterPartition,
+    BrokerHeartbeat,
+    CreateTopics,
+    Refused,
+    RegisterBroker,
+    RegisterController,
+    Request,
+    Response,
+)
+from tidelog.env.instant import Instant, earliest
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity, make
+from tidelog.wire.values import error_of
+
+FORWARD_RETRY_MS: Final = 50
+ENVELOPE_VERSION: Final = 0
+
+_MODULES: Final[dict[type, tuple[ApiKey, ModuleType]]] = {
+    RegisterBroker: (ApiKey.BROKER_REGISTRATION, k62_broker_registration),
+    BrokerHeartbeat: (ApiKey.BROKER_HEARTBEAT, k63_broker_heartbeat),
+    AlterPartition: (ApiKey.ALTER_PARTITION, k56_alter_partition),
+    AllocateProducerIds: (ApiKey.ALLOCATE_PRODUCER_IDS, k67_allocate_producer_ids),
+    CreateTopics: (ApiKey.CREATE_TOPICS, k19_create_topics),
+    RegisterController: (ApiKey.CONTROLLER_REGISTRATION, k70_controller_registration),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of this broker; also the controller's `reply_to` when it is local."""
+
+    message: Request
+    token: Hashable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forward:
+    """A client's request on its way to the controller."""
+
+    pending: PendingRequest
+    module: ModuleType
+    # The client's request as it came, header included: what an envelope carries.
+    frame: bytes
+    request: Entity
+    deadline: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """The outcome of a call; `None`: no controller answered."""
+
+    token: Hashable
+    response: Response | None
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardDecided:
+    """The controller decided a forward. `response` is a controller response (decided here), the
+    inner response frame of an envelope (decided elsewhere), or `None`: this node leads the
+    quorum and answers a DescribeQuorum from it."""
+
+    forward: Forward
+    response: Response | bytes | None
+
+
+Outcome = CallEnded | ForwardDecided
+
+
+class ControlLink:
+    """Calls and forwards under way."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        controller: Controller,
+        peers: PeerChannels,
+        request_timeout_ms: int,
+    ) -> None:
+        self._node_id = node_id
+        # The local controller, active or not.
+        self._controller = controller
+        self._peers = peers
+        self._request_timeout_ms = request_timeout_ms
+        # Who leads the quorum, as this node knows; set by the node.
+        self.leader_id = -1
+        # Forwards that wait for a controller, with the time of their next attempt.
+        self._waiting: list[tuple[Instant, Forward]] = []
+        # Correlation ids of the control channel.
+        self._next_correlation_id = 0
+        # Outcomes since the last `take_outcomes`.
+        self._outcomes: list[Outcome] = []
+
+    def call(self, message: Request, token: Hashable, now: Instant) -> None:
+        """Makes one attempt; ends in a `CallEnded` with `token`."""
+        call = Call(message, token)
+        if self._controller.active:
+            self._controller.handle(message, call, now)
+        elif self.leader_id < 0 or self.leader_id == self._node_id:
+            self._outcomes.append(CallEnded(token, None))
+        else:
+            _, module = _MODULES[type(message)]
+            self._send(module.request_of(message), call, now)
+
+    def forward(
+        self,
+        pending: PendingRequest,
+        module: ModuleType,
+        frame: bytes,
+        request: Entity,
+        now: Instant,
+    ) -> None:
+        """Has the controller decide a client's request; ends in a `ForwardDecided`."""
+        deadline = Instant(now + self._request_timeout_ms)
+        self._attempt(Forward(pending, module, frame, request, deadline), now)
+
+    def _attempt(self, forward: Forward, now: Instant) -> None:
+        if self._controller.active and forward.module is k55_describe_quorum:
+            self._outcomes.append(ForwardDecided(forward, None))
+        elif self._controller.active:
+            try:
+                message = forward.module.message_of(forward.request)
+            except ProtocolError as fault:
+                refused = Refused(fault.code, fault.message)
+                self._outcomes.append(ForwardDecided(forward, refused))
+                return
+            self._controller.handle(message, forward, now)
+        elif self.leader_id < 0 or self.leader_id == self._node_id:
+            self._retry_later(forward, now)
+        else:
+            envelope = make(
+                codec.request_class(ApiKey.ENVELOPE, ENVELOPE_VERSION),
+                request_data=forward.frame,
+                request_principal=None,
+                client_host_address=b"\x7f\x00\x00\x01",
+            )
+            self._send(envelope, forward, now)
+
+    def _retry_later(self, forward: Forward, now: Instant) -> None:
+        if now >= forward.deadline:
+            refused = Refused(ErrorCode.REQUEST_TIMED_OUT, "no active controller was found")
+            self._outcomes.append(ForwardDecided(forward, refused))
+        else:
+            self._waiting.append((Instant(now + FORWARD_RETRY_MS), forward))
+
+    def _send(self, entity: Entity, token: Hashable, now: Instant) -> None:
+        self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
+        frame = codec.encode_request(entity, self._next_correlation_id, f"broker-{self._node_id}")
+        deadline = Instant(now + self._request_timeout_ms)
+        self._peers.send(self.leader_id, Purpose.CONTROL, [frame], token, deadline)
+
+    def on_controller_reply(
+        self, reply_to: Call | Forward, response: Response, now: Instant
+    ) -> None:
+        """The local controller decided."""
+        if isinstance(reply_to, Call):
+            self._outcomes.append(CallEnded(reply_to.token, response))
+        elif isinstance(response, Refused) and response.error_code is ErrorCode.NOT_CONTROLLER:
+            self._retry_later(reply_to, now)
+        else:
+            self._outcomes.append(ForwardDecided(reply_to, response))
+
+    def on_answered(self, token: Hashable, frame: memoryview | bytes, now: Instant) -> None:
+        """A response came over the control channel."""
+        if isinstance(token, Call):
+            key, module = _MODULES[type(token.message)]
+            _, entity = codec.decode_response(key, module.VERSION, frame)
+            self._outcomes.append(CallEnded(token.token, module.response_of(token.message, entity)))
+            return
+        assert isinstance(token, Forward), f"unexpected token {token!r}"
+        _, entity = codec.decode_response(ApiKey.ENVELOPE, ENVELOPE_VERSION, frame)
+        if error_of(entity.error_code) is not ErrorCode.NONE or entity.response_data is None:
+            self._retry_later(token, now)
+        else:
+            self._outcomes.append(ForwardDecided(token, bytes(entity.response_data)))
+
+    def on_failed(self, token: Hashable, now: Instant) -> None:
+        """The control channel lost the request."""
+        if isinstance(token, Call):
+            self._outcomes.append(CallEnded(token.token, None))
+        else:
+            assert isinstance(token, Forward), f"unexpected token {token!r}"
+            self._retry_later(token, now)
+
+    def wake(self, now: Instant) -> None:
+        """Tries waiting forwards again."""
+        due = [forward for at, forward in self._waiting if at <= now]
+        if due:
+            self._waiting = [(at, forward) for at, forward in self._waiting if at > now]
+            for forward in due:
+                self._attempt(forward, now)
+
+    def deadline(self) -> Instant | None:
+        """When a waiting forward is due."""
+        return earliest(*(at for at, _ in self._waiting))
+
+    def take_outcomes(self) -> list[Outcome]:
+        """What ended since the last call, in order."""
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes

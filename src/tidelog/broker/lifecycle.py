@@ -1,0 +1,203 @@
+"""A broker's life towards the controller: register, catch up, unfence, heartbeat, leave.
+
+A process registers with a fresh incarnation id and gets a broker epoch, the fencing number of this
+life. It heartbeats, still fenced, until it has applied the metadata up to its own registration;
+then it stops asking to be fenced and the controller unfences it. From then on a heartbeat every
+`broker.heartbeat.interval.ms` keeps the session; a changed controller hears from us at once.
+A STALE_BROKER_EPOCH answer means that the controller no longer knows this life: register again.
+
+Leaving is controlled: heartbeats with `want_shut_down` until the controller has moved every
+leadership away and says so. When no controller can be found, or after
+`CONTROLLED_SHUTDOWN_LIMIT_MS`, the broker leaves anyway.
+
+Invariant `OneCallInFlight`: at most one registration or heartbeat is under way.
+
+Source: KIP-500, KIP-631; facts on broker states in `docs/protocol/replication.md`.
+"""
+
+from enum import Enum
+from typing import Final
+
+from tidelog.broker.features import FEATURES
+from tidelog.config import NodeConfig
+from tidelog.controller.messages import (
+    BrokerHeartbeat,
+    BrokerHeartbeatResult,
+    FeatureRange,
+    Refused,
+    RegisterBroker,
+    RegisterBrokerResult,
+    Response,
+)
+from tidelog.env.instant import NEVER, Instant
+from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode
+from tidelog.model import NO_EPOCH, Uuid
+
+CATCH_UP_INTERVAL_MS: Final = 10
+"""Between heartbeats while fenced and catching up."""
+
+RETRY_INTERVAL_MS: Final = 50
+"""After a call that failed or was refused."""
+
+SHUTDOWN_INTERVAL_MS: Final = 50
+"""Between heartbeats during a controlled shutdown."""
+
+CONTROLLED_SHUTDOWN_LIMIT_MS: Final = 10_000
+"""The longest a controlled shutdown may take."""
+
+NO_CONTROLLER_LIMIT_MS: Final = 1_000
+"""How long a leaving broker looks for a controller before it leaves without one."""
+
+
+class BrokerState(Enum):
+    """Where a broker is in its life."""
+
+    REGISTERING = "registering"
+    CATCHING_UP = "catching up"
+    RUNNING = "running"
+    LEAVING = "leaving"
+    GONE = "gone"
+
+
+class BrokerLifecycle:
+    """The state machine of one broker process."""
+
+    def __init__(
+        self,
+        *,
+        config: NodeConfig,
+        cluster_id: str,
+        directory_id: Uuid,
+        incarnation_id: Uuid,
+        previous_broker_epoch: int,
+        trace: Trace,
+    ) -> None:
+        self._config = config
+        self._trace = trace
+        self._registration = RegisterBroker(
+            broker_id=config.node_id,
+            cluster_id=cluster_id,
+            incarnation_id=incarnation_id,
+            endpoints=config.advertised_broker_listeners,
+            rack=config.rack,
+            features={name: FeatureRange(low, high) for name, (low, high) in FEATURES.items()},
+            log_dirs=(directory_id,),
+            previous_broker_epoch=previous_broker_epoch,
+        )
+        self.state = BrokerState.REGISTERING
+        # The epoch of this life; -1 before the first registration.
+        self.broker_epoch = NO_EPOCH
+        # The last metadata offset applied here; set by the node.
+        self.metadata_offset = -1
+        # Whether the controller said that we are unfenced.
+        self.unfenced = False
+        # When to call next; NEVER while a call is under way.
+        self._next_call: Instant = Instant(0)
+        # Whether a call is under way.
+        self._in_flight = False
+        # When to leave in any case, once leaving.
+        self._leave_by: Instant = NEVER
+        # Until when a leaving broker looks for a controller.
+        self._controller_by: Instant = NEVER
+
+    @property
+    def describe_state(self) -> str:
+        """The state in words, for status."""
+        return self.state.value
+
+    def begin_shutdown(self, now: Instant) -> None:
+        """The operator asked for a clean stop."""
+        if self.state in (BrokerState.LEAVING, BrokerState.GONE):
+            return
+        was_registered = self.state in (BrokerState.RUNNING, BrokerState.CATCHING_UP)
+        self._trace.info("broker", "begin_shutdown", "leaving", broker_epoch=self.broker_epoch)
+        if not was_registered or not self._config.broker.controlled_shutdown_enable:
+            self.state = BrokerState.GONE
+            return
+        self.state = BrokerState.LEAVING
+        self._leave_by = Instant(now + CONTROLLED_SHUTDOWN_LIMIT_MS)
+        self._controller_by = Instant(now + NO_CONTROLLER_LIMIT_MS)
+        self._next_call = now
+
+    def on_controller_changed(self, now: Instant) -> None:
+        """Another controller is active: it has no session of ours until it hears from us."""
+        self._next_call = min(self._next_call, now)
+
+    def next_call(self, now: Instant) -> RegisterBroker | BrokerHeartbeat | None:
+        """The call that is due, if one is; its outcome must be given to `on_response`."""
+        if self.state is BrokerState.LEAVING and now >= min(self._leave_by, self._controller_by):
+            self._trace.warn("broker", "next_call", "gone", "no controller let us go")
+            self.state = BrokerState.GONE
+        if self._in_flight or now < self._next_call or self.state is BrokerState.GONE:
+            return None
+        self._in_flight = True
+        if self.state is BrokerState.REGISTERING:
+            return self._registration
+        return BrokerHeartbeat(
+            broker_id=self._config.node_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self.metadata_offset,
+            want_fence=self.state is BrokerState.CATCHING_UP
+            and self.metadata_offset < self.broker_epoch,
+            want_shut_down=self.state is BrokerState.LEAVING,
+        )
+
+    def on_response(self, response: Response | None, now: Instant) -> None:
+        """The outcome of the last call; `None` when no controller answered."""
+        self._in_flight = False
+        match response:
+            case RegisterBrokerResult(broker_epoch):
+                self._on_registered(broker_epoch, now)
+            case BrokerHeartbeatResult():
+                self._on_heartbeat(response, now)
+            case Refused(error_code, message):
+                self._on_refused(error_code, message, now)
+            case _:
+                self._next_call = Instant(now + RETRY_INTERVAL_MS)
+
+    def _on_registered(self, broker_epoch: int, now: Instant) -> None:
+        if self.state is not BrokerState.REGISTERING:
+            return
+        self.state = BrokerState.CATCHING_UP
+        self.broker_epoch = broker_epoch
+        self._next_call = now
+        self._trace.info("broker", "on_response", "registered", broker_epoch=broker_epoch)
+
+    def _on_heartbeat(self, result: BrokerHeartbeatResult, now: Instant) -> None:
+        if self.state is BrokerState.LEAVING:
+            if result.should_shut_down:
+                self._trace.info("broker", "on_response", "gone", "the controller let us go")
+                self.state = BrokerState.GONE
+            self._controller_by = Instant(now + NO_CONTROLLER_LIMIT_MS)
+            self._next_call = Instant(now + SHUTDOWN_INTERVAL_MS)
+            return
+        was_unfenced, self.unfenced = self.unfenced, not result.is_fenced
+        if self.unfenced and not was_unfenced:
+            self.state = BrokerState.RUNNING
+            self._trace.info("broker", "on_response", "unfenced", broker_epoch=self.broker_epoch)
+        elif was_unfenced and result.is_fenced:
+            self._trace.warn("broker", "on_response", "fenced", broker_epoch=self.broker_epoch)
+        interval_ms = self._config.broker.heartbeat_interval_ms
+        if result.is_fenced:
+            interval_ms = min(interval_ms, CATCH_UP_INTERVAL_MS)
+        self._next_call = Instant(now + interval_ms)
+
+    def _on_refused(self, error_code: ErrorCode, message: str, now: Instant) -> None:
+        self._next_call = Instant(now + RETRY_INTERVAL_MS)
+        if error_code is ErrorCode.NOT_CONTROLLER:
+            return
+        self._trace.warn("broker", "on_response", "refused", message, code=error_code.name)
+        if error_code is ErrorCode.STALE_BROKER_EPOCH:
+            if self.state is BrokerState.LEAVING:
+                self.state = BrokerState.GONE
+            else:
+                self.state = BrokerState.REGISTERING
+                self.unfenced = False
+
+    def deadline(self) -> Instant | None:
+        """When the next call or the end of a shutdown is due."""
+        if self.state is BrokerState.GONE:
+            return None
+        next_call = NEVER if self._in_flight else self._next_call
+        return min(next_call, self._leave_by, self._controller_by)

@@ -1,0 +1,545 @@
+"""One node: broker and controller in one sans-IO object.
+
+`Node` owns no protocol of its own. It opens the log directory, makes the rooms, and carries values
+between them, because siblings do not see each other:
+
+- inputs go to the room they belong to: connection events to `connections` or `peers`, flush
+  completions to the log's owner;
+- the quorum's committed batches go to the controller (which keeps the truth) and, as a delta, to
+  the replicas (which follow it);
+- what rooms want to say to other nodes goes out through `peers`; what they answer goes back through
+  `connections` in the order of the requests.
+
+A *tick* is what a driver does once per turn of its loop: any number of `receive`, then one `wake`.
+`receive` only takes input; `wake` runs due timers and lets the rooms' outputs flow until nothing
+moves (at most `MAX_ROUNDS` rounds, more is a bug), then flushes one `Send` per connection. So all
+appends of one tick complete parked fetches and acks once.
+
+Invariant `MetadataFollowsLog`: the image given to the replicas is the fold of all committed batches
+up to its offset, and offsets only grow.
+"""
+
+from typing import Final
+
+from tidelog.broker.api import k00_produce, k01_fetch, k22_init_producer_id, k55_describe_quorum
+from tidelog.broker.connections import Connections, PendingRequest
+from tidelog.broker.context import AutoCreate, Broker
+from tidelog.broker.control_link import Call, CallEnded, ControlLink, Forward, ForwardDecided
+from tidelog.broker.failure_detector import FailureDetector
+from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.lifecycle import BrokerLifecycle, BrokerState
+from tidelog.broker.metadata_feed import MetadataFeed
+from tidelog.broker.metadata_log import MetadataLog
+from tidelog.broker.peers import (
+    Answered,
+    Failed,
+    PeerChannels,
+    PeerLost,
+    PeerReached,
+    Purpose,
+)
+from tidelog.broker.quorum_link import QuorumLink
+from tidelog.broker.replica_link import ReplicaLink
+from tidelog.broker.router import ControllerRequest, Router
+from tidelog.config import LogConfig, NodeConfig
+from tidelog.controller import messages as controller_messages
+from tidelog.controller.controller import Controller
+from tidelog.env.disk import Disk
+from tidelog.env.effects import (
+    Closed,
+    CloseReason,
+    Connected,
+    Effect,
+    EffectQueue,
+    Exit,
+    Flushed,
+    FlushFailed,
+    Input,
+    Opened,
+    Received,
+    StopRequested,
+    WallClock,
+)
+from tidelog.env.instant import Instant, earliest
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Level, Trace, TraceSink
+from tidelog.errors import MalformedFrame, UsageError
+from tidelog.kraft.messages import Voter, VoterIdentity
+from tidelog.kraft.quorum import Quorum, QuorumEnv
+from tidelog.log.directory import LogDirectory
+from tidelog.log.log import LogFlush
+from tidelog.model import (
+    METADATA_PARTITION,
+    METADATA_TOPIC_ID,
+    ZERO_UUID,
+    Uuid,
+)
+from tidelog.replication import messages as replication_messages
+from tidelog.replication.replicas import Replicas
+from tidelog.wire import codec
+
+MAX_ROUNDS: Final = 1000
+"""Rounds of one tick; outputs that keep producing outputs for longer are a loop between rooms."""
+
+
+class Node:
+    """A broker and controller; see the module's text. Verbs: `receive`, `wake`, `deadline`,
+    `take_effects`, `check` (design §2)."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        disk: Disk,
+        seed: int,
+        trace_sink: TraceSink,
+        *,
+        now: Instant,
+        wall_ms: int,
+        trace_level: Level = Level.INFO,
+    ) -> None:
+        """Opens the log directory and recovers it, which takes as long as the disk needs.
+
+        Raises `UsageError` for a directory that is not this node's, `StorageError` for a bad disk.
+        """
+        self.config = config
+        self._trace = Trace(trace_sink, trace_level)
+        self._effects = EffectQueue()
+        self._prng = Prng(seed)
+        self._connections = Connections(self._effects, config.broker.max_request_bytes)
+        self._peers = PeerChannels(self._effects)
+        self._detector = FailureDetector(config.quorum.disconnect_grace_ms)
+        self._directory = self._open_directory(disk, wall_ms)
+        self._quorum = self._make_quorum(disk)
+        self._metadata_log = MetadataLog(self._quorum)
+        self._controller = Controller(
+            node_id=config.node_id,
+            cluster_id=self._directory.cluster_id,
+            config=config.controller,
+            log=self._metadata_log,
+            prng=Prng(self._prng.next_u64()),
+            trace=self._trace,
+        )
+        self._replicas = Replicas(
+            node_id=config.node_id,
+            directory=self._directory,
+            config=config.replication,
+            trace=self._trace,
+        )
+        self._feed = MetadataFeed(config, self._replicas)
+        self._lifecycle = self._make_lifecycle()
+        self._control = ControlLink(
+            node_id=config.node_id,
+            controller=self._controller,
+            peers=self._peers,
+            request_timeout_ms=config.broker.request_timeout_ms,
+        )
+        self.broker = Broker(
+            config=config,
+            cluster_id=self._directory.cluster_id,
+            connections=self._connections,
+            replicas=self._replicas,
+            quorum=self._quorum,
+            controller=self._controller,
+            control=self._control,
+            fetch_sessions=FetchSessions(
+                Prng(self._prng.next_u64()), config.broker.max_fetch_sessions
+            ),
+            wall_offset_ms=wall_ms - now,
+        )
+        self._router = Router(self.broker, self._trace)
+        self._quorum_link = QuorumLink(config, self._quorum, self._peers, self._connections)
+        self._replica_link = ReplicaLink(config, self._replicas, self._peers)
+        # What the controller was last told about the quorum's leadership.
+        self._told_leader: tuple[int, int] = (-2, -1)
+        # Set by the last step of a stop: nothing is done any more.
+        self._exited = False
+        self._quorum.start(now)
+
+    def _open_directory(self, disk: Disk, wall_ms: int) -> LogDirectory:
+        directory = LogDirectory.open(
+            disk,
+            effects=self._effects,
+            trace=self._trace,
+            default_config=self.config.log,
+            wall_ms=wall_ms,
+        )
+        if directory.node_id != self.config.node_id:
+            raise UsageError(
+                f"data directory `{disk.root}` belongs to node `{directory.node_id}`, "
+                f"not to node `{self.config.node_id}`",
+                "set `node.id` or `log.dirs` to match, or format another directory",
+            )
+        if METADATA_PARTITION not in directory.logs:
+            directory.create(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig())
+        return directory
+
+    def _make_quorum(self, disk: Disk) -> Quorum:
+        config, directory = self.config, self._directory
+        identity = VoterIdentity(config.node_id, directory.directory_id, directory.cluster_id)
+        voters = {
+            node_id: Voter(
+                node_id,
+                directory.directory_id if node_id == config.node_id else ZERO_UUID,
+                (endpoint,),
+            )
+            for node_id, endpoint in config.voters.items()
+        }
+        return Quorum(
+            identity=identity,
+            voters=voters,
+            log=directory.logs[METADATA_PARTITION],
+            config=config.quorum,
+            env=QuorumEnv(disk, self._effects, Prng(self._prng.next_u64()), self._trace),
+        )
+
+    def _make_lifecycle(self) -> BrokerLifecycle:
+        previous = self._directory.clean_shutdown_broker_epoch
+        return BrokerLifecycle(
+            config=self.config,
+            cluster_id=self._directory.cluster_id,
+            directory_id=self._directory.directory_id,
+            incarnation_id=Uuid(self._prng.uuid()),
+            previous_broker_epoch=-1 if previous is None else previous,
+            trace=self._trace,
+        )
+
+    # Verbs ---------------------------------------------------------------------------------
+
+    def receive(self, event: Input, now: Instant) -> None:
+        """Takes one input; never raises for a bad peer."""
+        if self._exited:
+            return
+        self._metadata_log.at(now, self.broker.wall_ms(now))
+        match event:
+            case Received(connection_id, data):
+                self._on_received(connection_id, data, now)
+            case Opened(connection_id, listener, peer_host):
+                self._connections.on_opened(connection_id, listener, peer_host)
+            case Connected(connection_id):
+                self._peers.on_connected(connection_id)
+            case Closed(connection_id, reason):
+                self._on_closed(connection_id, reason, now)
+            case Flushed(subject):
+                self._on_flushed(subject, now)
+            case FlushFailed(subject, error):
+                self._on_flush_failed(subject, error, now)
+            case WallClock(offset_ms):
+                self.broker.wall_offset_ms = offset_ms
+            case StopRequested():
+                self._lifecycle.begin_shutdown(now)
+        self._drain_peers(now)
+
+    def wake(self, now: Instant) -> None:
+        """Ends a tick: due timers, then everything flows until nothing moves."""
+        if self._exited:
+            return
+        self._metadata_log.at(now, self.broker.wall_ms(now))
+        self._peers.wake(now)
+        self._detector.wake(now)
+        self._control.wake(now)
+        for round_number in range(MAX_ROUNDS + 1):
+            assert round_number < MAX_ROUNDS, "outputs keep producing outputs"
+            if not self._flow(now):
+                break
+        self._maybe_leave(now)
+        self._peers.flush()
+        self._connections.flush()
+
+    def deadline(self) -> Instant | None:
+        """The earliest instant at which `wake` has something to do."""
+        if self._exited:
+            return None
+        return earliest(
+            self._quorum.deadline(),
+            self._controller.deadline(),
+            self._replicas.deadline(),
+            self._lifecycle.deadline(),
+            self._control.deadline(),
+            self._peers.deadline(),
+            self._detector.deadline(),
+            self.broker.producer_ids.deadline(),
+        )
+
+    def take_effects(self) -> list[Effect]:
+        """The effects since the last call, in the order in which they must be carried out."""
+        return self._effects.take()
+
+    def check(self) -> None:
+        """Asserts every invariant of every room."""
+        self._connections.check()
+        self._peers.check()
+        self._detector.check()
+        self._quorum.check()
+        self._controller.check()
+        self._replicas.check()
+        assert self.broker.image.offset <= self._quorum.high_watermark, "MetadataFollowsLog"
+
+    # Inputs --------------------------------------------------------------------------------
+
+    def _on_received(
+        self, connection_id: int, data: bytes | bytearray | memoryview, now: Instant
+    ) -> None:
+        if connection_id < 0:
+            self._peers.on_received(connection_id, data)
+            return
+        connection = self._connections.get(connection_id)
+        if connection is None:
+            return
+        try:
+            frames = connection.frames.feed(data)
+        except MalformedFrame as fault:
+            subject = f"connection {connection_id}"
+            self._trace.warn(
+                subject, "on_received", "closed", fault.message, peer=connection.peer_host
+            )
+            self._connections.drop(connection)
+            return
+        for frame in frames:
+            if not connection.open:
+                break
+            self._router.on_frame(connection, memoryview(frame), now)
+        if connection.broker_id is not None:
+            self._detector.on_reached(connection.broker_id)
+
+    def _on_closed(self, connection_id: int, reason: CloseReason, now: Instant) -> None:
+        if connection_id < 0:
+            self._peers.on_closed(connection_id, reason)
+            return
+        connection = self._connections.on_closed(connection_id)
+        if connection is not None and connection.broker_id not in (None, self.config.node_id):
+            assert connection.broker_id is not None
+            self._detector.on_connection_lost(connection.broker_id, reason, now)
+
+    def _on_flushed(self, subject: object, now: Instant) -> None:
+        if isinstance(subject, LogFlush) and subject.topic_partition != METADATA_PARTITION:
+            self._replicas.on_flushed(subject, now)
+            return
+        if isinstance(subject, LogFlush):
+            self._directory.logs[METADATA_PARTITION].on_flushed(subject)
+        self._quorum.on_flushed(subject, now)  # type: ignore[arg-type]
+
+    def _on_flush_failed(self, subject: object, error: str, now: Instant) -> None:
+        if isinstance(subject, LogFlush) and subject.topic_partition != METADATA_PARTITION:
+            self._replicas.on_flush_failed(subject, error, now)
+            return
+        self._trace.error("disk", "on_flush_failed", "stopping", error, subject=subject)
+        self._exit(1, f"metadata could not be made durable: {error}")
+
+    def _drain_peers(self, now: Instant) -> None:
+        # At once, not at the end of the tick: response frames are views of the driver's buffer.
+        for output in self._peers.take_outputs():
+            match output:
+                case Answered(peer_id, purpose, token, frame):
+                    self._on_answered(peer_id, purpose, token, frame, now)
+                case Failed(peer_id, purpose, token, _):
+                    self._on_failed(peer_id, purpose, token, now)
+                case PeerReached(peer_id):
+                    self._detector.on_reached(peer_id)
+                case PeerLost(peer_id, reason):
+                    self._detector.on_connection_lost(peer_id, reason, now)
+
+    def _on_answered(
+        self, peer_id: int, purpose: Purpose, token: object, frame: memoryview | bytes, now: Instant
+    ) -> None:
+        try:
+            match purpose:
+                case Purpose.QUORUM_FETCH | Purpose.QUORUM_RPC:
+                    self._quorum_link.on_answered(peer_id, token, frame, now)
+                case Purpose.REPLICA_FETCH:
+                    self._replica_link.on_answered(token, frame, now)
+                case _:
+                    self._control.on_answered(token, frame, now)  # type: ignore[arg-type]
+        except MalformedFrame as fault:
+            self._trace.warn(f"peer {peer_id}", "on_answered", "ignored", fault.message)
+            self._on_failed(peer_id, purpose, token, now)
+
+    def _on_failed(self, peer_id: int, purpose: Purpose, token: object, now: Instant) -> None:
+        match purpose:
+            case Purpose.QUORUM_FETCH | Purpose.QUORUM_RPC:
+                self._quorum_link.on_failed(peer_id, token, now)
+            case Purpose.REPLICA_FETCH:
+                self._replica_link.on_failed(token, now)
+            case _:
+                self._control.on_failed(token, now)  # type: ignore[arg-type]
+
+    # Flow ----------------------------------------------------------------------------------
+
+    def _flow(self, now: Instant) -> bool:
+        """One round through all rooms; returns whether anything moved."""
+        self._quorum.wake(now)
+        moved = self._quorum_link.flow(now)
+        moved |= self._tell_leadership(now)
+        moved |= self._flow_committed(now)
+        self._controller.wake(now)
+        moved |= self._flow_controller(now)
+        self._replicas.wake(now)
+        moved |= self._flow_replicas(now)
+        moved |= self._flow_calls(now)
+        moved |= self._flow_outcomes(now)
+        moved |= self._flow_detector(now)
+        if self._peers_have_news():
+            self._drain_peers(now)
+            moved = True
+        return moved
+
+    def _peers_have_news(self) -> bool:
+        return self._peers.has_outputs
+
+    def _tell_leadership(self, now: Instant) -> bool:
+        known = (self._quorum.leader_id, self._quorum.epoch)
+        if known == self._told_leader:
+            return False
+        self._told_leader = known
+        leader_id, epoch = known
+        self._control.leader_id = leader_id
+        self._controller.on_leader_change(leader_id, epoch, self._quorum.epoch_start_offset, now)
+        if leader_id >= 0:
+            self._lifecycle.on_controller_changed(now)
+        return True
+
+    def _flow_committed(self, now: Instant) -> bool:
+        batches = self._quorum.take_committed()
+        if not batches:
+            return False
+        was_active = self._controller.active
+        for batch in batches:
+            self._controller.on_committed(batch, now)
+        self.broker.image = self._feed.publish(batches, now)
+        self._lifecycle.metadata_offset = self.broker.image.offset
+        self._replica_link.set_addresses(self.broker.image)
+        if self._controller.active and not was_active:
+            self._on_became_controller(now)
+        return True
+
+    def _on_became_controller(self, now: Instant) -> None:
+        # A new controller has no sessions: whoever is suspected already is fenced at once, and
+        # of everybody else it makes sure.
+        for node_id in self.broker.image.brokers:
+            if node_id != self.config.node_id:
+                self._detector.doubt(node_id, now)
+        for node_id in self._detector.suspected:
+            self._controller.on_broker_suspected(node_id, now)
+
+    def _flow_controller(self, now: Instant) -> bool:
+        outputs = self._controller.take_outputs()
+        for output in outputs:
+            reply_to = output.reply_to
+            if isinstance(reply_to, ControllerRequest):
+                self._router.on_controller_reply(reply_to, output.response)
+            else:
+                assert isinstance(reply_to, Call | Forward), f"unknown reply_to {reply_to!r}"
+                self._control.on_controller_reply(reply_to, output.response, now)
+        return bool(outputs)
+
+    def _flow_replicas(self, now: Instant) -> bool:
+        outputs = self._replicas.take_outputs()
+        for output in outputs:
+            match output:
+                case replication_messages.Reply(reply_to, response):
+                    if isinstance(reply_to, k00_produce.ProduceCall):
+                        k00_produce.on_reply(self.broker, reply_to, response)  # type: ignore[arg-type]
+                    else:
+                        k01_fetch.on_reply(self.broker, reply_to, response)  # type: ignore[arg-type]
+                case replication_messages.SendFetch() | replication_messages.SendListOffsets():
+                    self._replica_link.send(output, now)
+                case replication_messages.SendAlterPartition():
+                    message = self._replica_link.alter_partition_of(output)
+                    self._control.call(message, output, now)
+                case replication_messages.LogDirFailed(topic_partition, error):
+                    self._trace.error(topic_partition, "on_log_dir_failed", "stopping", error)
+                    self._exit(1, f"the log directory failed at `{topic_partition}`: {error}")
+                case replication_messages.RoleChanged():
+                    pass
+        return bool(outputs)
+
+    def _flow_calls(self, now: Instant) -> bool:
+        """Starts what the lifecycle and the producer ids want of the controller."""
+        call = self._lifecycle.next_call(now)
+        if call is not None:
+            self._control.call(call, self._lifecycle, now)
+        producer_ids = self.broker.producer_ids
+        if producer_ids.wants_block(now):
+            wish = controller_messages.AllocateProducerIds(
+                self.config.node_id, self._lifecycle.broker_epoch
+            )
+            self._control.call(wish, producer_ids, now)
+        return False
+
+    def _flow_outcomes(self, now: Instant) -> bool:
+        outcomes = self._control.take_outcomes()
+        for outcome in outcomes:
+            if isinstance(outcome, CallEnded):
+                self._on_call_ended(outcome, now)
+            else:
+                self._on_forward_decided(outcome, now)
+        return bool(outcomes)
+
+    def _on_call_ended(self, outcome: CallEnded, now: Instant) -> None:
+        token, response = outcome.token, outcome.response
+        if token is self._lifecycle:
+            self._lifecycle.on_response(response, now)
+            self._replicas.broker_epoch = self._lifecycle.broker_epoch
+        elif token is self.broker.producer_ids:
+            self.broker.producer_ids.on_response(response, now)
+            for reply_to, producer_id in self.broker.producer_ids.take_granted():
+                assert isinstance(reply_to, PendingRequest)
+                k22_init_producer_id.on_granted(self.broker, reply_to, producer_id)
+        elif isinstance(token, AutoCreate):
+            self.broker.on_auto_created(token)
+        else:
+            assert isinstance(token, replication_messages.SendAlterPartition), f"token {token!r}"
+            self._replica_link.on_alter_partition_result(token, response, now)
+
+    def _on_forward_decided(self, outcome: ForwardDecided, now: Instant) -> None:
+        forward, response = outcome.forward, outcome.response
+        pending = forward.pending
+        if not pending.connection.open:
+            return
+        version = pending.header.api_version
+        if response is None:
+            entity = k55_describe_quorum.response(self.broker, version, forward.request, now)
+            self.broker.answer(pending, entity)
+        elif isinstance(response, bytes):
+            self._connections.fill(pending, [len(response).to_bytes(4, "big") + response])
+        else:
+            entity = forward.module.entity_of(version, forward.request, response)
+            framed = codec.encode_response(pending.header, entity)
+            self._connections.fill(pending, [framed])
+
+    def _flow_detector(self, now: Instant) -> bool:
+        for node_id in self._detector.take_probes():
+            if not self._peers.knows(node_id, Purpose.PROBE):
+                endpoint = self.config.voters.get(node_id)
+                if endpoint is None:
+                    self._detector.on_reached(node_id)
+                    continue
+                self._peers.set_address(node_id, Purpose.PROBE, endpoint.host, endpoint.port)
+            if self._peers.probe(node_id):
+                self._detector.on_reached(node_id)
+        changes = self._detector.take_changes()
+        for node_id, suspected in changes:
+            if suspected:
+                self._trace.info(f"node {node_id}", "detector", "suspected", "connects refused")
+                self._quorum.on_peer_suspected(node_id, now)
+                self._controller.on_broker_suspected(node_id, now)
+            else:
+                self._trace.info(f"node {node_id}", "detector", "reached")
+                self._controller.on_broker_reachable(node_id, now)
+        return bool(changes)
+
+    # The end -------------------------------------------------------------------------------
+
+    def _maybe_leave(self, now: Instant) -> None:
+        if self._lifecycle.state is not BrokerState.GONE or self._exited:
+            return
+        self._quorum.resign(now)
+        self._quorum_link.flow(now)
+        self._peers.flush()
+        self._connections.flush()
+        self._directory.close_cleanly(self._lifecycle.broker_epoch)
+        self._trace.info("node", "leave", "stopped", broker_epoch=self._lifecycle.broker_epoch)
+        self._exit(0, "")
+
+    def _exit(self, code: int, message: str) -> None:
+        self._effects.emit(Exit(code, message))
+        self._exited = True

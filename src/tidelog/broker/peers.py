@@ -1,0 +1,276 @@
+"""Connections that this node opens to other nodes, one per peer and purpose.
+
+A channel sends length-prefixed requests in order and matches responses by order, as Kafka's
+protocol promises. A request is never retried here: when the connection is refused, cut or timed
+out, every request on it *fails*, and the room that sent it decides what to do. Separate purposes
+have separate connections, because replies come in order and a parked fetch would hold up a vote.
+
+A channel connects on demand: the first `send` of an idle channel asks for a connection, and
+requests queue up behind it. A refused connect fails them at once, which is also how this node
+learns that a peer's process is gone (`broker/failure_detector.py`).
+"""
+
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass
+from enum import Enum
+
+from tidelog.env.effects import Chunk, Close, CloseReason, Connect, EffectQueue, Send
+from tidelog.env.instant import Instant, earliest
+from tidelog.errors import MalformedFrame
+from tidelog.limits import MAX_REQUEST_BYTES
+from tidelog.wire.frames import FrameReader
+
+
+class Purpose(Enum):
+    """What a channel is for; one connection each."""
+
+    QUORUM_FETCH = "quorum fetch"
+    QUORUM_RPC = "quorum rpc"
+    CONTROL = "control"
+    REPLICA_FETCH = "replica fetch"
+    PROBE = "probe"
+
+
+class ChannelKey(tuple[int, Purpose]):
+    """(peer node id, purpose)."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A response frame for the request that was sent with `token`."""
+
+    peer_id: int
+    purpose: Purpose
+    token: Hashable
+    frame: memoryview | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The request with `token` got no answer and never will; it may or may not have been
+    carried out."""
+
+    peer_id: int
+    purpose: Purpose
+    token: Hashable
+    reason: CloseReason
+
+
+@dataclass(frozen=True, slots=True)
+class PeerReached:
+    """A connection to the peer was established."""
+
+    peer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLost:
+    """A connection to the peer was refused or cut."""
+
+    peer_id: int
+    reason: CloseReason
+
+
+PeerOutput = Answered | Failed | PeerReached | PeerLost
+
+
+@dataclass(slots=True)
+class _InFlight:
+    """A request that waits for its response."""
+
+    token: Hashable
+    # When it counts as failed, and the connection with it.
+    deadline: Instant
+
+
+class _Channel:
+    """One connection to one peer."""
+
+    __slots__ = (
+        "address",
+        "connection_id",
+        "established",
+        "frames",
+        "in_flight",
+        "key",
+        "unsent",
+    )
+
+    def __init__(self, key: ChannelKey, address: tuple[str, int]) -> None:
+        # Who and what for.
+        self.key = key
+        # Host and port; a changed address takes effect with the next connection.
+        self.address = address
+        # Our (negative) number of the current connection; 0 when there is none.
+        self.connection_id = 0
+        # Whether the current connection is up (else it is being made).
+        self.established = False
+        # Bytes to response frames, new for each connection.
+        self.frames = FrameReader(MAX_REQUEST_BYTES)
+        # Requests sent or about to be, in order.
+        self.in_flight: deque[_InFlight] = deque()
+        # Chunks that wait for the connection or for the end of the tick.
+        self.unsent: list[Chunk] = []
+
+
+class PeerChannels:
+    """All outbound connections of a node."""
+
+    def __init__(self, effects: EffectQueue) -> None:
+        # Shared with the node.
+        self._effects = effects
+        # Channels by peer and purpose, made on demand.
+        self._channels: dict[ChannelKey, _Channel] = {}
+        # The channel of each live outbound connection id.
+        self._by_connection: dict[int, _Channel] = {}
+        # The next outbound connection id; counts down from -1.
+        self._next_connection_id = -1
+        # What happened since the last `take_outputs`.
+        self._outputs: list[PeerOutput] = []
+        # Channels with unsent chunks on an established connection.
+        self._dirty: dict[ChannelKey, _Channel] = {}
+
+    def set_address(self, peer_id: int, purpose: Purpose, host: str, port: int) -> None:
+        """Tells where a peer is; must be called before the first `send` to it."""
+        key = ChannelKey((peer_id, purpose))
+        channel = self._channels.get(key)
+        if channel is None:
+            self._channels[key] = _Channel(key, (host, port))
+        else:
+            channel.address = (host, port)
+
+    def knows(self, peer_id: int, purpose: Purpose) -> bool:
+        """Whether an address is known."""
+        return ChannelKey((peer_id, purpose)) in self._channels
+
+    def send(
+        self,
+        peer_id: int,
+        purpose: Purpose,
+        chunks: list[Chunk],
+        token: Hashable,
+        deadline: Instant,
+    ) -> None:
+        """Sends one framed request; ends in exactly one `Answered` or `Failed`."""
+        channel = self._channels[ChannelKey((peer_id, purpose))]
+        channel.in_flight.append(_InFlight(token, deadline))
+        channel.unsent.extend(chunks)
+        if channel.connection_id == 0:
+            self._connect(channel)
+        elif channel.established:
+            self._dirty[channel.key] = channel
+
+    def probe(self, peer_id: int) -> bool:
+        """Whether the watch connection to the peer is up; if there is none, makes one, whose
+        outcome comes as `PeerReached` or `PeerLost`. It carries no requests and stays open:
+        its end is the first sign of the peer's death."""
+        channel = self._channels[ChannelKey((peer_id, Purpose.PROBE))]
+        if channel.connection_id == 0:
+            self._connect(channel)
+        return channel.established
+
+    def owns(self, connection_id: int) -> bool:
+        """Whether the connection is one of ours."""
+        return connection_id in self._by_connection
+
+    def on_connected(self, connection_id: int) -> None:
+        """The driver made the connection."""
+        channel = self._by_connection.get(connection_id)
+        if channel is None:
+            return
+        channel.established = True
+        self._outputs.append(PeerReached(channel.key[0]))
+        if channel.unsent:
+            self._dirty[channel.key] = channel
+
+    def on_closed(self, connection_id: int, reason: CloseReason) -> None:
+        """The connection is gone or could not be made."""
+        channel = self._by_connection.pop(connection_id, None)
+        if channel is not None:
+            self._fail(channel, reason)
+
+    def on_received(self, connection_id: int, data: bytes | bytearray | memoryview) -> None:
+        """Response bytes arrived."""
+        channel = self._by_connection.get(connection_id)
+        if channel is None:
+            return
+        peer_id, purpose = channel.key
+        try:
+            for frame in channel.frames.feed(data):
+                if not channel.in_flight:
+                    raise MalformedFrame("a response without a request")
+                request = channel.in_flight.popleft()
+                self._outputs.append(Answered(peer_id, purpose, request.token, frame))
+        except MalformedFrame:
+            self._abandon(channel, CloseReason.ERROR)
+
+    def flush(self) -> None:
+        """Sends what was queued in this tick: one `Send` a connection."""
+        if not self._dirty:
+            return
+        dirty, self._dirty = self._dirty, {}
+        for channel in dirty.values():
+            if channel.established and channel.unsent:
+                chunks, channel.unsent = channel.unsent, []
+                self._effects.emit(Send(channel.connection_id, chunks))
+
+    def wake(self, now: Instant) -> None:
+        """Times out connections whose oldest request has waited too long."""
+        for channel in list(self._by_connection.values()):
+            if channel.in_flight and channel.in_flight[0].deadline <= now:
+                self._abandon(channel, CloseReason.TIMEOUT)
+
+    def deadline(self) -> Instant | None:
+        """When the next request times out."""
+        return earliest(
+            *(
+                channel.in_flight[0].deadline
+                for channel in self._by_connection.values()
+                if channel.in_flight
+            )
+        )
+
+    def take_outputs(self) -> list[PeerOutput]:
+        """What happened since the last call, in order."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether `take_outputs` has something."""
+        return bool(self._outputs)
+
+    def check(self) -> None:
+        """Connection ids and channels refer to each other."""
+        for connection_id, channel in self._by_connection.items():
+            assert channel.connection_id == connection_id, f"{channel.key} lost its connection"
+        for channel in self._channels.values():
+            if channel.connection_id == 0:
+                assert not channel.in_flight, f"{channel.key} has requests and no connection"
+
+    def _connect(self, channel: _Channel) -> None:
+        channel.connection_id = self._next_connection_id
+        channel.established = False
+        channel.frames = FrameReader(MAX_REQUEST_BYTES)
+        self._next_connection_id -= 1
+        self._by_connection[channel.connection_id] = channel
+        self._effects.emit(Connect(channel.connection_id, *channel.address))
+
+    def _abandon(self, channel: _Channel, reason: CloseReason) -> None:
+        self._by_connection.pop(channel.connection_id, None)
+        self._effects.emit(Close(channel.connection_id))
+        self._fail(channel, reason)
+
+    def _fail(self, channel: _Channel, reason: CloseReason) -> None:
+        peer_id, purpose = channel.key
+        channel.connection_id = 0
+        channel.established = False
+        channel.unsent = []
+        self._dirty.pop(channel.key, None)
+        self._outputs.append(PeerLost(peer_id, reason))
+        while channel.in_flight:
+            token = channel.in_flight.popleft().token
+            self._outputs.append(Failed(peer_id, purpose, token, reason))

@@ -1,0 +1,69 @@
+"""Producer ids for InitProducerId: blocks that the controller hands out.
+
+A broker asks the controller for a block of ids and gives them out one by one. Requests that come
+while no id is left wait for the next block; the ids of a block that a stopped broker did not use
+are lost, which costs nothing (2**63 of them) and keeps every id unique.
+"""
+
+from collections import deque
+from collections.abc import Hashable
+
+from tidelog.controller.messages import AllocateProducerIdsResult, Response
+from tidelog.env.instant import Instant
+
+RETRY_INTERVAL_MS = 50
+
+
+class ProducerIds:
+    """The block of this broker and who waits for an id."""
+
+    def __init__(self) -> None:
+        # The next id to give out, and the end (exclusive) of the block.
+        self._next_id = 0
+        self._end_id = 0
+        # Requests that wait for a block, in order.
+        self._waiting: deque[Hashable] = deque()
+        # Whether a block has been asked for.
+        self._in_flight = False
+        # When to ask (again).
+        self._next_call = Instant(0)
+
+    def request(self, reply_to: Hashable) -> int | None:
+        """An id at once, or `None`: the request waits and `take_granted` will name it."""
+        if not self._waiting and self._next_id < self._end_id:
+            self._next_id += 1
+            return self._next_id - 1
+        self._waiting.append(reply_to)
+        return None
+
+    def wants_block(self, now: Instant) -> bool:
+        """Whether to ask the controller now; the outcome must be given to `on_response`."""
+        if self._in_flight or not self._waiting or now < self._next_call:
+            return False
+        if self._next_id < self._end_id:
+            return False
+        self._in_flight = True
+        return True
+
+    def on_response(self, response: Response | None, now: Instant) -> None:
+        """A block, or a failure that is retried."""
+        self._in_flight = False
+        if isinstance(response, AllocateProducerIdsResult):
+            self._next_id = response.first_producer_id
+            self._end_id = response.first_producer_id + response.count
+        else:
+            self._next_call = Instant(now + RETRY_INTERVAL_MS)
+
+    def take_granted(self) -> list[tuple[Hashable, int]]:
+        """Waiting requests with their ids."""
+        granted = []
+        while self._waiting and self._next_id < self._end_id:
+            granted.append((self._waiting.popleft(), self._next_id))
+            self._next_id += 1
+        return granted
+
+    def deadline(self) -> Instant | None:
+        """When to ask again, if anybody waits."""
+        if self._waiting and not self._in_flight:
+            return self._next_call
+        return None

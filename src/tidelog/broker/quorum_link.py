@@ -1,0 +1,81 @@
+"""The quorum's messages on the wire.
+
+Fetches have a connection of their own, because a parked fetch would hold up a vote behind it.
+A response that does not parse counts as no response.
+"""
+
+from tidelog.broker.connections import Connections, PendingRequest
+from tidelog.broker.peers import PeerChannels, Purpose
+from tidelog.config import NodeConfig
+from tidelog.env.instant import Instant
+from tidelog.kraft import codec as quorum_codec
+from tidelog.kraft.messages import QuorumFetchRequest, QuorumFetchResponse, Reply, SendRequest
+from tidelog.kraft.quorum import Quorum
+from tidelog.wire import codec
+from tidelog.wire import fetch as wire_fetch
+
+FETCH_VERSION = 18
+
+
+class QuorumLink:
+    """Carries the quorum's outputs to `peers` and `connections`, and answers back to it."""
+
+    def __init__(
+        self, config: NodeConfig, quorum: Quorum, peers: PeerChannels, connections: Connections
+    ) -> None:
+        self._config = config
+        self._quorum = quorum
+        self._peers = peers
+        self._connections = connections
+        # Shared by both purposes; only has to differ between requests of one connection.
+        self._next_correlation_id = 0
+        for node_id, endpoint in config.voters.items():
+            if node_id != config.node_id:
+                for purpose in (Purpose.QUORUM_FETCH, Purpose.QUORUM_RPC, Purpose.CONTROL):
+                    peers.set_address(node_id, purpose, endpoint.host, endpoint.port)
+
+    def flow(self, now: Instant) -> bool:
+        """Moves the quorum's outputs; returns whether there were any."""
+        outputs = self._quorum.take_outputs()
+        for output in outputs:
+            if isinstance(output, SendRequest):
+                self._send(output, now)
+            else:
+                self._reply(output)
+        return bool(outputs)
+
+    def _send(self, output: SendRequest, now: Instant) -> None:
+        self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
+        request, client_id = output.request, f"raft-client-{self._config.node_id}"
+        purpose = Purpose.QUORUM_RPC
+        if isinstance(request, QuorumFetchRequest):
+            purpose = Purpose.QUORUM_FETCH
+            fetch = quorum_codec.fetch_request_to_wire(request)
+            frame = wire_fetch.pack_request(
+                FETCH_VERSION, self._next_correlation_id, client_id, fetch
+            )
+        else:
+            entity = quorum_codec.request_to_entity(request)
+            frame = codec.encode_request(entity, self._next_correlation_id, client_id)
+        deadline = Instant(now + self._config.quorum.request_timeout_ms)
+        self._peers.send(output.peer_id, purpose, [frame], request, deadline)
+
+    def _reply(self, output: Reply) -> None:
+        pending = output.reply_to
+        assert isinstance(pending, PendingRequest), f"unknown reply_to {pending!r}"
+        header = pending.header
+        if isinstance(output.response, QuorumFetchResponse):
+            chunks = wire_fetch.pack_response(
+                header.api_version,
+                header.correlation_id,
+                quorum_codec.fetch_response_to_wire(output.response),
+            )
+            self._connections.fill(pending, chunks)
+        else:
+            entity = quorum_codec.response_to_entity(output.response, header.api_version)
+            self._connections.fill(pending, [codec.encode_response(header, entity)])
+
+    def on_answered(
+        self, peer_id: int, token: object, frame: memoryview | bytes, now: Instant
+    ) -> None:
+        """A voter answered. Raises `MalformedFrame`."""

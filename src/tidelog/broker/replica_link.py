@@ -1,0 +1,168 @@
+"""The replicas' traffic with other brokers and the controller, on the wire.
+
+Fetches and offset queries go to the leader's inter-broker listener on one connection per leader.
+On the wire topics travel by id; the replicas speak names and ids, so answers are completed from the
+metadata image. An answer for a topic that the image no longer has is dropped: the replicas have
+stopped following it, or are about to.
+"""
+
+from typing import Final
+
+from tidelog.broker.peers import PeerChannels, Purpose
+from tidelog.config import NodeConfig
+from tidelog.controller import messages as controller_messages
+from tidelog.controller.messages import Refused, Response
+from tidelog.env.instant import Instant
+from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
+from tidelog.replication.messages import (
+    AlterPartitionResult,
+    ListOffsetsResult,
+    SendAlterPartition,
+    SendFetch,
+    SendListOffsets,
+)
+from tidelog.replication.replicas import Replicas
+from tidelog.wire import codec
+from tidelog.wire import fetch as wire_fetch
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity, make, nested
+from tidelog.wire.fetch import FetchResponse
+from tidelog.wire.values import error_of, millis
+
+FETCH_VERSION: Final = 17
+LIST_OFFSETS_VERSION: Final = 9
+
+
+class ReplicaLink:
+    """Carries the replicas' outputs to `peers`, and answers back to them."""
+
+    def __init__(self, config: NodeConfig, replicas: Replicas, peers: PeerChannels) -> None:
+        self._config = config
+        self._replicas = replicas
+        self._peers = peers
+        # The newest image, for topic names and brokers' endpoints.
+        self._image: MetadataImage = EMPTY_IMAGE
+        # Correlation ids of all replica connections.
+        self._next_correlation_id = 0
+
+    def set_addresses(self, image: MetadataImage) -> None:
+        """Follows the metadata: where the brokers are, how topics are called."""
+        listener = self._config.inter_broker_listener_name
+        for node_id, registered in image.brokers.items():
+            endpoint = registered.endpoint(listener)
+            if endpoint is not None and node_id != self._config.node_id:
+                for purpose in (Purpose.REPLICA_FETCH, Purpose.PROBE):
+                    self._peers.set_address(node_id, purpose, endpoint.host, endpoint.port)
+        self._image = image
+
+    def send(self, output: SendFetch | SendListOffsets, now: Instant) -> None:
+        """Sends to a leader; a leader without a known address counts as unreachable."""
+        if not self._peers.knows(output.leader_id, Purpose.REPLICA_FETCH):
+            self.on_failed(output, now)
+            return
+        self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
+        client_id = f"broker-{self._config.node_id}-fetcher-0"
+        if isinstance(output, SendFetch):
+            frame = wire_fetch.pack_request(
+                FETCH_VERSION, self._next_correlation_id, client_id, output.request
+            )
+        else:
+            entity = self._list_offsets_entity(output)
+            frame = codec.encode_request(entity, self._next_correlation_id, client_id)
+        deadline = Instant(now + self._config.replication.replica_socket_timeout_ms)
+        self._peers.send(output.leader_id, Purpose.REPLICA_FETCH, [frame], output, deadline)
+
+    def _list_offsets_entity(self, output: SendListOffsets) -> Entity:
+        request_type = codec.request_class(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION)
+        topic_type = nested(request_type, "topics")
+        partition_type = nested(topic_type, "partitions")
+        by_topic: dict[str, list[Entity]] = {}
+        for query in output.queries:
+            by_topic.setdefault(query.topic, []).append(
+                make(
+                    partition_type,
+                    partition_index=query.partition,
+                    current_leader_epoch=query.current_leader_epoch,
+                    timestamp=query.timestamp,
+                )
+            )
+        return make(
+            request_type,
+            replica_id=self._config.node_id,
+            isolation_level=0,
+            topics=tuple(
+                make(topic_type, name=name, partitions=tuple(partitions))
+                for name, partitions in by_topic.items()
+            ),
+            timeout=millis(0),
+        )
+
+    def on_answered(self, token: object, frame: memoryview | bytes, now: Instant) -> None:
+        """A leader answered. Raises `MalformedFrame`."""
+        if isinstance(token, SendFetch):
+            _, response = wire_fetch.parse_response(FETCH_VERSION, frame)
+            self._replicas.on_fetch_response(token.token, self._named(response), now)
+            return
+        assert isinstance(token, SendListOffsets), f"unexpected token {token!r}"
+        _, entity = codec.decode_response(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, frame)
+        results = [
+            ListOffsetsResult(
+                topic.name,
+                partition.partition_index,
+                error_of(partition.error_code),
+                partition.timestamp,
+                partition.offset,
+                partition.leader_epoch,
+            )
+            for topic in entity.topics
+            for partition in topic.partitions
+        ]
+        self._replicas.on_list_offsets_response(token.token, results, now)
+
+    def _named(self, response: FetchResponse) -> FetchResponse:
+        topics = self._image.topics_by_id
+        partitions = [
+            answer._replace(topic=topics[answer.topic_id].name)
+            for answer in response.partitions
+            if answer.topic_id in topics
+        ]
+        return response._replace(partitions=partitions)
+
+    def on_failed(self, token: object, now: Instant) -> None:
+        """A leader did not answer."""
+        if isinstance(token, SendFetch):
+            self._replicas.on_fetch_response(token.token, None, now)
+        else:
+            assert isinstance(token, SendListOffsets), f"unexpected token {token!r}"
+            self._replicas.on_list_offsets_response(token.token, None, now)
+
+    def alter_partition_of(self, output: SendAlterPartition) -> controller_messages.AlterPartition:
+        """The controller's message for a group of ISR proposals."""
+        return controller_messages.AlterPartition(
+            self._config.node_id,
+            output.broker_epoch,
+            tuple(
+                controller_messages.IsrProposal(
+                    proposal.topic_id,
+                    proposal.topic_partition.partition,
+                    proposal.leader_epoch,
+                    proposal.partition_epoch,
+                    tuple(controller_messages.IsrMember(*member) for member in proposal.new_isr),
+                    proposal.recovering,
+                )
+                for proposal in output.proposals
+            ),
+        )
+
+    def on_alter_partition_result(
+        self, token: SendAlterPartition, response: Response | None, now: Instant
+    ) -> None:
+        """The controller decided, refused, or could not be reached."""
+        if response is None:
+            self._replicas.on_alter_partition_response(token.token, None, now)
+        elif isinstance(response, Refused):
+            self._replicas.on_alter_partition_response(token.token, response.error_code, now)
+        else:
+            assert isinstance(response, controller_messages.AlterPartitionResult), response
+            results = [AlterPartitionResult(*result) for result in response.results]
+            self._replicas.on_alter_partition_response(token.token, results, now)

@@ -1,0 +1,271 @@
+"""Raw record batches to Arrow: no Python object per record.
+
+Works on what `batches.py` found in a Fetch response or a segment. Per group of batches: the record
+boundaries (`varints.py`), then each field of all records at once, then key and value columns,
+which Arrow copies out of the record bytes in one pass each: long values from *views* (start and
+length), short ones by taking every second range of the bytes cut at all their edges.
+
+What a reader must not see is left out here: control batches, and records outside the wanted range
+(a Fetch answers with whole batches, which may begin before the offset asked for). A record of a
+LogAppendTime batch takes the batch's maximal timestamp. Missing headers are null, as the JVM
+connector has them.
+
+Invariants: every record's fields end exactly where its length says and every batch's records end
+where the batch ends, else `CorruptBatch`; no view points outside the buffer; rows are in buffer
+order; a yielded batch holds at most about `MAX_GROUP_BYTES` of record bytes.
+
+Left out: aborted transactions (everything committed or not is returned, as with
+`read_uncommitted`). Source: KIP-98 for the format, the Arrow columnar format for views.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.env.disk import Buffer
+from tidelog.errors import CorruptBatch
+from tidelog.pipeline.batches import BatchTable, Bodies, check_crcs, read_batches, record_bodies
+from tidelog.pipeline.varints import Int64s, RecordBytes, record_starts
+from tidelog.records.batch import CONTROL_FLAG, LOG_APPEND_TIME, TIMESTAMP_TYPE_FLAG
+
+MAX_GROUP_BYTES: Final = 32 << 20
+"""Record bytes decoded together, so at most so many are in one Arrow batch, single larger record
+batches aside; Spark's socket wants Arrow batches below 64 MiB."""
+ROWS_PER_ARROW_BATCH: Final = 8192
+"""Small enough for all fields of these rows to stay in a core's cache."""
+_MIN_RECORD_BYTES: Final = 7
+"""The smallest record: six one-byte varints and the attributes."""
+_INLINE_BYTES: Final = 12
+"""Arrow stores values up to this size inside the view itself."""
+
+HEADER_TYPE: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
+HEADERS_TYPE: Final = pa.list_(pa.field("element", HEADER_TYPE))
+TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
+RECORD_SCHEMA: Final = pa.schema(
+    [
+        ("offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("timestamp", TIMESTAMP_TYPE),
+        ("timestamp_type", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS_TYPE),
+    ]
+)
+"""What a record has by itself. `timestamp_type` is 0 for CreateTime and 1 for LogAppendTime."""
+
+_MAX_MILLIS: Final = (2**63 - 1) // 1000
+
+
+def decode(
+    buffer: Buffer,
+    *,
+    start_offset: int = 0,
+    end_offset: int = 2**63 - 1,
+    columns: Sequence[str] = tuple(RECORD_SCHEMA.names),
+) -> Iterator[pa.RecordBatch]:
+    """The records of all whole batches in `buffer`, CRC checked, from `start_offset` up to
+    `end_offset` exclusive. Raises `CorruptBatch`."""
+    table = read_batches(buffer)
+    check_crcs(table)
+    yield from decode_table(
+        table, start_offset=start_offset, end_offset=end_offset, columns=columns
+    )
+
+
+def decode_table(
+    table: BatchTable, *, start_offset: int, end_offset: int, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """As `decode`, for batches already found and checked."""
+    wanted = (table.last_offsets >= start_offset) & (table.base_offsets < end_offset)
+    wanted &= (table.field("attributes") & CONTROL_FLAG) == 0
+    for bodies in record_bodies(table.select(wanted), MAX_GROUP_BYTES):
+        source = RecordBytes(bodies.buffer)
+        for rows in _record_rows(source, bodies):
+            records = _read_records(source, rows)
+            inside = (records["offset"] >= start_offset) & (records["offset"] < end_offset)
+            if not inside.all():
+                records = {name: values[inside] for name, values in records.items()}
+            if inside.any():
+                yield _to_arrow(source, records, columns)
+
+
+_Fields = dict[str, Int64s]
+"""Fields of some records, a row per record. `*_start` are positions in the bodies' buffer,
+`*_length` are -1 for null; `header_start` is where the first header begins."""
+
+
+def _record_rows(source: RecordBytes, bodies: Bodies) -> Iterator[_Fields]:
+    """Where each record begins and ends and what its batch says of it, some thousand a time."""
+    table = bodies.table
+    counts = _checked_counts(bodies)
+    starts = record_starts(source, bodies.starts, bodies.ends, counts)
+    ends = np.empty_like(starts)
+    ends[:-1] = starts[1:]
+    some = counts > 0
+    ends[(np.cumsum(counts) - 1)[some]] = bodies.ends[some]
+    batch_of = np.repeat(np.arange(len(table)), counts)
+    is_log_append_time = (table.field("attributes") & TIMESTAMP_TYPE_FLAG) != 0
+    batch_fields = {
+        "base_offset": table.base_offsets,
+        "leader_epoch": table.field("leader_epoch"),
+        "base_timestamp": table.field("base_timestamp"),
+        "max_timestamp": table.field("max_timestamp"),
+        "timestamp_type": is_log_append_time.astype(np.int64),
+    }
+    for first in range(0, len(starts), ROWS_PER_ARROW_BATCH):
+        rows = slice(first, first + ROWS_PER_ARROW_BATCH)
+        fields = {name: values[batch_of[rows]] for name, values in batch_fields.items()}
+        yield {"start": starts[rows], "end": ends[rows], **fields}
+
+
+def _read_records(source: RecordBytes, rows: _Fields) -> _Fields:
+    """Every field of the records at `rows`."""
+    ends = rows["end"]
+    lengths, position = source.varints_at(rows["start"])
+    if (position + lengths != ends).any():
+        raise CorruptBatch("the records of a batch do not follow each other to its end")
+    timestamp_deltas, position = source.varints_at(position + 1)
+    offset_deltas, position = source.varints_at(position)
+    key_lengths, key_starts = source.varints_at(position)
+    value_lengths, value_starts = source.varints_at(key_starts + np.maximum(key_lengths, 0))
+    header_counts, position = source.varints_at(value_starts + np.maximum(value_lengths, 0))
+    _check_lengths("key", key_lengths, ends - key_starts)
+    _check_lengths("value", value_lengths, ends - value_starts)
+    finished = position == ends
+    if (
+        (header_counts < 0).any()
+        or (position > ends).any()
+        or (finished != (header_counts == 0)).any()
+    ):
+        raise CorruptBatch("the fields of a record do not end where the record ends")
+    timestamps = np.where(
+        rows["timestamp_type"] == LOG_APPEND_TIME,
+        rows["max_timestamp"],
+        rows["base_timestamp"] + timestamp_deltas,
+    )
+    return {
+        "offset": rows["base_offset"] + offset_deltas,
+        "leader_epoch": rows["leader_epoch"],
+        "timestamp": timestamps,
+        "timestamp_type": rows["timestamp_type"],
+        "key_start": key_starts,
+        "key_length": key_lengths,
+        "value_start": value_starts,
+        "value_length": value_lengths,
+        "header_count": header_counts,
+        "header_start": position,
+        "end": ends,
+    }
+
+
+def _checked_counts(bodies: Bodies) -> Int64s:
+    """The number of records each batch claims, none of them more than fit into its bytes."""
+    counts = bodies.table.field("record_count")
+    if ((counts < 0) | (counts * _MIN_RECORD_BYTES > bodies.ends - bodies.starts)).any():
+        raise CorruptBatch("a batch claims more records than its bytes can hold")
+    return counts
+
+
+def _check_lengths(name: str, lengths: Int64s, room: Int64s) -> None:
+    if ((lengths < -1) | (lengths > room)).any():
+        raise CorruptBatch(f"a record's {name} has an impossible length")
+
+
+def _to_arrow(source: RecordBytes, records: _Fields, columns: Sequence[str]) -> pa.RecordBatch:
+    """The chosen columns of `RECORD_SCHEMA`, in the order of `columns`."""
+    arrays = [_column(source, name, records) for name in columns]
+    return pa.RecordBatch.from_arrays(
+        arrays, schema=pa.schema([RECORD_SCHEMA.field(name) for name in columns])
+    )
+
+
+def _column(source: RecordBytes, name: str, records: _Fields) -> pa.Array:
+    if name in ("key", "value"):
+        return binary_column(source, records[f"{name}_start"], records[f"{name}_length"])
+    if name == "headers":
+        return _headers_column(source, records)
+    if name == "timestamp":
+        millis = np.clip(records["timestamp"], -_MAX_MILLIS, _MAX_MILLIS)
+        return pa.array(millis * 1000).view(TIMESTAMP_TYPE)
+    return pa.array(records[name].astype(RECORD_SCHEMA.field(name).type.to_pandas_dtype()))
+
+
+def binary_column(source: RecordBytes, starts: Int64s, lengths: Int64s) -> pa.Array:
+    """A binary array of the byte ranges of `source`; length -1 is null.
+
+    All ranges must lie inside the buffer, in ascending order, and the buffer must be smaller than
+    2 GiB.
+    """
+    if (lengths > _INLINE_BYTES).all():
+        return _long_values(source, starts, lengths)
+    if (lengths < 0).all():
+        return pa.nulls(len(lengths), pa.binary())
+    # An array of every range and every gap between two ranges, of which every second is taken.
+    cuts = np.empty(2 * len(starts) + 1, dtype=np.int32)
+    cuts[0:-1:2] = starts
+    cuts[1::2] = starts + np.maximum(lengths, 0)
+    cuts[-1] = cuts[-2]
+    buffers = [None, pa.py_buffer(cuts), source.arrow_buffer]
+    ranges_and_gaps = pa.Array.from_buffers(pa.binary(), len(cuts) - 1, buffers)
+    ranges = np.arange(0, len(cuts) - 1, 2, dtype=np.int32)
+    return ranges_and_gaps.take(pa.array(ranges, mask=lengths < 0))
+
+
+def _long_values(source: RecordBytes, starts: Int64s, lengths: Int64s) -> pa.Array:
+    """The same for values that are all too long for a view to hold them, and never null."""
+    views = np.zeros((len(starts), 4), dtype=np.int32)
+    views[:, 0] = lengths
+    views[:, 3] = starts
+    buffers = [None, pa.py_buffer(views), source.arrow_buffer]
+    return pa.Array.from_buffers(pa.binary_view(), len(starts), buffers).cast(pa.binary())
+
+
+def _headers_column(source: RecordBytes, records: _Fields) -> pa.Array:
+    """list<struct<key, value>> per record, null where there are no headers."""
+    counts = records["header_count"]
+    if not counts.any():
+        return pa.nulls(len(counts), HEADERS_TYPE)
+    keys, values = _read_headers(source, records)
+    edges = np.zeros(len(counts) + 1, dtype=np.int32)
+    np.cumsum(counts, out=edges[1:])
+    pairs = pa.StructArray.from_arrays([_text(keys), values], fields=list(HEADER_TYPE))
+    return pa.ListArray.from_arrays(
+        pa.array(edges), pairs, type=HEADERS_TYPE, mask=pa.array(counts == 0)
+    )
+
+
+def _read_headers(source: RecordBytes, records: _Fields) -> tuple[pa.Array, pa.Array]:
+    """Keys and values of all headers in record order: all records read their first header, then
+    all that have one their second, and so on."""
+    counts, ends = records["header_count"], records["end"]
+    if (counts * 2 > ends - records["header_start"]).any():
+        raise CorruptBatch("a record claims more headers than its bytes can hold")
+    slots = np.cumsum(counts) - counts
+    spans = np.empty((4, int(counts.sum())), dtype=np.int64)
+    rows = np.flatnonzero(counts)
+    position = records["header_start"][rows]
+    for step in range(int(counts.max())):
+        going = counts[rows] > step
+        rows, position = rows[going], position[going]
+        key_lengths, key_starts = source.varints_at(position)
+        _check_lengths("header key", key_lengths - 1, ends[rows] - key_starts - 1)
+        value_lengths, value_starts = source.varints_at(key_starts + key_lengths)
+        _check_lengths("header value", value_lengths, ends[rows] - value_starts)
+        position = value_starts + np.maximum(value_lengths, 0)
+        spans[:, slots[rows] + step] = key_starts, key_lengths, value_starts, value_lengths
+        finished = counts[rows] == step + 1
+        if (position[finished] != ends[rows][finished]).any():
+            raise CorruptBatch("a record is longer than its headers")
+    return binary_column(source, spans[0], spans[1]), binary_column(source, spans[2], spans[3])
+
+
+def _text(keys: pa.Array) -> pa.Array:
+    """Header keys as strings; bytes that are no UTF-8 become replacement characters, as in
+    Kafka's own clients."""
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([key.decode(errors="replace") for key in keys.to_pylist()], pa.string())

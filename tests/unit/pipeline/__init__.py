@@ -1,0 +1,1 @@
+"""Unit tests of the pipeline, without Spark and without a broker."""

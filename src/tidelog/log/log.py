@@ -1,7 +1,55 @@
-"""One replica's log of one partition. (Signatures first; the working log follows.)"""
+"""One replica's log of one partition: append, read, truncate, and the offsets that bound it.
+
+Four offsets describe a log, all "next offset" style:
+
+    log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
+
+Records below the high watermark are committed; a leader computes it and followers are told. The
+last stable offset bounds readers that want only decided transactions. A fifth, the recovery
+point, says how far the log is known to be durable.
+
+Leaders append one batch at a time and stamp it (`append_as_leader`); followers append what leaders
+sent, unchanged (`append_as_follower`). Both write the file with one call, then take the batch into
+indexes, epoch cache, producer state and tail cache. Everything that can refuse a batch is asked
+before the write; what follows the write cannot fail, except by the device.
+
+Durability is asynchronous: `request_flush` emits `Flush` effects, and their answers
+(`on_flushed`) move the recovery point. A truncation in between voids them. Sealing a segment
+writes its indexes and a producer snapshot and requests a flush by itself.
+
+Invariants
+- LogContiguity: segments are ordered, each covers offsets from its base up to the next base.
+- Offsets of batches strictly increase; a hole can only come from compaction on a leader.
+- A failed append leaves no trace: the file is cut back by the disk, nothing else was changed. If
+  even that is impossible the log raises `StorageError` for ever.
+
+Left out: retention and compaction, which work on sealed segments through this class.
+
+Source: KIP-98, KIP-101, KIP-1123; Kafka's `UnifiedLog` and `LocalLog`; Ongaro, Raft §3.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from typing import NamedTuple
 
 from tidelog.config import LogConfig
-from tidelog.env.disk import Buffer
+from tidelog.env.disk import Buffer, File
+from tidelog.env.effects import Flush
+from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError, StorageError
+from tidelog.log.checkpoint import PARTITION_METADATA_FILE, encode_partition_metadata
+from tidelog.log.epoch_cache import LeaderEpochCache
+from tidelog.log.lookup import find_max_timestamp, find_timestamp
+from tidelog.log.producer_state import ProducerStates
+from tidelog.log.replay import (
+    drop_snapshots_above,
+    read_marker_or_none,
+    rebuild_producers,
+    snapshot_path,
+)
+from tidelog.log.segment import BatchSpan, Segment
+from tidelog.log.tail_cache import TailCache
+from tidelog.log.txn_index import AbortedTxn
+from tidelog.log.validation import check_client_batch, recompress
 from tidelog.log.values import (
     AppendOrigin,
     AppendResult,
@@ -12,7 +60,16 @@ from tidelog.log.values import (
     LogRead,
     TimestampedOffset,
 )
-from tidelog.model import EpochEndOffset, TopicId, TopicPartition
+from tidelog.model import NO_TIMESTAMP, EpochEndOffset, TopicId, TopicPartition
+from tidelog.records.batch import (
+    BatchHeader,
+    batch_size_at,
+    crc_of,
+    read_header,
+    stamp,
+    stamp_log_append_time,
+)
+from tidelog.records.control import EndTxnMarker, read_end_txn_marker
 from tidelog.wire.fetch import AbortedTransaction
 
 __all__ = [
@@ -20,6 +77,7 @@ __all__ = [
     "AppendResult",
     "FollowerAppend",
     "InvalidRecords",
+    "LoadedLog",
     "Log",
     "LogEnv",
     "LogFlush",
@@ -28,38 +86,153 @@ __all__ = [
 ]
 
 
-class Log:
-    """A log; made by `LogDirectory`."""
+class LoadedLog(NamedTuple):
+    """The state of a log as loading found or made it."""
 
-    topic_partition: TopicPartition
-    topic_id: TopicId
-    config: LogConfig
-    recovery_point: int
+    segments: list[Segment]
+    """At least one, ascending."""
+    epochs: LeaderEpochCache
+    producers: ProducerStates
+    snapshot_offsets: set[int]
+    """Offsets of the producer snapshots on disk."""
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+
+
+class Log:
+    """One replica of one partition; made by `LogDirectory` (or `loading.open_log`)."""
+
+    def __init__(
+        self,
+        *,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: LogConfig,
+        env: LogEnv,
+        path: str,
+        loaded: LoadedLog,
+    ) -> None:
+        self.topic_partition = topic_partition
+        # From `partition.metadata`; `ZERO_TOPIC_ID` when that file was lost.
+        self.topic_id = topic_id
+        # What applies from the next append on; may be replaced at any time.
+        self.config = config
+        # Which epoch wrote which offsets; persisted by its own effects.
+        self.epochs = loaded.epochs
+        # Sequences and transactions; persisted by snapshots, rebuilt from the log.
+        self.producers = loaded.producers
+        # Exclusive: everything below it is durable. Moved by `on_flushed`, lowered by truncation.
+        self.recovery_point = loaded.log_end_offset
+        self._env = env
+        # The partition's directory below the disk's root.
+        self._path = path
+        # Ascending by base offset; the last one is active. Never empty.
+        self._segments = loaded.segments
+        # Base offsets of the same segments, for bisection.
+        self._bases = [segment.base_offset for segment in loaded.segments]
+        # First offset served, inclusive; only ever rises, except by truncation below it.
+        self._log_start_offset = loaded.log_start_offset
+        # Next offset to write.
+        self._log_end_offset = loaded.log_end_offset
+        # Exclusive end of what is known to be committed; checkpointed by the directory.
+        self._high_watermark = loaded.high_watermark
+        # Offsets of the producer snapshots on disk.
+        self._snapshot_offsets = loaded.snapshot_offsets
+        # The newest batches, as written.
+        self._tail = TailCache()
+        # How often the log was cut; a flush that was requested before a cut proves nothing.
+        self._truncation_count = 0
+        # Files that sealing wrote and the next flush has to cover.
+        self._unflushed_files: list[File] = []
+        # Per requested flush, in order: the sealed files to close when it is answered.
+        self._flushing_files: deque[list[File]] = deque()
+        # Why the log takes no more writes; set when memory and file can no longer agree.
+        self._failure: str | None = None
+
+    # Offsets ---------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """The partition's directory below the disk's root."""
+        return self._path
 
     @property
     def log_start_offset(self) -> int:
-        """First offset still served."""
-        raise NotImplementedError
+        """First offset still served, inclusive."""
+        return self._log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        """Next offset to write."""
-        raise NotImplementedError
+        """Next offset to write, exclusive end of the log."""
+        return self._log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        """Exclusive end of the committed prefix as far as this replica knows."""
-        raise NotImplementedError
+        """Exclusive end of the committed prefix, as far as this replica knows."""
+        return self._high_watermark
 
     @property
     def last_stable_offset(self) -> int:
-        """Exclusive end for read_committed."""
-        raise NotImplementedError
+        """Exclusive end for read_committed readers."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None or unstable >= self._high_watermark:
+            return self._high_watermark
+        return max(unstable, self._log_start_offset)
 
     @property
     def latest_epoch(self) -> int:
-        """The newest leader epoch in the cache; -1 for none."""
-        raise NotImplementedError
+        """The newest leader epoch of the log; -1 for none."""
+        return self.epochs.latest_epoch
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments' log files."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The segments, oldest first; a copy of the list."""
+        return list(self._segments)
+
+    def update_high_watermark(self, value: int) -> bool:
+        """Sets it, clamped to [log start, log end]; returns whether it changed."""
+        clamped = max(self._log_start_offset, min(value, self._log_end_offset))
+        if clamped == self._high_watermark:
+            return False
+        self._high_watermark = clamped
+        self.producers.on_high_watermark(clamped)
+        return True
+
+    def maybe_raise_log_start_offset(self, value: int) -> bool:
+        """Raises the log start (DeleteRecords, or the leader's on a follower).
+
+        Nothing above the high watermark may go: raises OFFSET_OUT_OF_RANGE.
+        """
+        if value <= self._log_start_offset:
+            return False
+        if value > self._high_watermark:
+            raise ProtocolError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"log start `{value}` would pass the high watermark `{self._high_watermark}`",
+            )
+        self._log_start_offset = value
+        self.epochs.truncate_from_start(value)
+        return True
+
+    def assign_epoch(self, leader_epoch: int, start_offset: int) -> bool:
+        """Notes that a leader epoch starts at `start_offset`: a new leader's first deed."""
+        return self.epochs.assign(leader_epoch, start_offset)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
+        """The largest epoch at or below the given one and where it ends here."""
+        return self.epochs.end_offset_for(leader_epoch, self._log_end_offset)
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch that wrote `offset`; -1 when unknown."""
+        return self.epochs.epoch_at(offset)
+
+    # Appending -------------------------------------------------------------------------------
 
     def append_as_leader(
         self,
@@ -71,10 +244,27 @@ class Log:
     ) -> AppendResult:
         """Validates, stamps and appends exactly one batch.
 
-        Raises `ProtocolError` (`InvalidRecords` with record errors) and leaves the log untouched,
-        or `StorageError`.
+        Raises `ProtocolError` (`InvalidRecords` lists the guilty records where it can) and leaves
+        the log untouched, or `StorageError`. `records` is not kept.
         """
-        raise NotImplementedError
+        config = self.config
+        if origin is AppendOrigin.CLIENT:
+            header = check_client_batch(records, config, wall_ms)
+            if config.compression_type != "producer":
+                rebuilt = recompress(records, header, config)
+                if rebuilt is not None:
+                    records, header = rebuilt, read_header(rebuilt)
+        else:
+            header = read_header(records)
+            assert header.size_bytes == len(records), f"{len(records)} bytes, one batch expected"
+        marker: EndTxnMarker | None = None
+        if header.producer_id >= 0 and origin is not AppendOrigin.RAFT:
+            duplicate = self.producers.find_duplicate(header)
+            if duplicate is not None and origin is AppendOrigin.CLIENT:
+                first, last = duplicate.first_offset, duplicate.last_offset
+                return AppendResult(first, last, NO_TIMESTAMP, True, 0)
+            marker = self._check_producer(header, records, origin)
+        return self._append_stamped(records, header, marker, leader_epoch, wall_ms)
 
     def append_records(
         self,
@@ -84,70 +274,411 @@ class Log:
         *,
         origin: AppendOrigin = AppendOrigin.COORDINATOR,
     ) -> AppendResult:
-        """Appends a batch of our own making (coordinators, quorum)."""
-        raise NotImplementedError
+        """Appends a batch of our own making (coordinators, quorum): stamped, not validated."""
+        assert origin is not AppendOrigin.CLIENT, "client batches go through append_as_leader"
+        return self.append_as_leader(batch, leader_epoch, wall_ms, origin=origin)
+
+    def _check_producer(
+        self, header: BatchHeader, records: Buffer, origin: AppendOrigin
+    ) -> EndTxnMarker | None:
+        if not header.is_control:
+            self.producers.check_data(header, origin)
+            return None
+        marker = read_end_txn_marker(records)
+        if marker is not None:
+            self.producers.check_marker(header, marker)
+        return marker
+
+    def _append_stamped(
+        self,
+        records: Buffer,
+        header: BatchHeader,
+        marker: EndTxnMarker | None,
+        leader_epoch: int,
+        wall_ms: int,
+    ) -> AppendResult:
+        assert leader_epoch >= self.epochs.latest_epoch, (
+            f"{self.topic_partition}: epoch {leader_epoch} < {self.epochs.latest_epoch}"
+        )
+        base_offset = self._log_end_offset
+        append_time_ms = NO_TIMESTAMP
+        max_timestamp = header.max_timestamp
+        if self.config.message_timestamp_type == "CreateTime":
+            data = stamp(records, base_offset, leader_epoch)
+        else:
+            append_time_ms = max_timestamp = wall_ms
+            data = stamp_log_append_time(records, base_offset, leader_epoch, wall_ms)
+        last_offset = base_offset + header.last_offset_delta
+        span = BatchSpan(base_offset, last_offset, max_timestamp, len(data))
+        self._write(data, (span,), wall_ms)
+        if leader_epoch != self.epochs.latest_epoch:
+            self.epochs.assign(leader_epoch, base_offset)
+        self._tail.append(base_offset, last_offset, data)
+        self._log_end_offset = last_offset + 1
+        if header.producer_id >= 0:
+            stamped = header._replace(base_offset=base_offset, max_timestamp=max_timestamp)
+            self._replay_producer(stamped, marker)
+        else:
+            self.producers.map_end_offset = last_offset + 1
+        return AppendResult(base_offset, last_offset, append_time_ms, False, len(data))
 
     def append_as_follower(self, records: Buffer, max_epoch: int) -> FollowerAppend:
-        """Appends whole batches as the leader sent them."""
-        raise NotImplementedError
+        """Appends whole batches as the leader sent them, offsets and epochs included.
+
+        A cut last batch is ignored. From the first batch with an epoch above `max_epoch` (the one
+        in which the fetch was made) everything is skipped: it belongs to a leadership that this
+        replica has not yet reconciled with (KAFKA-18723).
+
+        Raises `CorruptBatch`, with nothing appended, when a batch is damaged or does not lie at
+        or above the log end. The exception of Kafka holds: an empty log takes a first batch that
+        contains its log end, and then begins at that batch.
+        """
+        headers: list[BatchHeader] = []
+        spans: list[BatchSpan] = []
+        end = self._scan_fetched(records, max_epoch, headers, spans)
+        skipped_bytes = len(records) - end
+        if not spans:
+            return FollowerAppend(-1, -1, 0, skipped_bytes)
+        first = spans[0]
+        if first.base_offset < self._log_end_offset:
+            self._make_room_for_first(first)
+        data = bytes(memoryview(records)[:end])
+        self._write(data, spans, -1)
+        self._take_in(data, headers)
+        return FollowerAppend(first.base_offset, spans[-1].last_offset, end, skipped_bytes)
+
+    def _scan_fetched(
+        self,
+        records: Buffer,
+        max_epoch: int,
+        headers: list[BatchHeader],
+        spans: list[BatchSpan],
+    ) -> int:
+        """Collects the batches to append; returns where they end."""
+        pos = 0
+        next_offset = 0
+        while True:
+            size_bytes = batch_size_at(records, pos)
+            if size_bytes is None or (size_bytes > 0 and pos + size_bytes > len(records)):
+                return pos
+            header = read_header(records, pos)
+            if header.leader_epoch > max_epoch:
+                return pos
+            if header.base_offset < next_offset:
+                raise CorruptBatch(f"offset `{header.base_offset}` follows `{next_offset - 1}`")
+            if crc_of(records, pos, header.size_bytes) != header.crc:
+                raise CorruptBatch(f"batch at offset `{header.base_offset}` has a wrong checksum")
+            headers.append(header)
+            spans.append(
+                BatchSpan(
+                    header.base_offset, header.last_offset, header.max_timestamp, header.size_bytes
+                )
+            )
+            next_offset = header.last_offset + 1
+            pos += header.size_bytes
+
+    def _make_room_for_first(self, first: BatchSpan) -> None:
+        is_empty = self._log_start_offset == self._log_end_offset
+        if not is_empty or first.last_offset < self._log_end_offset:
+            raise CorruptBatch(
+                f"fetched offset `{first.base_offset}` is below the log end "
+                f"`{self._log_end_offset}`"
+            )
+        self.truncate_fully_and_start_at(first.base_offset, self._log_start_offset)
+
+    def _take_in(self, data: bytes, headers: list[BatchHeader]) -> None:
+        """Everything that follows the write of a follower's batches."""
+        pos = 0
+        for header in headers:
+            size_bytes = header.size_bytes
+            if header.leader_epoch >= 0 and header.leader_epoch != self.epochs.latest_epoch:
+                self.epochs.assign(header.leader_epoch, header.base_offset)
+            batch = data if size_bytes == len(data) else data[pos : pos + size_bytes]
+            last_offset = header.last_offset
+            self._tail.append(header.base_offset, last_offset, batch)
+            self._log_end_offset = last_offset + 1
+            if header.producer_id >= 0:
+                marker = read_marker_or_none(batch, header)
+                self._replay_producer(header, marker)
+            else:
+                self.producers.map_end_offset = last_offset + 1
+            pos += size_bytes
+
+    def _replay_producer(self, header: BatchHeader, marker: EndTxnMarker | None) -> None:
+        aborted = self.producers.replay(header, marker)
+        if aborted is None:
+            return
+        try:
+            self._segments[-1].txn_index.append(aborted)
+        except StorageError as error:
+            # The marker is in the log but not in the index: readers would be shown aborted data.
+            self._failure = str(error)
+            raise
+
+    def _write(
+        self, data: bytes, spans: "tuple[BatchSpan] | list[BatchSpan]", wall_ms: int
+    ) -> None:
+        """Rolls when due and writes; on `StorageError` the log is as before."""
+        if self._failure is not None:
+            raise StorageError(self._path, self._failure)
+        active = self._segments[-1]
+        if active.should_roll(
+            self.config, incoming=spans[-1], wall_ms=wall_ms, size_bytes=len(data)
+        ):
+            active = self._roll(max(spans[0].base_offset, self._log_end_offset))
+        if active.created_ms < 0:
+            active.created_ms = wall_ms
+        active.append(data, spans, self.config.index_interval_bytes)
+
+    # Segments and flushing -------------------------------------------------------------------
+
+    def roll(self) -> bool:
+        """Seals the active segment unless it is empty."""
+        if not self._segments[-1].size_bytes:
+            return False
+        self._roll(self._log_end_offset)
+        return True
+
+    def _roll(self, base_offset: int) -> Segment:
+        sealed = self._segments[-1]
+        if sealed.size_bytes:
+            self._unflushed_files += sealed.write_indexes()
+        self._write_snapshot(base_offset)
+        segment = Segment(self._env.disk, self._path, base_offset, self.config)
+        if not sealed.size_bytes:
+            sealed.delete()
+            self._segments.pop()
+            self._bases.pop()
+        self._segments.append(segment)
+        self._bases.append(base_offset)
+        self._env.trace.debug(self.topic_partition, "append", "rolled", base_offset=base_offset)
+        self.request_flush()
+        return segment
+
+    def _write_snapshot(self, offset: int) -> None:
+        """Writes the producer state as of `offset`, not yet durable.
+
+        Not by a `Replace` effect: a truncation deletes snapshots at once, and a replacement that
+        was still queued would bring one back that speaks of other records.
+        """
+        if offset in self._snapshot_offsets:
+            return
+        self.producers.map_end_offset = offset
+        file = self._env.disk.open(snapshot_path(self._path, offset), create=True)
+        file.truncate(0)
+        file.append((self.producers.encode_snapshot(),))
+        self._snapshot_offsets.add(offset)
+        self._unflushed_files.append(file)
+
+    def assign_topic_id(self, topic_id: TopicId) -> None:
+        """Writes `partition.metadata`; for a new log or one whose file was lost."""
+        self.topic_id = topic_id
+        file = self._env.disk.open(f"{self._path}/{PARTITION_METADATA_FILE}", create=True)
+        file.truncate(0)
+        file.append((encode_partition_metadata(topic_id),))
+        self._unflushed_files.append(file)
+
+    def request_flush(self) -> int:
+        """Emits `Flush` effects for everything not yet durable; returns the offset they cover.
+
+        When nothing is left to flush none is emitted: then an earlier request covers it, or the
+        recovery point has arrived already.
+        """
+        upto = self._log_end_offset
+        files = list(self._unflushed_files)
+        for segment in self._segments:
+            if segment.dirty:
+                files += segment.unsynced_files()
+                segment.dirty = False
+        for index, file in enumerate(files):
+            completes = index == len(files) - 1
+            subject = LogFlush(
+                self.topic_partition, self.topic_id, upto, completes, self._truncation_count
+            )
+            self._env.effects.emit(Flush(file, subject))
+        if files:
+            self._flushing_files.append(self._unflushed_files)
+            self._unflushed_files = []
+        return upto
+
+    def on_flushed(self, subject: LogFlush) -> None:
+        """Moves the recovery point; look at `recovery_point` afterwards.
+
+        Only the last answer of a group counts, and none that was asked for before a truncation.
+        """
+        if not subject.completes or subject.topic_id != self.topic_id:
+            return
+        if self._flushing_files:
+            for file in self._flushing_files.popleft():
+                file.close()
+        if subject.truncation_count == self._truncation_count:
+            self.recovery_point = max(self.recovery_point, subject.upto)
+
+    def prepare_close(self) -> None:
+        """Writes indexes and a producer snapshot for a clean stop, and requests the flush."""
+        self._unflushed_files += self._segments[-1].write_indexes()
+        self._write_snapshot(self._log_end_offset)
+        self.request_flush()
+
+    def close(self) -> None:
+        """Releases all files; the log must not be used any more."""
+        for segment in self._segments:
+            segment.close()
+        for files in (*self._flushing_files, self._unflushed_files):
+            for file in files:
+                file.close()
+        self._flushing_files.clear()
+        self._failure = "the log is closed"
+
+    # Reading ---------------------------------------------------------------------------------
 
     def read(
         self, offset: int, max_bytes: int, upper_offset: int, *, at_least_one: bool
     ) -> LogRead:
         """Whole batches from the one that holds `offset`, all below `upper_offset`.
 
-        Raises OFFSET_OUT_OF_RANGE below the log start or above the log end.
+        At most `max_bytes`, but with `at_least_one` the first batch comes whole whatever its size.
+        Raises OFFSET_OUT_OF_RANGE below the log start or above the log end, `CorruptBatch` when
+        the disk gives damaged bytes.
         """
-        raise NotImplementedError
+        if not self._log_start_offset <= offset <= self._log_end_offset:
+            raise ProtocolError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset `{offset}` is not within {self._log_start_offset} to "
+                f"{self._log_end_offset}",
+            )
+        upper_offset = min(upper_offset, self._log_end_offset)
+        if offset >= upper_offset:
+            return LogRead([], 0, offset, offset)
+        cached = self._tail.read(offset, max_bytes, upper_offset, at_least_one)
+        if cached is not None:
+            return cached
+        return self._read_segments(offset, max_bytes, upper_offset, at_least_one)
 
-    def assign_epoch(self, leader_epoch: int, start_offset: int) -> bool:
-        """Notes that a leader epoch starts here (become_leader); written through at once."""
-        raise NotImplementedError
+    def _read_segments(
+        self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
+    ) -> LogRead:
+        for segment in self._segments_from(offset):
+            if segment.base_offset >= upper_offset:
+                break
+            if segment.locate(offset) is None:
+                continue
+            return segment.read(offset, max_bytes, upper_offset, at_least_one)
+        return LogRead([], 0, offset, offset)
 
-    def update_high_watermark(self, value: int) -> bool:
-        """Sets it, clamped to [log start, log end]; returns whether it changed."""
-        raise NotImplementedError
-
-    def maybe_raise_log_start_offset(self, value: int) -> bool:
-        """Raises the log start (DeleteRecords, or the leader's on a follower)."""
-        raise NotImplementedError
-
-    def truncate_to(self, offset: int) -> bool:
-        """Drops everything from `offset` on; returns whether records were dropped."""
-        raise NotImplementedError
-
-    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Empties the log and makes it begin at `offset`."""
-        raise NotImplementedError
-
-    def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
-        """Where the given epoch ends here (facts of KIP-101)."""
-        raise NotImplementedError
+    def _segments_from(self, offset: int) -> list[Segment]:
+        """The segment that covers `offset` and all after it."""
+        return self._segments[max(0, bisect_right(self._bases, offset) - 1) :]
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record at or after `timestamp`."""
-        raise NotImplementedError
+        """The first record at or after `timestamp`; `None` when all are older."""
+        return find_timestamp(self._segments, timestamp, self._log_start_offset)
 
     def max_timestamp(self) -> TimestampedOffset | None:
-        """The record with the largest timestamp; `None` in an empty log."""
-        raise NotImplementedError
-
-    def epoch_at(self, offset: int) -> int:
-        """The leader epoch of the record at `offset`; -1 when unknown."""
-        raise NotImplementedError
+        """The first record with the largest timestamp; `None` in an empty log."""
+        return find_max_timestamp(self._segments, self._log_start_offset)
 
     def aborted_in(self, start: int, upper: int) -> list[AbortedTransaction]:
-        """Aborted transactions that touch [start, upper)."""
-        raise NotImplementedError
+        """Aborted transactions that touch [start, upper), ascending by their abort."""
+        found: list[AbortedTxn] = []
+        for segment in self._segments_from(start):
+            if segment.txn_index.collect(start, upper, found):
+                break
+        return [AbortedTransaction(txn.producer_id, txn.first_offset) for txn in found]
 
-    def request_flush(self) -> int:
-        """Emits `Flush` effects for all unsynced files; returns the offset they will cover."""
-        raise NotImplementedError
+    # Truncating ------------------------------------------------------------------------------
 
-    def on_flushed(self, subject: LogFlush) -> None:
-        """Moves the recovery point."""
-        raise NotImplementedError
+    def truncate_to(self, offset: int) -> bool:
+        """Drops everything from `offset` on; returns whether records were dropped.
+
+        Going below the high watermark is allowed: a deposed leader's view may have been ahead.
+        """
+        assert offset >= 0, f"truncate to {offset}"
+        if offset >= self._log_end_offset:
+            # A leader that wrote nothing left an epoch that starts at its log end.
+            self.epochs.truncate_from_end(self._log_end_offset)
+            return False
+        self._env.trace.info(
+            self.topic_partition,
+            "truncate_to",
+            "truncated",
+            offset=offset,
+            log_end_offset=self._log_end_offset,
+            high_watermark=self._high_watermark,
+        )
+        if self._segments[0].base_offset > offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        self._truncation_count += 1
+        while self._segments[-1].base_offset > offset:
+            self._segments.pop().delete()
+            self._bases.pop()
+        self._segments[-1].truncate_to(offset)
+        self._tail.truncate_to(offset)
+        self._log_end_offset = offset
+        self._log_start_offset = min(self._log_start_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.epochs.truncate_from_end(offset)
+        self._drop_snapshots_above(offset)
+        self._rebuild_producers()
+        self.update_high_watermark(self._high_watermark)
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Empties the log and makes it begin at `offset` (the log start, unless given).
+
+        For followers below their leader's log start and for replicas restored from a snapshot.
+        The high watermark becomes `offset`.
+        """
+        self._truncation_count += 1
+        for segment in self._segments:
+            segment.delete()
+        self._drop_snapshots_above(-1)
+        self._segments = [Segment(self._env.disk, self._path, offset, self.config)]
+        self._bases = [offset]
+        self._tail.clear()
+        self.epochs.clear()
+        self.producers.clear(offset)
+        self._log_start_offset = offset if log_start_offset is None else log_start_offset
+        self._log_end_offset = self._high_watermark = self.recovery_point = offset
+        self._env.trace.info(
+            self.topic_partition, "truncate_fully", "restarted", log_end_offset=offset
+        )
+
+    def _drop_snapshots_above(self, offset: int) -> None:
+        drop_snapshots_above(self._env.disk, self._path, self._snapshot_offsets, offset)
+
+    def _rebuild_producers(self) -> None:
+        """Producer state as of the log end, after the log was cut."""
+        rebuild_producers(
+            self.producers,
+            self._env,
+            self._path,
+            self._segments,
+            self._snapshot_offsets,
+            log_start_offset=self._log_start_offset,
+            log_end_offset=self._log_end_offset,
+        )
+        self.producers.on_high_watermark(min(self._high_watermark, self._log_end_offset))
+
+    # Invariants ------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Asserts every invariant."""
-        raise NotImplementedError
+        """Asserts every invariant of this log."""
+        name = self.topic_partition
+        start, end = self._log_start_offset, self._log_end_offset
+        assert start <= self.last_stable_offset, f"{name}: {start} > {self.last_stable_offset}"
+        assert self.last_stable_offset <= self._high_watermark, f"{name}: stable above watermark"
+        assert self._high_watermark <= end, f"{name}: {self._high_watermark} > {end}"
+        assert 0 <= self.recovery_point <= end, f"{name}: recovery point {self.recovery_point}"
+        assert self._bases == [segment.base_offset for segment in self._segments], f"{name}"
+        assert self._bases, f"{name}: no segment"
+        for index in range(len(self._bases) - 1):
+            assert self._bases[index] < self._bases[index + 1], f"{name}: {self._bases}"
+            assert self._segments[index].size_bytes, f"{name}: empty sealed segment"
+        assert self._bases[-1] <= end, f"{name}: active segment {self._bases[-1]} above {end}"
+        assert self._bases[0] <= max(start, end), f"{name}: {self._bases[0]} > {start}"
+        self.epochs.check()
+        assert self.epochs.latest_start_offset <= end, f"{name}: epoch starts above {end}"
+        self.producers.check(end)
+        self._tail.check(end)

@@ -1,0 +1,162 @@
+"""The small text files beside the logs, in Kafka's exact form: encode and decode, no disk.
+
+- Offset checkpoints (`replication-offset-checkpoint`, `recovery-point-offset-checkpoint`,
+  `log-start-offset-checkpoint`): version, count, then `topic partition offset`.
+- `leader-epoch-checkpoint`: version, count, then `epoch start_offset`.
+- `partition.metadata`: the topic id.
+- `meta.properties`: cluster, node and directory id, as a Java properties file.
+- `.kafka_cleanshutdown`: JSON with the broker epoch.
+
+A decoder raises `CheckpointDamaged`; the caller decides whether the file can be rebuilt.
+
+Source: Kafka's `CheckpointFile`, `PartitionMetadataFile`, `MetaProperties` and
+`CleanShutdownFileHandler`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tidelog.model import TopicId, TopicPartition, Uuid, uuid_from_text, uuid_to_text
+
+HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
+RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
+LOG_START_FILE: Final = "log-start-offset-checkpoint"
+CLEANER_FILE: Final = "cleaner-offset-checkpoint"
+LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE: Final = "partition.metadata"
+META_PROPERTIES_FILE: Final = "meta.properties"
+CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
+
+_VERSION: Final = "0"
+
+
+class CheckpointDamaged(Exception):
+    """The file does not follow its format."""
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """An offset checkpoint, sorted by partition."""
+    return _encode(
+        f"{partition.topic} {partition.partition} {offsets[partition]}"
+        for partition in sorted(offsets)
+    )
+
+
+def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
+    """The offsets of an offset checkpoint; an empty file has none."""
+    offsets: dict[TopicPartition, int] = {}
+    for line in _decode(data):
+        fields = line.split(" ")
+        if len(fields) != 3:
+            raise CheckpointDamaged(f"line `{line}` does not have 3 fields")
+        offsets[TopicPartition(fields[0], _integer(fields[1]))] = _integer(fields[2])
+    return offsets
+
+
+def encode_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
+    """A leader epoch checkpoint of (epoch, start offset)."""
+    return _encode(f"{epoch} {start_offset}" for epoch, start_offset in entries)
+
+
+def decode_epochs(data: bytes) -> list[tuple[int, int]]:
+    """(epoch, start offset) in file order; strictly increasing in both columns."""
+    entries: list[tuple[int, int]] = []
+    for line in _decode(data):
+        fields = line.split(" ")
+        if len(fields) != 2:
+            raise CheckpointDamaged(f"line `{line}` does not have 2 fields")
+        entry = (_integer(fields[0]), _integer(fields[1]))
+        if entries and not (entry[0] > entries[-1][0] and entry[1] > entries[-1][1]):
+            raise CheckpointDamaged(f"line `{line}` does not increase")
+        entries.append(entry)
+    return entries
+
+
+def encode_partition_metadata(topic_id: TopicId) -> bytes:
+    """`partition.metadata`; without a final newline, as Kafka writes it."""
+    return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}".encode()
+
+
+def decode_partition_metadata(data: bytes) -> TopicId:
+    """The topic id of a partition directory."""
+    fields: dict[str, str] = {}
+    for line in _text(data).splitlines():
+        name, separator, value = line.partition(":")
+        if not separator:
+            raise CheckpointDamaged(f"line `{line}` has no colon")
+        fields[name.strip()] = value.strip()
+    if fields.get("version") != _VERSION or "topic_id" not in fields:
+        raise CheckpointDamaged(f"fields `{sorted(fields)}` of partition metadata")
+    try:
+        return TopicId(uuid_from_text(fields["topic_id"]))
+    except ValueError as error:
+        raise CheckpointDamaged(str(error)) from None
+
+
+def encode_meta_properties(cluster_id: str, node_id: int, directory_id: Uuid) -> bytes:
+    """`meta.properties`, keys sorted."""
+    lines = (
+        f"cluster.id={cluster_id}",
+        f"directory.id={uuid_to_text(directory_id)}",
+        f"node.id={node_id}",
+        "version=1",
+    )
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def decode_properties(data: bytes) -> dict[str, str]:
+    """A Java properties file as far as Kafka's own files use it: comments, `=` or `:`."""
+    properties: dict[str, str] = {}
+    for raw in _text(data).splitlines():
+        line = raw.strip()
+        if not line or line[0] in "#!":
+            continue
+        ends = [line.index(mark) for mark in "=:" if mark in line]
+        end = min(ends, default=len(line))
+        properties[line[:end].strip()] = line[end + 1 :].strip().replace("\\", "")
+    return properties
+
+
+def encode_clean_shutdown(broker_epoch: int) -> bytes:
+    """The marker of a clean stop."""
+    return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
+
+
+def decode_clean_shutdown(data: bytes) -> int:
+    """The broker epoch of the last clean stop; -1 when an older version left no epoch."""
+    try:
+        epoch = json.loads(_text(data))["brokerEpoch"]
+    except (ValueError, KeyError, TypeError):
+        return -1
+    return epoch if isinstance(epoch, int) else -1
+
+
+def _encode(lines: Iterable[str]) -> bytes:
+    entries = list(lines)
+    return "\n".join((_VERSION, str(len(entries)), *entries, "")).encode()
+
+
+def _decode(data: bytes) -> list[str]:
+    lines = _text(data).splitlines()
+    if not lines:
+        return []
+    if lines[0] != _VERSION:
+        raise CheckpointDamaged(f"version is `{lines[0]}`, expected `{_VERSION}`")
+    if len(lines) < 2 or len(lines) - 2 != _integer(lines[1]):
+        raise CheckpointDamaged(f"{len(lines) - 2} entries, `{lines[1:2]}` announced")
+    return lines[2:]
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise CheckpointDamaged(f"`{text}` is not a number") from None
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise CheckpointDamaged("not utf-8 text") from None

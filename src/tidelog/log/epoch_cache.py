@@ -1,0 +1,138 @@
+"""The leader epoch cache: which leadership term wrote which offsets of this log.
+
+An entry (epoch, start offset) says that records from `start_offset` on, up to the next entry, were
+written under that epoch. Comparing two replicas' entries finds where their logs diverge, which is
+how a follower knows what to cut off (KIP-101); truncating to the high watermark instead would lose
+committed records when a follower that learned the watermark late is elected.
+
+A new leader assigns (its epoch, log end offset) before it writes anything, so that it can answer
+for its own epoch. Appends feed the cache from batch headers, recovery rebuilds it from them.
+
+Invariants
+- Both columns strictly increase.
+- Every change is written to `leader-epoch-checkpoint` by a `Replace` effect. Effects of one disk
+  keep their order, so the file lags behind but never mixes states; entries beyond the log's end
+  or below its start that a crash leaves behind are trimmed when the log is opened.
+
+Source: KIP-101, KIP-279; Kafka's `LeaderEpochFileCache`.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+from tidelog.env.effects import EffectQueue, Replace
+from tidelog.log.checkpoint import encode_epochs
+from tidelog.model import NO_EPOCH, NO_OFFSET, UNDEFINED_EPOCH_END, EpochEndOffset
+
+
+class LeaderEpochCache:
+    """Ordered (epoch, start offset) entries of one log."""
+
+    __slots__ = ("_effects", "_epochs", "_path", "_starts")
+
+    def __init__(
+        self, path: str, effects: EffectQueue, entries: Iterable[tuple[int, int]] = ()
+    ) -> None:
+        # Where the checkpoint file goes.
+        self._path = path
+        self._effects = effects
+        pairs = list(entries)
+        # Epochs, strictly increasing.
+        self._epochs: list[int] = [epoch for epoch, _ in pairs]
+        # Start offset of each epoch, inclusive, strictly increasing.
+        self._starts: list[int] = [start for _, start in pairs]
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest epoch; -1 in an empty cache."""
+        return self._epochs[-1] if self._epochs else NO_EPOCH
+
+    @property
+    def latest_start_offset(self) -> int:
+        """Where the newest epoch starts; -1 in an empty cache."""
+        return self._starts[-1] if self._starts else NO_OFFSET
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """A copy of all (epoch, start offset)."""
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def assign(self, leader_epoch: int, start_offset: int) -> bool:
+        """Notes that `leader_epoch` starts at `start_offset`; returns whether anything changed.
+
+        Entries that contradict it (a later epoch, or the same or a later start) are dropped.
+        """
+        assert leader_epoch >= 0, f"epoch {leader_epoch} at {start_offset}"
+        assert start_offset >= 0, f"epoch {leader_epoch} at {start_offset}"
+        if self._epochs and leader_epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
+            return False
+        keep = min(
+            bisect_right(self._epochs, leader_epoch), bisect_left(self._starts, start_offset)
+        )
+        del self._epochs[keep:]
+        del self._starts[keep:]
+        if not self._epochs or self._epochs[-1] != leader_epoch:
+            self._epochs.append(leader_epoch)
+            self._starts.append(start_offset)
+        self._write()
+        return True
+
+    def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> EpochEndOffset:
+        """The largest epoch at or below the given one and where it ends (exclusive).
+
+        Undefined for no epoch, for one newer than all known, and in an empty cache. For an epoch
+        older than all known: that epoch, and the start of the first known one.
+        """
+        if leader_epoch == NO_EPOCH or not self._epochs or leader_epoch > self._epochs[-1]:
+            return UNDEFINED_EPOCH_END
+        if leader_epoch == self._epochs[-1]:
+            return EpochEndOffset(leader_epoch, log_end_offset)
+        above = bisect_right(self._epochs, leader_epoch)
+        if above == 0:
+            return EpochEndOffset(leader_epoch, self._starts[0])
+        return EpochEndOffset(self._epochs[above - 1], self._starts[above])
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch that wrote `offset`; -1 when it is older than the cache."""
+        index = bisect_right(self._starts, offset)
+        return self._epochs[index - 1] if index else NO_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Drops entries that start at or above `end_offset`; returns whether there were any."""
+        keep = bisect_left(self._starts, end_offset)
+        if keep == len(self._starts):
+            return False
+        del self._epochs[keep:]
+        del self._starts[keep:]
+        self._write()
+        return True
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Makes the entry that covers `start_offset` begin there and drops all before it."""
+        covering = bisect_right(self._starts, start_offset) - 1
+        if covering < 0 or (self._starts[covering] == start_offset and covering == 0):
+            return False
+        self._starts[covering] = start_offset
+        del self._epochs[:covering]
+        del self._starts[:covering]
+        self._write()
+        return True
+
+    def clear(self) -> None:
+        """Drops all entries."""
+        self._epochs.clear()
+        self._starts.clear()
+        self._write()
+
+    def encode(self) -> bytes:
+        """The checkpoint file's bytes."""
+        return encode_epochs(self.entries)
+
+    def check(self) -> None:
+        """Asserts the order of both columns."""
+        for column in (self._epochs, self._starts):
+            for index in range(len(column) - 1):
+                assert column[index] < column[index + 1], f"epoch cache {self.entries}"
+
+    def _write(self) -> None:
+        self._effects.emit(Replace(self._path, self.encode()))

@@ -1,0 +1,373 @@
+"""What a log remembers of its producers: duplicates, sequences, open and aborted transactions.
+
+For idempotence every producer id has its epoch and its last five batches. A batch that repeats
+one of the five is answered with the offsets of the first time; anything but the next sequence is
+refused. Five is what clients keep in flight, so a retry is always among them.
+
+For transactions the log knows the first offset of every open transaction. A read_committed reader
+may go only to the *first unstable offset*: the first offset of an open transaction, or of one
+whose marker is written but not yet below the high watermark. The second half matters: a marker
+that could still be lost must not make data visible (trap 15 of the facts: the last stable offset
+moves when the marker is replicated, not when it is written).
+
+The state is a pure function of the log. A snapshot file at some offset saves replaying from the
+beginning; it keeps only the last batch per producer. Entries are written in the iteration order
+of Java's hash map, so that equal states give equal files on both implementations.
+
+Left out: transaction verification (KIP-890), which belongs to the broker's transaction room.
+
+Source: KIP-98, KIP-360, KIP-447; Kafka's `ProducerStateManager`, `ProducerAppendInfo`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Final, NamedTuple
+
+import crc32c as _crc32c
+
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.limits import MAX_CACHED_PRODUCER_BATCHES
+from tidelog.log.txn_index import AbortedTxn
+from tidelog.log.values import AppendOrigin
+from tidelog.model import NO_OFFSET, NO_TIMESTAMP
+from tidelog.records.batch import SEQUENCE_COUNT, BatchHeader
+from tidelog.records.control import EndTxnMarker
+
+SNAPSHOT_VERSION: Final = 1
+_SNAPSHOT_HEAD: Final = Struct(">hIi")
+_SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
+_NO_SEQUENCE: Final = -1
+_NO_PRODUCER_EPOCH: Final = -1
+
+
+class SnapshotDamaged(Exception):
+    """A producer snapshot file cannot be used."""
+
+
+class ProducerBatch(NamedTuple):
+    """One remembered batch of a producer."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the first record."""
+        return self.last_offset - self.offset_delta
+
+    @property
+    def first_sequence(self) -> int:
+        """Sequence of the first record, wrapped back."""
+        return (self.last_sequence - self.offset_delta) % SEQUENCE_COUNT
+
+
+@dataclass(slots=True)
+class ProducerEntry:
+    """What is known of one producer id."""
+
+    producer_id: int
+    producer_epoch: int = _NO_PRODUCER_EPOCH
+    batches: list[ProducerBatch] = field(default_factory=list)
+    """Up to five of the current epoch, oldest first; empty after a marker that bumped the epoch."""
+    coordinator_epoch: int = -1
+    """Of the transaction coordinator that wrote the last marker."""
+    last_timestamp: int = NO_TIMESTAMP
+    """Of the last batch or marker; expiry counts from it."""
+    txn_first_offset: int = NO_OFFSET
+    """First offset of the open transaction; -1 without one."""
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record; -1 without batches."""
+        return self.batches[-1].last_sequence if self.batches else _NO_SEQUENCE
+
+    def find(self, header: BatchHeader) -> ProducerBatch | None:
+        """The remembered batch with the same epoch and the same sequences."""
+        if header.producer_epoch != self.producer_epoch:
+            return None
+        last_sequence = header.last_sequence
+        for batch in self.batches:
+            if (
+                batch.last_sequence == last_sequence
+                and batch.first_sequence == header.base_sequence
+            ):
+                return batch
+        return None
+
+    def enter_epoch(self, producer_epoch: int) -> None:
+        """Forgets the batches of an earlier epoch."""
+        if producer_epoch != self.producer_epoch:
+            self.batches.clear()
+            self.producer_epoch = producer_epoch
+
+
+class _Transaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Offset of the marker; -1 while the transaction is open."""
+
+
+class ProducerStates:
+    """All producers of one log."""
+
+    __slots__ = ("_completed", "_entries", "_open", "map_end_offset")
+
+    def __init__(self) -> None:
+        # By producer id, in order of first appearance.
+        self._entries: dict[int, ProducerEntry] = {}
+        # Open transactions by first offset, ascending.
+        self._open: dict[int, _Transaction] = {}
+        # Ended transactions whose marker is not yet below the high watermark, by first offset.
+        self._completed: dict[int, _Transaction] = {}
+        # Exclusive: every batch below it is reflected here.
+        self.map_end_offset = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        """The entry of a producer."""
+        return self._entries.get(producer_id)
+
+    @property
+    def entries(self) -> list[ProducerEntry]:
+        """All entries, for DescribeProducers."""
+        return list(self._entries.values())
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where read_committed must stop; `None` when nothing is undecided."""
+        if not self._open and not self._completed:
+            return None
+        return min((*self._open, *self._completed))
+
+    # Before an append ------------------------------------------------------------------------
+
+    def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
+        """The earlier append of the same batch."""
+        entry = self._entries.get(header.producer_id)
+        return entry.find(header) if entry is not None else None
+
+    def check_data(self, header: BatchHeader, origin: AppendOrigin) -> None:
+        """Raises `ProtocolError` when a data batch may not follow what is known."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            return
+        _check_epoch(entry, header)
+        if origin is AppendOrigin.CLIENT:
+            _check_sequence(entry, header)
+        if entry.txn_first_offset != NO_OFFSET and not header.is_transactional:
+            raise ProtocolError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer `{entry.producer_id}` has an open transaction from offset "
+                f"`{entry.txn_first_offset}` and sent a batch outside of it",
+            )
+
+    def check_marker(self, header: BatchHeader, marker: EndTxnMarker) -> None:
+        """Raises `ProtocolError` when a marker comes from a deposed producer or coordinator."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            return
+        _check_epoch(entry, header)
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise ProtocolError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch `{marker.coordinator_epoch}` is below the known "
+                f"`{entry.coordinator_epoch}`",
+            )
+
+    # After an append, and in replay: never fails ---------------------------------------------
+
+    def replay(self, header: BatchHeader, marker: EndTxnMarker | None) -> AbortedTxn | None:
+        """Takes in a batch that is in the log; returns the transaction that it aborted.
+
+        `marker` is the marker of a control batch, `None` for data.
+        """
+        self.map_end_offset = header.last_offset + 1
+        if header.producer_id < 0:
+            return None
+        if header.is_control:
+            return self._replay_marker(header, marker) if marker is not None else None
+        entry = self._entry(header.producer_id)
+        entry.enter_epoch(header.producer_epoch)
+        batch = ProducerBatch(
+            header.last_sequence,
+            header.last_offset,
+            header.last_offset_delta,
+            header.max_timestamp,
+        )
+        entry.batches.append(batch)
+        if len(entry.batches) > MAX_CACHED_PRODUCER_BATCHES:
+            del entry.batches[0]
+        entry.last_timestamp = header.max_timestamp
+        if header.is_transactional and entry.txn_first_offset == NO_OFFSET:
+            entry.txn_first_offset = header.base_offset
+            self._open[header.base_offset] = _Transaction(
+                header.producer_id, header.base_offset, NO_OFFSET
+            )
+        return None
+
+    def _replay_marker(self, header: BatchHeader, marker: EndTxnMarker) -> AbortedTxn | None:
+        entry = self._entry(header.producer_id)
+        entry.enter_epoch(header.producer_epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
+        first_offset = entry.txn_first_offset
+        if first_offset == NO_OFFSET:
+            return None
+        entry.txn_first_offset = NO_OFFSET
+        self._open.pop(first_offset, None)
+        marker_offset = header.last_offset
+        self._completed[first_offset] = _Transaction(entry.producer_id, first_offset, marker_offset)
+        if marker.is_commit:
+            return None
+        stable = min(self._open, default=marker_offset + 1)
+        return AbortedTxn(entry.producer_id, first_offset, marker_offset, stable)
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Forgets ended transactions whose marker is now replicated."""
+        if self._completed:
+            self._completed = {
+                first: txn
+                for first, txn in self._completed.items()
+                if txn.last_offset >= high_watermark
+            }
+
+    def expire(self, wall_ms: int, expiration_ms: int) -> int:
+        """Forgets producers that were idle too long and have no open transaction."""
+        expired = [
+            entry.producer_id
+            for entry in self._entries.values()
+            if entry.txn_first_offset == NO_OFFSET
+            and wall_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self._entries[producer_id]
+        return len(expired)
+
+    def clear(self, map_end_offset: int) -> None:
+        """Forgets everything; the state is that of an empty log at `map_end_offset`."""
+        self._entries.clear()
+        self._open.clear()
+        self._completed.clear()
+        self.map_end_offset = map_end_offset
+
+    def _entry(self, producer_id: int) -> ProducerEntry:
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            entry = self._entries[producer_id] = ProducerEntry(producer_id)
+        return entry
+
+    # Snapshots -------------------------------------------------------------------------------
+
+    def encode_snapshot(self) -> bytes:
+        """The snapshot file of the state at `map_end_offset`."""
+        return encode_snapshot(self._entries.values())
+
+    def load_snapshot(self, data: bytes, offset: int, wall_ms: int, expiration_ms: int) -> None:
+        """Becomes the state in a snapshot file taken at `offset`.
+
+        Raises `SnapshotDamaged` and leaves the state empty.
+        """
+        self.clear(offset)
+        for entry in decode_snapshot(data):
+            idle = wall_ms - entry.last_timestamp >= expiration_ms
+            if idle and entry.txn_first_offset == NO_OFFSET:
+                continue
+            self._entries[entry.producer_id] = entry
+        for entry in sorted(self._entries.values(), key=lambda entry: entry.txn_first_offset):
+            first = entry.txn_first_offset
+            if first != NO_OFFSET:
+                self._open[first] = _Transaction(entry.producer_id, first, NO_OFFSET)
+
+    def check(self, log_end_offset: int) -> None:
+        """Asserts that transactions and entries agree."""
+        assert self.map_end_offset <= log_end_offset, f"{self.map_end_offset} > {log_end_offset}"
+        firsts = list(self._open)
+        assert firsts == sorted(firsts), f"open transactions out of order: {firsts}"
+        for entry in self._entries.values():
+            count = len(entry.batches)
+            assert count <= MAX_CACHED_PRODUCER_BATCHES, f"{count} batches cached"
+            if entry.txn_first_offset != NO_OFFSET:
+                assert entry.txn_first_offset in self._open, f"{entry} has no open transaction"
+
+
+def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
+    """A snapshot file."""
+    ordered = _in_java_order(list(entries))
+    body = bytearray(len(ordered).to_bytes(4, "big"))
+    for entry in ordered:
+        last = entry.batches[-1] if entry.batches else ProducerBatch(-1, -1, 0, -1)
+        body += _SNAPSHOT_ENTRY.pack(
+            entry.producer_id,
+            entry.producer_epoch,
+            last.last_sequence,
+            last.last_offset,
+            last.offset_delta,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.txn_first_offset,
+        )
+    crc = int(_crc32c.crc32c(bytes(body)))
+    return SNAPSHOT_VERSION.to_bytes(2, "big") + crc.to_bytes(4, "big") + bytes(body)
+
+
+def decode_snapshot(data: bytes) -> list[ProducerEntry]:
+    """The entries of a snapshot file. Raises `SnapshotDamaged`."""
+    if len(data) < _SNAPSHOT_HEAD.size:
+        raise SnapshotDamaged(f"{len(data)} bytes are no snapshot")
+    version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
+    if version != SNAPSHOT_VERSION:
+        raise SnapshotDamaged(f"snapshot version `{version}` is unknown")
+    if _crc32c.crc32c(data[6:]) != crc:
+        raise SnapshotDamaged("snapshot has a wrong checksum")
+    if len(data) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
+        raise SnapshotDamaged(f"{count} entries in {len(data)} bytes")
+    found: list[ProducerEntry] = []
+    for fields in _SNAPSHOT_ENTRY.iter_unpack(data[_SNAPSHOT_HEAD.size :]):
+        producer_id, epoch, sequence, offset, delta, timestamp, coordinator, txn_first = fields
+        batches = [ProducerBatch(sequence, offset, delta, timestamp)] if offset >= 0 else []
+        found.append(ProducerEntry(producer_id, epoch, batches, coordinator, timestamp, txn_first))
+    return found
+
+
+def _in_java_order(entries: list[ProducerEntry]) -> list[ProducerEntry]:
+    """By bucket of a hash map that grew to hold them, then by first appearance."""
+    bucket_count = 16
+    while len(entries) > bucket_count * 3 // 4:
+        bucket_count *= 2
+
+    def bucket(entry: ProducerEntry) -> int:
+        folded = (entry.producer_id ^ (entry.producer_id >> 32)) & 0xFFFFFFFF
+        return (folded ^ (folded >> 16)) & (bucket_count - 1)
+
+    return sorted(entries, key=bucket)
+
+
+def _check_epoch(entry: ProducerEntry, header: BatchHeader) -> None:
+    if header.producer_epoch < entry.producer_epoch:
+        raise ProtocolError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer `{entry.producer_id}` sent epoch `{header.producer_epoch}`, "
+            f"known is `{entry.producer_epoch}`",
+        )
+
+
+def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
+    if header.producer_epoch != entry.producer_epoch:
+        if header.base_sequence == 0 or entry.producer_epoch == _NO_PRODUCER_EPOCH:
+            return
+        expected = 0
+    else:
+        expected = (entry.last_sequence + 1) % SEQUENCE_COUNT
+        if header.base_sequence == expected:
+            return
+    raise ProtocolError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"producer `{entry.producer_id}` epoch `{header.producer_epoch}` sent sequence "
+        f"`{header.base_sequence}`, expected `{expected}`",
+    )

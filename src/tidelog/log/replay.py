@@ -1,0 +1,111 @@
+"""Rebuilding producer state: the newest usable snapshot, then every batch after it.
+
+Used when a log is opened and when it was cut. Only headers and checksums matter; of bodies only
+those of control batches are opened. A snapshot that cannot be read is deleted and the one before
+it is taken; without any, the whole log is replayed.
+
+Source: KIP-98; Kafka's `ProducerStateManager`, `UnifiedLog.rebuildProducerState`.
+"""
+
+from collections.abc import Collection, Sequence
+
+from tidelog.env.disk import Disk
+from tidelog.errors import CorruptBatch
+from tidelog.log.producer_state import ProducerStates, SnapshotDamaged
+from tidelog.log.segment import SNAPSHOT_SUFFIX, ScannedBatch, Segment, offset_name
+from tidelog.log.values import LogEnv
+from tidelog.records.batch import BatchHeader
+from tidelog.records.control import EndTxnMarker, read_end_txn_marker
+
+
+def snapshot_path(directory: str, offset: int) -> str:
+    """Where the producer snapshot as of `offset` lies."""
+    return f"{directory}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
+
+
+def drop_snapshots_above(
+    disk: Disk, directory: str, snapshot_offsets: set[int], offset: int
+) -> None:
+    """Deletes snapshots that speak of records beyond `offset`."""
+    for above in sorted(known for known in snapshot_offsets if known > offset):
+        disk.delete(snapshot_path(directory, above))
+        snapshot_offsets.discard(above)
+
+
+def read_marker_or_none(batch: bytes, header: BatchHeader) -> EndTxnMarker | None:
+    """The transaction marker of a control batch; `None` for other batches.
+
+    An unreadable marker is taken as none: the batch is in the leader's log with a right checksum,
+    so refusing it would stop replication and recovery without repairing anything.
+    """
+    if not header.is_control:
+        return None
+    try:
+        return read_end_txn_marker(batch)
+    except CorruptBatch:
+        return None
+
+
+def rebuild_producers(
+    producers: ProducerStates,
+    env: LogEnv,
+    directory: str,
+    segments: Sequence[Segment],
+    snapshot_offsets: set[int],
+    *,
+    log_start_offset: int,
+    log_end_offset: int,
+    rebuilt_bases: Collection[int] = (),
+    wall_ms: int = -1,
+    expiration_ms: int = 0,
+) -> None:
+    """Makes `producers` the state as of `log_end_offset`.
+
+    Aborted transactions are added to the index of segments in `rebuilt_bases`, whose indexes were
+    emptied. A `wall_ms` of -1 expires nobody.
+    """
+    newest = min((log_end_offset, *rebuilt_bases))
+    from_offset = log_start_offset
+    producers.clear(from_offset)
+    for offset in sorted((known for known in snapshot_offsets if known <= newest), reverse=True):
+        if offset < log_start_offset:
+            break
+        data = env.disk.read_file(snapshot_path(directory, offset))
+        try:
+            producers.load_snapshot(data or b"", offset, wall_ms, expiration_ms)
+            from_offset = offset
+            break
+        except SnapshotDamaged as error:
+            env.trace.warn(directory, "load", "snapshot dropped", str(error), offset=offset)
+            env.disk.delete(snapshot_path(directory, offset))
+            snapshot_offsets.discard(offset)
+            producers.clear(log_start_offset)
+    for index, segment in enumerate(segments):
+        is_last = index == len(segments) - 1
+        if is_last or segments[index + 1].base_offset > from_offset:
+            _replay_segment(
+                producers, env, segment, from_offset, segment.base_offset in rebuilt_bases
+            )
+    producers.map_end_offset = log_end_offset
+
+
+def _replay_segment(
+    producers: ProducerStates, env: LogEnv, segment: Segment, from_offset: int, rebuilt: bool
+) -> None:
+    try:
+        position = segment.locate(from_offset)
+        if position is None:
+            return
+        for batch in segment.scan(position):
+            _replay_batch(producers, segment, batch, rebuilt)
+    except CorruptBatch as error:
+        env.trace.error(segment.file.path, "replay", "stopped", error.message)
+
+
+def _replay_batch(
+    producers: ProducerStates, segment: Segment, batch: ScannedBatch, rebuilt: bool
+) -> None:
+    header = batch.header
+    aborted = producers.replay(header, read_marker_or_none(batch.data, header))
+    if aborted is not None and rebuilt:
+        segment.txn_index.append(aborted)

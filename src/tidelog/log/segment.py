@@ -1,0 +1,375 @@
+"""One segment: a log file of whole batches with its indexes, covering offsets from its base on.
+
+A segment is named by its base offset. Batches are appended to the newest (active) segment only;
+older ones are sealed and never change, except that a truncation may make one active again.
+
+Reading finds the batch that holds an offset by the sparse index and a short scan over headers,
+then takes one contiguous piece of the file and trims it to whole batches. What comes from the disk
+is checked against its checksum before it is handed out: a damaged medium is reported as
+`CorruptBatch`, never served (P4).
+
+Invariants
+- Offsets in the file strictly increase and stay within 2**31 of the base offset.
+- An index entry is due when more than `index.interval.bytes` were written since the last one, and
+  is decided before each batch, so that the entries equal Kafka's.
+
+Source: Kafka's `LogSegment` and `FileRecords`.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from tidelog.config import LogConfig
+from tidelog.env.disk import Disk, File
+from tidelog.errors import CorruptBatch
+from tidelog.log.index import OffsetIndex, TimeIndex
+from tidelog.log.txn_index import TransactionIndex
+from tidelog.log.values import LogRead
+from tidelog.records.batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    batch_size_at,
+    crc_of,
+    read_header,
+)
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+_SCAN_BYTES: Final = 1 << 20
+_LOCATE_BYTES: Final = 8 << 10
+
+
+def offset_name(offset: int) -> str:
+    """The base name of a segment's files: the offset with 20 digits."""
+    return f"{offset:020d}"
+
+
+class BatchSpan(NamedTuple):
+    """What the indexes need to know of an appended batch."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    size_bytes: int
+
+
+class ScannedBatch(NamedTuple):
+    """A batch met by a scan."""
+
+    position: int
+    header: BatchHeader
+    data: bytes
+    """The whole batch."""
+
+
+class Segment:
+    """The files of one segment."""
+
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_disk",
+        "_path",
+        "base_offset",
+        "created_ms",
+        "dirty",
+        "file",
+        "first_timestamp",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "offset_index",
+        "time_index",
+        "txn_index",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, config: LogConfig) -> None:
+        self._disk = disk
+        # Path of all files without suffix.
+        self._path = f"{directory}/{offset_name(base_offset)}"
+        # First offset that may lie in this segment, inclusive.
+        self.base_offset = base_offset
+        # The log file.
+        self.file: File = disk.open(self._path + LOG_SUFFIX, create=True)
+        self.offset_index = OffsetIndex(base_offset, config.segment_index_bytes)
+        self.time_index = TimeIndex(base_offset, config.segment_index_bytes)
+        self.txn_index = TransactionIndex(disk, self._path + TXN_INDEX_SUFFIX)
+        # Largest batch timestamp, -1 without any; of which batch (its last offset).
+        self.max_timestamp = -1
+        self.max_timestamp_offset = base_offset
+        # Max timestamp of the first batch, from which `segment.ms` counts; -1 when not known yet.
+        self.first_timestamp = -1
+        # Wall time of the first append in this run, the fallback for `segment.ms`; -1 before it.
+        self.created_ms = -1
+        # Whether something was appended that no requested flush covers.
+        self.dirty = False
+        # Bytes appended since the last index entry; Kafka starts at 0 after opening, so do we.
+        self._bytes_since_index_entry = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in the log file."""
+        return self.file.size_bytes
+
+    def append(self, data: bytes, batches: Sequence[BatchSpan], index_interval_bytes: int) -> None:
+        """Writes whole batches with one append and indexes them."""
+        position = self.file.append((data,))
+        self.dirty = True
+        for batch in batches:
+            if batch.max_timestamp > self.max_timestamp:
+                self.max_timestamp = batch.max_timestamp
+                self.max_timestamp_offset = batch.last_offset
+            if self.first_timestamp < 0:
+                self.first_timestamp = batch.max_timestamp
+            if self._bytes_since_index_entry > index_interval_bytes:
+                self._add_index_entry(batch.last_offset, position)
+                self._bytes_since_index_entry = 0
+            position += batch.size_bytes
+            self._bytes_since_index_entry += batch.size_bytes
+
+    def _add_index_entry(self, last_offset: int, position: int) -> None:
+        self.offset_index.append(last_offset, position)
+        self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+
+    def should_roll(
+        self, config: LogConfig, *, incoming: BatchSpan, wall_ms: int, size_bytes: int
+    ) -> bool:
+        """Whether a new segment must begin before `size_bytes` of batches are appended.
+
+        `incoming` is the last of them. An empty segment is rolled only when the offset would not
+        fit, since a new one would be the same.
+        """
+        if incoming.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        current_bytes = self.size_bytes
+        if not current_bytes:
+            return False
+        if current_bytes + size_bytes > config.segment_bytes:
+            return True
+        if self.first_timestamp >= 0:
+            waited_ms = incoming.max_timestamp - self.first_timestamp
+        else:
+            waited_ms = wall_ms - self.created_ms if wall_ms >= 0 <= self.created_ms else 0
+        if waited_ms > config.segment_ms:
+            return True
+        return self.offset_index.is_full or self.time_index.is_full
+
+    def write_indexes(self) -> list[File]:
+        """Seals the indexes: writes their files; returns them open, for the flush to come."""
+        self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        files: list[File] = []
+        for suffix, data in (
+            (INDEX_SUFFIX, self.offset_index.encode()),
+            (TIME_INDEX_SUFFIX, self.time_index.encode()),
+        ):
+            file = self._disk.open(self._path + suffix, create=True)
+            file.truncate(0)
+            file.append((data,))
+            files.append(file)
+        return files
+
+    # Reading ---------------------------------------------------------------------------------
+
+    def locate(self, offset: int) -> int | None:
+        """Position of the first batch whose last offset reaches `offset`; `None` without one."""
+        position = self.offset_index.lookup(offset)
+        end = self.size_bytes
+        while position < end:
+            window = self.file.read(position, _LOCATE_BYTES)
+            pos = 0
+            while len(window) - pos >= HEADER_BYTES:
+                size_bytes, last_offset = _span_at(window, pos, end - position - pos)
+                if last_offset >= offset:
+                    return position + pos
+                pos += size_bytes
+            if pos == 0:
+                raise CorruptBatch(f"`{self.file.path}` ends inside a header at {position}")
+            position += pos
+        return None
+
+    def read(self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool) -> LogRead:
+        """Whole batches from the one that holds `offset`, below `upper_offset`."""
+        position = self.locate(offset)
+        if position is None:
+            return LogRead([], 0, offset, offset)
+        data = self.file.read(position, max(max_bytes, HEADER_BYTES))
+        first_bytes = batch_size_at(data, 0)
+        if at_least_one and first_bytes is not None and first_bytes > len(data):
+            data = self.file.read(position, first_bytes)
+        elif first_bytes is None or (first_bytes > max_bytes and not at_least_one):
+            return LogRead([], 0, offset, offset)
+        return self._trim(data, offset, upper_offset)
+
+    def _trim(self, data: bytes, offset: int, upper_offset: int) -> LogRead:
+        end = 0
+        first_offset = next_offset = offset
+        while True:
+            size_bytes = batch_size_at(data, end)
+            if size_bytes is None or end + size_bytes > len(data):
+                break
+            header = read_header(data, end)
+            if header.last_offset >= upper_offset:
+                break
+            self._check_batch(header, data, end, next_offset if end else header.base_offset)
+            if end == 0:
+                first_offset = header.base_offset
+            next_offset = header.last_offset + 1
+            end += size_bytes
+        if not end:
+            return LogRead([], 0, offset, offset)
+        return LogRead([data if end == len(data) else data[:end]], end, first_offset, next_offset)
+
+    def _check_batch(self, header: BatchHeader, data: bytes, pos: int, min_offset: int) -> None:
+        if header.base_offset < min_offset or crc_of(data, pos, header.size_bytes) != header.crc:
+            raise CorruptBatch(f"`{self.file.path}` is damaged at offset `{header.base_offset}`")
+
+    def scan(self, position: int = 0) -> Iterator[ScannedBatch]:
+        """Every batch from `position` on, structure and checksum verified.
+
+        Raises `CorruptBatch` at the first one that is damaged or cut, or whose offsets are not
+        above those before it.
+        """
+        min_offset = self.base_offset
+        end = self.size_bytes
+        while position < end:
+            window = self.file.read(position, _SCAN_BYTES)
+            size_bytes = batch_size_at(window, 0)
+            if size_bytes is not None and len(window) < size_bytes <= end - position:
+                window = self.file.read(position, size_bytes)
+            pos = 0
+            while pos < len(window):
+                size_bytes = batch_size_at(window, pos)
+                if pos and (size_bytes is None or pos + size_bytes > len(window)):
+                    break
+                header = read_header(window, pos)
+                self._check_batch(header, window, pos, min_offset)
+                if header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+                    raise CorruptBatch(f"offset `{header.last_offset}` is outside the segment")
+                yield ScannedBatch(position + pos, header, window[pos : pos + header.size_bytes])
+                min_offset = header.last_offset + 1
+                pos += header.size_bytes
+            position += pos
+
+    def next_offset(self) -> int:
+        """One past the last batch, found from the last index entry.
+
+        Raises `CorruptBatch` when the file does not end with a whole batch.
+        """
+        position = self.offset_index.last_position
+        end = self.size_bytes
+        next_offset = self.base_offset
+        while position < end:
+            header_bytes = self.file.read(position, HEADER_BYTES)
+            if len(header_bytes) < HEADER_BYTES:
+                raise CorruptBatch(f"`{self.file.path}` ends inside a header at {position}")
+            size_bytes, last_offset = _span_at(header_bytes, 0, end - position)
+            next_offset = last_offset + 1
+            position += size_bytes
+        return next_offset
+
+    # Changing --------------------------------------------------------------------------------
+
+    def load_indexes(self) -> bool:
+        """Reads the index files; returns whether they are all there and sound."""
+        index = self._disk.read_file(self._path + INDEX_SUFFIX)
+        time_index = self._disk.read_file(self._path + TIME_INDEX_SUFFIX)
+        if index is None or time_index is None:
+            return False
+        sound = self.offset_index.load(index, self.size_bytes) and self.time_index.load(time_index)
+        if not (sound and self.txn_index.load()):
+            return False
+        self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry
+        self.load_first_timestamp()
+        return True
+
+    def load_first_timestamp(self) -> None:
+        """Reads the timestamp of the first batch, from which `segment.ms` counts."""
+        head = self.file.read(0, HEADER_BYTES)
+        self.first_timestamp = -1
+        if len(head) == HEADER_BYTES:
+            self.first_timestamp = int.from_bytes(head[35:43], "big", signed=True)
+
+    def rebuild(self, index_interval_bytes: int) -> Iterator[ScannedBatch]:
+        """Rebuilds the indexes by a full scan, yielding each batch; cuts the file at the first
+        damaged one. The transaction index is emptied: its entries need producer state."""
+        self.offset_index.clear()
+        self.time_index.clear()
+        self.txn_index.reset()
+        self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
+        valid_bytes = last_entry_position = 0
+        try:
+            for batch in self.scan():
+                header = batch.header
+                if header.max_timestamp > self.max_timestamp:
+                    self.max_timestamp = header.max_timestamp
+                    self.max_timestamp_offset = header.last_offset
+                if valid_bytes - last_entry_position > index_interval_bytes:
+                    self._add_index_entry(header.last_offset, valid_bytes)
+                    last_entry_position = valid_bytes
+                valid_bytes += header.size_bytes
+                yield batch
+        except CorruptBatch:
+            self.file.truncate(valid_bytes)
+        self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        self._bytes_since_index_entry = 0
+        self.load_first_timestamp()
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the batch that holds `offset` and everything after it."""
+        position = self.locate(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        if position is not None:
+            self.file.truncate(position)
+        self.dirty = True
+        self._bytes_since_index_entry = 0
+        self._reload_max_timestamp()
+        if not self.size_bytes:
+            self.first_timestamp = self.created_ms = -1
+
+    def _reload_max_timestamp(self) -> None:
+        """The time index may miss the newest batches, so they are looked at again."""
+        self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry
+        position = self.offset_index.last_position
+        while position < self.size_bytes:
+            header = self._header_at(position)
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = header.max_timestamp
+                self.max_timestamp_offset = header.last_offset
+            position += header.size_bytes
+
+    def _header_at(self, position: int) -> BatchHeader:
+        head = self.file.read(position, HEADER_BYTES)
+        size_bytes = batch_size_at(head, 0) or 0
+        return read_header(head + bytes(max(0, size_bytes - len(head))))
+
+    def unsynced_files(self) -> list[File]:
+        """The files that a flush of this segment must cover."""
+        txn_file = self.txn_index.file
+        return [self.file] if txn_file is None else [txn_file, self.file]
+
+    def close(self) -> None:
+        """Releases the files."""
+        self.file.close()
+        self.txn_index.close()
+
+    def delete(self) -> None:
+        """Deletes all files of the segment."""
+        self.close()
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+            self._disk.delete(self._path + suffix)
+
+
+def _span_at(window: bytes, pos: int, left_bytes: int) -> tuple[int, int]:
+    """(size, last offset) of the batch at `pos`, of which at least the header is in `window`."""
+    size_bytes = batch_size_at(window, pos)
+    assert size_bytes is not None
+    base_offset = int.from_bytes(window[pos : pos + 8], "big", signed=True)
+    delta = int.from_bytes(window[pos + 23 : pos + 27], "big", signed=True)
+    if not HEADER_BYTES <= size_bytes <= left_bytes or delta < 0 or window[pos + 16] != 2:
+        raise CorruptBatch(f"no batch of {left_bytes} bytes at offset `{base_offset}`")
+    return size_bytes, base_offset + delta

@@ -13,12 +13,12 @@ What is not here: FetchSnapshot and the voter changes of KIP-853.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.model import NO_LEADER, Endpoint, EpochEndOffset, Uuid
+from tidelog.model import NO_LEADER, ZERO_UUID, Endpoint, EpochEndOffset, Uuid
 
 UNKNOWN_HIGH_WATERMARK: Final = -1
 """A fetcher that knows no high watermark yet: any is news."""
@@ -34,13 +34,26 @@ class NotLeader(ProtocolError):
 # Who is who --------------------------------------------------------------------------------
 
 
+class ReplicaKey(NamedTuple):
+    """A replica of the metadata log. Id and directory together: a wiped disk is another one."""
+
+    node_id: int
+    directory_id: Uuid = ZERO_UUID
+    """`ZERO_UUID` when it is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class VoterIdentity:
-    """Who this node is. Id and directory together make a voter: a wiped disk is another one."""
+    """Who this node is."""
 
     node_id: int
     directory_id: Uuid
     cluster_id: str
+
+    @property
+    def key(self) -> ReplicaKey:
+        """Id and directory."""
+        return ReplicaKey(self.node_id, self.directory_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +124,13 @@ class BeginQuorumEpochResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A voter that the resigning leader recommends."""
-
-    node_id: int
-    directory_id: Uuid
-
-
-@dataclass(frozen=True, slots=True)
 class EndQuorumEpochRequest:
     """A leader that goes away says so, and who should follow: the most caught-up voter first."""
 
     cluster_id: str | None
     leader_id: int
     leader_epoch: int
-    preferred_candidates: tuple[Candidate, ...]
+    preferred_candidates: tuple[ReplicaKey, ...]
     leader_endpoints: tuple[Endpoint, ...]
 
 

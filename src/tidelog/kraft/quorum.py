@@ -1,33 +1,63 @@
-"""The metadata quorum on one node: signatures first, behaviour follows."""
+"""One replica of the metadata quorum: the door through which everything goes in and out.
+
+`Quorum` puts the parts together: `elections.py` decides who leads, `fetch_server.py` and
+`fetcher.py` replicate, `committed.py` hands out what is committed, `core.py` holds what they share.
+Theory and named properties: `docs/protocol/kraft.md`.
+
+One input at a time: a method is called, the parts act, then everything is settled: requests that a
+role wants to send are sent, the election state is written if it changed, and what was said is
+sealed behind that write.
+
+The driver calls `wake(now)` at the end of each tick (and at the deadline). There, the parked
+fetches are answered once for everything that the tick brought, and one flush is requested for
+everything that was appended. While a flush is under way no other is requested; when it is done,
+the next one covers all that came meanwhile (group commit). `controller.quorum.append.linger.ms` is
+therefore not waited out: what it saves elsewhere, the flush in flight saves here.
+
+Asserted by `check()`, by name: EpochMonotonic, VoteUniqueness, DurableBeforeSaid,
+DurableBeforeCounted, SingleFetchInFlight, HighWatermarkMonotonic, OwnEpochFirst, ValidRoles.
+Asserted where they could break: ElectionSafety, ValidTransitions, NoCommittedTruncation,
+CommittedOnce. Seen only from outside, by comparing replicas: LeaderCompleteness, LogMatching.
+"""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tidelog.config import QuorumConfig
-from tidelog.env.disk import Disk
-from tidelog.env.effects import EffectQueue
-from tidelog.env.instant import Instant
-from tidelog.env.prng import Prng
-from tidelog.env.trace import Trace
+from tidelog.env.instant import NEVER, Instant, earliest
+from tidelog.kraft.committed import CommittedReader
+from tidelog.kraft.core import QuorumCore, QuorumEnv
+from tidelog.kraft.elections import Elections
+from tidelog.kraft.fetch_server import FetchServer
+from tidelog.kraft.fetcher import Fetcher
+from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
     CommittedBatch,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    NotLeader,
     Output,
     QuorumDescription,
+    QuorumFetchRequest,
+    QuorumFetchResponse,
+    ReplicaProgress,
     Request,
     Response,
     Voter,
+    VoteRequest,
+    VoteResponse,
     VoterIdentity,
 )
+from tidelog.kraft.quorum_state import QuorumStateFlush, RoleName
+from tidelog.kraft.roles import Campaign, Candidate, Follower, Prospective, Resigned, Unattached
+from tidelog.log.log import Log
+from tidelog.log.values import AppendOrigin, LogFlush
+from tidelog.model import NO_LEADER
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
 
-
-@dataclass(frozen=True, slots=True)
-class QuorumEnv:
-    """The ports of the quorum."""
-
-    disk: Disk
-    effects: EffectQueue
-    prng: Prng
-    trace: Trace
+__all__ = ["Quorum", "QuorumEnv"]
 
 
 class Quorum:
@@ -38,67 +68,376 @@ class Quorum:
         *,
         identity: VoterIdentity,
         voters: Mapping[int, Voter],
-        log: object,
+        log: Log,
         config: QuorumConfig,
         env: QuorumEnv,
     ) -> None:
-        self.epoch: int = 0
-        self.leader_id: int = -1
-        self.is_leader: bool = False
-        self.high_watermark: int = 0
-        self.log_end_offset: int = 0
-        self.epoch_start_offset: int = -1
+        # Role, log and mouth.
+        self._core = QuorumCore(identity=identity, voters=voters, log=log, config=config, env=env)
+        # Votes, beginnings and ends of epochs.
+        self._elections = Elections(self._core)
+        # Leader's side of replication.
+        self._server = FetchServer(self._core)
+        # Follower's side of replication.
+        self._fetcher = Fetcher(self._core, self._elections)
+        # How far the committed log was handed out.
+        self._reader = CommittedReader(log)
+        # The log end that the flush under way covers; None while none is.
+        self._flushing_to: int | None = None
+
+    # Views -----------------------------------------------------------------------------------
+
+    @property
+    def role(self) -> RoleName:
+        """What it is."""
+        return self._core.role.name
+
+    @property
+    def epoch(self) -> int:
+        """The quorum epoch it is in."""
+        return self._core.epoch
+
+    @property
+    def leader_id(self) -> int:
+        """Who leads this epoch as far as it knows; -1 for nobody."""
+        return self._core.public_leader_id
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it leads. Its promise to do so only once in this epoch may not be durable
+        yet; until it is, nothing that it says leaves."""
+        return isinstance(self._core.role, Leader)
+
+    @property
+    def high_watermark(self) -> int:
+        """Exclusive end of what is known to be committed."""
+        return self._core.high_watermark
+
+    @property
+    def log_end_offset(self) -> int:
+        """The next offset to write."""
+        return self._core.log.log_end_offset
+
+    @property
+    def epoch_start_offset(self) -> int:
+        """Where the epoch that this replica leads begins; -1 when it does not lead."""
+        role = self._core.role
+        return role.epoch_start_offset if isinstance(role, Leader) else -1
+
+    @property
+    def voters(self) -> Mapping[int, Voter]:
+        """The voter set, in the order of ids."""
+        return self._core.voters
+
+    @property
+    def wall_offset_ms(self) -> int:
+        """Wall time minus monotonic time in ms."""
+        return self._core.wall_offset_ms
+
+    @wall_offset_ms.setter
+    def wall_offset_ms(self, offset_ms: int) -> None:
+        self._core.wall_offset_ms = offset_ms
+
+    def describe(self, now: Instant) -> QuorumDescription:
+        """For DescribeQuorum; only the leader knows how far the others are."""
+        core = self._core
+        role = core.role
+        if not isinstance(role, Leader):
+            return QuorumDescription(core.public_leader_id, core.epoch, core.high_watermark)
+        voters = {key: voter.describe(key) for key, voter in role.voters.items()}
+        voters[core.own_id] = ReplicaProgress(
+            core.own_id, core.identity.directory_id, core.log.log_end_offset, now, now
+        )
+        return QuorumDescription(
+            core.own_id,
+            core.epoch,
+            role.high_watermark,
+            tuple(voters[key] for key in sorted(voters)),
+            tuple(role.live_observers(now)),
+        )
+
+    # Inputs ----------------------------------------------------------------------------------
 
     def start(self, now: Instant) -> None:
-        """Begins; reads the durable state."""
-        raise NotImplementedError
+        """Takes up the role that the durable state allows. Call it once, before anything else."""
+        self._elections.start(now)
+        self._settle(now)
 
     def on_request(self, request: Request, reply_to: Hashable, now: Instant) -> None:
-        """Answered by a `Reply`, at once or later."""
-        raise NotImplementedError
+        """A replica asks; the answer is a `Reply` with the same `reply_to`, now or later."""
+        match request:
+            case VoteRequest():
+                self._core.requests.on_alive(request.candidate_id)
+                self._elections.on_vote_request(request, reply_to, now)
+            case QuorumFetchRequest():
+                self._core.requests.on_alive(request.replica_id)
+                self._server.on_request(request, reply_to, now)
+            case BeginQuorumEpochRequest():
+                self._core.requests.on_alive(request.leader_id)
+                self._elections.on_begin_request(request, reply_to, now)
+            case EndQuorumEpochRequest():
+                self._core.requests.on_alive(request.leader_id)
+                self._elections.on_end_request(request, reply_to, now)
+        self._settle(now)
 
     def on_response(
         self, peer_id: int, request: Request, response: Response | None, now: Instant
     ) -> None:
-        """The answer to a `SendRequest`; `None` when it failed or the peer is gone."""
-        raise NotImplementedError
+        """The answer to a `SendRequest`, with that very request; `None` when it failed or the
+        connection is gone."""
+        requests = self._core.requests
+        if response is None:
+            if requests.on_answered(peer_id, request):
+                self._on_request_failed(peer_id, request, now)
+        else:
+            requests.on_alive(peer_id)
+            if requests.on_answered(peer_id, request):
+                self._on_answer(peer_id, request, response, now)
+        self._settle(now)
 
     def on_peer_suspected(self, peer_id: int, now: Instant) -> None:
-        """The peer's sockets closed and reconnecting was refused for the grace period."""
-        raise NotImplementedError
+        """The peer's process is gone: its sockets closed and it refused to be reached for the
+        grace period."""
+        self._elections.on_peer_suspected(peer_id, now)
+        self._settle(now)
 
     def on_flushed(self, subject: Hashable, now: Instant) -> None:
-        """A `LogFlush` of the metadata log (given to the log first) or a `QuorumStateFlush`."""
-        raise NotImplementedError
+        """`QuorumStateFlush`: an election state is durable. `LogFlush` of the metadata log, which
+        the log itself was given before: records are. Any other subject is none of its business."""
+        if isinstance(subject, QuorumStateFlush):
+            self._core.state_file.on_durable(subject.sequence)
+            self._elections.count_votes(now)
+        elif isinstance(subject, LogFlush) and subject.completes:
+            if subject.topic_partition != self._core.log.topic_partition:
+                return
+            self._flushing_to = None
+            self._server.maybe_raise_high_watermark()
+        self._settle(now)
 
     def wake(self, now: Instant) -> None:
-        """Due timers and the end of the tick."""
-        raise NotImplementedError
+        """A deadline has passed, or a tick ends."""
+        for peer_id, request in self._core.requests.take_overdue(now):
+            self._on_request_failed(peer_id, request, now)
+        self._elections.wake(now)
+        self._maybe_flush()
+        self._server.on_tick_end(now)
+        self._settle(now)
+
+    def append(self, records: Sequence[bytes], now: Instant, wall_ms: int) -> int:
+        """Appends one batch; returns the offset of its last record. It is committed when
+        `take_committed` hands it out, and may be lost with the leadership.
+
+        Raises `NotLeader`.
+        """
+        core = self._core
+        if not isinstance(core.role, Leader):
+            raise NotLeader(f"node {core.own_id} is {core.role.name.value} in epoch {core.epoch}")
+        batch = build_batch([Record(wall_ms, None, value) for value in records])
+        result = core.log.append_records(batch, core.epoch, wall_ms, origin=AppendOrigin.RAFT)
+        return result.last_offset
+
+    def resign(self, now: Instant) -> None:
+        """Hands the leadership over, as before a clean stop; does nothing when it does not lead."""
+        self._elections.resign(now, "asked to")
+        self._settle(now)
+
+    # Outputs ---------------------------------------------------------------------------------
+
+    def take_outputs(self) -> list[Output]:
+        """What may be said now, in order."""
+        return self._core.outbox.take(self._core.state_file.durable_sequence)
+
+    def take_committed(self) -> list[CommittedBatch]:
+        """The batches that were committed since the last call, in order, each once, from the
+        start of the log after every start.
+
+        Raises `StorageError` when the log cannot be read.
+        """
+        return self._reader.take(self._core.high_watermark)
 
     def deadline(self) -> Instant | None:
         """When it wants to be woken."""
-        raise NotImplementedError
+        core = self._core
+        due = [core.role.deadline(), core.requests.deadline(), self._server.deadline()]
+        if self._wants_flush():
+            due.append(Instant(0))
+        due += [when for _, when in self._due_requests()]
+        return earliest(*due)
 
-    def append(self, records: Sequence[bytes], now: Instant, wall_ms: int) -> int:
-        """Leader only (`NotLeader` otherwise): one batch; returns its last offset."""
-        raise NotImplementedError
+    # What a role wants to send -----------------------------------------------------------------
 
-    def resign(self, now: Instant) -> None:
-        """Graceful: EndQuorumEpoch."""
-        raise NotImplementedError
+    def _due_requests(self) -> list[tuple[int, Instant]]:
+        """(peer, from when on) for each request that the role wants to send."""
+        core = self._core
+        role = core.role
+        kind = self._request_kind()
+        if kind is QuorumFetchRequest and not self._fetcher.may_fetch:
+            return []
+        due = [
+            (wish.peer_id, max(wish.due, core.requests.ready_at(wish.peer_id, kind)))
+            for wish in role.wishes()
+        ]
+        return [(peer_id, when) for peer_id, when in due if when < NEVER]
 
-    def take_outputs(self) -> list[Output]:
-        """In order."""
-        raise NotImplementedError
+    def _request_kind(self) -> type[Request]:
+        match self._core.role:
+            case Leader():
+                return BeginQuorumEpochRequest
+            case Resigned():
+                return EndQuorumEpochRequest
+            case Campaign():
+                return VoteRequest
+            case _:
+                return QuorumFetchRequest
 
-    def take_committed(self) -> list[CommittedBatch]:
-        """In order, each batch once, from the log's start after every start."""
-        raise NotImplementedError
+    def _send_due(self, now: Instant) -> None:
+        core = self._core
+        for peer_id, when in self._due_requests():
+            if when <= now:
+                core.send(peer_id, self._make_request(peer_id), now)
+                if isinstance(core.role, Leader):
+                    core.role.on_begin_sent(peer_id, now)
 
-    def describe(self, now: Instant) -> QuorumDescription:
-        """For DescribeQuorum."""
-        raise NotImplementedError
+    def _make_request(self, peer_id: int) -> Request:
+        core = self._core
+        role = core.role
+        identity = core.identity
+        endpoints = core.voters[core.own_id].endpoints if core.is_voter else ()
+        match role:
+            case Leader():
+                peer = core.voter_key(peer_id)
+                return BeginQuorumEpochRequest(
+                    identity.cluster_id, *peer, core.own_id, role.epoch, endpoints
+                )
+            case Resigned():
+                return EndQuorumEpochRequest(
+                    identity.cluster_id, core.own_id, role.epoch, role.successors, endpoints
+                )
+            case Campaign():
+                return VoteRequest(
+                    cluster_id=identity.cluster_id,
+                    voter_id=peer_id,
+                    voter_directory_id=core.voter_key(peer_id).directory_id,
+                    candidate_id=core.own_id,
+                    candidate_directory_id=identity.directory_id,
+                    epoch=role.epoch,
+                    last_epoch=core.last_epoch,
+                    last_offset=core.log.log_end_offset,
+                    pre_vote=isinstance(role, Prospective),
+                )
+            case _:
+                return self._fetcher.make_request()
+
+    def _on_answer(self, peer_id: int, request: Request, response: Response, now: Instant) -> None:
+        elections = self._elections
+        match request, response:
+            case VoteRequest(), VoteResponse():
+                elections.on_vote_response(peer_id, request, response, now)
+            case QuorumFetchRequest(), QuorumFetchResponse():
+                self._fetcher.on_response(peer_id, request, response, now)
+            case BeginQuorumEpochRequest(), BeginQuorumEpochResponse():
+                elections.on_begin_response(peer_id, response, now)
+            case EndQuorumEpochRequest(), EndQuorumEpochResponse():
+                elections.on_end_response(peer_id, response, now)
+            case _:
+                raise AssertionError(f"{response} answers {request}")
+
+    def _on_request_failed(self, peer_id: int, request: Request, now: Instant) -> None:
+        core = self._core
+        core.requests.on_failed(peer_id, now)
+        if isinstance(request, QuorumFetchRequest):
+            self._fetcher.on_failure(peer_id, now)
+        elif isinstance(request, BeginQuorumEpochRequest) and isinstance(core.role, Leader):
+            core.role.on_begin_failed(peer_id, now)
+
+    # The end of an input -----------------------------------------------------------------------
+
+    def _settle(self, now: Instant) -> None:
+        self._server.fail_all_unless_leading()
+        self._send_due(now)
+        self._core.settle()
+
+    def _wants_flush(self) -> bool:
+        core = self._core
+        return self._flushing_to is None and core.log.recovery_point < core.log.log_end_offset
+
+    def _maybe_flush(self) -> None:
+        if self._wants_flush():
+            self._flushing_to = self._core.log.request_flush()
+
+    # Invariants --------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Asserts the invariants."""
-        raise NotImplementedError
+        """Asserts every invariant that one replica can see."""
+        core = self._core
+        role = core.role
+        core.state_file.check()
+        assert core.state_file.written == role.election, (
+            f"DurableBeforeSaid: written {core.state_file.written}, role {role.election}"
+        )
+        assert core.outbox.is_sealed, "DurableBeforeSaid: something is said and not sealed"
+        assert core.log.log_start_offset <= core.high_watermark <= core.log.log_end_offset, (
+            f"HighWatermarkMonotonic: {core.log.log_start_offset} <= {core.high_watermark} <= "
+            f"{core.log.log_end_offset}"
+        )
+        assert self._reader.next_offset <= core.high_watermark, (
+            f"CommittedOnce: handed out to {self._reader.next_offset}, "
+            f"committed to {core.high_watermark}"
+        )
+        assert core.last_epoch <= core.epoch, (
+            f"EpochMonotonic: log of epoch {core.last_epoch} in {core.epoch}"
+        )
+        self._check_role()
+        self._check_fetches()
+
+    def _check_role(self) -> None:
+        core = self._core
+        role = core.role
+        own_id = core.own_id
+        match role:
+            case Leader():
+                self._check_leader(role)
+            case Resigned():
+                assert role.leader_id == own_id, f"ValidRoles: resigned, {role.leader_id} led"
+            case Candidate():
+                voted = role.voted
+                assert voted == core.identity.key, f"ValidRoles: candidate voted {voted}"
+                assert role.leader_id == NO_LEADER, f"ValidRoles: candidate of {role.leader_id}"
+                counts_itself = own_id in role.ballot.granting
+                assert not counts_itself or core.state_file.durable == role.election, (
+                    f"DurableBeforeCounted: own vote counted, durable {core.state_file.durable}"
+                )
+            case Prospective():
+                assert core.is_voter, "ValidRoles: an observer asks for votes"
+            case Follower():
+                assert role.leader_id not in (NO_LEADER, own_id), f"ValidRoles: {role.election}"
+            case Unattached():
+                assert core.is_voter == (role.election_deadline is not None), "ValidRoles"
+        assert isinstance(role, Leader) or not self._server.parked_count, (
+            f"ValidRoles: {role.name.value} parks {self._server.parked_count} fetches"
+        )
+
+    def _check_leader(self, role: Leader) -> None:
+        core = self._core
+        assert role.voted is not None, "ValidRoles: a leader has voted for itself"
+        assert role.voted.node_id == role.leader_id == core.own_id, f"ValidRoles: {role.election}"
+        assert role.own_end_offset <= core.log.recovery_point, (
+            f"DurableBeforeCounted: counts {role.own_end_offset}, flushed {core.log.recovery_point}"
+        )
+        assert role.high_watermark == -1 or role.high_watermark > role.epoch_start_offset, (
+            f"OwnEpochFirst: {role.high_watermark}, epoch starts at {role.epoch_start_offset}"
+        )
+        assert role.high_watermark <= core.high_watermark, (
+            f"HighWatermarkMonotonic: leader {role.high_watermark}, known {core.high_watermark}"
+        )
+
+    def _check_fetches(self) -> None:
+        core = self._core
+        fetches = core.requests.outstanding(QuorumFetchRequest)
+        assert len(fetches) <= 1, f"SingleFetchInFlight: {fetches}"
+        for fetch in fetches:
+            assert isinstance(fetch, QuorumFetchRequest)
+            assert fetch.fetch_offset <= core.log.recovery_point, (
+                f"DurableBeforeCounted: fetch at {fetch.fetch_offset}, "
+                f"flushed {core.log.recovery_point}"
+            )

@@ -1,0 +1,228 @@
+"""The leader's answer to fetches: data, divergence, or a wait until there is news.
+
+A fetch is answered at once when it is wrong, when the logs part, when there is data, or when the
+leader's high watermark is above what the fetcher believes (KIP-1166). Otherwise it is parked until
+one of these comes true or its wait is over. Parked fetches are looked at once at the end of a tick,
+however much was appended in it. When the leadership ends, all of them fail at once, so that
+followers learn it immediately.
+
+Where logs part. The fetcher names the epoch of its last record. If in the leader's log that epoch
+ends before the fetch offset, or is not there, the answer is the epoch and end offset at which
+the fetcher must look for common ground (KIP-595), no data, and no progress is credited
+(*LogMatching*).
+
+Not here: the metadata log has no snapshots yet, so it begins at offset 0 and no fetcher is ever
+referred to one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.env.effects import Chunk
+from tidelog.env.instant import Instant, earliest
+from tidelog.errors import ErrorCode
+from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.leader import Leader
+from tidelog.kraft.messages import QuorumFetchRequest, QuorumFetchResponse, ReplicaKey
+from tidelog.limits import MAX_PARKED_QUORUM_FETCHES
+from tidelog.model import EpochEndOffset
+
+MAX_WAIT_MS: Final = 60_000
+"""A fetcher may ask for a longer wait but does not get it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parked:
+    request: QuorumFetchRequest
+    reply_to: object
+    deadline: Instant
+
+
+class FetchServer:
+    """Serves fetches of the metadata log while this replica leads."""
+
+    __slots__ = ("_core", "_parked")
+
+    def __init__(self, core: QuorumCore) -> None:
+        self._core = core
+        # Fetches that wait for news, oldest first; empty unless this replica leads.
+        self._parked: list[_Parked] = []
+
+    def on_request(self, request: QuorumFetchRequest, reply_to: object, now: Instant) -> None:
+        """Answers or parks."""
+        core = self._core
+        error = self._error(request)
+        role = core.role
+        if error is not ErrorCode.NONE or not isinstance(role, Leader):
+            self._reply_error(reply_to, error)
+            return
+        replica = ReplicaKey(request.replica_id, request.replica_directory_id)
+        diverging = self._diverging_epoch(request)
+        if diverging is None:
+            role.on_fetch(replica, request.fetch_offset, core.log.log_end_offset, now)
+            self.maybe_raise_high_watermark()
+        else:
+            core.env.trace.info(
+                SUBJECT,
+                "on_fetch",
+                "diverging",
+                replica=request.replica_id,
+                fetch_offset=request.fetch_offset,
+                last_fetched_epoch=request.last_fetched_epoch,
+                epoch_end=tuple(diverging),
+            )
+        role.on_contact(replica, now)
+        self._unpark_older(request)
+        if diverging is not None or self._has_news(role, request) or not self._may_park(request):
+            self._reply_records(request, reply_to, diverging)
+            return
+        deadline = Instant(now + min(request.max_wait_ms, MAX_WAIT_MS))
+        self._parked.append(_Parked(request, reply_to, deadline))
+
+    def on_tick_end(self, now: Instant) -> None:
+        """Answers the parked fetches for which there is news or no time left."""
+        role = self._core.role
+        if not self._parked or not isinstance(role, Leader):
+            return
+        waiting: list[_Parked] = []
+        for parked in self._parked:
+            if parked.deadline <= now or self._has_news(role, parked.request):
+                self._reply_records(parked.request, parked.reply_to, None)
+            else:
+                waiting.append(parked)
+        self._parked = waiting
+
+    def fail_all_unless_leading(self) -> None:
+        """The leadership is over: everybody who waits is told so, and who leads now."""
+        if self._parked and not isinstance(self._core.role, Leader):
+            for parked in self._parked:
+                self._reply_error(parked.reply_to, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._parked.clear()
+
+    def maybe_raise_high_watermark(self) -> bool:
+        """The leader's own flush or somebody's fetch may have committed something."""
+        core = self._core
+        role = core.role
+        if not isinstance(role, Leader):
+            return False
+        role.count_own(core.durable_end_offset)
+        if not role.maybe_raise_high_watermark():
+            core.env.trace.debug(
+                SUBJECT,
+                "maybe_raise_high_watermark",
+                "stands",
+                high_watermark=role.high_watermark,
+                epoch_start=role.epoch_start_offset,
+                own_end=role.own_end_offset,
+                voters={key: voter.log_end_offset for key, voter in role.voters.items()},
+            )
+            return False
+        if role.high_watermark > core.high_watermark:
+            core.raise_high_watermark(role.high_watermark)
+        return True
+
+    def deadline(self) -> Instant | None:
+        """When the next parked fetch is due, at once if there is news."""
+        role = self._core.role
+        if not self._parked or not isinstance(role, Leader):
+            return None
+        if any(self._has_news(role, parked.request) for parked in self._parked):
+            return Instant(0)
+        return earliest(*(parked.deadline for parked in self._parked))
+
+    @property
+    def parked_count(self) -> int:
+        """Fetches that wait."""
+        return len(self._parked)
+
+    # Checks ------------------------------------------------------------------------------------
+
+    def _error(self, request: QuorumFetchRequest) -> ErrorCode:
+        core = self._core
+        if request.cluster_id is not None and request.cluster_id != core.identity.cluster_id:
+            return ErrorCode.INCONSISTENT_CLUSTER_ID
+        if min(request.fetch_offset, request.last_fetched_epoch, request.max_wait_ms) < 0:
+            return ErrorCode.INVALID_REQUEST
+        if request.epoch < 0 or request.last_fetched_epoch > request.epoch:
+            return ErrorCode.INVALID_REQUEST
+        if request.epoch < core.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if request.epoch > core.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if not isinstance(core.role, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if request.fetch_offset < core.log.log_start_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        return ErrorCode.NONE
+
+    def _diverging_epoch(self, request: QuorumFetchRequest) -> EpochEndOffset | None:
+        if request.fetch_offset == 0:
+            return None
+        end = self._core.log.end_offset_for_epoch(request.last_fetched_epoch)
+        if (
+            end.leader_epoch == request.last_fetched_epoch
+            and end.end_offset >= request.fetch_offset
+        ):
+            return None
+        # An epoch before all of ours: nothing is common but the empty log.
+        return end if end.end_offset >= 0 else EpochEndOffset(request.last_fetched_epoch, 0)
+
+    def _has_news(self, role: Leader, request: QuorumFetchRequest) -> bool:
+        if request.fetch_offset < self._core.log.log_end_offset:
+            return True
+        return role.high_watermark > request.high_watermark
+
+    def _may_park(self, request: QuorumFetchRequest) -> bool:
+        return request.max_wait_ms > 0 and len(self._parked) < MAX_PARKED_QUORUM_FETCHES
+
+    def _unpark_older(self, request: QuorumFetchRequest) -> None:
+        """A replica that fetches again does not wait for its older fetch any more."""
+        if request.replica_id < 0:
+            return
+        older = list(self._parked_by(request.replica_id))
+        for parked in older:
+            self._parked.remove(parked)
+            self._reply_records(parked.request, parked.reply_to, None)
+
+    def _parked_by(self, replica_id: int) -> Iterator[_Parked]:
+        return (parked for parked in self._parked if parked.request.replica_id == replica_id)
+
+    # Answers -----------------------------------------------------------------------------------
+
+    def _reply_error(self, reply_to: object, error: ErrorCode) -> None:
+        core = self._core
+        core.reply(
+            reply_to,
+            QuorumFetchResponse(
+                error, core.public_leader_id, core.epoch, leader_endpoint=core.leader_endpoint
+            ),
+        )
+
+    def _reply_records(
+        self, request: QuorumFetchRequest, reply_to: object, diverging: EpochEndOffset | None
+    ) -> None:
+        core = self._core
+        role = core.role
+        assert isinstance(role, Leader), f"{role.name.value} answers a fetch with records"
+        records: tuple[Chunk, ...] = ()
+        records_bytes = 0
+        log_end_offset = core.log.log_end_offset
+        if diverging is None and request.fetch_offset < log_end_offset:
+            max_bytes = max(1, min(request.max_bytes, core.config.fetch_max_bytes))
+            read = core.log.read(request.fetch_offset, max_bytes, log_end_offset, at_least_one=True)
+            records, records_bytes = tuple(read.chunks), read.size_bytes
+        core.reply(
+            reply_to,
+            QuorumFetchResponse(
+                ErrorCode.NONE,
+                core.own_id,
+                core.epoch,
+                high_watermark=role.high_watermark,
+                log_start_offset=core.log.log_start_offset,
+                diverging_epoch=diverging,
+                records=records,
+                records_bytes=records_bytes,
+                leader_endpoint=core.leader_endpoint,
+            ),
+        )

@@ -1,0 +1,193 @@
+"""The follower's side of replication: fetch, append, flush, fetch again.
+
+A fetch at offset X tells the leader that everything below X is on this replica's disk, so the next
+fetch waits until what the last one brought is flushed (*DurableBeforeCounted*), and there is never
+more than one (*SingleFetchInFlight*). Its answer is used only by the role that asked, in the
+epoch in which it asked, and only at the offset it asked for.
+
+Truncation. When the leader says that the logs part, the follower cuts its log back to the end of
+the last common epoch and asks again, until both agree. Nothing committed is ever cut: truncating
+below the own high watermark is a bug somewhere in the quorum, and stops the node
+(*NoCommittedTruncation*).
+
+A replica that follows nobody uses the same request to find out who leads: it asks one random voter
+after the other, without waiting there.
+"""
+
+from typing import Final
+
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.kraft.committed import contiguous
+from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.elections import Elections
+from tidelog.kraft.messages import QuorumFetchRequest, QuorumFetchResponse
+from tidelog.kraft.roles import Follower, Unattached
+from tidelog.model import EpochEndOffset
+
+MAX_PROBE_WAIT_MS: Final = 500
+"""The longest pause of a replica that asks around and hears of no leader."""
+
+_LEADER_GONE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE)
+"""From the leader of this very epoch these mean: no more."""
+
+
+class Fetcher:
+    """Fetches the metadata log from the leader, or looks for one."""
+
+    __slots__ = ("_core", "_elections")
+
+    def __init__(self, core: QuorumCore, elections: Elections) -> None:
+        self._core = core
+        # Is told when the leader says that it leads no more.
+        self._elections = elections
+
+    @property
+    def may_fetch(self) -> bool:
+        """Whether everything in the log is on disk, so that a fetch would not promise too much."""
+        return self._core.durable_end_offset >= self._core.log.log_end_offset
+
+    def make_request(self) -> QuorumFetchRequest:
+        """The next fetch of the present role."""
+        core = self._core
+        assert self.may_fetch, (
+            f"DurableBeforeCounted: fetch at {core.log.log_end_offset}, "
+            f"durable {core.durable_end_offset}"
+        )
+        is_probe = isinstance(core.role, Unattached)
+        return QuorumFetchRequest(
+            cluster_id=core.identity.cluster_id,
+            replica_id=core.own_id,
+            replica_directory_id=core.identity.directory_id,
+            epoch=core.epoch,
+            fetch_offset=core.log.log_end_offset,
+            last_fetched_epoch=core.last_epoch,
+            high_watermark=core.known_high_watermark,
+            max_wait_ms=0 if is_probe else core.config.fetch_max_wait_ms,
+            max_bytes=core.config.fetch_max_bytes,
+        )
+
+    def on_response(
+        self,
+        peer_id: int,
+        request: QuorumFetchRequest,
+        response: QuorumFetchResponse,
+        now: Instant,
+    ) -> None:
+        """An answer that was waited for."""
+        core = self._core
+        if core.maybe_move(response.leader_epoch, response.leader_id, now, f"told by {peer_id}"):
+            return
+        role = core.role
+        if isinstance(role, Unattached):
+            self.on_probe_over(role, now)
+        elif isinstance(role, Follower) and role.leader_id == peer_id:
+            assert request.epoch == role.epoch, f"fetch of {request.epoch} answered in {role.epoch}"
+            if not role.has_heard_goodbye:
+                self._on_leader_response(role, request, response, now)
+
+    def on_failure(self, peer_id: int, now: Instant) -> None:
+        """The fetch was lost, with its connection or in time."""
+        core = self._core
+        role = core.role
+        if isinstance(role, Unattached):
+            self.on_probe_over(role, now)
+        elif isinstance(role, Follower) and core.is_voter and not core.has_known_leader:
+            assert role.leader_id == peer_id, f"fetch from {peer_id}, not {role.leader_id}"
+            self._elections.doubt_leader(now, "never reached")
+
+    def on_probe_over(self, role: Unattached, now: Instant) -> None:
+        """That peer knew no leader: ask another one, a little later each time."""
+        wait_ms = max(self._core.config.retry_backoff_ms, 2 * role.probe_wait_ms)
+        role.probe_wait_ms = min(wait_ms, MAX_PROBE_WAIT_MS)
+        role.probe_at = Instant(now + role.probe_wait_ms)
+        role.probe_peer = self._core.draw_probe_peer()
+
+    # The leader's answer -----------------------------------------------------------------------
+
+    def _on_leader_response(
+        self,
+        role: Follower,
+        request: QuorumFetchRequest,
+        response: QuorumFetchResponse,
+        now: Instant,
+    ) -> None:
+        core = self._core
+        is_of_epoch = response.leader_epoch == role.epoch
+        if response.error_code is not ErrorCode.NONE or not is_of_epoch:
+            self._retry_later(role, response.error_code.name, now)
+            if response.error_code in _LEADER_GONE and is_of_epoch and core.is_voter:
+                self._elections.doubt_leader(now, response.error_code.name)
+            return
+        assert request.fetch_offset == core.log.log_end_offset, (
+            f"fetched at {request.fetch_offset}, log ends at {core.log.log_end_offset}"
+        )
+        if response.diverging_epoch is not None:
+            self._truncate(role, response.diverging_epoch, now)
+        elif not self._append(role, response, now):
+            return
+        core.has_known_leader = True
+        role.is_in_doubt = False
+        role.fetch_deadline = Instant(now + core.config.fetch_timeout_ms)
+        if response.diverging_epoch is None:
+            high_watermark = min(response.high_watermark, core.log.log_end_offset)
+            if high_watermark > core.high_watermark:
+                core.raise_high_watermark(high_watermark)
+
+    def _retry_later(self, role: Follower, reason: str, now: Instant) -> None:
+        core = self._core
+        role.fetch_at = Instant(now + core.config.retry_backoff_ms)
+        core.env.trace.warn(
+            SUBJECT, "on_fetch_response", "retried", reason, leader=role.leader_id, epoch=role.epoch
+        )
+
+    def _append(self, role: Follower, response: QuorumFetchResponse, now: Instant) -> bool:
+        """Appends what came; returns False when it was not what was asked for."""
+        core = self._core
+        if not response.records:
+            return True
+        try:
+            appended = core.log.append_as_follower(contiguous(response.records), role.epoch)
+        except ProtocolError as error:
+            self._retry_later(role, error.message, now)
+            return False
+        core.env.trace.debug(
+            SUBJECT,
+            "on_fetch_response",
+            "appended",
+            first=appended.first_offset,
+            last=appended.last_offset,
+        )
+        return True
+
+    def _truncate(self, role: Follower, diverging: EpochEndOffset, now: Instant) -> None:
+        """Cuts the log back to where it may agree with the leader's."""
+        core = self._core
+        log_end_offset = core.log.log_end_offset
+        own = core.log.end_offset_for_epoch(diverging.leader_epoch)
+        if own.leader_epoch == diverging.leader_epoch:
+            offset = min(own.end_offset, diverging.end_offset)
+        elif own.end_offset >= 0:
+            offset = own.end_offset
+        else:
+            offset = diverging.end_offset
+        offset = min(offset, log_end_offset)
+        assert offset >= core.high_watermark, (
+            f"NoCommittedTruncation: to {offset} below {core.high_watermark}, "
+            f"leader {role.leader_id} says {diverging}"
+        )
+        if offset == log_end_offset:
+            # The leader's answer helps nobody; do not ask in a circle.
+            self._retry_later(role, f"useless divergence {tuple(diverging)}", now)
+            return
+        core.env.trace.info(
+            SUBJECT,
+            "truncate",
+            "truncated",
+            "diverged from the leader",
+            to=offset,
+            log_end=log_end_offset,
+            leader=role.leader_id,
+            epoch=role.epoch,
+        )
+        core.log.truncate_to(offset)

@@ -1,0 +1,323 @@
+"""What a replica is: one small class for each role, holding only what that role needs.
+
+Each role knows three things about itself: which election state it stands for, how it answers a
+request for a vote, and whom it wants to send something to. Moving from role to role, and every
+effect, is the business of `core.py` and `elections.py`.
+
+The answers to votes (KIP-996). "Log" means: the candidate's log is at least as long as mine,
+epoch first.
+
+| my role | pre-vote | vote |
+| --- | --- | --- |
+| unattached, prospective | log | none given in this epoch, no leader known, and log |
+| follower | log, but only while the leader is in doubt | no |
+| candidate, resigned | log | no: the vote of this epoch is my own |
+| leader | no | no |
+
+A follower that hears its leader refuses pre-votes: a replica that is cut off cannot take the
+leadership away from those who are not. The leader is in doubt until the first successful fetch
+from it, and again once it is suspected dead or has said goodbye.
+
+The leader's role is in `leader.py`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from tidelog.env.instant import Instant
+from tidelog.kraft.messages import ReplicaKey, VoteRequest
+from tidelog.kraft.quorum_state import ElectionState, RoleName
+from tidelog.model import NO_LEADER, ZERO_UUID
+
+
+class VoteDecision(NamedTuple):
+    """Granted or not, and why."""
+
+    granted: bool
+    reason: str
+
+
+class Wish(NamedTuple):
+    """A role wants to send its request to this peer, not before `due`."""
+
+    peer_id: int
+    due: Instant
+
+
+class Role(ABC):
+    """What all roles have in common."""
+
+    __slots__ = ("epoch", "has_yielded", "leader_id", "voted")
+
+    name: ClassVar[RoleName]
+
+    def __init__(self, state: ElectionState) -> None:
+        # The quorum epoch; fixed for the life of a role object.
+        self.epoch: int = state.epoch
+        # The leader of this epoch, -1 when unknown; fixed for the life of a role object.
+        self.leader_id: int = state.leader_id
+        # Who got our vote in this epoch; fixed for the life of a role object.
+        self.voted: ReplicaKey | None = state.voted
+        # Whether it has already stepped back once for somebody who asked for a pre-vote.
+        self.has_yielded: bool = False
+
+    @property
+    def election(self) -> ElectionState:
+        """What must be durable while in this role."""
+        return ElectionState(self.epoch, self.leader_id, self.voted)
+
+    @abstractmethod
+    def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
+        """The answer to a request in this epoch."""
+
+    def deadline(self) -> Instant | None:
+        """When this role must act even if nothing happens."""
+        return None
+
+    def wishes(self) -> list[Wish]:
+        """Whom to send the role's request to, and from when on."""
+        return []
+
+
+def _decide_by_log(log_is_fresh: bool) -> VoteDecision:
+    return VoteDecision(log_is_fresh, "log is fresh" if log_is_fresh else "log is stale")
+
+
+def _decide_uncommitted(role: Role, request: VoteRequest, log_is_fresh: bool) -> VoteDecision:
+    """For roles that may still have a vote to give."""
+    if request.pre_vote:
+        return _decide_by_log(log_is_fresh)
+    candidate = ReplicaKey(request.candidate_id, request.candidate_directory_id)
+    if role.voted is not None and not is_same_replica(role.voted, candidate):
+        return VoteDecision(False, f"voted for {role.voted.node_id}")
+    if role.voted is None and role.leader_id != NO_LEADER:
+        return VoteDecision(False, f"leader is {role.leader_id}")
+    return _decide_by_log(log_is_fresh)
+
+
+def is_same_replica(one: ReplicaKey, other: ReplicaKey) -> bool:
+    """Same id and same directory; a directory that is not known matches any."""
+    if one.node_id != other.node_id:
+        return False
+    return ZERO_UUID in (one.directory_id, other.directory_id) or one == other
+
+
+class Unattached(Role):
+    """Knows its epoch and nobody to follow. Asks around who leads; a voter also waits for its
+    turn to ask for votes."""
+
+    __slots__ = ("election_deadline", "probe_at", "probe_peer", "probe_wait_ms")
+
+    name = RoleName.UNATTACHED
+
+    def __init__(
+        self, state: ElectionState, election_deadline: Instant | None, probe_peer: int | None
+    ) -> None:
+        super().__init__(state)
+        # When to become prospective; None for an observer, which never does.
+        self.election_deadline: Instant | None = election_deadline
+        # The replica to ask next who leads; None when there is nobody to ask.
+        self.probe_peer: int | None = probe_peer
+        # When to ask it.
+        self.probe_at: Instant = Instant(0)
+        # The pause after the next answer that names no leader; doubles up to a bound.
+        self.probe_wait_ms: int = 0
+
+    def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
+        """See the table."""
+        return _decide_uncommitted(self, request, log_is_fresh)
+
+    def deadline(self) -> Instant | None:
+        """The election deadline."""
+        return self.election_deadline
+
+    def wishes(self) -> list[Wish]:
+        """A fetch to learn who leads."""
+        return [] if self.probe_peer is None else [Wish(self.probe_peer, self.probe_at)]
+
+
+class Follower(Role):
+    """Fetches from the leader."""
+
+    __slots__ = ("fetch_at", "fetch_deadline", "has_heard_goodbye", "is_in_doubt")
+
+    name = RoleName.FOLLOWER
+
+    def __init__(self, state: ElectionState, fetch_deadline: Instant) -> None:
+        super().__init__(state)
+        assert state.leader_id != NO_LEADER, f"a follower has a leader: {state}"
+        # When to stop believing in the leader; each successful fetch moves it on.
+        self.fetch_deadline: Instant = fetch_deadline
+        # Whether the leader may be gone: grants pre-votes while true.
+        self.is_in_doubt: bool = True
+        # Whether the leader has resigned: it is not asked any more, and `fetch_deadline` is this
+        # replica's turn among the successors.
+        self.has_heard_goodbye: bool = False
+        # Not fetching before: after an answer that was an error.
+        self.fetch_at: Instant = Instant(0)
+
+    def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
+        """See the table."""
+        if request.pre_vote and self.is_in_doubt:
+            return _decide_by_log(log_is_fresh)
+        return VoteDecision(False, f"following {self.leader_id}")
+
+    def deadline(self) -> Instant | None:
+        """The fetch deadline."""
+        return self.fetch_deadline
+
+    def wishes(self) -> list[Wish]:
+        """The next fetch."""
+        return [] if self.has_heard_goodbye else [Wish(self.leader_id, self.fetch_at)]
+
+
+class Ballot:
+    """Who has said yes and who no, among all voters."""
+
+    __slots__ = ("_answers", "_majority")
+
+    def __init__(self, voter_ids: Sequence[int]) -> None:
+        # One entry for each voter, in the order of ids; None until it answers.
+        self._answers: dict[int, bool | None] = dict.fromkeys(sorted(voter_ids))
+        # Votes that decide.
+        self._majority: int = len(self._answers) // 2 + 1
+
+    def record(self, voter_id: int, *, granted: bool) -> None:
+        """Notes an answer; a yes is never taken back."""
+        if voter_id in self._answers and self._answers[voter_id] is not True:
+            self._answers[voter_id] = granted
+
+    @property
+    def granting(self) -> list[int]:
+        """Who said yes, in the order of ids."""
+        return [voter_id for voter_id, granted in self._answers.items() if granted]
+
+    @property
+    def undecided(self) -> list[int]:
+        """Who has not answered, in the order of ids."""
+        return [voter_id for voter_id, granted in self._answers.items() if granted is None]
+
+    @property
+    def is_won(self) -> bool:
+        """A majority said yes."""
+        return len(self.granting) >= self._majority
+
+    @property
+    def is_lost(self) -> bool:
+        """A majority can no longer say yes."""
+        return len(self.granting) + len(self.undecided) < self._majority
+
+    def __str__(self) -> str:
+        return f"{len(self.granting)} of {len(self._answers)}"
+
+
+class Campaign(Role):
+    """What prospective and candidate share: a ballot and a time limit."""
+
+    __slots__ = ("_own_id", "ballot", "election_deadline")
+
+    def __init__(
+        self, state: ElectionState, own_id: int, voter_ids: Sequence[int], deadline: Instant
+    ) -> None:
+        super().__init__(state)
+        # This node, which sends itself nothing.
+        self._own_id: int = own_id
+        # The answers so far.
+        self.ballot: Ballot = Ballot(voter_ids)
+        # When to give up.
+        self.election_deadline: Instant = deadline
+
+    def deadline(self) -> Instant | None:
+        """When to give up."""
+        return self.election_deadline
+
+    def wishes(self) -> list[Wish]:
+        """A request to each voter that has not answered."""
+        undecided = self.ballot.undecided
+        return [Wish(peer_id, Instant(0)) for peer_id in undecided if peer_id != self._own_id]
+
+
+class Prospective(Campaign):
+    """Asks for pre-votes in the epoch it is in. Nothing of it is durable, nobody is disturbed."""
+
+    __slots__ = ("yield_until",)
+
+    name = RoleName.PROSPECTIVE
+
+    def __init__(
+        self, state: ElectionState, own_id: int, voter_ids: Sequence[int], deadline: Instant
+    ) -> None:
+        super().__init__(state, own_id, voter_ids, deadline)
+        self.ballot.record(own_id, granted=True)
+        # Not becoming a candidate before: somebody with a better claim is asking, too.
+        self.yield_until: Instant = Instant(0)
+
+    def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
+        """See the table."""
+        return _decide_uncommitted(self, request, log_is_fresh)
+
+    def deadline(self) -> Instant | None:
+        """When to give up, or to go on after having stepped back."""
+        if self.ballot.is_won:
+            return min(self.election_deadline, self.yield_until)
+        return self.election_deadline
+
+
+class Candidate(Campaign):
+    """Has begun an epoch. Its own vote counts once it is durable, like everybody's."""
+
+    __slots__ = ("has_lost",)
+
+    name = RoleName.CANDIDATE
+
+    def __init__(
+        self, state: ElectionState, own_id: int, voter_ids: Sequence[int], deadline: Instant
+    ) -> None:
+        super().__init__(state, own_id, voter_ids, deadline)
+        # Whether a majority is out of reach and `election_deadline` was moved up for that.
+        self.has_lost: bool = False
+
+    def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
+        """See the table."""
+        if request.pre_vote:
+            return _decide_by_log(log_is_fresh)
+        return VoteDecision(False, "voted for itself")
+
+
+class Resigned(Role):
+    """Led this epoch. Tells everybody that it is over, best successor first, and rests."""
+
+    __slots__ = ("_unaware", "election_deadline", "successors")
+
+    name = RoleName.RESIGNED
+
+    def __init__(
+        self, state: ElectionState, successors: Sequence[ReplicaKey], election_deadline: Instant
+    ) -> None:
+        super().__init__(state)
+        # The other voters, the one that has replicated most first.
+        self.successors: tuple[ReplicaKey, ...] = tuple(successors)
+        # When to begin anew, in the next epoch.
+        self.election_deadline: Instant = election_deadline
+        # Voters that have not confirmed the goodbye.
+        self._unaware: list[int] = [successor.node_id for successor in successors]
+
+    def on_acknowledged(self, peer_id: int) -> None:
+        """The peer knows."""
+        if peer_id in self._unaware:
+            self._unaware.remove(peer_id)
+
+    def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
+        """See the table."""
+        if request.pre_vote:
+            return _decide_by_log(log_is_fresh)
+        return VoteDecision(False, "voted for itself")
+
+    def deadline(self) -> Instant | None:
+        """When to begin anew."""
+        return self.election_deadline
+
+    def wishes(self) -> list[Wish]:
+        """A goodbye to each voter that has not confirmed it."""
+        return [Wish(peer_id, Instant(0)) for peer_id in self._unaware]

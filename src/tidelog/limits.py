@@ -37,9 +37,6 @@ REQUEST_TIMED_OUT, which every client retries."""
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 """Partitions that one CreateTopics or CreatePartitions may ask for; more is POLICY_VIOLATION."""
 
-MAX_RECORDS_PER_USER_OPERATION: Final = 10_000
-"""Records of one atomic operation; a request that needs more is refused as POLICY_VIOLATION."""
-
 MAX_TOPIC_NAME_LENGTH: Final = 249
 """Leaves room for `-<partition>` and a suffix in a file name of 255 bytes."""
 
@@ -55,3 +52,17 @@ MAX_QUORUM_OBSERVERS: Final = 1000
 
 MAX_PARKED_QUORUM_FETCHES: Final = 1024
 """Metadata fetches that wait for something new; beyond it a fetch is answered at once, empty."""
+
+READ_BUFFER_BYTES: Final = 256 << 10
+"""The driver's one read buffer, shared by all connections: the most one `Received` carries."""
+
+WRITE_HIGH_WATER_BYTES: Final = 1 << 20
+"""Unsent bytes of one connection above which it is not read and files are not read for it."""
+
+MAX_UNSENT_BYTES: Final = 256 << 20
+"""Replies that wait in memory for one peer that does not read; beyond it the connection is
+closed."""
+
+CLOSE_LINGER_MS: Final = 5000
+"""How long a connection that the core closed may take to send what was queued before it is
+cut."""

@@ -1,0 +1,236 @@
+"""One TCP connection between the loop and the core.
+
+Reading: all connections share one buffer, because libuv asks for a buffer, fills it and reports
+it without running anything in between. The core copies what it keeps.
+
+Writing: bytes go to the transport as they are; a file slice goes out by `sendfile` while the
+socket takes it, else in pieces through the transport. What the peer does not take waits in
+`_outbox`, slices unread, and the connection is not read meanwhile: a peer that does not read its
+replies cannot make us take more requests, nor hold more than `MAX_UNSENT_BYTES`.
+
+Invariants: chunks leave in the order of `send`; after `close` nothing is delivered to the core;
+reading is on exactly when neither the core nor the unsent bytes hold it.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from tidelog.env.disk import FileSlice
+from tidelog.env.effects import Chunk, CloseReason
+from tidelog.errors import StorageError
+from tidelog.limits import MAX_UNSENT_BYTES, READ_BUFFER_BYTES, WRITE_HIGH_WATER_BYTES
+
+_PIECE_BYTES: Final = 256 << 10
+_HAS_SENDFILE: Final = sys.platform == "linux"
+
+
+class Owner(Protocol):
+    """The driver, as its connections see it."""
+
+    def on_made(self, connection: "Connection") -> None:
+        """The transport is there."""
+
+    def on_received(self, connection: "Connection", data: memoryview) -> None:
+        """Bytes arrived; the view is reused after the call."""
+
+    def on_lost(self, connection: "Connection", reason: CloseReason) -> None:
+        """The transport is gone, for whatever reason, our own close included."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one transport."""
+
+    __slots__ = (
+        "_closing",
+        "_held_by_core",
+        "_outbox",
+        "_owner",
+        "_paused_writing",
+        "_transport",
+        "_unsent_bytes",
+        "_view",
+        "connection_id",
+        "known_to_core",
+        "listener",
+        "peer_host",
+    )
+
+    # Where every connection's reads land; see the module's words.
+    _shared = memoryview(bytearray(READ_BUFFER_BYTES))
+
+    def __init__(self, owner: Owner, connection_id: int, listener: str | None) -> None:
+        self._owner = owner
+        # Positive for accepted ones, the core's negative number for those it asked for.
+        self.connection_id = connection_id
+        # The listener it came in by; None for those the core asked for.
+        self.listener = listener
+        # The peer's address, for log lines; "" when the peer was gone at once.
+        self.peer_host = ""
+        # Whether the core still expects inputs from it: false once it has closed it.
+        self.known_to_core = True
+        self._transport: Any = None
+        # Chunks that the transport has not taken yet; file slices are unread.
+        self._outbox: deque[Chunk] = deque()
+        # Bytes in memory of `_outbox`: what counts against MAX_UNSENT_BYTES.
+        self._unsent_bytes = 0
+        # Whether the transport asked to stop writing.
+        self._paused_writing = False
+        # Whether the core paused reading.
+        self._held_by_core = False
+        # Close the transport as soon as the outbox is empty.
+        self._closing = False
+
+    # What the loop calls ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Sets the socket's options and tells the driver."""
+        self._transport = transport
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        sock = transport.get_extra_info("socket")
+        peer = transport.get_extra_info("peername")
+        self.peer_host = str(peer[0]) if peer else ""
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        except OSError:
+            # The peer has reset it already; connection_lost follows.
+            pass
+        self._owner.on_made(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """The shared buffer; `sizehint` does not matter."""
+        return self._shared
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes arrived at the front of the shared buffer."""
+        if self.known_to_core:
+            self._owner.on_received(self, self._shared[:nbytes])
+
+    def pause_writing(self) -> None:
+        """The transport holds more than the high-water mark."""
+        self._paused_writing = True
+        self._update_reading()
+
+    def resume_writing(self) -> None:
+        """The transport has room again."""
+        self._paused_writing = False
+        self._drain()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The transport is gone."""
+        self._outbox.clear()
+        self._unsent_bytes = 0
+        self._owner.on_lost(self, CloseReason.PEER if exc is None else CloseReason.ERROR)
+
+    # What the driver calls --------------------------------------------------------------------
+
+    def send(self, chunks: Sequence[Chunk]) -> bool:
+        """Sends chunks after all that was sent before; false when too much is unsent, in which
+        case the connection has been cut."""
+        self._outbox.extend(chunks)
+        for chunk in chunks:
+            if not isinstance(chunk, FileSlice):
+                self._unsent_bytes += len(chunk)
+        self._drain()
+        if self._unsent_bytes + self._transport.get_write_buffer_size() <= MAX_UNSENT_BYTES:
+            return True
+        self.abort()
+        return False
+
+    def hold_reading(self, held: bool) -> None:
+        """The core pauses or resumes reading."""
+        self._held_by_core = held
+        self._update_reading()
+
+    def close(self) -> None:
+        """Closes after what was sent has left; the core hears no more of it."""
+        self.known_to_core = False
+        self._closing = True
+        self._drain()
+
+    def abort(self) -> None:
+        """Cuts the connection at once; `connection_lost` follows."""
+        self._outbox.clear()
+        self._unsent_bytes = 0
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Inside -----------------------------------------------------------------------------------
+
+    def _update_reading(self) -> None:
+        wanted = not (self._held_by_core or self._paused_writing or self._outbox)
+        if self._transport.is_closing() or wanted == self._transport.is_reading():
+            return
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _drain(self) -> None:
+        transport = self._transport
+        outbox = self._outbox
+        if transport.is_closing():
+            # Lost already, and connection_lost is under way: nothing will be sent.
+            outbox.clear()
+            self._unsent_bytes = 0
+            return
+        while outbox and not self._paused_writing:
+            if isinstance(outbox[0], FileSlice):
+                self._send_slice(outbox[0])
+            else:
+                self._send_bytes()
+        self._update_reading()
+        if self._closing and not outbox:
+            transport.close()
+
+    def _send_bytes(self) -> None:
+        """Hands all buffers before the next file slice to the transport."""
+        outbox = self._outbox
+        run = []
+        size_bytes = 0
+        while outbox and not isinstance(outbox[0], FileSlice):
+            chunk = outbox.popleft()
+            assert not isinstance(chunk, FileSlice)
+            run.append(chunk)
+            size_bytes += len(chunk)
+        self._unsent_bytes -= size_bytes
+        self._transport.writelines(run)
+
+    def _send_slice(self, chunk: FileSlice) -> None:
+        """Sends the head of the outbox, or a part of it."""
+        sent = self._sendfile(chunk) if _HAS_SENDFILE else 0
+        if sent == 0:
+            try:
+                piece = chunk.file.read(chunk.position, min(chunk.length, _PIECE_BYTES))
+            except StorageError:
+                piece = b""
+            if not piece:
+                # The file is shorter than promised or unreadable: the frame cannot be finished.
+                self.abort()
+                return
+            self._transport.write(piece)
+            sent = len(piece)
+        if self._outbox:
+            rest = chunk.length - sent
+            assert rest >= 0, f"sent {sent} of {chunk.length} bytes"
+            if rest:
+                self._outbox[0] = FileSlice(chunk.file, chunk.position + sent, rest)
+            else:
+                self._outbox.popleft()
+
+    def _sendfile(self, chunk: FileSlice) -> int:
+        """Bytes that the kernel took from the file; 0 when it would not."""
+        fileno = getattr(chunk.file, "fileno", None)
+        if fileno is None or self._transport.get_write_buffer_size():
+            return 0
+        sock = self._transport.get_extra_info("socket")
+        try:
+            return os.sendfile(sock.fileno(), fileno(), chunk.position, chunk.length)
+        except OSError:
+            # Full, gone, or a file system without it: the transport finds out which.
+            return 0

@@ -1,0 +1,367 @@
+"""The production driver of a sans-IO core: one uvloop loop, one tick per iteration.
+
+Life of an iteration: libuv delivers everything that arrived (reads, closes, finished flushes,
+timers) as inputs to the core; the first of them asks for a tick, which runs after all of them:
+`wake(now)` lets the core finish the tick (coalesced wake-ups, due timers), `take_effects()` is
+carried out in order, one timer is armed for `deadline()`, log lines are written.
+
+What may go wrong
+- The core raises: a bug. The traceback is logged and the loop stops with exit code 70; the
+  missing clean-shutdown marker makes the next start recover.
+- A peer misbehaves: the core closes the connection, or the write bound does
+  (`connection.Connection`).
+- The disk fails: `FlushFailed` goes to the core, which takes the directory offline.
+
+The simulator is the other driver of the same core; nothing here may decide anything that a
+replay would need.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol
+
+from tidelog.env.effects import (
+    Close,
+    Closed,
+    CloseReason,
+    Connect,
+    Connected,
+    Effect,
+    Exit,
+    Flush,
+    FlushFailed,
+    Input,
+    Opened,
+    PauseReading,
+    Received,
+    Replace,
+    ResumeReading,
+    Send,
+    StopRequested,
+)
+from tidelog.env.instant import Instant
+from tidelog.env.trace import Level
+from tidelog.limits import CLOSE_LINGER_MS
+from tidelog.runtime import clock
+from tidelog.runtime.connection import Connection
+from tidelog.runtime.dial import dial
+from tidelog.runtime.flusher import DiskAnswer, DurableDisk, Flusher
+from tidelog.runtime.log_lines import LogLines
+
+EXIT_BUG: Final = 70
+"""Exit code after a bug in the core (EX_SOFTWARE)."""
+
+EXIT_FORCED: Final = 1
+"""Exit code when the operator did not wait for the clean stop."""
+
+_WALL_CHECK_S: Final = 1.0
+_FAREWELL_S: Final = 0.5
+_FLUSH_TIMEOUT_S: Final = 10.0
+
+
+class Core(Protocol):
+    """The five verbs (`ARCHITECTURE.md`); `broker.node.Node` has them."""
+
+    def receive(self, event: Input, now: Instant, /) -> None:
+        """One input; runs to completion."""
+
+    def wake(self, now: Instant, /) -> None:
+        """Due timers and end-of-tick work."""
+
+    def deadline(self) -> Instant | None:
+        """When it wants to be woken."""
+
+    def take_effects(self) -> list[Effect]:
+        """What to carry out, in order."""
+
+    def check(self) -> None:
+        """Asserts the invariants."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the driver has done since the start; read by the metrics endpoint."""
+
+    ticks: int = 0
+    received_bytes: int = 0
+    sent_chunks: int = 0
+    accepted: int = 0
+    refused: int = 0
+    flushes: int = 0
+    flush_failures: int = 0
+
+
+class Driver:
+    """Runs one core on one loop until it exits."""
+
+    def __init__(
+        self,
+        core: Core,
+        disk: DurableDisk,
+        log: LogLines,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        connect_timeout_ms: int,
+        max_connections: int,
+    ) -> None:
+        self._core = core
+        self._log = log
+        self._loop = loop
+        self._connect_timeout_ms = connect_timeout_ms
+        self._max_connections = max_connections
+        self._flusher = Flusher(
+            disk,
+            answer=partial(self._from_thread, self._on_disk_answers),
+            fail=partial(self._from_thread, self._stop_for_bug),
+        )
+        self._wall = clock.WallOffset()
+        self.counters = Counters()
+        # Connections that the core may name, by its id for them.
+        self._connections: dict[int, Connection] = {}
+        # Connections that the core closed and that still send what was queued.
+        self._lingering: set[Connection] = set()
+        # Dials under way by connection id; a core that closes one before it is there cancels it.
+        self._dials: dict[int, asyncio.Task[None]] = {}
+        # Listening sockets.
+        self._servers: list[asyncio.Server] = []
+        # The id of the next accepted connection.
+        self._next_id = 1
+        # Whether a tick is due in this iteration.
+        self._tick_due = False
+        # The armed timer and the instant it was armed for; it may be earlier than the core's
+        # deadline, never later.
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = Instant(0)
+        # Set once the core has exited or failed: nothing reaches it any more.
+        self._stopped = False
+        self._stop_requests = 0
+        self.exit_code = 0
+        self.exit_message = ""
+        self._carry_out: dict[type, Callable[[Any], None]] = {
+            Send: self._send,
+            Connect: self._connect,
+            Close: self._close,
+            PauseReading: self._pause_reading,
+            ResumeReading: self._resume_reading,
+            Flush: self._flush,
+            Replace: self._flush,
+            Exit: self._exit,
+        }
+
+    # Life -------------------------------------------------------------------------------------
+
+    async def listen(self, listener: str, sock: socket.socket, backlog: int) -> None:
+        """Accepts connections on a bound socket for a listener."""
+        factory = partial(self._accept, listener)
+        self._servers.append(await self._loop.create_server(factory, sock=sock, backlog=backlog))
+
+    def run(self) -> int:
+        """Runs until the core exits; returns the process's exit code."""
+        self._loop.call_soon(self._check_wall_clock)
+        self._request_tick()
+        self._loop.run_forever()
+        if not self._flusher.close(_FLUSH_TIMEOUT_S):
+            self._log.line(Level.WARN, "runtime: the disk did not finish its last flushes")
+        self._log.flush()
+        return self.exit_code
+
+    @property
+    def connection_count(self) -> int:
+        """Open connections, those included that only send what is left."""
+        return len(self._connections) + len(self._lingering)
+
+    def request_stop(self) -> None:
+        """SIGTERM or SIGINT: a clean stop; asked for a second time, a stop at once."""
+        self._stop_requests += 1
+        if self._stop_requests == 1:
+            self._receive(StopRequested())
+        elif not self._stopped:
+            self._log.line(Level.WARN, "runtime: stopped at once (second signal)")
+            self._finish(EXIT_FORCED, "")
+
+    # Inputs -----------------------------------------------------------------------------------
+
+    def _receive(self, event: Input) -> None:
+        if self._stopped:
+            return
+        try:
+            self._core.receive(event, clock.now())
+        except BaseException as error:
+            self._stop_for_bug(error)
+        else:
+            self._request_tick()
+
+    def _request_tick(self) -> None:
+        if not self._tick_due and not self._stopped:
+            self._tick_due = True
+            self._loop.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self._tick_due = False
+        if self._stopped:
+            return
+        self.counters.ticks += 1
+        now = clock.now()
+        try:
+            self._core.wake(now)
+            for effect in self._core.take_effects():
+                self._carry_out[type(effect)](effect)
+            self._arm(self._core.deadline(), now)
+        except BaseException as error:
+            self._stop_for_bug(error)
+        self._log.flush()
+
+    def _arm(self, deadline: Instant | None, now: Instant) -> None:
+        if deadline is None or (self._timer is not None and self._timer_at <= deadline):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(max(0, deadline - now) / 1000, self._on_timer)
+        self._timer_at = deadline
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._request_tick()
+
+    def _check_wall_clock(self) -> None:
+        event = self._wall.observe()
+        if event is not None:
+            self._receive(event)
+        if not self._stopped:
+            self._loop.call_later(_WALL_CHECK_S, self._check_wall_clock)
+
+    def _on_disk_answers(self, answers: list[DiskAnswer]) -> None:
+        for answer in answers:
+            self.counters.flushes += 1
+            if isinstance(answer, FlushFailed):
+                self.counters.flush_failures += 1
+            self._receive(answer)
+
+    def _from_thread(self, callback: Callable[[Any], None], argument: Any) -> None:
+        # RuntimeError: the loop is closed, because the process is about to exit anyway.
+        try:
+            self._loop.call_soon_threadsafe(callback, argument)
+        except RuntimeError:
+            return
+
+    # Connections ------------------------------------------------------------------------------
+
+    def _accept(self, listener: str) -> Connection:
+        connection = Connection(self, self._next_id, listener)
+        self._next_id += 1
+        return connection
+
+    def on_made(self, connection: Connection) -> None:
+        """A transport is there: an accepted one, or one that the core asked for."""
+        connection_id = connection.connection_id
+        if connection.listener is None and connection_id not in self._dials:
+            # The core closed it while the last step of the dial was under way.
+            connection.known_to_core = False
+            connection.abort()
+        elif connection.listener is None:
+            self._connections[connection_id] = connection
+            self._receive(Connected(connection_id))
+        elif self._stopped or len(self._connections) >= self._max_connections:
+            self.counters.refused += 1
+            connection.known_to_core = False
+            connection.abort()
+        else:
+            self.counters.accepted += 1
+            self._connections[connection_id] = connection
+            self._receive(Opened(connection_id, connection.listener, connection.peer_host))
+
+    def on_received(self, connection: Connection, data: memoryview) -> None:
+        """Bytes arrived."""
+        self.counters.received_bytes += len(data)
+        self._receive(Received(connection.connection_id, data))
+
+    def on_lost(self, connection: Connection, reason: CloseReason) -> None:
+        """A transport is gone."""
+        self._lingering.discard(connection)
+        if connection.known_to_core:
+            connection.known_to_core = False
+            del self._connections[connection.connection_id]
+            self._receive(Closed(connection.connection_id, reason))
+        if self._stopped and not self._connections and not self._lingering:
+            self._loop.stop()
+
+    async def _dial(self, effect: Connect) -> None:
+        outcome = await dial(
+            self._loop,
+            partial(Connection, self, effect.connection, None),
+            effect.host,
+            effect.port,
+            timeout_ms=self._connect_timeout_ms,
+        )
+        self._dials.pop(effect.connection, None)
+        if outcome is not None:
+            self._receive(Closed(effect.connection, outcome))
+
+    # Effects ----------------------------------------------------------------------------------
+
+    def _send(self, effect: Send) -> None:
+        connection = self._connections.get(effect.connection)
+        if connection is None:
+            # It broke in this tick, and the core has not heard of it yet or will not any more.
+            return
+        self.counters.sent_chunks += len(effect.chunks)
+        if not connection.send(effect.chunks):
+            text = f"connection {effect.connection} send: cut (too much unsent)"
+            self._log.line(Level.WARN, text)
+
+    def _connect(self, effect: Connect) -> None:
+        self._dials[effect.connection] = self._loop.create_task(self._dial(effect))
+
+    def _close(self, effect: Close) -> None:
+        task = self._dials.pop(effect.connection, None)
+        if task is not None:
+            task.cancel()
+        connection = self._connections.pop(effect.connection, None)
+        if connection is not None:
+            self._lingering.add(connection)
+            self._loop.call_later(CLOSE_LINGER_MS / 1000, self._cut, connection)
+            connection.close()
+
+    def _cut(self, connection: Connection) -> None:
+        if connection in self._lingering:
+            connection.abort()
+
+    def _pause_reading(self, effect: PauseReading) -> None:
+        if effect.connection in self._connections:
+            self._connections[effect.connection].hold_reading(True)
+
+    def _resume_reading(self, effect: ResumeReading) -> None:
+        if effect.connection in self._connections:
+            self._connections[effect.connection].hold_reading(False)
+
+    def _flush(self, effect: Flush | Replace) -> None:
+        self._flusher.submit(effect)
+
+    def _exit(self, effect: Exit) -> None:
+        self._finish(effect.code, effect.message)
+
+    # The end ----------------------------------------------------------------------------------
+
+    def _stop_for_bug(self, error: BaseException) -> None:
+        if not self._stopped:
+            self._log.crash(error)
+            self._finish(EXIT_BUG, f"stopped by a bug: {type(error).__name__}: {error}")
+
+    def _finish(self, code: int, message: str) -> None:
+        """Stops the loop once what was sent has left, or after a moment."""
+        self._stopped = True
+        self.exit_code = code
+        self.exit_message = message
+        for server in self._servers:
+            server.close()
+        for task in self._dials.values():
+            task.cancel()
+        for connection in list(self._connections.values()):
+            self._connections.pop(connection.connection_id)
+            self._lingering.add(connection)
+            connection.close()
+        # A turn of the loop at least: cancelled dials end, closed transports are reported.
+        self._loop.call_later(_FAREWELL_S if self._lingering else 0, self._loop.stop)

@@ -1,0 +1,133 @@
+"""Starts the nodes of a local cluster: imports the node's code once, forks once per node.
+
+    echo '{"nodes": [{"properties": "...", "log_file": "..."}]}' | python -m tidelog.runtime.launch
+
+The parent reads the order from stdin *after* it has imported the node, so the caller can write
+properties files while the imports run. Each child leaves the session (`setsid`), sends its output
+to its log file and becomes a node; the parent waits until each has said whether it started,
+prints `{"nodes": [{"node_id", "pid", "error", "hint"}]}` and exits. The nodes live on.
+
+Forking after the imports is what makes three nodes start in the time of one, and they share the
+memory of the code they do not change. It is safe here: no thread runs before the fork.
+"""
+
+import gc
+import json
+import os
+import sys
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from tidelog.errors import UsageError
+from tidelog.runtime.driver import EXIT_BUG
+from tidelog.runtime.node_file import read_node_config
+from tidelog.runtime.server import (
+    EXIT_USAGE,
+    Started,
+    require_assertions,
+    run_node,
+    skip_test_libraries,
+)
+
+_PIPE_BYTES: Final = 1 << 16
+
+
+def import_node() -> None:
+    """Imports everything that a node runs, so that the children share it."""
+    skip_test_libraries()
+    import tidelog.broker.node
+    import tidelog.runtime.os_disk  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+
+
+def launch(order: dict[str, Any]) -> list[dict[str, Any]]:
+    """Starts the nodes of an order and waits until each runs or has given up.
+
+    A node that could not start has `error` and `hint`, and its process is gone.
+    """
+    started = [_fork(item) for item in order["nodes"]]
+    return [_hear(pid, pipe) for pid, pipe in started]
+
+
+def _fork(item: dict[str, Any]) -> tuple[int, int]:
+    """Forks one node; returns its pid and the pipe on which it will report."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading
+    code = EXIT_BUG
+    try:
+        os.close(reading)
+        os.setsid()
+        code = _become_node(item, writing)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        # Never back into the parent's code, whatever happened.
+        os._exit(code)
+
+
+def _become_node(item: dict[str, Any], pipe: int) -> int:
+    def tell(started: Started) -> None:
+        os.write(pipe, json.dumps(asdict(started)).encode()[:_PIPE_BYTES])
+        os.close(pipe)
+
+    try:
+        _redirect(Path(item["log_file"]))
+        config = read_node_config(Path(item["properties"]), item.get("overrides"))
+    except UsageError as error:
+        tell(Started(-1, error.message, error.hint))
+        return EXIT_USAGE
+    return run_node(config, on_started=tell)
+
+
+def _redirect(log_file: Path) -> None:
+    try:
+        log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise UsageError(
+            f"the log file `{log_file}` cannot be written: {error.strerror}",
+            "make its directory writable",
+        ) from None
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+
+
+def _hear(pid: int, pipe: int) -> dict[str, Any]:
+    """What a child reported; a child that died silently counts as not started."""
+    parts = []
+    while part := os.read(pipe, _PIPE_BYTES):
+        parts.append(part)
+    os.close(pipe)
+    text = b"".join(parts)
+    report = json.loads(text) if text else {"node_id": -1, "error": "it died while starting"}
+    report.setdefault("hint", "see the node's log")
+    if report["error"]:
+        os.waitpid(pid, 0)
+    return {"pid": pid, **report}
+
+
+def main() -> int:
+    """Reads an order from stdin, prints the report on stdout."""
+    try:
+        require_assertions()
+        import_node()
+    except UsageError as error:
+        sys.stderr.write(f"error: {error.message}\nhint: {error.hint}\n")
+        return EXIT_USAGE
+    order = json.load(sys.stdin)
+    report = {"nodes": launch(order)}
+    sys.stdout.write(json.dumps(report) + "\n")
+    sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,236 @@
+"""One node as a process: from a properties file to an exit code.
+
+Order of the start, so that a refusal leaves nothing behind: the configuration, the lock on the
+data directory, the ports (bound, not yet listening), the node over its log directory (which may
+recover logs for a while), then the listeners open and the loop runs.
+
+Exit codes: 0 after a clean stop, 2 for what the operator has to correct, 70 after a bug, 1 for
+everything else. The process refuses to run without assertions: they are what stops a node before
+it writes nonsense.
+
+This module and what it imports is a node's whole memory: no command-line framework, no table
+printer, no test library.
+"""
+
+import asyncio
+import gc
+import resource
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import uvloop
+
+from tidelog.config import NodeConfig, parse_assignment
+from tidelog.env.disk import Disk
+from tidelog.env.trace import Level, TraceSink
+from tidelog.errors import StorageError, UsageError
+from tidelog.model import Endpoint
+from tidelog.runtime import clock
+from tidelog.runtime.data_lock import DataLock
+from tidelog.runtime.driver import EXIT_BUG, Core, Driver
+from tidelog.runtime.listening import bind, close_all, listen_failure
+from tidelog.runtime.log_lines import LogLines
+from tidelog.runtime.node_file import read_node_config
+
+EXIT_USAGE: Final = 2
+EXIT_FAILED: Final = 1
+
+_OPEN_FILES_WANTED: Final = 1 << 16
+
+
+class CoreFactory(Protocol):
+    """Builds the core of a node; `broker.node.Node` in production."""
+
+    def __call__(
+        self, config: NodeConfig, disk: Disk, prng_seed: int, trace_sink: TraceSink
+    ) -> Core:
+        """Opens the log directory; raises `UsageError` or `StorageError` when it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a starting process tells whoever launched it."""
+
+    node_id: int
+    error: str = ""
+    """Empty when the node runs; otherwise what the operator reads, and why it ended."""
+    hint: str = ""
+
+
+def production_core(config: NodeConfig, disk: Disk, prng_seed: int, trace_sink: TraceSink) -> Core:
+    """The real node. Imported late, so that tests of the driver do without it."""
+    skip_test_libraries()
+    from tidelog.broker.node import Node
+
+    return Node(
+        config, disk, prng_seed, trace_sink, now=clock.now(), wall_ms=time.time_ns() // 1_000_000
+    )
+
+
+def run_node(
+    config: NodeConfig,
+    *,
+    make_core: CoreFactory = production_core,
+    on_started: Callable[[Started], None] | None = None,
+) -> int:
+    """Runs a node until it exits; returns the exit code. Errors go to stderr and, when the node
+    could not start, to `on_started` as well."""
+    log = LogLines(f"b{config.node_id}")
+    tell = on_started or (lambda started: None)
+    try:
+        with ExitStack() as stack:
+            return _run(config, log, make_core, tell, stack)
+    except UsageError as error:
+        _refuse(log, error.message, error.hint)
+        tell(Started(config.node_id, error.message, error.hint))
+        return EXIT_USAGE
+    except StorageError as error:
+        hint = f"check the disk and the permissions of `{config.log_dir}`"
+        _refuse(log, str(error), hint)
+        tell(Started(config.node_id, str(error), hint))
+        return EXIT_FAILED
+    except Exception as error:
+        log.crash(error)
+        tell(Started(config.node_id, f"stopped by a bug: {error!r}", "see the node's log"))
+        return EXIT_BUG
+
+
+def skip_test_libraries() -> None:
+    """Keeps hypothesis out of a node's process.
+
+    phantom-types, which kio stands on, imports it where it is installed: 0.3 s and 15 MB in every
+    node. `None` makes that import fail as if it were not there. Only for processes of our own.
+    """
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+
+
+def require_assertions() -> None:
+    """Raises `UsageError` when Python removed the assertions."""
+    if not __debug__:
+        raise UsageError(
+            "Python runs with -O, which removes the checks that stop a broken node",
+            "start without -O and without PYTHONOPTIMIZE",
+        )
+
+
+def _run(
+    config: NodeConfig,
+    log: LogLines,
+    make_core: CoreFactory,
+    tell: Callable[[Started], None],
+    stack: ExitStack,
+) -> int:
+    require_assertions()
+    _raise_open_files()
+    directory = Path(config.log_dir)
+    stack.callback(DataLock(directory).release)
+    sockets = [(endpoint, sock) for endpoint in config.listeners for sock in bind(endpoint)]
+    stack.callback(close_all, [sock for _, sock in sockets])
+    from tidelog.runtime.os_disk import OsDisk
+
+    disk = OsDisk(str(directory))
+    core = make_core(config, disk, secrets.randbits(64), log)
+    loop = uvloop.new_event_loop()
+    stack.callback(loop.close)
+    driver = Driver(
+        core,
+        disk,
+        log,
+        loop=loop,
+        connect_timeout_ms=config.broker.connect_timeout_ms,
+        max_connections=config.broker.max_connections,
+    )
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, driver.request_stop)
+    loop.run_until_complete(_listen(driver, sockets, config, log))
+    _settle_memory()
+    log.line(Level.INFO, f"runtime: started listeners={','.join(map(str, config.listeners))}")
+    log.flush()
+    tell(Started(config.node_id))
+    code = driver.run()
+    log.line(Level.INFO, f"runtime: stopped code={code} {driver.exit_message}".rstrip())
+    log.flush()
+    return code
+
+
+async def _listen(
+    driver: Driver,
+    sockets: list[tuple[Endpoint, socket.socket]],
+    config: NodeConfig,
+    log: LogLines,
+) -> None:
+    for endpoint, sock in sockets:
+        try:
+            await driver.listen(endpoint.listener, sock, config.broker.listen_backlog)
+        except OSError as error:
+            raise listen_failure(endpoint, error) from None
+    if config.metrics_port is not None:
+        from tidelog.runtime.metrics import serve_metrics
+
+        try:
+            await serve_metrics(asyncio.get_running_loop(), config.metrics_port, driver)
+        except OSError as error:
+            endpoint = Endpoint("tidelog.metrics.port", "", config.metrics_port)
+            raise listen_failure(endpoint, error) from None
+
+
+def _raise_open_files() -> None:
+    """A node holds a few files per partition and one per connection."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else hard
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _settle_memory() -> None:
+    """Takes what the imports and the start made out of the collector's sight.
+
+    Requests make few cycles, so the young generation may grow large before a collection.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
+def _refuse(log: LogLines, message: str, hint: str) -> None:
+    log.line(Level.ERROR, f"runtime: refused to start: {message}")
+    log.line(Level.ERROR, f"hint: {hint}")
+    log.flush()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`python -m tidelog.runtime.server FILE.properties [--override K=V]…`."""
+    overrides: dict[str, str] = {}
+    files: list[str] = []
+    pending = list(arguments)
+    log = LogLines("node")
+    try:
+        while pending:
+            argument = pending.pop(0)
+            if argument == "--override" and pending:
+                name, value = parse_assignment(pending.pop(0))
+                overrides[name] = value
+            else:
+                files.append(argument)
+        if len(files) != 1:
+            raise UsageError(
+                f"a node has one properties file, got {len(files)}",
+                "run `tidelog server FILE.properties [--override NAME=VALUE]…`",
+            )
+        config = read_node_config(Path(files[0]), overrides)
+    except UsageError as error:
+        _refuse(log, error.message, error.hint)
+        return EXIT_USAGE
+    return run_node(config)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

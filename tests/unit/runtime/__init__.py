@@ -1,0 +1,1 @@
+"""Tests of the production driver, over real sockets and threads."""

@@ -1,0 +1,97 @@
+"""Goal: durability work is done in order, once per file and group, and every failure is told."""
+
+import threading
+from queue import Queue
+
+from tests.unit.runtime.harness import TIMEOUT_S
+from tidelog.env.disk import File
+from tidelog.env.effects import Flush, Flushed, FlushFailed, Replace
+from tidelog.env.memory_disk import MemoryDisk
+from tidelog.runtime.flusher import DiskAnswer, Flusher
+
+
+class SlowDisk:
+    """A memory disk whose first sync waits for a gate, so that work queues up behind it."""
+
+    def __init__(self) -> None:
+        self.disk = MemoryDisk()
+        self.gate = threading.Event()
+        self.done: list[str] = []
+
+    def sync(self, file: File) -> None:
+        """Syncs once the gate is open."""
+        assert self.gate.wait(TIMEOUT_S)
+        self.disk.sync(file)
+        self.done.append(file.path)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Replaces once the gate is open."""
+        assert self.gate.wait(TIMEOUT_S)
+        self.disk.replace(path, data)
+        self.done.append(path)
+
+
+def started(disk: SlowDisk) -> tuple[Flusher, "Queue[list[DiskAnswer]]"]:
+    """A flusher, and the groups it answers."""
+    answers: Queue[list[DiskAnswer]] = Queue()
+    return Flusher(disk, answer=answers.put, fail=answers.put), answers  # type: ignore[arg-type]
+
+
+def test_a_group_syncs_each_file_once_and_answers_each_subject_in_order() -> None:
+    disk = SlowDisk()
+    a, b = disk.disk.open("a", create=True), disk.disk.open("b", create=True)
+    flusher, answers = started(disk)
+    flusher.submit(Flush(a, "first"))
+    for subject in range(3):
+        flusher.submit(Flush(a, ("a", subject)))
+        flusher.submit(Flush(b, ("b", subject)))
+    flusher.submit(Replace("epochs", b"0", "epochs"))
+    flusher.submit(Replace("nobody waits", b"0"))
+    flusher.submit(Flush(a, "last"))
+    disk.gate.set()
+    assert flusher.close(TIMEOUT_S)
+    told = []
+    while not answers.empty():
+        told += answers.get()
+    subjects = ["first", ("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+    assert told == [Flushed(subject) for subject in (*subjects, "epochs", "last")]
+    # The first may have been a group of its own; the rest is one.
+    assert disk.done.count("a") <= 2
+    assert disk.done.count("b") == 1
+    assert disk.disk.read_file("nobody waits") == b"0"
+
+
+def test_failures_are_answered_even_when_nobody_waits_for_success() -> None:
+    disk = SlowDisk()
+    file = disk.disk.open("a", create=True)
+    disk.gate.set()
+    disk.disk.failing = True
+    flusher, answers = started(disk)
+    flusher.submit(Flush(file, "a"))
+    flusher.submit(Replace("b", b""))
+    assert flusher.close(TIMEOUT_S)
+    told = []
+    while not answers.empty():
+        told += answers.get()
+    assert [type(answer) for answer in told] == [FlushFailed, FlushFailed]
+    assert [answer.subject for answer in told] == ["a", None]
+
+
+def test_a_hanging_disk_does_not_hang_the_stop() -> None:
+    disk = SlowDisk()
+    flusher, _ = started(disk)
+    flusher.submit(Flush(disk.disk.open("a", create=True), "a"))
+    assert not flusher.close(0.01)
+    disk.gate.set()
+    assert flusher.close(TIMEOUT_S)
+
+
+def test_a_bug_in_the_work_is_told_as_a_bug() -> None:
+    disk = SlowDisk()
+    disk.gate.set()
+    failures: Queue[BaseException] = Queue()
+    flusher = Flusher(disk, answer=lambda answers: None, fail=failures.put)
+    file = disk.disk.open("a", create=True)
+    disk.done = None  # type: ignore[assignment]
+    flusher.submit(Flush(file, "a"))
+    assert isinstance(failures.get(timeout=TIMEOUT_S), AttributeError)

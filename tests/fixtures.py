@@ -99,7 +99,7 @@ def _read_archive(name: str) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     with tarfile.open(DATA / name) as archive:
         for member in archive:
-            path = member.name.removeprefix("./")
+            path = member.name.partition("/")[2]
             if member.isdir():
                 files[f"{path}/"] = b""
             else:

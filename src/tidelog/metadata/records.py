@@ -27,7 +27,8 @@ from typing import Any, ClassVar, Final
 
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.model import TopicId, Uuid
-from tidelog.wire.schema import read_entity, read_uvarint, write_entity, write_uvarint
+from tidelog.wire.notation import read_uvarint, write_uvarint
+from tidelog.wire.schema import read_entity, write_entity
 
 FRAME_VERSION: Final = 1
 

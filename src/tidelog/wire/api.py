@@ -13,12 +13,11 @@ takes a missing 0 for a broker without message format 2 (KAFKA-18659).
 from collections.abc import Mapping
 from enum import IntEnum
 from struct import Struct
-from struct import error as StructError
 from typing import Final, NamedTuple
 
 from tidelog.env.disk import Buffer
 from tidelog.errors import MalformedFrame
-from tidelog.wire.schema import skip_tags
+from tidelog.wire.notation import INT32, MALFORMED, skip_tags
 
 
 class ApiKey(IntEnum):
@@ -270,7 +269,7 @@ def parse_header(frame: Buffer) -> tuple[RequestHeader, int]:
             position = end
         if version >= _FLEXIBLE_FROM.get(api_key, 0):
             position = skip_tags(frame, position)
-    except (StructError, IndexError, UnicodeDecodeError) as cause:
+    except MALFORMED as cause:
         raise MalformedFrame(f"no request header: {cause}") from cause
     return RequestHeader(api_key, version, correlation_id, client_id), position
 
@@ -283,3 +282,21 @@ def pack_header(
     length = -1 if client_id is None else len(encoded)
     tags = b"\x00" if is_flexible(api_key, api_version) else b""
     return _HEADER.pack(api_key, api_version, correlation_id, length) + encoded + tags
+
+
+def parse_response_header(api_key: ApiKey, api_version: int, frame: Buffer) -> tuple[int, int]:
+    """The correlation id of a response and where its body begins. Raises `MalformedFrame`."""
+    try:
+        correlation_id: int = INT32.unpack_from(frame)[0]
+        position = INT32.size
+        if has_flexible_response_header(api_key, api_version):
+            position = skip_tags(frame, position)
+    except MALFORMED as cause:
+        raise MalformedFrame(f"no response header: {cause}") from cause
+    return correlation_id, position
+
+
+def pack_response_header(api_key: ApiKey, api_version: int, correlation_id: int) -> bytes:
+    """The header of a response, without the length prefix."""
+    tags = b"\x00" if has_flexible_response_header(api_key, api_version) else b""
+    return INT32.pack(correlation_id) + tags

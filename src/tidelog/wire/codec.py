@@ -11,8 +11,6 @@ knows both and annotates what it gets.
 """
 
 from functools import cache
-from struct import Struct
-from struct import error as StructError
 from typing import Any, Final
 
 from kio.index import KioIndexError, load_request_schema, load_response_schema
@@ -22,18 +20,17 @@ from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.wire.api import (
     ApiKey,
     RequestHeader,
-    has_flexible_response_header,
     pack_header,
+    pack_response_header,
+    parse_response_header,
 )
-from tidelog.wire.schema import read_entity, skip_tags, write_entity
+from tidelog.wire.notation import INT32
+from tidelog.wire.schema import read_entity, write_entity
 
 TRAILING_BYTES_ALLOWED: Final = frozenset((ApiKey.METADATA,))
 """APIs whose request may be followed by bytes that mean nothing. Asking for all topics,
 librdkafka reserves four bytes for the length of the topic list, writes a null list of one byte
 into them and sends the other three as well; Kafka never looks behind a body."""
-
-_INT32: Final = Struct(">i")
-_CORRELATION_ID: Final = _INT32
 
 
 @cache
@@ -87,9 +84,7 @@ def encode_response(header: RequestHeader, entity: Any) -> bytes:
     versions are answered in version 0.
     """
     out = bytearray(4)
-    out += _CORRELATION_ID.pack(header.correlation_id)
-    if has_flexible_response_header(header.api_key, header.api_version):
-        out.append(0)
+    out += pack_response_header(header.api_key, header.api_version, header.correlation_id)
     write_entity(out, entity)
     return _with_length(out)
 
@@ -107,18 +102,6 @@ def decode_response(api_key: ApiKey, api_version: int, frame: Buffer) -> tuple[i
     return correlation_id, entity
 
 
-def parse_response_header(api_key: ApiKey, api_version: int, frame: Buffer) -> tuple[int, int]:
-    """The correlation id of a response and where its body begins. Raises `MalformedFrame`."""
-    try:
-        correlation_id: int = _CORRELATION_ID.unpack_from(frame)[0]
-        position = _CORRELATION_ID.size
-        if has_flexible_response_header(api_key, api_version):
-            position = skip_tags(frame, position)
-    except (StructError, IndexError) as cause:
-        raise MalformedFrame(f"no response header: {cause}") from cause
-    return correlation_id, position
-
-
 def _with_length(out: bytearray) -> bytes:
-    _INT32.pack_into(out, 0, len(out) - 4)
+    INT32.pack_into(out, 0, len(out) - 4)
     return bytes(out)

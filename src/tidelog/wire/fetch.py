@@ -1,110 +1,53 @@
-"""Fetch (API 1) as version-free values, and its hand-packed codec.
+"""Fetch (API 1): version-free values, and a hand-packed codec for versions 4 to 18.
 
 The same values serve consumers, followers and the metadata quorum. Topics carry both name and
 id: below version 13 the id is `ZERO_TOPIC_ID`, from version 13 on the name is `""` until a
 handler resolves it.
+
+This is the hot path, so messages are read and written with precompiled `struct`s, no entities
+between, and record bytes are never copied: a parsed response holds views of its frame, a packed
+one holds the very chunks it was given.
+
+What the versions brought, as far as the bytes differ: 5 log start offset, 7 sessions (KIP-227),
+9 the leader epoch (KIP-320), 11 racks (KIP-392), 12 tagged fields and the epoch of the last
+fetched record (KIP-595), 13 topic ids (KIP-516), 15 the replica's epoch (KIP-903), 16 endpoints
+of hinted leaders (KIP-951), 17 the directory of a quorum replica (KIP-853), 18 the follower's
+high watermark (KIP-1166).
 """
 
-from typing import Final, NamedTuple
+from tidelog.wire.fetch_messages import (
+    FETCH_ANY_HIGH_WATERMARK,
+    MAX_VERSION,
+    MIN_VERSION,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    AbortedTransaction,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    ForgottenPartition,
+)
+from tidelog.wire.fetch_request import pack_request, parse_request
+from tidelog.wire.fetch_response import pack_response, parse_response
+from tidelog.wire.topics import LeaderHint, NodeEndpoints
 
-from tidelog.env.effects import Chunk
-from tidelog.errors import ErrorCode
-from tidelog.model import Endpoint, EpochEndOffset, TopicId
-
-FETCH_ANY_HIGH_WATERMARK: Final = 2**63 - 1
-"""The follower does not ask to be woken for a new high watermark (KIP-1166)."""
-
-READ_UNCOMMITTED: Final = 0
-READ_COMMITTED: Final = 1
-
-
-class FetchPartition(NamedTuple):
-    """What a replica or consumer wants of one partition."""
-
-    topic: str
-    topic_id: TopicId
-    partition: int
-    current_leader_epoch: int
-    """The epoch the sender believes in; -1 skips the check."""
-    fetch_offset: int
-    last_fetched_epoch: int
-    """Epoch of the record before `fetch_offset` in the sender's log; -1 when absent."""
-    log_start_offset: int
-    """The follower's own log start offset; -1 from consumers."""
-    max_bytes: int
-    high_watermark: int = FETCH_ANY_HIGH_WATERMARK
-    """The follower's known high watermark (version 18), inclusive of nothing it lacks."""
-
-
-class ForgottenPartition(NamedTuple):
-    """A partition that leaves an incremental fetch session (KIP-227)."""
-
-    topic: str
-    topic_id: TopicId
-    partition: int
-
-
-class FetchRequest(NamedTuple):
-    """One Fetch request of any version."""
-
-    replica_id: int
-    """-1 for consumers."""
-    replica_epoch: int
-    """Broker epoch of the follower; -1 when not given."""
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    isolation_level: int
-    session_id: int
-    session_epoch: int
-    partitions: list[FetchPartition]
-    forgotten: list[ForgottenPartition]
-    rack_id: str = ""
-    cluster_id: str | None = None
-    replica_directory_id: bytes = bytes(16)
-    """Version 17, quorum replicas only."""
-
-
-class LeaderHint(NamedTuple):
-    """Who leads a partition now (KIP-951)."""
-
-    leader_id: int
-    leader_epoch: int
-
-
-class AbortedTransaction(NamedTuple):
-    """An aborted range in the returned records."""
-
-    producer_id: int
-    first_offset: int
-
-
-class FetchedPartition(NamedTuple):
-    """The answer for one partition."""
-
-    topic: str
-    topic_id: TopicId
-    partition: int
-    error_code: ErrorCode
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    records: list[Chunk]
-    """Whole record batches; the last one may be cut for consumers."""
-    records_bytes: int
-    diverging_epoch: EpochEndOffset | None = None
-    current_leader: LeaderHint | None = None
-    snapshot_id: EpochEndOffset | None = None
-    aborted: list[AbortedTransaction] | None = None
-    preferred_read_replica: int = -1
-
-
-class FetchResponse(NamedTuple):
-    """One Fetch response of any version. `node_endpoints` maps leader ids in hints (v16+)."""
-
-    throttle_ms: int
-    error_code: ErrorCode
-    session_id: int
-    partitions: list[FetchedPartition]
-    node_endpoints: list[tuple[int, Endpoint, str | None]] = []
-    """(node id, endpoint, rack)."""
+__all__ = [
+    "FETCH_ANY_HIGH_WATERMARK",
+    "MAX_VERSION",
+    "MIN_VERSION",
+    "READ_COMMITTED",
+    "READ_UNCOMMITTED",
+    "AbortedTransaction",
+    "FetchPartition",
+    "FetchRequest",
+    "FetchResponse",
+    "FetchedPartition",
+    "ForgottenPartition",
+    "LeaderHint",
+    "NodeEndpoints",
+    "pack_request",
+    "pack_response",
+    "parse_request",
+    "parse_response",
+]

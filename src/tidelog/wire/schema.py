@@ -30,11 +30,19 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from struct import Struct
-from struct import error as StructError
 from typing import Any, Final, NamedTuple, Union, get_args, get_origin
 
 from tidelog.errors import MalformedFrame
-from tidelog.limits import MAX_ARRAY_ENTRIES
+from tidelog.wire.notation import (
+    INT16,
+    INT32,
+    MALFORMED,
+    check_count,
+    read_tags,
+    read_uvarint,
+    write_tags,
+    write_uvarint,
+)
 from tidelog.wire.values import (
     bytes_of,
     error,
@@ -51,9 +59,6 @@ Write = Callable[[bytearray, Any], None]
 """Appends the encoded value."""
 Convert = Callable[[Any], Any]
 
-_INT32: Final = Struct(">i")
-_INT16: Final = Struct(">h")
-_MAX_VARINT_BYTES: Final = 5
 _NULL_ENTITY: Final = 0xFF
 """The marker byte before a nullable nested entity: -1 is null, 1 is present."""
 
@@ -107,52 +112,17 @@ _NUMBERS: Final = {
 # Variable-length primitives ----------------------------------------------------------------
 
 
-def read_uvarint(buffer: Any, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most 5 bytes. Raises `MalformedFrame` or `IndexError`."""
-    value = buffer[position]
-    if value < 0x80:
-        return value, position + 1
-    value &= 0x7F
-    for index in range(1, _MAX_VARINT_BYTES):
-        byte = buffer[position + index]
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return value, position + index + 1
-    raise MalformedFrame(f"a varint longer than {_MAX_VARINT_BYTES} bytes")
-
-
-def write_uvarint(out: bytearray, value: int) -> None:
-    """Appends an unsigned varint."""
-    assert value >= 0, f"an unsigned varint cannot be {value}"
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-
-
-def skip_tags(buffer: Any, position: int) -> int:
-    """The position behind tagged fields of which none is of interest."""
-    count, position = read_uvarint(buffer, position)
-    for _ in range(count):
-        _, position = read_uvarint(buffer, position)
-        size, position = read_uvarint(buffer, position)
-        position += size
-        if position > len(buffer):
-            raise MalformedFrame("a tagged field runs past the end")
-    return position
-
-
 def _read_compact_length(buffer: Any, position: int) -> tuple[int, int]:
     length, position = read_uvarint(buffer, position)
     return length - 1, position
 
 
 def _read_int32_length(buffer: Any, position: int) -> tuple[int, int]:
-    return _INT32.unpack_from(buffer, position)[0], position + 4
+    return INT32.unpack_from(buffer, position)[0], position + 4
 
 
 def _read_int16_length(buffer: Any, position: int) -> tuple[int, int]:
-    return _INT16.unpack_from(buffer, position)[0], position + 2
+    return INT16.unpack_from(buffer, position)[0], position + 2
 
 
 def _write_compact_length(out: bytearray, length: int) -> None:
@@ -160,11 +130,11 @@ def _write_compact_length(out: bytearray, length: int) -> None:
 
 
 def _write_int32_length(out: bytearray, length: int) -> None:
-    out += _INT32.pack(length)
+    out += INT32.pack(length)
 
 
 def _write_int16_length(out: bytearray, length: int) -> None:
-    out += _INT16.pack(length)
+    out += INT16.pack(length)
 
 
 class _Length(NamedTuple):
@@ -218,12 +188,11 @@ def _array_codec(length_codec: _Length, item: Codec, nullable: bool) -> Codec:
 
     def read(buffer: Any, position: int) -> tuple[Any, int]:
         count, position = read_length(buffer, position)
-        if count < 0:
-            if count == -1 and nullable:
+        check_count(buffer, position, count, min_item_bytes)
+        if count == -1:
+            if nullable:
                 return None, position
-            raise MalformedFrame(f"an array of `{count}` entries")
-        if count > MAX_ARRAY_ENTRIES or count * min_item_bytes > len(buffer) - position:
-            raise MalformedFrame(f"an array of `{count}` in {len(buffer) - position} bytes")
+            raise MalformedFrame("null where a list must be")
         items = []
         for _ in range(count):
             value, position = read_item(buffer, position)
@@ -416,19 +385,13 @@ def _tagged_steps(
     ascending = sorted(tagged.items())
 
     def read(buffer: Any, position: int, values: dict[str, Any]) -> int:
-        count, position = read_uvarint(buffer, position)
-        for _ in range(count):
-            tag, position = read_uvarint(buffer, position)
-            size, position = read_uvarint(buffer, position)
-            end = position + size
-            if end > len(buffer):
-                raise MalformedFrame(f"tagged field `{tag}` runs past the end")
+        present, position = read_tags(buffer, position)
+        for tag, start, end in present:
             field = tagged.get(tag)
             if field is not None:
-                values[field.name], position = field.codec.read(buffer, position)
-                if position != end:
-                    raise MalformedFrame(f"tagged field `{tag}` does not fill its size `{size}`")
-            position = end
+                values[field.name], stop = field.codec.read(buffer, start)
+                if stop != end:
+                    raise MalformedFrame(f"tagged field `{tag}` takes {stop - start} bytes")
         return position
 
     def write(out: bytearray, entity: Any) -> None:
@@ -438,11 +401,7 @@ def _tagged_steps(
             field.codec.write(encoded, getattr(entity, field.name))
             if encoded != field.encoded_default:
                 present.append((tag, encoded))
-        write_uvarint(out, len(present))
-        for tag, encoded in present:
-            write_uvarint(out, tag)
-            write_uvarint(out, len(encoded))
-            out += encoded
+        write_tags(out, present)
 
     return read, write, 1
 
@@ -522,7 +481,7 @@ def read_entity(
     """
     try:
         return _entity_codec(entity_type, version).read(buffer, position)
-    except (StructError, IndexError, ValueError, OverflowError) as cause:
+    except (*MALFORMED, OverflowError) as cause:
         raise MalformedFrame(f"no {entity_type.__name__}: {cause}") from cause
 
 

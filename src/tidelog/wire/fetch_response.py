@@ -1,0 +1,268 @@
+"""Reading and writing Fetch responses, versions 4 to 18. See `fetch.py`."""
+
+from struct import Struct
+from typing import Final
+
+from tidelog.env.disk import Buffer, FileSlice
+from tidelog.env.effects import Chunk
+from tidelog.errors import MalformedFrame
+from tidelog.model import EpochEndOffset, TopicId
+from tidelog.wire.api import (
+    ApiKey,
+    pack_response_header,
+    parse_response_header,
+)
+from tidelog.wire.fetch_messages import (
+    ENDPOINTS_FROM,
+    LOG_START_FROM,
+    RACK_FROM,
+    SESSIONS_FROM,
+    TOPIC_ID_FROM,
+    AbortedTransaction,
+    FetchedPartition,
+    FetchResponse,
+    notation_of,
+)
+from tidelog.wire.notation import (
+    INT32,
+    MALFORMED,
+    NO_TAGS,
+    Notation,
+    check_tag,
+    error_code,
+    read_tags,
+    skip_tags,
+    write_tags,
+)
+from tidelog.wire.topics import (
+    MIN_TOPIC_BYTES,
+    LeaderHint,
+    NodeEndpoints,
+    endpoint_tags,
+    pack_leader,
+    read_endpoint_tags,
+    read_leader,
+    read_topic,
+    runs_of_topics,
+    write_topic,
+)
+
+_DIVERGING_EPOCH_TAG: Final = 0
+_CURRENT_LEADER_TAG: Final = 1
+_SNAPSHOT_ID_TAG: Final = 2
+
+_THROTTLE: Final = Struct(">i")
+_ANSWER_HEAD: Final = Struct(">ihi")
+_ANSWER_4: Final = Struct(">ihqq")
+_ANSWER_5: Final = Struct(">ihqqq")
+_ABORTED: Final = Struct(">qq")
+_EPOCH_END: Final = Struct(">iqB")
+_SNAPSHOT: Final = Struct(">qiB")
+
+# No entry of these lists takes fewer bytes, in any version.
+_MIN_ANSWER_BYTES: Final = 23
+_MIN_ABORTED_BYTES: Final = 16
+
+
+def pack_response(version: int, correlation_id: int, response: FetchResponse) -> list[Chunk]:
+    """A whole Fetch response with header and length prefix, as chunks to be sent in order.
+
+    Record bytes are not copied: their chunks are those of the `FetchedPartition`s. Hints that
+    the version cannot carry are left out.
+    """
+    notation = notation_of(version)
+    first = out = bytearray(4)
+    out += pack_response_header(ApiKey.FETCH, version, correlation_id)
+    chunks: list[Chunk] = [out]
+    total_bytes = 0
+    if version >= SESSIONS_FROM:
+        out += _ANSWER_HEAD.pack(response.throttle_ms, response.error_code, response.session_id)
+    else:
+        out += _THROTTLE.pack(response.throttle_ms)
+    runs = runs_of_topics(response.partitions)
+    notation.write_length(out, len(runs))
+    for run in runs:
+        write_topic(notation, version >= TOPIC_ID_FROM, out, run[0].topic, run[0].topic_id)
+        notation.write_length(out, len(run))
+        for each in run:
+            _write_answer(version, notation, out, each)
+            if each.records:
+                chunks += each.records
+                total_bytes += each.records_bytes + len(out)
+                out = bytearray()
+                chunks.append(out)
+            if notation.flexible:
+                _write_answer_tags(out, each)
+        notation.write_no_tags(out)
+    if notation.flexible:
+        write_tags(out, endpoint_tags(version >= ENDPOINTS_FROM, response.node_endpoints))
+    INT32.pack_into(first, 0, total_bytes + len(out) - 4)
+    if not out:
+        chunks.pop()
+    return chunks
+
+
+def _write_answer(
+    version: int, notation: Notation, out: bytearray, answer: FetchedPartition
+) -> None:
+    """Everything of a partition up to the length of its records."""
+    fixed = (
+        answer.partition,
+        answer.error_code,
+        answer.high_watermark,
+        answer.last_stable_offset,
+    )
+    if version >= LOG_START_FROM:
+        out += _ANSWER_5.pack(*fixed, answer.log_start_offset)
+    else:
+        out += _ANSWER_4.pack(*fixed)
+    if answer.aborted is None:
+        notation.write_length(out, -1)
+    else:
+        notation.write_length(out, len(answer.aborted))
+        for aborted in answer.aborted:
+            out += _ABORTED.pack(*aborted)
+            notation.write_no_tags(out)
+    if version >= RACK_FROM:
+        out += INT32.pack(answer.preferred_read_replica)
+    sizes = [each.length if isinstance(each, FileSlice) else len(each) for each in answer.records]
+    assert sum(sizes) == answer.records_bytes, f"chunks of {sizes}, not {answer.records_bytes}"
+    notation.write_length(out, answer.records_bytes)
+
+
+def _write_answer_tags(out: bytearray, answer: FetchedPartition) -> None:
+    tags = []
+    if answer.diverging_epoch is not None:
+        tags.append((_DIVERGING_EPOCH_TAG, _EPOCH_END.pack(*answer.diverging_epoch, NO_TAGS)))
+    if answer.current_leader is not None:
+        tags.append((_CURRENT_LEADER_TAG, pack_leader(answer.current_leader)))
+    if answer.snapshot_id is not None:
+        epoch, end_offset = answer.snapshot_id
+        tags.append((_SNAPSHOT_ID_TAG, _SNAPSHOT.pack(end_offset, epoch, NO_TAGS)))
+    write_tags(out, tags)
+
+
+def parse_response(version: int, frame: Buffer) -> tuple[int, FetchResponse]:
+    """The correlation id and the values of a Fetch response.
+
+    Records are views of the frame. Raises `MalformedFrame`, and
+    `ProtocolError(UNSUPPORTED_VERSION)`.
+    """
+    notation = notation_of(version)
+    view = memoryview(frame)
+    correlation_id, position = parse_response_header(ApiKey.FETCH, version, view)
+    try:
+        response, end = _read_response(version, notation, view, position)
+    except MALFORMED as cause:
+        raise MalformedFrame(f"no Fetch response: {cause}") from cause
+    if end != len(view):
+        raise MalformedFrame(f"`{len(view) - end}` bytes behind a Fetch response")
+    return correlation_id, response
+
+
+def _read_response(
+    version: int, notation: Notation, view: memoryview, position: int
+) -> tuple[FetchResponse, int]:
+    error, session_id = 0, 0
+    if version >= SESSIONS_FROM:
+        throttle_ms, error, session_id = _ANSWER_HEAD.unpack_from(view, position)
+        position += _ANSWER_HEAD.size
+    else:
+        throttle_ms = _THROTTLE.unpack_from(view, position)[0]
+        position += _THROTTLE.size
+    partitions: list[FetchedPartition] = []
+    topics, position = notation.read_count(view, position, MIN_TOPIC_BYTES)
+    for _ in range(topics):
+        topic, topic_id, position = read_topic(notation, version >= TOPIC_ID_FROM, view, position)
+        count, position = notation.read_count(view, position, _MIN_ANSWER_BYTES)
+        for _ in range(count):
+            answer, position = _read_answer(version, notation, view, position, topic, topic_id)
+            partitions.append(answer)
+        position = notation.skip_tags(view, position)
+    endpoints: NodeEndpoints = []
+    if notation.flexible:
+        endpoints, position = read_endpoint_tags(version >= ENDPOINTS_FROM, view, position)
+    response = FetchResponse(throttle_ms, error_code(error), session_id, partitions, endpoints)
+    return response, position
+
+
+def _read_answer(
+    version: int,
+    notation: Notation,
+    view: memoryview,
+    position: int,
+    topic: str,
+    topic_id: TopicId,
+) -> tuple[FetchedPartition, int]:
+    log_start_offset = -1
+    if version >= LOG_START_FROM:
+        partition, error, high_watermark, last_stable_offset, log_start_offset = (
+            _ANSWER_5.unpack_from(view, position)
+        )
+        position += _ANSWER_5.size
+    else:
+        partition, error, high_watermark, last_stable_offset = _ANSWER_4.unpack_from(view, position)
+        position += _ANSWER_4.size
+    aborted, position = _read_aborted(notation, view, position)
+    preferred_read_replica = -1
+    if version >= RACK_FROM:
+        preferred_read_replica = INT32.unpack_from(view, position)[0]
+        position += INT32.size
+    records, position = notation.read_blob(view, position)
+    diverging_epoch = current_leader = snapshot_id = None
+    if notation.flexible:
+        if view[position] == NO_TAGS:
+            position += 1
+        else:
+            diverging_epoch, current_leader, snapshot_id, position = _read_answer_tags(
+                view, position
+            )
+    answer = FetchedPartition(
+        topic,
+        topic_id,
+        partition,
+        error_code(error),
+        high_watermark,
+        last_stable_offset,
+        log_start_offset,
+        [records] if records else [],
+        len(records) if records else 0,
+        diverging_epoch,
+        current_leader,
+        snapshot_id,
+        aborted,
+        preferred_read_replica,
+    )
+    return answer, position
+
+
+def _read_aborted(
+    notation: Notation, view: memoryview, position: int
+) -> tuple[list[AbortedTransaction] | None, int]:
+    count, position = notation.read_count(view, position, _MIN_ABORTED_BYTES)
+    if count < 0:
+        return None, position
+    aborted = []
+    for _ in range(count):
+        aborted.append(AbortedTransaction(*_ABORTED.unpack_from(view, position)))
+        position = notation.skip_tags(view, position + _ABORTED.size)
+    return aborted, position
+
+
+def _read_answer_tags(
+    view: memoryview, position: int
+) -> tuple[EpochEndOffset | None, LeaderHint | None, EpochEndOffset | None, int]:
+    diverging_epoch = current_leader = snapshot_id = None
+    tags, position = read_tags(view, position)
+    for tag, start, end in tags:
+        if tag == _DIVERGING_EPOCH_TAG:
+            epoch, end_offset, _ = _EPOCH_END.unpack_from(view, start)
+            diverging_epoch = EpochEndOffset(epoch, end_offset)
+            check_tag(tag, skip_tags(view, start + _EPOCH_END.size - 1), end)
+        elif tag == _CURRENT_LEADER_TAG:
+            current_leader = read_leader(tag, view, start, end)
+        elif tag == _SNAPSHOT_ID_TAG:
+            end_offset, epoch, _ = _SNAPSHOT.unpack_from(view, start)
+            snapshot_id = EpochEndOffset(epoch, end_offset)
+            check_tag(tag, skip_tags(view, start + _SNAPSHOT.size - 1), end)
+    return diverging_epoch, current_leader, snapshot_id, position

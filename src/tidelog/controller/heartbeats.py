@@ -12,8 +12,8 @@ one broker are then decided with the others still counted alive or already fence
 
 **Suspicions** go beyond Kafka (design §10). The node tells that a broker's connections are gone
 and that it refuses new ones. Such a broker is fenced at once, unless it was heard of after the
-suspicion began. Fencing a live broker is always safe: its epochs are stale then, and it returns
-with its next heartbeat. But it costs elections, so a flapping network must not become churn:
+suspicion began: then the suspicion counts from where the next heartbeat is missing. Fencing a
+live broker is always safe: its epochs are stale then, and it returns with its next heartbeat. But it costs elections, so a flapping network must not become churn:
 
 - Each time a broker that was fenced on suspicion proves to have been alive (it heartbeats under
   the same broker epoch) it earns a strike, and a suspicion must then last longer by the grace
@@ -41,6 +41,8 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.metadata.image import BrokerImage
 
 LOOKS_PER_TIMEOUT: Final = 8
+HEARTBEATS_PER_TIMEOUT: Final = 3
+"""A live broker is heard of at least so often; Kafka asks for it in its documentation."""
 STRIKES_FORGOTTEN_AFTER_TIMEOUTS: Final = 10
 MAX_STRIKES: Final = 16
 
@@ -111,7 +113,7 @@ class _Session:
     metadata_offset: int = NO_METADATA_OFFSET
     # The last record of its controlled shutdown, -1 outside of one.
     shutdown_offset: int = NOT_SHUTTING_DOWN
-    # Since when it is suspected to be dead; `None` when it is not.
+    # From when on it is suspected to be dead, maybe in the future; `None` when it is not.
     suspected_at: Instant | None = None
     # Whether the last fencing was on suspicion, and not yet known to be right or wrong.
     fenced_on_suspicion: bool = False
@@ -126,9 +128,16 @@ class Stale:
     """A broker whose time is up, and why."""
 
     broker_id: int
-    cause: str
+    suspected: bool
+    """On the node's suspicion, and not by the end of its session."""
     silent_ms: int
     """How long it had not been heard of."""
+
+    @property
+    def cause(self) -> str:
+        """For the trace."""
+        why = "connections lost and refused" if self.suspected else "session expired"
+        return f"{why}, silent for {self.silent_ms} ms"
 
 
 class BrokerSessions:
@@ -195,15 +204,17 @@ class BrokerSessions:
 
     def on_suspected(self, broker_id: int, now: Instant) -> bool:
         """The node believes that the broker is dead, and has believed so for the grace period.
-        Whether the suspicion was taken up."""
+        Whether that is news about a broker that was taken to be alive."""
         session = self._sessions.get(broker_id)
         if session is None or session.last_contact is None or not self._grace_ms:
             return False
+        since = now
         if session.last_contact > now - self._grace_ms:
-            # Heard of since the suspicion began: it lives, on another connection.
-            return False
+            # Heard of since the suspicion began: it lives, on another connection. Or these were
+            # its last words, delivered late; then no heartbeat follows.
+            since = Instant(session.last_contact + self._timeout_ms // HEARTBEATS_PER_TIMEOUT)
         if session.suspected_at is None:
-            session.suspected_at = now
+            session.suspected_at = since
         return True
 
     def on_reachable(self, broker_id: int) -> None:
@@ -230,12 +241,23 @@ class BrokerSessions:
 
     # Questions -----------------------------------------------------------------------------
 
-    def has_session(self, broker_id: int, broker_epoch: int, now: Instant) -> bool:
-        """Whether this incarnation is taken to be alive."""
+    def blocks(
+        self, broker_id: int, broker_epoch: int, same_directories: bool, now: Instant
+    ) -> bool:
+        """Whether this incarnation is taken to be alive, so that no other may register. A new
+        one with the same directories waits for a part of the session only: it could not have
+        locked them while the old process ran, and silence confirms it."""
         session = self._sessions.get(broker_id)
         if session is None or session.broker_epoch != broker_epoch:
             return False
-        return session.last_contact is not None and not self._expired(session.last_contact, now)
+        if session.last_contact is None:
+            return False
+        if session.suspected_at is not None and session.suspected_at <= now:
+            return False
+        wait_ms = self._timeout_ms
+        if same_directories and self._grace_ms:
+            wait_ms //= HEARTBEATS_PER_TIMEOUT
+        return now - session.last_contact < wait_ms
 
     def shutdown_offset(self, broker_id: int) -> int:
         """The last record of the broker's controlled shutdown."""
@@ -281,7 +303,13 @@ class BrokerSessions:
         last_contact, broker_id = min(expired)
         # The look stays due: more brokers may be stale.
         self._next_look = now
-        return Stale(broker_id, "session expired", now - last_contact)
+        return Stale(broker_id, False, now - last_contact)
+
+    def check(self, registered: Iterable[BrokerImage]) -> None:
+        """Asserts that sessions and registrations agree."""
+        epochs = {broker.node_id: broker.broker_epoch for broker in registered}
+        known = {broker_id: session.broker_epoch for broker_id, session in self._sessions.items()}
+        assert known == epochs, f"sessions of {known}, registered are {epochs}"
 
     def _next_suspect(self, now: Instant) -> Stale | None:
         due = [
@@ -294,7 +322,7 @@ class BrokerSessions:
         broker_id = min(due)[1]
         last_contact = self._sessions[broker_id].last_contact
         assert last_contact is not None, f"suspected broker {broker_id} has no session"
-        return Stale(broker_id, "connections lost and refused", now - last_contact)
+        return Stale(broker_id, True, now - last_contact)
 
     def _suspicion_due(self, session: _Session) -> Instant:
         assert session.suspected_at is not None, "not suspected"

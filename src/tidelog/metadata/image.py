@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from tidelog.metadata.records import MetadataRecord
 from tidelog.model import NO_LEADER, Endpoint, TopicId, Uuid
 
 TOPIC_RESOURCE: Final = 2
@@ -137,7 +138,7 @@ class MetadataImage:
     """Finalised levels; an absent feature has level 0."""
     next_producer_id: int = 0
     """The first producer id that no broker owns."""
-    open_transaction: tuple[tuple[object, int], ...] | None = None
+    open_transaction: tuple[tuple[MetadataRecord, int], ...] | None = None
     """Records (with offsets) of a metadata transaction that has begun and not ended: they do not
     count yet. `None` outside of a transaction."""
 

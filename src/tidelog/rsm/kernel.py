@@ -70,7 +70,8 @@ class StateMachine(Protocol[State, Rec]):
 class Decision(Generic[Rec, Response]):
     """What a request shall do and what its sender shall hear."""
 
-    response: Response
+    response: Response | None
+    """`None` when nobody asked."""
     records: Sequence[Rec] = ()
     atomic: bool = True
     """Whether a failover must see all records or none. A list that need not be atomic is split
@@ -183,6 +184,7 @@ class Kernel(Generic[State, Rec, Response]):
             return None
         if reply_to is None:
             return offset
+        assert decision.response is not None, f"no response for {reply_to}"
         if offset <= self.committed_offset:
             self._replies.append((reply_to, decision.response))
         else:
@@ -194,11 +196,13 @@ class Kernel(Generic[State, Rec, Response]):
         assert batch.base_offset == self.committed_offset + 1, (
             f"expected offset {self.committed_offset + 1}, got {batch.base_offset}"
         )
-        if self._tail and self._tail[0].last_offset <= batch.last_offset:
-            # Ours: the state after it is known. A batch is committed as it was appended.
+        last_offset, speculation = batch.last_offset, None
+        while self._tail and self._tail[0].last_offset <= last_offset:
             speculation = self._tail.popleft()
-            assert speculation.last_offset == batch.last_offset, (
-                f"appended through {speculation.last_offset}, committed {batch.last_offset}"
+        if speculation is not None:
+            # Ours: the state after it is known. The log may join decisions, it splits none.
+            assert speculation.last_offset == last_offset, (
+                f"appended through {speculation.last_offset}, committed {last_offset}"
             )
             self._committed = speculation.state
         else:
@@ -208,9 +212,9 @@ class Kernel(Generic[State, Rec, Response]):
             decode = self._machine.decode
             records = () if batch.is_control else [decode(value) for value in batch.records]
             self._committed = self._machine.replay(
-                self._committed, records, batch.last_offset, batch.epoch
+                self._committed, records, last_offset, batch.epoch
             )
-        self.committed_offset = batch.last_offset
+        self.committed_offset = last_offset
         while self._waiting and self._waiting[0].offset <= self.committed_offset:
             waiting = self._waiting.popleft()
             self._replies.append((waiting.reply_to, waiting.response))

@@ -1,0 +1,278 @@
+"""Brokers register, heartbeat, leave and are forgotten: the records of their lives.
+
+Theory. A *broker epoch* names one life of a broker: it is the metadata offset at which that life
+was registered, so it only grows, and whoever speaks under an older one is told so
+(STALE_BROKER_EPOCH). An *incarnation id* names one process; registering again under the same one
+amends the registration and keeps epoch and fencing.
+
+A new incarnation begins fenced, and first its predecessor is cleaned up: its replicas leave every
+ISR. Whether they may stay eligible leaders depends on how the predecessor ended. A clean stop
+leaves its broker epoch in a file; a process that cannot show the epoch that is registered here
+may have lost its unflushed tail, and leaves the ELRs as well (KIP-966). The registration record
+comes last: should the controller fail between the batches, the broker registers again and the
+next controller starts over.
+
+Fencing writes the partition changes first and the fencing last, for the same reason: no prefix
+leaves a fenced broker in an ISR. Unfencing and leaving write the broker's record first: from it on
+the broker may lead, or may not, and the elections that follow agree with it.
+
+While a live session exists, another incarnation is a duplicate and refused; the session of a dead
+process has to run out first. Two signs end it earlier (design §10): the node suspects the old
+process, or the new one owns the very same log directories and the old one has been silent for a
+third of the session timeout, longer than a heartbeat interval may be.
+
+Left out: offline and cordoned directories that heartbeats may report.
+
+Source: KIP-631, KIP-841, KIP-858, KIP-966; Kafka's cluster control.
+"""
+
+from typing import Final
+
+from tidelog.controller.forms import (
+    controlled_shutdown_record,
+    fence_record,
+    register_broker_record,
+    register_controller_record,
+    unfence_record,
+    unregister_broker_record,
+)
+from tidelog.controller.heartbeats import BrokerSessions, Phase, phase_of
+from tidelog.controller.messages import (
+    BrokerHeartbeat,
+    BrokerHeartbeatResult,
+    FeatureRange,
+    RegisterBroker,
+    RegisterBrokerResult,
+    RegisterController,
+    RegisterControllerResult,
+    UnregisterBroker,
+    UnregisterBrokerResult,
+)
+from tidelog.controller.partitions import (
+    decide_broker_left,
+    decide_broker_returned,
+    decide_unclean_restart,
+)
+from tidelog.controller.view import ControllerDecision, View
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.metadata.image import METADATA_VERSION, BrokerImage
+from tidelog.metadata.records import MetadataRecord
+from tidelog.model import uuid_to_text
+
+RESERVED_DIRECTORY_IDS: Final = 100
+"""Directory ids below this number have special meanings (KIP-858)."""
+
+_NO_FEATURE: Final = FeatureRange(0, 0)
+_LOWEST_METADATA_VERSION: Final = 7
+
+# Registration ------------------------------------------------------------------------------
+
+
+def decide_registration(
+    view: View, cluster_id: str, sessions: BrokerSessions, request: RegisterBroker, now: Instant
+) -> ControllerDecision:
+    """Registers a broker process, or amends its registration.
+
+    Raises `ProtocolError`: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION,
+    INVALID_REGISTRATION, UNSUPPORTED_VERSION.
+    """
+    if request.cluster_id != cluster_id:
+        text = f"Expected cluster ID {cluster_id}, but got cluster ID {request.cluster_id}"
+        raise ProtocolError(ErrorCode.INCONSISTENT_CLUSTER_ID, text)
+    existing = view.image.brokers.get(request.broker_id)
+    amends = existing is not None and existing.incarnation_id == request.incarnation_id
+    if existing is not None and not amends:
+        _check_session_over(sessions, existing, request, now)
+    _check_directories(view, request)
+    if not request.endpoints:
+        raise ProtocolError(ErrorCode.INVALID_REGISTRATION, "No listeners specified in request")
+    _check_features(view, request)
+    records: list[MetadataRecord] = []
+    broker_epoch = view.next_offset
+    if existing is not None and amends:
+        broker_epoch = existing.broker_epoch
+    elif existing is not None:
+        records = _clean_up(view, existing, request)
+    kept = existing if amends else None
+    records.append(register_broker_record(request, broker_epoch, kept))
+    view.trace.info(
+        f"broker {request.broker_id}",
+        "on_register_broker",
+        "amended" if amends else "registered",
+        broker_epoch=broker_epoch,
+        incarnation=uuid_to_text(request.incarnation_id),
+        was=None if existing is None else existing.broker_epoch,
+    )
+    return ControllerDecision(RegisterBrokerResult(broker_epoch), records, atomic=False)
+
+
+def _check_session_over(
+    sessions: BrokerSessions, existing: BrokerImage, request: RegisterBroker, now: Instant
+) -> None:
+    same_directories = set(request.log_dirs) == set(existing.log_dirs)
+    if sessions.blocks(existing.node_id, existing.broker_epoch, same_directories, now):
+        text = (
+            f"Another broker is registered with id {existing.node_id}. If the broker was "
+            "restarted just now, this ends when the session of its predecessor expires."
+        )
+        raise ProtocolError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, text)
+
+
+def _clean_up(view: View, existing: BrokerImage, request: RegisterBroker) -> list[MetadataRecord]:
+    clean = request.previous_broker_epoch == existing.broker_epoch
+    if clean or not view.image.elr_enabled:
+        return decide_broker_left(view, existing.node_id, f"broker {existing.node_id} restarted")
+    cause = f"broker {existing.node_id} restarted uncleanly"
+    return decide_unclean_restart(view, existing.node_id, cause)
+
+
+def _check_directories(view: View, request: RegisterBroker) -> None:
+    def refuse(text: str) -> ProtocolError:
+        return ProtocolError(ErrorCode.INVALID_REGISTRATION, text)
+
+    if not request.log_dirs:
+        raise refuse("No directories specified in request")
+    if any(int.from_bytes(log_dir) < RESERVED_DIRECTORY_IDS for log_dir in request.log_dirs):
+        raise refuse("Reserved directory ID in request")
+    if len(set(request.log_dirs)) != len(request.log_dirs):
+        raise refuse("Duplicate directory ID in request")
+    for broker in view.image.brokers.values():
+        shared = set(broker.log_dirs) & set(request.log_dirs)
+        if shared and broker.node_id != request.broker_id:
+            text = uuid_to_text(min(shared))
+            raise refuse(f"Broker {broker.node_id} is already registered with directory {text}")
+
+
+def _check_features(view: View, request: RegisterBroker) -> None:
+    if METADATA_VERSION not in request.features:
+        text = f"Request features do not contain '{METADATA_VERSION}'"
+        raise ProtocolError(ErrorCode.INVALID_REGISTRATION, text)
+    finalized = view.image.features
+    for name in sorted(finalized.keys() | request.features.keys()):
+        lowest = _LOWEST_METADATA_VERSION if name == METADATA_VERSION else 0
+        level = finalized.get(name, lowest)
+        levels = request.features.get(name, _NO_FEATURE)
+        if not levels.min_level <= level <= levels.max_level:
+            text = (
+                f"Unable to register because the broker does not support finalized version "
+                f"{level} of {name}. The broker wants a version between {levels.min_level} and "
+                f"{levels.max_level}, inclusive."
+            )
+            raise ProtocolError(ErrorCode.UNSUPPORTED_VERSION, text)
+
+
+def decide_unregistration(view: View, request: UnregisterBroker) -> ControllerDecision:
+    """Forgets a broker. Its replicas stay assigned, and leaderless if nobody else has them.
+
+    Raises `ProtocolError(BROKER_ID_NOT_REGISTERED)`.
+    """
+    broker = view.image.brokers.get(request.broker_id)
+    if broker is None:
+        text = f"Broker ID {request.broker_id} is not currently registered"
+        raise ProtocolError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
+    cause = f"broker {broker.node_id} unregistered"
+    records = decide_broker_left(view, broker.node_id, cause)
+    records.append(unregister_broker_record(broker))
+    view.trace.info(
+        f"broker {broker.node_id}",
+        "on_unregister_broker",
+        "unregistered",
+        broker_epoch=broker.broker_epoch,
+    )
+    return ControllerDecision(UnregisterBrokerResult(), records, atomic=False)
+
+
+def decide_controller_registration(view: View, request: RegisterController) -> ControllerDecision:
+    """Notes a controller process; an unchanged registration writes nothing."""
+    known = view.image.controllers.get(request.controller_id)
+    if known is not None and known.incarnation_id == request.incarnation_id:
+        return ControllerDecision(RegisterControllerResult())
+    view.trace.info(
+        f"controller {request.controller_id}",
+        "on_register_controller",
+        "registered",
+        incarnation=uuid_to_text(request.incarnation_id),
+    )
+    return ControllerDecision(RegisterControllerResult(), [register_controller_record(request)])
+
+
+# Phases ------------------------------------------------------------------------------------
+
+
+def decide_heartbeat(view: View, request: BrokerHeartbeat, phase: Phase) -> ControllerDecision:
+    """The records that bring a heartbeating broker to `phase`, and what it shall hear."""
+    broker = view.image.brokers[request.broker_id]
+    records: list[MetadataRecord] = []
+    if phase is not phase_of(broker):
+        records = _enter(view, broker, phase)
+    elif phase is Phase.CONTROLLED_SHUTDOWN:
+        # An earlier controller may have failed between the two steps of the beginning.
+        cause = f"broker {broker.node_id} in controlled shutdown"
+        records = decide_broker_left(view, broker.node_id, cause)
+    response = BrokerHeartbeatResult(
+        is_caught_up=request.current_metadata_offset >= broker.registration_offset,
+        is_fenced=phase in (Phase.FENCED, Phase.SHUTDOWN_NOW),
+        should_shut_down=phase is Phase.SHUTDOWN_NOW,
+    )
+    return ControllerDecision(response, records, atomic=False)
+
+
+def _enter(view: View, broker: BrokerImage, phase: Phase) -> list[MetadataRecord]:
+    if phase is Phase.UNFENCED:
+        return unfence(view, broker)
+    if phase is Phase.CONTROLLED_SHUTDOWN:
+        return _begin_controlled_shutdown(view, broker)
+    if broker.fenced:
+        return []
+    asked = "it shuts down" if phase is Phase.SHUTDOWN_NOW else "it asked to be"
+    return fence(view, broker, asked)
+
+
+def fence(view: View, broker: BrokerImage, cause: str) -> list[MetadataRecord]:
+    """The broker leaves all ISRs, then is fenced."""
+    assert not broker.fenced, f"broker {broker.node_id} is fenced already"
+    text = f"broker {broker.node_id} fenced: {cause}"
+    records = decide_broker_left(view, broker.node_id, text)
+    records.append(fence_record(broker))
+    view.trace.info(
+        f"broker {broker.node_id}",
+        "fence",
+        "fenced",
+        cause,
+        broker_epoch=broker.broker_epoch,
+        partitions=len(records) - 1,
+    )
+    return records
+
+
+def unfence(view: View, broker: BrokerImage) -> list[MetadataRecord]:
+    """The broker may lead again, and leads what waited for it."""
+    records: list[MetadataRecord] = [unfence_record(broker)]
+    if not broker.in_controlled_shutdown:
+        cause = f"broker {broker.node_id} unfenced"
+        records += decide_broker_returned(view, broker.node_id, cause)
+    view.trace.info(
+        f"broker {broker.node_id}",
+        "unfence",
+        "unfenced",
+        "it caught up",
+        broker_epoch=broker.broker_epoch,
+        elections=len(records) - 1,
+    )
+    return records
+
+
+def _begin_controlled_shutdown(view: View, broker: BrokerImage) -> list[MetadataRecord]:
+    cause = f"broker {broker.node_id} in controlled shutdown"
+    records: list[MetadataRecord] = [controlled_shutdown_record(broker)]
+    records += decide_broker_left(view, broker.node_id, cause)
+    view.trace.info(
+        f"broker {broker.node_id}",
+        "begin_controlled_shutdown",
+        "leaving",
+        "it asked to",
+        broker_epoch=broker.broker_epoch,
+        partitions=len(records) - 1,
+    )
+    return records

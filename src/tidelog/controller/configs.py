@@ -1,0 +1,199 @@
+"""Changes of topic and broker configs (IncrementalAlterConfigs).
+
+Rules. A resource is all or nothing; resources of one request do not affect each other. What is
+validated is the value that results, so that a bad value fails and deleting an unknown name does
+not. Writing what is there already writes nothing for topics, but does for brokers: they reload
+files on it (KAFKA-14136).
+
+With eligible leader replicas the min ISR decides who stays eligible. So the cluster-wide
+`min.insync.replicas` is pinned in the metadata and cannot be removed, single brokers cannot have
+one, and any change of it forgets the ELRs that were built under the old value.
+
+Left out: client metrics and group resources; the older AlterConfigs.
+
+Source: KIP-339, KIP-966; Kafka's configuration control.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tidelog.config import LogConfig, PropertyType, validate_broker_config, validate_topic_config
+from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
+from tidelog.controller.forms import clear_elr_record, config_record
+from tidelog.controller.messages import (
+    ConfigChange,
+    ConfigOperation,
+    ConfigResourceChange,
+    ConfigResourceResult,
+    IncrementalAlterConfigs,
+    IncrementalAlterConfigsResult,
+)
+from tidelog.controller.view import MIN_INSYNC_REPLICAS, ControllerDecision, View
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.limits import MAX_CONFIG_VALUE_LENGTH
+from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigResource
+from tidelog.metadata.records import MetadataRecord
+
+ConfigValues = Mapping[str, str | None]
+"""New values by name; `None` removes the config."""
+
+
+def decide_alter_configs(view: View, request: IncrementalAlterConfigs) -> ControllerDecision:
+    """Decides every resource of the request."""
+    records: list[MetadataRecord] = []
+    results: list[ConfigResourceResult] = []
+    named = Counter((item.resource_type, item.resource_name) for item in request.resources)
+    for item in request.resources:
+        name = (item.resource_type, item.resource_name)
+        code, message = ErrorCode.NONE, None
+        try:
+            if named[name] > 1:
+                text = "Each resource must appear at most once."
+                raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+            records += _decide_resource(view, item)
+        except ProtocolError as error:
+            code, message = error.code, error.message
+        results.append(ConfigResourceResult(*name, code, message))
+    response = IncrementalAlterConfigsResult(tuple(results))
+    if request.validate_only:
+        return ControllerDecision(response)
+    view.check_atomic(records)
+    for item, result in zip(request.resources, results, strict=True):
+        if result.error_code is ErrorCode.NONE:
+            view.trace.info(
+                f"config {item.resource_type}:{item.resource_name}",
+                "on_alter_configs",
+                "altered",
+                names=",".join(change.name for change in item.changes),
+            )
+    return ControllerDecision(response, records)
+
+
+def new_topic_config_records(
+    view: View, topic: str, configs: Mapping[str, str]
+) -> list[MetadataRecord]:
+    """The records that give a topic about to be created its configs.
+
+    Raises `ProtocolError(INVALID_CONFIG)`.
+    """
+    resource = ConfigResource(TOPIC_RESOURCE, topic)
+    _validate(view, resource, configs)
+    return [config_record(resource, name, value) for name, value in configs.items()]
+
+
+def _decide_resource(view: View, item: ConfigResourceChange) -> list[MetadataRecord]:
+    resource = _existing(view, item)
+    written = _operate(resource, item.changes, view.image.configs.get(resource, {}))
+    _validate(view, resource, written)
+    records: list[MetadataRecord] = [
+        config_record(resource, name, value) for name, value in written.items()
+    ]
+    if MIN_INSYNC_REPLICAS in written and view.image.elr_enabled:
+        # "" forgets the ELRs of every topic.
+        topic = resource.name if resource.resource_type == TOPIC_RESOURCE else ""
+        records.append(clear_elr_record(topic))
+    return records
+
+
+def _existing(view: View, item: ConfigResourceChange) -> ConfigResource:
+    name = item.resource_name
+    if item.resource_type == TOPIC_RESOURCE:
+        if view.image.topic(name) is None:
+            text = f"The topic '{name}' does not exist."
+            raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    elif item.resource_type == BROKER_RESOURCE:
+        known = {str(broker_id) for broker_id in view.image.brokers}
+        if name and not (name.isascii() and name.isdigit()):
+            text = f"Invalid broker name '{name}': a broker id is a number."
+            raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+        if name and name not in known:
+            raise ProtocolError(
+                ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found."
+            )
+    else:
+        text = f"Unsupported config resource type {item.resource_type}."
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+    return ConfigResource(item.resource_type, name)
+
+
+def _operate(
+    resource: ConfigResource, changes: Sequence[ConfigChange], current: Mapping[str, str]
+) -> ConfigValues:
+    """The values to write, after all operations."""
+    names = [change.name for change in changes]
+    if len(set(names)) != len(names):
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys.")
+    written: dict[str, str | None] = {}
+    for change in changes:
+        old = current.get(change.name)
+        new = _new_value(resource, change, old)
+        if new != old or resource.resource_type == BROKER_RESOURCE:
+            written[change.name] = new
+    return written
+
+
+def _new_value(resource: ConfigResource, change: ConfigChange, old: str | None) -> str | None:
+    try:
+        operation = ConfigOperation(change.operation)
+    except ValueError:
+        text = f"Unknown config operation {change.operation}."
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, text) from None
+    if operation is ConfigOperation.DELETE:
+        return None
+    if change.value is None:
+        text = f"Null value not supported for: {change.name}"
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+    if operation is ConfigOperation.SET:
+        return change.value
+    if not _is_list(resource, change.name):
+        text = f"Can't {operation.name} to key {change.name} because its type is not LIST."
+        raise ProtocolError(ErrorCode.INVALID_CONFIG, text)
+    items = [item for item in (old or _default_list(resource, change.name)).split(",") if item]
+    for item in change.value.split(","):
+        if operation is ConfigOperation.APPEND and item not in items:
+            items.append(item)
+        elif operation is ConfigOperation.SUBTRACT and item in items:
+            items.remove(item)
+    return ",".join(items)
+
+
+def _is_list(resource: ConfigResource, name: str) -> bool:
+    if resource.resource_type == TOPIC_RESOURCE:
+        row = TOPIC_PROPERTIES.get(name)
+        return row is not None and row.prop.type is PropertyType.LIST
+    return name in TOPIC_SYNONYMS and TOPIC_SYNONYMS[name][0].type is PropertyType.LIST
+
+
+def _default_list(resource: ConfigResource, name: str) -> str:
+    """The list that holds while none is set: operations on lists start from it."""
+    topic = resource.resource_type == TOPIC_RESOURCE
+    prop = TOPIC_PROPERTIES[name].prop if topic else TOPIC_SYNONYMS[name][0]
+    if prop.default is not None or not prop.fields:
+        return prop.default or ""
+    return str(getattr(LogConfig(), prop.fields[0]))
+
+
+def _validate(view: View, resource: ConfigResource, written: ConfigValues) -> None:
+    """Raises `ProtocolError(INVALID_CONFIG)` unless the resource may have these values."""
+    is_topic = resource.resource_type == TOPIC_RESOURCE
+    for name, value in written.items():
+        if name == MIN_INSYNC_REPLICAS and view.image.elr_enabled and not is_topic:
+            _check_pinned(resource, value)
+        if value is None:
+            continue
+        if len(value) > MAX_CONFIG_VALUE_LENGTH:
+            text = f"The value of {name} is longer than {MAX_CONFIG_VALUE_LENGTH}."
+            raise ProtocolError(ErrorCode.INVALID_CONFIG, text)
+        if is_topic:
+            validate_topic_config(name, value)
+        else:
+            validate_broker_config(name, value)
+
+
+def _check_pinned(resource: ConfigResource, value: str | None) -> None:
+    if resource.name:
+        text = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+        raise ProtocolError(ErrorCode.INVALID_CONFIG, text)
+    if value is None:
+        text = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+        raise ProtocolError(ErrorCode.INVALID_CONFIG, text)

@@ -1,0 +1,382 @@
+"""The controller: one room that decides all metadata, active on the quorum's leader only.
+
+Theory. Every node replays the committed metadata log into an image. The node that leads the
+quorum is the *active* controller: it decides requests, appends the resulting records through the
+kernel (`rsm/kernel.py`), and answers when they are committed. Being elected is not enough to be
+active: first the beginning of the own leader epoch must be committed, because then everything
+older is in the image too. Losing the leadership drops all that was not committed; those who wait
+hear NOT_CONTROLLER and ask the next controller, which may or may not have inherited the records.
+
+Whatever is not in the log is soft: sessions, suspicions, the idle timer. It starts fresh with
+each activation (`heartbeats.py`).
+
+What it does by itself, without a request: fencing brokers whose session ended or whose death is
+suspected, a no-op record every `metadata.max.idle.interval.ms` of silence so that brokers can
+measure their lag, and the bootstrap records of an empty log.
+
+Requests are decided by the modules beside this one, each a function of a `View`; this one routes,
+keeps time, and applies to the sessions what a decision meant for them.
+
+Invariants: those of the kernel and of `metadata/invariants.py`; a request gets exactly one answer.
+
+Source: KIP-500, KIP-631; Kafka's quorum controller.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final
+
+from tidelog.config import ControllerConfig
+from tidelog.controller import brokers
+from tidelog.controller.bootstrap import activation_records
+from tidelog.controller.configs import decide_alter_configs
+from tidelog.controller.forms import producer_ids_record
+from tidelog.controller.heartbeats import (
+    BrokerSessions,
+    Phase,
+    ShutdownProgress,
+    next_phase,
+    phase_of,
+)
+from tidelog.controller.messages import (
+    AllocateProducerIds,
+    AllocateProducerIdsResult,
+    AlterPartition,
+    BrokerHeartbeat,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+    Refused,
+    RegisterBroker,
+    RegisterBrokerResult,
+    RegisterController,
+    Reply,
+    Request,
+    Response,
+    UnregisterBroker,
+)
+from tidelog.controller.partitions import decide_alter_partition, decide_leaderless
+from tidelog.controller.topics import (
+    decide_create_partitions,
+    decide_create_topics,
+    decide_delete_topics,
+)
+from tidelog.controller.view import ControllerDecision, View
+from tidelog.env.instant import Instant, earliest
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.kraft.messages import CommittedBatch
+from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
+from tidelog.metadata.invariants import check_image
+from tidelog.metadata.records import (
+    MetadataRecord,
+    NoOpRecord,
+    decode_record,
+    encode_record,
+)
+from tidelog.rsm.kernel import Kernel, ReplicatedLog
+
+_NOT_CONTROLLER: Final = Refused(
+    ErrorCode.NOT_CONTROLLER, "This node is not the active controller."
+)
+_BUSY: Final = Refused(
+    ErrorCode.REQUEST_TIMED_OUT, "Too many requests wait for the metadata quorum to commit."
+)
+
+
+class MetadataMachine:
+    """The metadata log as the kernel's state machine: images, stepped by deltas."""
+
+    def encode(self, record: MetadataRecord) -> bytes:
+        """The record's framed value."""
+        return encode_record(record)
+
+    def decode(self, value: bytes) -> MetadataRecord:
+        """The entity in a framed value."""
+        return decode_record(value)
+
+    def replay(
+        self, state: MetadataImage, records: Sequence[MetadataRecord], last_offset: int, epoch: int
+    ) -> MetadataImage:
+        """The image after a batch."""
+        delta = MetadataDelta(state)
+        for offset, record in enumerate(records, start=last_offset - len(records) + 1):
+            delta.replay(record, offset)
+        return delta.apply(last_offset, epoch)
+
+
+class Controller:
+    """The metadata state machine of one node."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        cluster_id: str,
+        config: ControllerConfig,
+        log: ReplicatedLog,
+        prng: Prng,
+        trace: Trace,
+    ) -> None:
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._config = config
+        self._prng = prng
+        self._trace = trace
+        self._kernel: Kernel[MetadataImage, MetadataRecord, Response] = Kernel(
+            MetadataMachine(),
+            log,
+            initial=EMPTY_IMAGE,
+            max_batch_records=config.max_records_per_batch,
+        )
+        # Who is alive; meaningful while active.
+        self._sessions = BrokerSessions(
+            config.broker_session_timeout_ms, config.disconnect_grace_ms
+        )
+        # The epoch this node leads and the offset that must be committed before it is active;
+        # `None` when it does not lead.
+        self._elected: tuple[int, int] | None = None
+        # When a no-op is due; `None` while not active or when no-ops are off.
+        self._no_op_at: Instant | None = None
+        # Answers that are due, in order, apart from those that the kernel still holds.
+        self._outputs: list[Reply] = []
+        # The newest images that `check` has looked at.
+        self._checked = EMPTY_IMAGE
+        self._checked_latest = EMPTY_IMAGE
+
+    # Views ---------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> bool:
+        """Whether this node decides."""
+        return self._kernel.active
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed metadata."""
+        return self._kernel.committed
+
+    # Inputs --------------------------------------------------------------------------------
+
+    def on_committed(self, batch: CommittedBatch, now: Instant) -> None:
+        """Takes the next committed batch; all of them, in order, active or not."""
+        self._kernel.on_committed(batch)
+        self._maybe_activate(now)
+
+    def on_leader_change(
+        self, leader_id: int, epoch: int, epoch_start_offset: int, now: Instant
+    ) -> None:
+        """The quorum has another leader, or none (-1), or another epoch.
+
+        `epoch_start_offset` is the offset of the leader's first batch in the epoch; it only
+        matters when this node is the leader.
+        """
+        elected = (epoch, epoch_start_offset) if leader_id == self._node_id else None
+        if elected == self._elected:
+            return
+        if self.active:
+            self._resign("another leader or epoch", epoch=epoch, leader=leader_id)
+        self._elected = elected
+        self._maybe_activate(now)
+
+    def handle(self, request: Request, reply_to: Hashable, now: Instant) -> None:
+        """Decides one request; its answer comes out of `take_outputs`, now or later."""
+        if not self.active:
+            self._answer(reply_to, _NOT_CONTROLLER)
+            return
+        if not self._kernel.has_room:
+            self._answer(reply_to, _BUSY)
+            return
+        try:
+            decision = _DECIDERS[type(request)](self, request, now)
+        except ProtocolError as error:
+            self._trace.debug(
+                "controller", "handle", "refused", error.message, request=type(request).__name__
+            )
+            decision = ControllerDecision(Refused(error.code, error.message))
+        self._submit(decision, now, reply_to)
+
+    def on_broker_suspected(self, broker_id: int, now: Instant) -> None:
+        """The node's failure detector: the broker's connections are gone and it has refused new
+        ones for the grace period. It is fenced unless it was heard of since."""
+        if self.active and self._sessions.on_suspected(broker_id, now):
+            self._trace.info(f"broker {broker_id}", "on_broker_suspected", "suspected")
+            self._fence_stale(now)
+
+    def on_broker_reachable(self, broker_id: int, now: Instant) -> None:
+        """The failure detector has reached the broker again."""
+        self._sessions.on_reachable(broker_id)
+
+    def wake(self, now: Instant) -> None:
+        """A deadline passed."""
+        if not self.active:
+            return
+        self._fence_stale(now)
+        if self._no_op_at is not None and now >= self._no_op_at:
+            self._submit(ControllerDecision(None, [NoOpRecord()]), now)
+
+    def deadline(self) -> Instant | None:
+        """When it wants to be woken."""
+        return earliest(self._sessions.deadline(), self._no_op_at) if self.active else None
+
+    def take_outputs(self) -> list[Reply]:
+        """All answers that became due."""
+        self._collect()
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def check(self) -> None:
+        """Asserts the invariants; cheap when little changed since the last call."""
+        self._kernel.check()
+        committed, latest = self._kernel.committed, self._kernel.latest
+        check_image(committed, self._checked)
+        if latest is not self._checked_latest:
+            check_image(latest, committed)
+        self._checked, self._checked_latest = committed, latest
+        if self.active:
+            self._sessions.check(latest.brokers.values())
+
+    # Leadership ----------------------------------------------------------------------------
+
+    def _maybe_activate(self, now: Instant) -> None:
+        if self.active or self._elected is None:
+            return
+        epoch, epoch_start_offset = self._elected
+        if self._kernel.committed_offset < epoch_start_offset:
+            return
+        self._kernel.become_active(epoch)
+        image = self._kernel.latest
+        self._sessions.start(image.brokers.values(), now, image.offset)
+        self._trace.info("controller", "become_active", "active", epoch=epoch, offset=image.offset)
+        self._schedule_no_op(now)
+        records = activation_records(image, self._config)
+        if records:
+            self._submit(ControllerDecision(None, records), now)
+        if self.active:
+            elections = decide_leaderless(self._view(), "controller activated")
+            self._submit(ControllerDecision(None, elections, atomic=False), now)
+
+    def _resign(self, reason: str, **values: object) -> None:
+        self._elected = None
+        self._kernel.resign(_NOT_CONTROLLER)
+        self._sessions.stop()
+        self._no_op_at = None
+        self._trace.info("controller", "resign", "inactive", reason, **values)
+
+    # The cycle -----------------------------------------------------------------------------
+
+    def _answer(self, reply_to: Hashable, response: Response) -> None:
+        """Answers at once, behind everything that is due already."""
+        self._collect()
+        self._outputs.append(Reply(reply_to, response))
+
+    def _collect(self) -> None:
+        self._outputs += [Reply(*pair) for pair in self._kernel.take_replies()]
+
+    def _view(self) -> View:
+        return View(
+            image=self._kernel.latest,
+            next_offset=self._kernel.next_offset,
+            config=self._config,
+            prng=self._prng,
+            trace=self._trace,
+        )
+
+    def _submit(
+        self, decision: ControllerDecision, now: Instant, reply_to: Hashable | None = None
+    ) -> int | None:
+        """Appends a decision; `None` when leadership turned out to be lost."""
+        offset = self._kernel.submit(decision, reply_to)
+        if offset is None:
+            self._resign("the log refused an append")
+            if reply_to is not None:
+                self._answer(reply_to, _NOT_CONTROLLER)
+        elif decision.records:
+            self._schedule_no_op(now)
+        return offset
+
+    def _schedule_no_op(self, now: Instant) -> None:
+        interval_ms = self._config.max_idle_interval_ms
+        self._no_op_at = Instant(now + interval_ms) if interval_ms else None
+
+    def _fence_stale(self, now: Instant) -> None:
+        """Fences at most one broker; while more are stale, the deadline is now."""
+        stale = self._sessions.next_stale(now)
+        if stale is None:
+            return
+        broker = self._kernel.latest.brokers[stale.broker_id]
+        if broker.fenced:
+            # Nothing to write: only its session is over.
+            self._sessions.on_fenced(stale.broker_id, expired=True)
+            return
+        records = brokers.fence(self._view(), broker, stale.cause)
+        self._sessions.on_fenced(
+            stale.broker_id, expired=not stale.suspected, suspected=stale.suspected
+        )
+        self._submit(ControllerDecision(None, records, atomic=False), now)
+
+    # Deciders that touch sessions ----------------------------------------------------------
+
+    def _decide_registration(self, request: RegisterBroker, now: Instant) -> ControllerDecision:
+        decision = brokers.decide_registration(
+            self._view(), self._cluster_id, self._sessions, request, now
+        )
+        assert isinstance(decision.response, RegisterBrokerResult), decision.response
+        self._sessions.register(request.broker_id, decision.response.broker_epoch)
+        return decision
+
+    def _decide_heartbeat(self, request: BrokerHeartbeat, now: Instant) -> ControllerDecision:
+        view = self._view()
+        broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
+        others = [b.node_id for b in view.image.brokers.values() if b.active]
+        progress = ShutdownProgress(
+            leads=lambda: view.image.leads(broker.node_id),
+            shutdown_offset=self._sessions.shutdown_offset(broker.node_id),
+            lowest_active_offset=self._sessions.lowest_active_offset(others),
+        )
+        before, after = phase_of(broker), next_phase(broker, request, progress)
+        decision = brokers.decide_heartbeat(view, request, after)
+        self._sessions.touch(broker.node_id, request.current_metadata_offset, now)
+        if after is Phase.CONTROLLED_SHUTDOWN:
+            last_offset = view.next_offset + len(decision.records) - 1
+            self._sessions.on_controlled_shutdown(broker.node_id, last_offset)
+        elif after is Phase.SHUTDOWN_NOW:
+            # Its next incarnation need not wait for the end of a session.
+            self._sessions.on_fenced(broker.node_id, expired=True)
+        elif after is Phase.FENCED and before is not Phase.FENCED:
+            self._sessions.on_fenced(broker.node_id)
+        return decision
+
+    def _decide_unregistration(self, request: UnregisterBroker, now: Instant) -> ControllerDecision:
+        decision = brokers.decide_unregistration(self._view(), request)
+        self._sessions.remove(request.broker_id)
+        return decision
+
+    def _decide_producer_ids(
+        self, request: AllocateProducerIds, now: Instant
+    ) -> ControllerDecision:
+        view = self._view()
+        broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
+        first, count = view.image.next_producer_id, self._config.producer_id_block_size
+        response = AllocateProducerIdsResult(first, count)
+        return ControllerDecision(response, [producer_ids_record(broker, first + count)])
+
+
+_DECIDERS: Final[dict[type, Callable[[Controller, Any, Instant], ControllerDecision]]] = {
+    RegisterBroker: Controller._decide_registration,
+    BrokerHeartbeat: Controller._decide_heartbeat,
+    UnregisterBroker: Controller._decide_unregistration,
+    AllocateProducerIds: Controller._decide_producer_ids,
+    RegisterController: lambda self, request, _now: brokers.decide_controller_registration(
+        self._view(), request
+    ),
+    AlterPartition: lambda self, request, _now: decide_alter_partition(self._view(), request),
+    CreateTopics: lambda self, request, _now: decide_create_topics(self._view(), request),
+    DeleteTopics: lambda self, request, _now: decide_delete_topics(self._view(), request),
+    CreatePartitions: lambda self, request, _now: decide_create_partitions(self._view(), request),
+    IncrementalAlterConfigs: lambda self, request, _now: decide_alter_configs(
+        self._view(), request
+    ),
+}

@@ -1,0 +1,372 @@
+"""Topics and partitions come and go: CreateTopics, CreatePartitions, DeleteTopics.
+
+Rules. One request is one atomic batch, whatever happens to its single topics: each succeeds or
+fails by itself, and only the successful ones write records. A topic's records stand in the order
+topic, configs, partitions. A new partition's ISR is its live replicas, its leader the first of
+them, both epochs 0. `validate_only` decides all of it and writes nothing.
+
+Within one request a later topic sees the earlier ones: names may collide among them too. Two
+names collide when they differ only in `.` and `_`, because metric names fold the two.
+
+Source: KIP-4, KIP-195, KIP-516 (topic ids); Kafka's replication control.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+from tidelog.controller.configs import new_topic_config_records
+from tidelog.controller.forms import partition_record, remove_topic_record, topic_record
+from tidelog.controller.messages import (
+    CreatePartitions,
+    CreatePartitionsResult,
+    CreateTopics,
+    CreateTopicsResult,
+    DeletedTopic,
+    DeleteTopics,
+    DeleteTopicsResult,
+    MorePartitions,
+    MorePartitionsResult,
+    NewTopic,
+    NewTopicResult,
+    TopicRef,
+)
+from tidelog.controller.placement import StripedPlacer, usable_brokers
+from tidelog.controller.view import ControllerDecision, View
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.limits import MAX_PARTITIONS_PER_REQUEST, MAX_TOPIC_NAME_LENGTH
+from tidelog.metadata.image import PartitionImage, TopicImage
+from tidelog.metadata.records import MetadataRecord
+from tidelog.model import METADATA_TOPIC, ZERO_TOPIC_ID, TopicId, uuid_to_text
+
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+# Creation ----------------------------------------------------------------------------------
+
+
+def decide_create_topics(view: View, request: CreateTopics) -> ControllerDecision:
+    """Decides every topic of the request.
+
+    Raises `ProtocolError(POLICY_VIOLATION)` for more partitions or records than one request may
+    have.
+    """
+    _check_partition_count(sum(_wanted_partitions(view, topic) for topic in request.topics))
+    records: list[MetadataRecord] = []
+    results: list[NewTopicResult] = []
+    names = Counter(topic.name for topic in request.topics)
+    collisions = _collisions(view)
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        try:
+            if names[topic.name] > 1:
+                raise ProtocolError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            _check_name(view, topic.name, collisions)
+            result, topic_records = _create_topic(view, topic)
+            records += topic_records
+            collisions.setdefault(_folded(topic.name), topic.name)
+        except ProtocolError as error:
+            result = NewTopicResult(topic.name, error.code, error.message)
+        results.append(result)
+    response = CreateTopicsResult(tuple(results))
+    if request.validate_only:
+        return ControllerDecision(response)
+    view.check_atomic(records)
+    for result in results:
+        _trace_created(view, result)
+    return ControllerDecision(response, records)
+
+
+def _create_topic(view: View, topic: NewTopic) -> tuple[NewTopicResult, list[MetadataRecord]]:
+    configs = _creation_configs(topic)
+    config_records = new_topic_config_records(view, topic.name, configs)
+    partitions = _manual(view, topic) if topic.assignments else _automatic(view, topic)
+    topic_id = _new_topic_id(view)
+    records = [topic_record(topic.name, topic_id), *config_records]
+    records += [
+        partition_record(topic_id, number, partition) for number, partition in enumerate(partitions)
+    ]
+    result = NewTopicResult(
+        topic.name,
+        ErrorCode.NONE,
+        topic_id=topic_id,
+        num_partitions=len(partitions),
+        replication_factor=len(partitions[0].replicas),
+        configs=configs,
+    )
+    return result, records
+
+
+def _creation_configs(topic: NewTopic) -> dict[str, str]:
+    without_value = [name for name, value in topic.configs if value is None]
+    if without_value:
+        text = f"Null value not supported for topic configs: {','.join(without_value)}"
+        raise ProtocolError(ErrorCode.INVALID_CONFIG, text)
+    return {name: value for name, value in topic.configs if value is not None}
+
+
+def _manual(view: View, topic: NewTopic) -> list[PartitionImage]:
+    if topic.replication_factor != -1 or topic.num_partitions != -1:
+        name = "replication factor" if topic.replication_factor != -1 else "numPartitions"
+        text = f"A manual partition assignment was specified, but {name} was not set to -1."
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+    by_number = dict(topic.assignments)
+    if len(by_number) != len(topic.assignments):
+        _refuse_assignment("Found multiple manual partition assignments for one partition.")
+    if sorted(by_number) != list(range(len(by_number))):
+        _refuse_assignment("partitions should be a consecutive 0-based integer sequence")
+    assignments = [by_number[number] for number in range(len(by_number))]
+    return _assigned(view, assignments, len(assignments[0]))
+
+
+def _automatic(view: View, topic: NewTopic) -> list[PartitionImage]:
+    factor, count = topic.replication_factor, topic.num_partitions
+    if factor < -1 or factor == 0:
+        text = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise ProtocolError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    if count < -1 or count == 0:
+        text = "Number of partitions was set to an invalid non-positive value."
+        raise ProtocolError(ErrorCode.INVALID_PARTITIONS, text)
+    factor = view.config.default_replication_factor if factor == -1 else factor
+    return _placed(view, _wanted_partitions(view, topic), factor)
+
+
+def _wanted_partitions(view: View, topic: NewTopic) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return (
+        view.config.num_partitions if topic.num_partitions == -1 else max(0, topic.num_partitions)
+    )
+
+
+# Names and ids -----------------------------------------------------------------------------
+
+
+def _check_name(view: View, name: str, collisions: dict[str, str]) -> None:
+    if name == METADATA_TOPIC:
+        text = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+    complaint = None
+    if not name:
+        complaint = "the empty string is not allowed"
+    elif name in (".", ".."):
+        complaint = "'.' or '..' is not allowed"
+    elif len(name) > MAX_TOPIC_NAME_LENGTH:
+        complaint = f"the length of '{name}' is longer than the maximum, {MAX_TOPIC_NAME_LENGTH}"
+    elif not _LEGAL_NAME.match(name):
+        complaint = f"'{name}' contains other characters than ASCII alphanumerics, '.', '_', '-'"
+    if complaint is not None:
+        text = f"Topic name is invalid: {complaint}"
+        raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    if view.image.topic(name) is not None:
+        raise ProtocolError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = collisions.get(_folded(name))
+    if other is not None:
+        text = f"Topic '{name}' collides with existing topic: {other}"
+        raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+
+
+def _folded(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _collisions(view: View) -> dict[str, str]:
+    """Folded names of all topics whose name can collide."""
+    return {_folded(name): name for name in view.image.topics_by_name if "." in name or "_" in name}
+
+
+def _new_topic_id(view: View) -> TopicId:
+    while True:
+        topic_id = TopicId(view.prng.uuid())
+        # A text that begins with a dash would look like an option to command lines.
+        if topic_id not in view.image.topics_by_id and not uuid_to_text(topic_id).startswith("-"):
+            return topic_id
+
+
+# Partitions --------------------------------------------------------------------------------
+
+
+def decide_create_partitions(view: View, request: CreatePartitions) -> ControllerDecision:
+    """Decides every topic of the request."""
+    records: list[MetadataRecord] = []
+    results: list[MorePartitionsResult] = []
+    names = Counter(topic.name for topic in request.topics)
+    for topic in request.topics:
+        try:
+            if names[topic.name] > 1:
+                raise ProtocolError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            records += _create_partitions(view, topic)
+            results.append(MorePartitionsResult(topic.name, ErrorCode.NONE))
+        except ProtocolError as error:
+            results.append(MorePartitionsResult(topic.name, error.code, error.message))
+    response = CreatePartitionsResult(tuple(results))
+    if request.validate_only:
+        return ControllerDecision(response)
+    view.check_atomic(records)
+    for topic, result in zip(request.topics, results, strict=True):
+        if result.error_code is ErrorCode.NONE:
+            view.trace.info(
+                f"topic {topic.name}", "on_create_partitions", "grown", partitions=topic.count
+            )
+    return ControllerDecision(response, records)
+
+
+def _create_partitions(view: View, wanted: MorePartitions) -> list[MetadataRecord]:
+    topic = view.image.topic(wanted.name)
+    if topic is None:
+        text = f"The topic '{wanted.name}' does not exist."
+        raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    present = len(topic.partitions)
+    if wanted.count == present:
+        text = f"Topic already has {present} partition(s)."
+        raise ProtocolError(ErrorCode.INVALID_PARTITIONS, text)
+    if wanted.count < present:
+        text = (
+            f"The topic {wanted.name} currently has {present} partition(s); "
+            f"{wanted.count} would not be an increase."
+        )
+        raise ProtocolError(ErrorCode.INVALID_PARTITIONS, text)
+    added = wanted.count - present
+    _check_partition_count(added)
+    factor = len(topic.partitions[0].replicas)
+    if wanted.assignments is None:
+        partitions = _placed(view, added, factor)
+    elif len(wanted.assignments) != added:
+        _refuse_assignment(
+            f"Attempted to add {added} additional partition(s), but only "
+            f"{len(wanted.assignments)} assignment(s) were specified."
+        )
+    else:
+        partitions = _assigned(view, wanted.assignments, factor)
+    return [
+        partition_record(topic.topic_id, present + number, partition)
+        for number, partition in enumerate(partitions)
+    ]
+
+
+def _placed(view: View, count: int, factor: int) -> list[PartitionImage]:
+    placer = StripedPlacer(usable_brokers(view.image), view.prng)
+    partitions = []
+    for _ in range(count):
+        replicas = placer.place(factor)
+        isr = tuple(replica for replica in replicas if view.image.is_active(replica))
+        # The placer puts the leader on a live broker.
+        assert isr, f"all of {replicas} are fenced"
+        partitions.append(_new_partition(view, replicas, isr))
+    return partitions
+
+
+def _assigned(
+    view: View, assignments: Sequence[tuple[int, ...]], factor: int
+) -> list[PartitionImage]:
+    partitions = []
+    for replicas in assignments:
+        _check_assignment(view, replicas, factor)
+        isr = tuple(replica for replica in replicas if view.image.is_active(replica))
+        if not isr:
+            _refuse_assignment(
+                "All brokers specified in the manual partition assignment "
+                f"{list(replicas)} are fenced or in controlled shutdown."
+            )
+        partitions.append(_new_partition(view, replicas, isr))
+    return partitions
+
+
+def _check_assignment(view: View, replicas: tuple[int, ...], factor: int) -> None:
+    prefix = "The manual partition assignment includes"
+    if not replicas:
+        _refuse_assignment(f"{prefix} an empty replica list.")
+    for replica in sorted(replicas):
+        if replica not in view.image.brokers:
+            _refuse_assignment(f"{prefix} broker {replica}, but no such broker is registered.")
+        if replicas.count(replica) > 1:
+            _refuse_assignment(f"{prefix} the broker {replica} more than once.")
+    if len(replicas) != factor:
+        _refuse_assignment(
+            f"{prefix} a partition with {len(replicas)} replica(s), but this is not consistent "
+            f"with previous partitions, which have {factor} replica(s)."
+        )
+
+
+def _new_partition(view: View, replicas: tuple[int, ...], isr: tuple[int, ...]) -> PartitionImage:
+    return PartitionImage(
+        replicas=replicas,
+        isr=isr,
+        leader=isr[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=tuple(view.directory_of(replica) for replica in replicas),
+    )
+
+
+# Deletion ----------------------------------------------------------------------------------
+
+
+def decide_delete_topics(view: View, request: DeleteTopics) -> ControllerDecision:
+    """Decides every topic of the request.
+
+    Raises `ProtocolError(TOPIC_DELETION_DISABLED)` when no topic may be deleted.
+    """
+    if not view.config.delete_topic_enable:
+        raise ProtocolError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+    records: list[MetadataRecord] = []
+    results: list[DeletedTopic] = []
+    deleted: set[TopicId] = set()
+    for ref in request.topics:
+        try:
+            topic = _referenced(view, ref)
+            if topic.topic_id in deleted:
+                text = "The topic is named twice in the request."
+                raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+            deleted.add(topic.topic_id)
+            records.append(remove_topic_record(topic.topic_id))
+            results.append(DeletedTopic(topic.name, topic.topic_id, ErrorCode.NONE))
+            view.trace.info(
+                f"topic {topic.name}",
+                "on_delete_topics",
+                "deleted",
+                topic_id=uuid_to_text(topic.topic_id),
+            )
+        except ProtocolError as error:
+            results.append(DeletedTopic(ref.name, ref.topic_id, error.code, error.message))
+    view.check_atomic(records)
+    return ControllerDecision(DeleteTopicsResult(tuple(results)), records)
+
+
+def _referenced(view: View, ref: TopicRef) -> TopicImage:
+    if (ref.name is None) == (ref.topic_id == ZERO_TOPIC_ID):
+        text = "A topic is given by its name or by its id, and not by both."
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+    if ref.name is not None:
+        topic = view.image.topic(ref.name)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        topic = view.image.topics_by_id.get(ref.topic_id)
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+    if topic is None:
+        raise ProtocolError(code, "This server does not host this topic.")
+    return topic
+
+
+# Bounds ------------------------------------------------------------------------------------
+
+
+def _check_partition_count(count: int) -> None:
+    if count > MAX_PARTITIONS_PER_REQUEST:
+        text = f"One request may create {MAX_PARTITIONS_PER_REQUEST} partitions, not {count}."
+        raise ProtocolError(ErrorCode.POLICY_VIOLATION, text)
+
+
+def _refuse_assignment(text: str) -> NoReturn:
+    raise ProtocolError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+
+
+def _trace_created(view: View, result: NewTopicResult) -> None:
+    if result.error_code is ErrorCode.NONE:
+        view.trace.info(
+            f"topic {result.name}",
+            "on_create_topics",
+            "created",
+            topic_id=uuid_to_text(result.topic_id),
+            partitions=result.num_partitions,
+            replicas=result.replication_factor,
+        )

@@ -1,0 +1,90 @@
+"""What a decider may look at, and what it returns.
+
+Every decider of this room is a function of a `View` and one request. It reads the newest image,
+speculative records included, and returns a `ControllerDecision`; it changes nothing. The only
+state it consumes is the seeded generator.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from tidelog.config import ControllerConfig
+from tidelog.controller.messages import Response
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.metadata.image import (
+    CLUSTER_DEFAULT,
+    TOPIC_RESOURCE,
+    BrokerImage,
+    ConfigResource,
+    MetadataImage,
+)
+from tidelog.metadata.records import MetadataRecord
+from tidelog.model import ZERO_UUID, Uuid
+from tidelog.rsm.kernel import Decision
+
+ControllerDecision: TypeAlias = Decision[MetadataRecord, Response]
+
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The newest state and the means to decide."""
+
+    image: MetadataImage
+    """Everything appended so far, committed or not."""
+    next_offset: int
+    """Where the decision's first record will stand."""
+    config: ControllerConfig
+    prng: Prng
+    trace: Trace
+
+    def min_isr(self, topic: str, replication_factor: int) -> int:
+        """The topic's min ISR, never above its replication factor."""
+        text = self._topic_config(topic, MIN_INSYNC_REPLICAS)
+        value = self.config.min_insync_replicas if text is None else int(text)
+        return min(value, replication_factor)
+
+    def unclean_election_enabled(self, topic: str) -> bool:
+        """Whether a replica outside of ISR and ELR may lead the topic's partitions."""
+        text = self._topic_config(topic, UNCLEAN_LEADER_ELECTION_ENABLE)
+        if text is None:
+            return self.config.unclean_leader_election_enable
+        return text.strip().lower() == "true"
+
+    def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> BrokerImage:
+        """The registered broker; raises `ProtocolError(STALE_BROKER_EPOCH)` unless this epoch is
+        its current one. The sender must register again."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            text = f"No broker is registered with id {broker_id}"
+            raise ProtocolError(ErrorCode.STALE_BROKER_EPOCH, text)
+        if broker.broker_epoch != broker_epoch:
+            text = f"Expected broker epoch {broker.broker_epoch}, but got {broker_epoch}"
+            raise ProtocolError(ErrorCode.STALE_BROKER_EPOCH, text)
+        return broker
+
+    def check_atomic(self, records: Sequence[MetadataRecord]) -> None:
+        """Raises `ProtocolError(POLICY_VIOLATION)` for more records than one batch may hold."""
+        bound = self.config.max_records_per_batch
+        if len(records) > bound:
+            text = f"The request needs {len(records)} records at once, more than {bound}."
+            raise ProtocolError(ErrorCode.POLICY_VIOLATION, text)
+
+    def directory_of(self, broker_id: int) -> Uuid:
+        """Where a new replica on this broker goes; `ZERO_UUID` leaves the choice to the broker."""
+        log_dirs = self.image.brokers[broker_id].log_dirs
+        return log_dirs[0] if len(log_dirs) == 1 else ZERO_UUID
+
+    def _topic_config(self, topic: str, name: str) -> str | None:
+        """The topic's own value, else the cluster-wide one, else nothing is set."""
+        configs = self.image.configs
+        for resource in (ConfigResource(TOPIC_RESOURCE, topic), CLUSTER_DEFAULT):
+            value = configs.get(resource, {}).get(name)
+            if value is not None:
+                return value
+        return None

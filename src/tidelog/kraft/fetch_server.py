@@ -195,7 +195,11 @@ class FetchServer:
         core.reply(
             reply_to,
             QuorumFetchResponse(
-                error, core.public_leader_id, core.epoch, leader_endpoint=core.leader_endpoint
+                error,
+                core.public_leader_id,
+                core.epoch,
+                log_start_offset=core.log.log_start_offset,
+                leader_endpoint=core.leader_endpoint,
             ),
         )
 

@@ -311,7 +311,7 @@ class Quorum:
                 )
             case Resigned():
                 return EndQuorumEpochRequest(
-                    identity.cluster_id, core.own_id, role.epoch, role.successors, endpoints
+                    identity.cluster_id, core.own_id, role.epoch, role.successors, ()
                 )
             case Campaign():
                 return VoteRequest(

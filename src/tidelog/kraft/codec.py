@@ -1,0 +1,391 @@
+"""The quorum's values on the wire: kio entities for the three RPCs, `wire.fetch` values for Fetch.
+
+| value | API | versions read | version sent |
+| --- | --- | --- | --- |
+| `VoteRequest` | Vote (52) | 0-2 | 2 |
+| `BeginQuorumEpochRequest` | BeginQuorumEpoch (53) | 0-1 | 1 |
+| `EndQuorumEpochRequest` | EndQuorumEpoch (54) | 0-1 | 1 |
+| `QuorumFetchRequest` | Fetch (1) | 12-18 | 18 |
+
+Every message has the layout topics/partitions and concerns exactly one partition; anything else is
+malformed. A wrong cluster id is reported at the top of a response, every other error with the
+partition, as Kafka does. A response with an error at the top says nothing about epoch and leader:
+it is read as epoch 0 and no leader, which no replica acts upon.
+"""
+
+from typing import Final
+
+from tidelog.errors import ErrorCode, MalformedFrame
+from tidelog.kraft.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    QuorumFetchRequest,
+    QuorumFetchResponse,
+    ReplicaKey,
+    Request,
+    VoteRequest,
+    VoteResponse,
+)
+from tidelog.model import (
+    METADATA_PARTITION,
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
+    NO_LEADER,
+    ZERO_TOPIC_ID,
+    Endpoint,
+    Uuid,
+)
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity, field, has_field, make, nested
+from tidelog.wire.fetch import (
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    LeaderHint,
+)
+from tidelog.wire.values import bytes_of, error, error_of, uuid_of
+
+SENT_VERSIONS: Final = {
+    ApiKey.VOTE: 2,
+    ApiKey.BEGIN_QUORUM_EPOCH: 1,
+    ApiKey.END_QUORUM_EPOCH: 1,
+    ApiKey.FETCH: 18,
+}
+"""The version in which each request is sent, and so the one in which its answer comes."""
+
+_TOP_LEVEL_ERRORS: Final = frozenset((ErrorCode.INCONSISTENT_CLUSTER_ID,))
+_FULL_FETCH_EPOCH: Final = -1
+"""Session epoch of a fetch without a session."""
+
+
+def api_of(request: Request) -> ApiKey:
+    """The API that carries a request."""
+    match request:
+        case VoteRequest():
+            return ApiKey.VOTE
+        case BeginQuorumEpochRequest():
+            return ApiKey.BEGIN_QUORUM_EPOCH
+        case EndQuorumEpochRequest():
+            return ApiKey.END_QUORUM_EPOCH
+        case QuorumFetchRequest():
+            return ApiKey.FETCH
+
+
+# Vote, BeginQuorumEpoch, EndQuorumEpoch: requests --------------------------------------------
+
+
+def request_to_entity(
+    request: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest,
+) -> Entity:
+    """The kio entity of a request, in the version that is sent."""
+    api_key = api_of(request)
+    entity_type = codec.request_class(api_key, SENT_VERSIONS[api_key])
+    topic_type = nested(entity_type, "topics")
+    partition_type = nested(topic_type, "partitions")
+    match request:
+        case VoteRequest():
+            partition = make(
+                partition_type,
+                partition_index=METADATA_PARTITION.partition,
+                replica_epoch=request.epoch,
+                replica_id=request.candidate_id,
+                replica_directory_id=uuid_of(request.candidate_directory_id),
+                voter_directory_id=uuid_of(request.voter_directory_id),
+                last_offset_epoch=request.last_epoch,
+                last_offset=request.last_offset,
+                pre_vote=request.pre_vote,
+            )
+        case BeginQuorumEpochRequest():
+            partition = make(
+                partition_type,
+                partition_index=METADATA_PARTITION.partition,
+                voter_directory_id=uuid_of(request.voter_directory_id),
+                leader_id=request.leader_id,
+                leader_epoch=request.leader_epoch,
+            )
+        case EndQuorumEpochRequest():
+            candidate_type = nested(partition_type, "preferred_candidates")
+            partition = make(
+                partition_type,
+                partition_index=METADATA_PARTITION.partition,
+                leader_id=request.leader_id,
+                leader_epoch=request.leader_epoch,
+                preferred_candidates=tuple(
+                    make(
+                        candidate_type,
+                        candidate_id=candidate.node_id,
+                        candidate_directory_id=uuid_of(candidate.directory_id),
+                    )
+                    for candidate in request.preferred_candidates
+                ),
+            )
+    topic = make(topic_type, topic_name=METADATA_TOPIC, partitions=(partition,))
+    endpoints = () if isinstance(request, VoteRequest) else request.leader_endpoints
+    voter_id = -1 if isinstance(request, EndQuorumEpochRequest) else request.voter_id
+    return make(
+        entity_type,
+        cluster_id=request.cluster_id,
+        voter_id=voter_id,
+        topics=(topic,),
+        leader_endpoints=_endpoint_entities(entity_type, endpoints),
+    )
+
+
+def request_of(entity: Entity) -> VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest:
+    """The value of a Vote, BeginQuorumEpoch or EndQuorumEpoch request of any version.
+
+    Raises `MalformedFrame` when it is not about exactly the metadata partition.
+    """
+    partition = _only_partition(entity)
+    api_key = int(entity.__api_key__)
+    if api_key == ApiKey.VOTE:
+        return VoteRequest(
+            cluster_id=entity.cluster_id,
+            voter_id=field(entity, "voter_id", -1),
+            voter_directory_id=bytes_of(field(partition, "voter_directory_id", None)),
+            candidate_id=partition.replica_id,
+            candidate_directory_id=bytes_of(field(partition, "replica_directory_id", None)),
+            epoch=partition.replica_epoch,
+            last_epoch=partition.last_offset_epoch,
+            last_offset=partition.last_offset,
+            pre_vote=field(partition, "pre_vote", False),
+        )
+    endpoints = tuple(
+        Endpoint(listener.name, listener.host, listener.port)
+        for listener in field(entity, "leader_endpoints", ())
+    )
+    if api_key == ApiKey.BEGIN_QUORUM_EPOCH:
+        return BeginQuorumEpochRequest(
+            cluster_id=entity.cluster_id,
+            voter_id=field(entity, "voter_id", -1),
+            voter_directory_id=bytes_of(field(partition, "voter_directory_id", None)),
+            leader_id=partition.leader_id,
+            leader_epoch=partition.leader_epoch,
+            leader_endpoints=endpoints,
+        )
+    assert api_key == ApiKey.END_QUORUM_EPOCH, f"API {api_key} is none of the quorum's"
+    return EndQuorumEpochRequest(
+        cluster_id=entity.cluster_id,
+        leader_id=partition.leader_id,
+        leader_epoch=partition.leader_epoch,
+        preferred_candidates=_candidates_of(partition),
+        leader_endpoints=endpoints,
+    )
+
+
+def _candidates_of(partition: Entity) -> tuple[ReplicaKey, ...]:
+    successors = field(partition, "preferred_successors", None)
+    if successors is not None:
+        return tuple(ReplicaKey(node_id) for node_id in successors)
+    return tuple(
+        ReplicaKey(candidate.candidate_id, bytes_of(candidate.candidate_directory_id))
+        for candidate in partition.preferred_candidates
+    )
+
+
+def _endpoint_entities(entity_type: type, endpoints: tuple[Endpoint, ...]) -> tuple[Entity, ...]:
+    if not endpoints or not has_field(entity_type, "leader_endpoints"):
+        return ()
+    endpoint_type = nested(entity_type, "leader_endpoints")
+    return tuple(
+        make(endpoint_type, name=endpoint.listener, host=endpoint.host, port=endpoint.port)
+        for endpoint in endpoints
+    )
+
+
+# Vote, BeginQuorumEpoch, EndQuorumEpoch: responses -------------------------------------------
+
+
+def response_to_entity(
+    response: VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse, api_version: int
+) -> Entity:
+    """The kio entity of a response, in the version of its request."""
+    entity_type = codec.response_class(_api_of_response(response), api_version)
+    if response.error_code in _TOP_LEVEL_ERRORS:
+        return make(entity_type, error_code=error(response.error_code), topics=())
+    topic_type = nested(entity_type, "topics")
+    partition = make(
+        nested(topic_type, "partitions"),
+        partition_index=METADATA_PARTITION.partition,
+        error_code=error(response.error_code),
+        leader_id=response.leader_id,
+        leader_epoch=response.leader_epoch,
+        vote_granted=isinstance(response, VoteResponse) and response.granted,
+    )
+    endpoints: tuple[Entity, ...] = ()
+    if response.leader_endpoint is not None and has_field(entity_type, "node_endpoints"):
+        endpoint = make(
+            nested(entity_type, "node_endpoints"),
+            node_id=response.leader_id,
+            host=response.leader_endpoint.host,
+            port=response.leader_endpoint.port,
+        )
+        endpoints = (endpoint,)
+    return make(
+        entity_type,
+        error_code=error(ErrorCode.NONE),
+        topics=(make(topic_type, topic_name=METADATA_TOPIC, partitions=(partition,)),),
+        node_endpoints=endpoints,
+    )
+
+
+def _api_of_response(
+    response: VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse,
+) -> ApiKey:
+    match response:
+        case VoteResponse():
+            return ApiKey.VOTE
+        case BeginQuorumEpochResponse():
+            return ApiKey.BEGIN_QUORUM_EPOCH
+        case EndQuorumEpochResponse():
+            return ApiKey.END_QUORUM_EPOCH
+
+
+def response_of(
+    entity: Entity,
+) -> VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse:
+    """The value of a Vote, BeginQuorumEpoch or EndQuorumEpoch response of any version.
+
+    Raises `MalformedFrame` when it is not about exactly the metadata partition.
+    """
+    code, leader_id, leader_epoch, granted = error_of(entity.error_code), NO_LEADER, 0, False
+    if code is ErrorCode.NONE:
+        partition = _only_partition(entity)
+        code = error_of(partition.error_code)
+        leader_id, leader_epoch = partition.leader_id, partition.leader_epoch
+        granted = field(partition, "vote_granted", False)
+    endpoint = None
+    for node in field(entity, "node_endpoints", ()):
+        if node.node_id == leader_id:
+            endpoint = Endpoint("", node.host, node.port)
+    api_key = int(entity.__api_key__)
+    if api_key == ApiKey.VOTE:
+        return VoteResponse(code, leader_id, leader_epoch, granted, endpoint)
+    if api_key == ApiKey.BEGIN_QUORUM_EPOCH:
+        return BeginQuorumEpochResponse(code, leader_id, leader_epoch, endpoint)
+    assert api_key == ApiKey.END_QUORUM_EPOCH, f"API {api_key} is none of the quorum's"
+    return EndQuorumEpochResponse(code, leader_id, leader_epoch, endpoint)
+
+
+def _only_partition(entity: Entity) -> Entity:
+    if len(entity.topics) != 1 or len(entity.topics[0].partitions) != 1:
+        raise MalformedFrame("the quorum has exactly one partition")
+    topic = entity.topics[0]
+    if (topic.topic_name, topic.partitions[0].partition_index) != METADATA_PARTITION:
+        raise MalformedFrame(f"`{topic.topic_name}` is not the quorum's partition")
+    return topic.partitions[0]
+
+
+# Fetch ---------------------------------------------------------------------------------------
+
+
+def fetch_request_to_wire(request: QuorumFetchRequest) -> FetchRequest:
+    """The Fetch request that carries a quorum fetch (version 17 or 18)."""
+    partition = FetchPartition(
+        topic=METADATA_TOPIC,
+        topic_id=METADATA_TOPIC_ID,
+        partition=METADATA_PARTITION.partition,
+        current_leader_epoch=request.epoch,
+        fetch_offset=request.fetch_offset,
+        last_fetched_epoch=request.last_fetched_epoch,
+        log_start_offset=-1,
+        max_bytes=0,
+        high_watermark=request.high_watermark,
+    )
+    return FetchRequest(
+        replica_id=request.replica_id,
+        replica_epoch=-1,
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=0,
+        max_bytes=request.max_bytes,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=_FULL_FETCH_EPOCH,
+        partitions=[partition],
+        forgotten=[],
+        cluster_id=request.cluster_id,
+        replica_directory_id=request.replica_directory_id,
+    )
+
+
+def fetch_request_of(fetch: FetchRequest) -> QuorumFetchRequest:
+    """The quorum fetch that a Fetch request carries.
+
+    Raises `MalformedFrame` when it is not about exactly the metadata partition.
+    """
+    if len(fetch.partitions) != 1:
+        raise MalformedFrame("a quorum fetch has exactly one partition")
+    partition = fetch.partitions[0]
+    if partition.topic_id == ZERO_TOPIC_ID:
+        is_metadata = partition.topic == METADATA_TOPIC
+    else:
+        is_metadata = partition.topic_id == METADATA_TOPIC_ID
+    if not is_metadata or partition.partition != METADATA_PARTITION.partition:
+        raise MalformedFrame(f"`{partition.topic}` is not the quorum's partition")
+    return QuorumFetchRequest(
+        cluster_id=fetch.cluster_id,
+        replica_id=fetch.replica_id,
+        replica_directory_id=Uuid(fetch.replica_directory_id),
+        epoch=partition.current_leader_epoch,
+        fetch_offset=partition.fetch_offset,
+        last_fetched_epoch=partition.last_fetched_epoch,
+        high_watermark=partition.high_watermark,
+        max_wait_ms=fetch.max_wait_ms,
+        max_bytes=fetch.max_bytes,
+    )
+
+
+def fetch_response_to_wire(response: QuorumFetchResponse) -> FetchResponse:
+    """The Fetch response that carries the answer."""
+    if response.error_code in _TOP_LEVEL_ERRORS:
+        return FetchResponse(0, response.error_code, 0, [])
+    partition = FetchedPartition(
+        topic=METADATA_TOPIC,
+        topic_id=METADATA_TOPIC_ID,
+        partition=METADATA_PARTITION.partition,
+        error_code=response.error_code,
+        high_watermark=response.high_watermark,
+        last_stable_offset=-1,
+        log_start_offset=response.log_start_offset,
+        records=list(response.records),
+        records_bytes=response.records_bytes,
+        diverging_epoch=response.diverging_epoch,
+        current_leader=LeaderHint(response.leader_id, response.leader_epoch),
+        aborted=[],
+    )
+    endpoints: list[tuple[int, Endpoint, str | None]] = []
+    if response.leader_endpoint is not None:
+        endpoints.append((response.leader_id, response.leader_endpoint, None))
+    return FetchResponse(0, ErrorCode.NONE, 0, [partition], endpoints)
+
+
+def fetch_response_of(fetch: FetchResponse) -> QuorumFetchResponse:
+    """The answer that a Fetch response carries; its records are views of the frame.
+
+    Raises `MalformedFrame` when it is not about exactly one partition.
+    """
+    if fetch.error_code is not ErrorCode.NONE:
+        return QuorumFetchResponse(fetch.error_code, NO_LEADER, 0)
+    if len(fetch.partitions) != 1:
+        raise MalformedFrame("a quorum fetch has exactly one partition")
+    partition = fetch.partitions[0]
+    hint = partition.current_leader or LeaderHint(NO_LEADER, 0)
+    endpoint = None
+    for node_id, address, _ in fetch.node_endpoints:
+        if node_id == hint.leader_id:
+            endpoint = address
+    return QuorumFetchResponse(
+        partition.error_code,
+        hint.leader_id,
+        hint.leader_epoch,
+        high_watermark=partition.high_watermark,
+        log_start_offset=partition.log_start_offset,
+        diverging_epoch=partition.diverging_epoch,
+        records=tuple(partition.records),
+        records_bytes=partition.records_bytes,
+        leader_endpoint=endpoint,
+    )

@@ -127,6 +127,7 @@ class _Loader:
         epochs.truncate_from_end(log_end_offset)
         epochs.truncate_from_start(log_start_offset)
         drop_snapshots_above(self.env.disk, self.path, self.snapshot_offsets, log_end_offset)
+        self._drop_stray_snapshots()
         producers = self._load_producers(log_start_offset, log_end_offset)
         if self.rebuilt_bases or not self.clean:
             self._make_durable(producers, log_end_offset)
@@ -239,6 +240,15 @@ class _Loader:
         drop_snapshots_above(self.env.disk, self.path, self.snapshot_offsets, -1)
         self.segments.append(Segment(self.env.disk, self.path, offset, self.config))
         return offset
+
+    def _drop_stray_snapshots(self) -> None:
+        """Keeps the snapshots at segment bases, and the newest one if it lies beyond them all."""
+        bases = {segment.base_offset for segment in self.segments}
+        newest = max(self.snapshot_offsets, default=-1)
+        for offset in sorted(self.snapshot_offsets - bases):
+            if offset != newest or offset < max(bases):
+                self.env.disk.delete(snapshot_path(self.path, offset))
+                self.snapshot_offsets.discard(offset)
 
     def _load_producers(self, log_start_offset: int, log_end_offset: int) -> ProducerStates:
         producers = ProducerStates()

@@ -62,6 +62,7 @@ from tidelog.log.values import (
 )
 from tidelog.model import NO_TIMESTAMP, EpochEndOffset, TopicId, TopicPartition
 from tidelog.records.batch import (
+    CONTROL_FLAG,
     BatchHeader,
     batch_size_at,
     crc_of,
@@ -259,11 +260,13 @@ class Log:
             assert header.size_bytes == len(records), f"{len(records)} bytes, one batch expected"
         marker: EndTxnMarker | None = None
         if header.producer_id >= 0 and origin is not AppendOrigin.RAFT:
-            duplicate = self.producers.find_duplicate(header)
-            if duplicate is not None and origin is AppendOrigin.CLIENT:
-                first, last = duplicate.first_offset, duplicate.last_offset
-                return AppendResult(first, last, NO_TIMESTAMP, True, 0)
-            marker = self._check_producer(header, records, origin)
+            if header.attributes & CONTROL_FLAG:
+                marker = self._check_marker(header, records)
+            else:
+                earlier = self.producers.admit(header, origin)
+                if earlier is not None:
+                    first, last = earlier.first_offset, earlier.last_offset
+                    return AppendResult(first, last, NO_TIMESTAMP, True, 0)
         return self._append_stamped(records, header, marker, leader_epoch, wall_ms)
 
     def append_records(
@@ -278,12 +281,7 @@ class Log:
         assert origin is not AppendOrigin.CLIENT, "client batches go through append_as_leader"
         return self.append_as_leader(batch, leader_epoch, wall_ms, origin=origin)
 
-    def _check_producer(
-        self, header: BatchHeader, records: Buffer, origin: AppendOrigin
-    ) -> EndTxnMarker | None:
-        if not header.is_control:
-            self.producers.check_data(header, origin)
-            return None
+    def _check_marker(self, header: BatchHeader, records: Buffer) -> EndTxnMarker | None:
         marker = read_end_txn_marker(records)
         if marker is not None:
             self.producers.check_marker(header, marker)
@@ -316,8 +314,7 @@ class Log:
         self._tail.append(base_offset, last_offset, data)
         self._log_end_offset = last_offset + 1
         if header.producer_id >= 0:
-            stamped = header._replace(base_offset=base_offset, max_timestamp=max_timestamp)
-            self._replay_producer(stamped, marker)
+            self._replay_producer(header, base_offset, max_timestamp, marker)
         else:
             self.producers.map_end_offset = last_offset + 1
         return AppendResult(base_offset, last_offset, append_time_ms, False, len(data))
@@ -399,13 +396,15 @@ class Log:
             self._log_end_offset = last_offset + 1
             if header.producer_id >= 0:
                 marker = read_marker_or_none(batch, header)
-                self._replay_producer(header, marker)
+                self._replay_producer(header, header.base_offset, header.max_timestamp, marker)
             else:
                 self.producers.map_end_offset = last_offset + 1
             pos += size_bytes
 
-    def _replay_producer(self, header: BatchHeader, marker: EndTxnMarker | None) -> None:
-        aborted = self.producers.replay(header, marker)
+    def _replay_producer(
+        self, header: BatchHeader, base_offset: int, timestamp: int, marker: EndTxnMarker | None
+    ) -> None:
+        aborted = self.producers.replay(header, base_offset, timestamp, marker)
         if aborted is None:
             return
         try:

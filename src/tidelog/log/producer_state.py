@@ -147,25 +147,40 @@ class ProducerStates:
 
     # Before an append ------------------------------------------------------------------------
 
-    def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
-        """The earlier append of the same batch."""
-        entry = self._entries.get(header.producer_id)
-        return entry.find(header) if entry is not None else None
+    def admit(self, header: BatchHeader, origin: AppendOrigin) -> ProducerBatch | None:
+        """Lets a data batch pass, or returns the earlier append of the very same client batch.
 
-    def check_data(self, header: BatchHeader, origin: AppendOrigin) -> None:
-        """Raises `ProtocolError` when a data batch may not follow what is known."""
+        Raises `ProtocolError` when it may not follow what is known.
+        """
         entry = self._entries.get(header.producer_id)
         if entry is None:
-            return
-        _check_epoch(entry, header)
+            return None
         if origin is AppendOrigin.CLIENT:
-            _check_sequence(entry, header)
+            if not self._follows(entry, header):
+                duplicate = entry.find(header)
+                if duplicate is not None:
+                    return duplicate
+                _check_epoch(entry, header)
+                _check_sequence(entry, header)
+        else:
+            _check_epoch(entry, header)
         if entry.txn_first_offset != NO_OFFSET and not header.is_transactional:
             raise ProtocolError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer `{entry.producer_id}` has an open transaction from offset "
                 f"`{entry.txn_first_offset}` and sent a batch outside of it",
             )
+        return None
+
+    @staticmethod
+    def _follows(entry: ProducerEntry, header: BatchHeader) -> bool:
+        """The usual case, decided first: the next sequence of the same epoch."""
+        batches = entry.batches
+        return (
+            header.producer_epoch == entry.producer_epoch
+            and len(batches) > 0
+            and header.base_sequence == batches[-1].last_sequence + 1
+        )
 
     def check_marker(self, header: BatchHeader, marker: EndTxnMarker) -> None:
         """Raises `ProtocolError` when a marker comes from a deposed producer or coordinator."""
@@ -182,46 +197,48 @@ class ProducerStates:
 
     # After an append, and in replay: never fails ---------------------------------------------
 
-    def replay(self, header: BatchHeader, marker: EndTxnMarker | None) -> AbortedTxn | None:
+    def replay(
+        self, header: BatchHeader, base_offset: int, timestamp: int, marker: EndTxnMarker | None
+    ) -> AbortedTxn | None:
         """Takes in a batch that is in the log; returns the transaction that it aborted.
 
+        Offset and timestamp are those of the log, which a leader stamps over the header's.
         `marker` is the marker of a control batch, `None` for data.
         """
-        self.map_end_offset = header.last_offset + 1
+        delta = header.last_offset_delta
+        last_offset = base_offset + delta
+        self.map_end_offset = last_offset + 1
         if header.producer_id < 0:
             return None
         if header.is_control:
-            return self._replay_marker(header, marker) if marker is not None else None
-        entry = self._entry(header.producer_id)
-        entry.enter_epoch(header.producer_epoch)
-        batch = ProducerBatch(
-            header.last_sequence,
-            header.last_offset,
-            header.last_offset_delta,
-            header.max_timestamp,
-        )
-        entry.batches.append(batch)
+            if marker is None:
+                return None
+            return self._replay_marker(header, last_offset, timestamp, marker)
+        entry = self._entries.get(header.producer_id) or self._new_entry(header.producer_id)
+        if entry.producer_epoch != header.producer_epoch:
+            entry.enter_epoch(header.producer_epoch)
+        last_sequence = (header.base_sequence + delta) % SEQUENCE_COUNT
+        entry.batches.append(ProducerBatch(last_sequence, last_offset, delta, timestamp))
         if len(entry.batches) > MAX_CACHED_PRODUCER_BATCHES:
             del entry.batches[0]
-        entry.last_timestamp = header.max_timestamp
-        if header.is_transactional and entry.txn_first_offset == NO_OFFSET:
-            entry.txn_first_offset = header.base_offset
-            self._open[header.base_offset] = _Transaction(
-                header.producer_id, header.base_offset, NO_OFFSET
-            )
+        entry.last_timestamp = timestamp
+        if entry.txn_first_offset == NO_OFFSET and header.is_transactional:
+            entry.txn_first_offset = base_offset
+            self._open[base_offset] = _Transaction(header.producer_id, base_offset, NO_OFFSET)
         return None
 
-    def _replay_marker(self, header: BatchHeader, marker: EndTxnMarker) -> AbortedTxn | None:
-        entry = self._entry(header.producer_id)
+    def _replay_marker(
+        self, header: BatchHeader, marker_offset: int, timestamp: int, marker: EndTxnMarker
+    ) -> AbortedTxn | None:
+        entry = self._entries.get(header.producer_id) or self._new_entry(header.producer_id)
         entry.enter_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
-        entry.last_timestamp = header.max_timestamp
+        entry.last_timestamp = timestamp
         first_offset = entry.txn_first_offset
         if first_offset == NO_OFFSET:
             return None
         entry.txn_first_offset = NO_OFFSET
         self._open.pop(first_offset, None)
-        marker_offset = header.last_offset
         self._completed[first_offset] = _Transaction(entry.producer_id, first_offset, marker_offset)
         if marker.is_commit:
             return None
@@ -256,10 +273,8 @@ class ProducerStates:
         self._completed.clear()
         self.map_end_offset = map_end_offset
 
-    def _entry(self, producer_id: int) -> ProducerEntry:
-        entry = self._entries.get(producer_id)
-        if entry is None:
-            entry = self._entries[producer_id] = ProducerEntry(producer_id)
+    def _new_entry(self, producer_id: int) -> ProducerEntry:
+        entry = self._entries[producer_id] = ProducerEntry(producer_id)
         return entry
 
     # Snapshots -------------------------------------------------------------------------------

@@ -106,6 +106,7 @@ def _replay_batch(
     producers: ProducerStates, segment: Segment, batch: ScannedBatch, rebuilt: bool
 ) -> None:
     header = batch.header
-    aborted = producers.replay(header, read_marker_or_none(batch.data, header))
+    marker = read_marker_or_none(batch.data, header)
+    aborted = producers.replay(header, header.base_offset, header.max_timestamp, marker)
     if aborted is not None and rebuilt:
         segment.txn_index.append(aborted)

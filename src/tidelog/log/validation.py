@@ -16,7 +16,7 @@ Order of checks: shape, size, checksum, then contents, so that the error codes e
 Source: Kafka's `LogValidator`, `UnifiedLog.analyzeAndValidateRecords`.
 """
 
-from typing import Final
+from typing import Final, NoReturn
 
 from tidelog.config import LONG_MAX, LogConfig
 from tidelog.env.disk import Buffer
@@ -46,11 +46,21 @@ def check_client_batch(records: Buffer, config: LogConfig, wall_ms: int) -> Batc
     Raises `InvalidRecords` or `CorruptBatch` with the code for the reply.
     """
     header = _check_shape(records)
-    _check_size(header.size_bytes, config)
-    if crc_of(records, 0, header.size_bytes) != header.crc:
-        raise CorruptBatch(f"batch of {header.size_bytes} bytes has a wrong checksum")
-    _check_header(header)
-    _check_timestamps(records, header, config, wall_ms)
+    size_bytes = len(records)
+    if size_bytes > config.max_message_bytes or size_bytes > config.segment_bytes:
+        _refuse_size(size_bytes, config)
+    if crc_of(records, 0, size_bytes) != header.crc:
+        raise CorruptBatch(f"batch of {size_bytes} bytes has a wrong checksum")
+    # One test for the usual case: no flags, no producer faults, as many records as offsets.
+    count = header.record_count
+    sequenced = header.base_sequence >= 0 or header.producer_id < 0
+    plain = 0 <= header.attributes <= _MAX_CODEC
+    if not (plain and sequenced) or count != header.last_offset_delta + 1:
+        _check_header(header)
+    if config.message_timestamp_type == "CreateTime":
+        newest = wall_ms + config.message_timestamp_after_max_ms
+        if header.max_timestamp > newest or config.message_timestamp_before_max_ms != LONG_MAX:
+            _check_timestamps(records, header, config, wall_ms)
     if "compact" in config.cleanup_policy:
         _check_keys(records, header)
     return header
@@ -79,17 +89,16 @@ def _check_shape(records: Buffer) -> BatchHeader:
     return header
 
 
-def _check_size(size_bytes: int, config: LogConfig) -> None:
+def _refuse_size(size_bytes: int, config: LogConfig) -> NoReturn:
     if size_bytes > config.max_message_bytes:
         raise InvalidRecords(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"batch of {size_bytes} bytes, max.message.bytes is `{config.max_message_bytes}`",
         )
-    if size_bytes > config.segment_bytes:
-        raise InvalidRecords(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"batch of {size_bytes} bytes, segment.bytes is `{config.segment_bytes}`",
-        )
+    raise InvalidRecords(
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        f"batch of {size_bytes} bytes, segment.bytes is `{config.segment_bytes}`",
+    )
 
 
 def _check_header(header: BatchHeader) -> None:
@@ -100,6 +109,10 @@ def _check_header(header: BatchHeader) -> None:
         )
     if header.is_control:
         raise InvalidRecords(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+    if header.is_log_append_time:
+        raise InvalidRecords(
+            ErrorCode.INVALID_TIMESTAMP, "clients may not set the timestamp type LogAppendTime"
+        )
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise InvalidRecords(
             ErrorCode.INVALID_RECORD,
@@ -116,17 +129,8 @@ def _check_header(header: BatchHeader) -> None:
 def _check_timestamps(
     records: Buffer, header: BatchHeader, config: LogConfig, wall_ms: int
 ) -> None:
-    if header.is_log_append_time:
-        raise InvalidRecords(
-            ErrorCode.INVALID_TIMESTAMP, "clients may not set the timestamp type LogAppendTime"
-        )
-    if config.message_timestamp_type != "CreateTime":
-        return
     newest = wall_ms + config.message_timestamp_after_max_ms
     oldest = wall_ms - config.message_timestamp_before_max_ms
-    finite_before = config.message_timestamp_before_max_ms != LONG_MAX
-    if header.max_timestamp <= newest and not finite_before:
-        return
     errors = [
         RecordError(index, f"timestamp {record.timestamp} is not within {oldest} to {newest}")
         for index, record in enumerate(decode_client_records(records, header))
@@ -184,5 +188,6 @@ def recompress(records: Buffer, header: BatchHeader, config: LogConfig) -> bytes
         base_sequence=header.base_sequence,
         is_transactional=header.is_transactional,
     )
-    _check_size(len(rebuilt), config)
+    if len(rebuilt) > config.max_message_bytes or len(rebuilt) > config.segment_bytes:
+        _refuse_size(len(rebuilt), config)
     return rebuilt

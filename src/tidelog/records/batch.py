@@ -161,8 +161,8 @@ def batch_size_at(buf: Buffer, pos: int) -> int | None:
 
 def crc_of(buf: Buffer, pos: int, size_bytes: int) -> int:
     """CRC-32C of the checksummed part of the batch at `pos`."""
-    with memoryview(buf) as view:
-        return int(_crc(view[pos + CRC_START : pos + size_bytes]))
+    crc: int = _crc(memoryview(buf)[pos + CRC_START : pos + size_bytes])
+    return crc
 
 
 def verify_crc(buf: Buffer, pos: int = 0) -> bool:
@@ -179,9 +179,8 @@ def patch_base(buf: bytearray, pos: int, base_offset: int, leader_epoch: int) ->
 
 def stamp(batch: Buffer, base_offset: int, leader_epoch: int) -> bytes:
     """A copy of one whole batch with offset and epoch stamped; one allocation, one copy."""
-    with memoryview(batch) as view:
-        prefix = _STAMP.pack(base_offset, len(view) - LOG_OVERHEAD_BYTES, leader_epoch)
-        return b"".join((prefix, view[16:]))
+    prefix = _STAMP.pack(base_offset, len(batch) - LOG_OVERHEAD_BYTES, leader_epoch)
+    return b"".join((prefix, memoryview(batch)[16:]))
 
 
 def stamp_log_append_time(

@@ -1,0 +1,47 @@
+"""What the metadata says of brokers, as far as ISR decisions need it.
+
+A broker epoch stands for one uptime of a process. A follower that restarted may have lost the
+tail of its log, so progress reported under an older epoch says nothing about the process that
+runs now. Hence two rules: a fetch from an older uptime than the registered one is refused, and
+only the uptime that is registered *and active* may join an ISR (KIP-903).
+"""
+
+from tidelog.metadata.image import MetadataImage
+from tidelog.model import NO_EPOCH
+
+
+class BrokerEpochs:
+    """Registered broker epochs, and which brokers may enter an ISR."""
+
+    __slots__ = ("_active", "_registered", "own_epoch")
+
+    def __init__(self) -> None:
+        # This node's own broker epoch; -1 before it is registered. Set by the node.
+        self.own_epoch = NO_EPOCH
+        # Broker epoch of each registered broker, fenced ones included.
+        self._registered: dict[int, int] = {}
+        # The same for brokers that are neither fenced nor in controlled shutdown.
+        self._active: dict[int, int] = {}
+
+    def follow(self, image: MetadataImage) -> None:
+        """Takes over what the image says."""
+        self._registered = {
+            node_id: broker.broker_epoch for node_id, broker in image.brokers.items()
+        }
+        self._active = {
+            node_id: broker.broker_epoch
+            for node_id, broker in image.brokers.items()
+            if broker.active
+        }
+
+    def is_stale(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether a fetch comes from an older uptime than the registered one; -1 never does."""
+        return broker_epoch != NO_EPOCH and broker_epoch < self._registered.get(broker_id, NO_EPOCH)
+
+    def may_join_isr(self, broker_id: int, fetched_under: int | None) -> bool:
+        """Whether a replica whose last fetch carried this broker epoch may enter an ISR.
+        `None`: it has not fetched under this leadership. -1: the follower sent none."""
+        active = self._active.get(broker_id)
+        if active is None or fetched_under is None:
+            return False
+        return fetched_under in (NO_EPOCH, active)

@@ -1,0 +1,390 @@
+"""Fetch: what followers and consumers read, and what a follower's fetch tells its leader.
+
+A follower reads to the log end, a consumer to the high watermark or, with read_committed, to the
+last stable offset. Followers serve consumers too, within the high watermark they know; followers
+are only ever served by leaders.
+
+A follower's fetch is also its acknowledgement. For each partition, in this order:
+1. Refuse what another epoch, another topic id, a stale broker epoch or a foreign replica asks for.
+2. Sample the leader's log end.
+3. Compare the follower's last epoch; where the logs diverge, say so and note *nothing* about the
+   follower, because its offset lies in another history.
+4. Note the follower's progress, propose it for the ISR if it may join; the high watermark follows
+   at the end of the tick.
+5. Read.
+A fetch that waits is read again when it completes, but steps 2 to 4 happen once, on arrival.
+
+**Byte budget.** Partitions are served in the order of the request. The first one that has anything
+gives at least one whole batch, whatever the limits say, or a reader could never pass a large batch.
+
+A fetch is answered at once when it may not wait, asks for nothing, found `min_bytes`, or met an
+error or a divergence. Otherwise it is parked. While it is parked a partition is only looked at when
+it moved, and everything is read again only when that partition has something for this reader.
+
+When this node begins to lead a partition it answers the parked fetches of that partition's other
+replicas at once, so that they can ask for the new partition in their next request instead of
+sitting out their long poll.
+
+Invariants: `ReadsBelowHighWatermark` (asserted for each consumer read), `OneReply`.
+
+Left out: preferred read replicas (KIP-392's selector); replication quotas; sessions, which the
+broker turns into full lists.
+
+Source: KIP-227, KIP-320, KIP-392, KIP-595, KIP-903.
+"""
+
+from collections.abc import Iterable
+
+from tidelog.config import ReplicationConfig
+from tidelog.env.effects import Chunk
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode, ProtocolError, StorageError
+from tidelog.log.log import Log
+from tidelog.model import (
+    NO_EPOCH,
+    NO_OFFSET,
+    EpochEndOffset,
+    TopicPartition,
+)
+from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.leader import LeaderState
+from tidelog.replication.messages import Reply, ReplyTo
+from tidelog.replication.outbox import Outbox
+from tidelog.replication.partition import Partition
+from tidelog.replication.purgatory import Deadlines, DelayedFetch
+from tidelog.wire.fetch import (
+    READ_COMMITTED,
+    AbortedTransaction,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+)
+
+
+class FetchPath:
+    """Reads of followers and consumers, and the fetches that wait."""
+
+    __slots__ = (
+        "_brokers",
+        "_config",
+        "_deadlines",
+        "_hosted",
+        "_outbox",
+        "_parked_followers",
+        "_released",
+        "expandable",
+        "failed",
+        "progressed",
+    )
+
+    def __init__(
+        self,
+        hosted: Hosted,
+        *,
+        brokers: BrokerEpochs,
+        config: ReplicationConfig,
+        outbox: Outbox,
+        deadlines: Deadlines,
+    ) -> None:
+        self._hosted = hosted
+        self._brokers = brokers
+        self._config = config
+        self._outbox = outbox
+        self._deadlines = deadlines
+        # Fetches of followers that wait, by replica id.
+        self._parked_followers: dict[int, dict[DelayedFetch, int]] = {}
+        # Parked fetches to be answered at the end of this tick, whatever they find.
+        self._released: dict[DelayedFetch, None] = {}
+        # Led partitions of which a follower's end moved since `Replicas` last looked.
+        self.progressed: dict[Partition, None] = {}
+        # (partition, follower) that may join the ISR, found since then.
+        self.expandable: list[tuple[Partition, int]] = []
+        # Partitions whose device failed since then.
+        self.failed: list[tuple[Partition, StorageError]] = []
+
+    # On arrival -------------------------------------------------------------------------------
+
+    def fetch(
+        self, request: FetchRequest, reply_to: ReplyTo, now: Instant, *, followers_may_serve: bool
+    ) -> None:
+        """Answers at once or parks the request."""
+        parked = DelayedFetch(reply_to, request, now=now, followers_may_serve=followers_may_serve)
+        reading = self._read(parked, now, on_arrival=True)
+        if (
+            request.max_wait_ms <= 0
+            or reading.at_once
+            or reading.records_bytes >= request.min_bytes
+            or not request.partitions
+        ):
+            parked.complete()
+            self._reply(reply_to, reading)
+            return
+        partitions = self._hosted.partitions
+        for want in request.partitions:
+            key = TopicPartition(want.topic, want.partition)
+            parked.register(partitions[key].fetch_waiters, want.fetch_offset)
+        if request.replica_id >= 0:
+            parked.register(self._parked_followers.setdefault(request.replica_id, {}), NO_OFFSET)
+        self._deadlines.add(parked)
+
+    def _reply(self, reply_to: ReplyTo, reading: "_Reading") -> None:
+        response = FetchResponse(0, ErrorCode.NONE, 0, reading.answers)
+        self._outbox.emit(Reply(reply_to, response))
+
+    # Completion -------------------------------------------------------------------------------
+
+    def release(self, partition: Partition) -> None:
+        """The replica's role or term changed: answers every fetch that waits for it."""
+        self._released.update(dict.fromkeys(partition.fetch_waiters))
+
+    def release_followers(self, replica_ids: Iterable[int]) -> None:
+        """Answers the parked fetches of these replicas."""
+        for replica_id in replica_ids:
+            self._released.update(dict.fromkeys(self._parked_followers.get(replica_id, ())))
+
+    def end_tick(self, moved: Iterable[Partition], now: Instant) -> None:
+        """Answers the parked fetches that have become ready."""
+        hopeful: dict[DelayedFetch, None] = {}
+        for partition in moved:
+            if partition.fetch_waiters:
+                _collect_hopeful(partition, hopeful)
+        released = self._released
+        self._released = {}
+        for parked in released:
+            if not parked.done:
+                self.complete(parked, now)
+        for parked in hopeful:
+            if parked.done:
+                continue
+            reading = self._read(parked, now, on_arrival=False)
+            if reading.at_once or reading.records_bytes >= parked.request.min_bytes:
+                self._finish(parked, reading)
+
+    def complete(self, parked: DelayedFetch, now: Instant) -> None:
+        """Answers a parked fetch with what there is."""
+        self._finish(parked, self._read(parked, now, on_arrival=False))
+
+    def _finish(self, parked: DelayedFetch, reading: "_Reading") -> None:
+        parked.complete()
+        self._deadlines.note_answered(parked)
+        self._reply(parked.reply_to, reading)
+
+    # Reading ----------------------------------------------------------------------------------
+
+    def _read(self, parked: DelayedFetch, now: Instant, *, on_arrival: bool) -> "_Reading":
+        request = parked.request
+        reading = _Reading(self, parked, now, on_arrival)
+        answers = reading.answers
+        find = self._hosted.find
+        for want in request.partitions:
+            found = find(want.topic, want.partition, want.topic_id, want.current_leader_epoch)
+            if not isinstance(found, Partition):
+                answers.append(reading.refuse(want, found))
+                continue
+            try:
+                answers.append(reading.read(found, want))
+            except ProtocolError as error:
+                answers.append(reading.refuse(want, error.code))
+            except StorageError as error:
+                self.failed.append((found, error))
+                answers.append(reading.refuse(want, ErrorCode.KAFKA_STORAGE_ERROR))
+        return reading
+
+    def on_follower_progress(
+        self, partition: Partition, leadership: LeaderState, request: FetchRequest,
+        want: FetchPartition, now: Instant,
+    ) -> None:  # fmt: skip
+        """Notes what a follower's fetch says of its own log."""
+        replica_id = request.replica_id
+        moved = leadership.remotes[replica_id].on_fetch(
+            want.fetch_offset,
+            want.log_start_offset,
+            leader_end=partition.log.log_end_offset,
+            broker_epoch=request.replica_epoch,
+            now=now,
+        )
+        if moved:
+            self.progressed[partition] = None
+        if leadership.may_expand(replica_id):
+            self.expandable.append((partition, replica_id))
+
+    def error_of_follower(
+        self, leadership: LeaderState | None, request: FetchRequest, want: FetchPartition
+    ) -> ErrorCode:
+        """What stands against serving a follower."""
+        if leadership is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if request.replica_id not in leadership.remotes:
+            # With an epoch the follower may know a newer assignment than this leader; it retries.
+            if want.current_leader_epoch == NO_EPOCH:
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if self._brokers.is_stale(request.replica_id, request.replica_epoch):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE
+
+    @property
+    def max_bytes(self) -> int:
+        """`fetch.max.bytes`: no answer is larger, but for a single large batch."""
+        return self._config.fetch_max_bytes
+
+    def check(self) -> None:
+        """Asserts what must hold between two events."""
+        for partition in self._hosted.partitions.values():
+            for parked in partition.fetch_waiters:
+                assert not parked.done, f"OneReply: {parked.reply_to} is answered and waits"
+
+
+class _Reading:
+    """One pass over the partitions of a request."""
+
+    __slots__ = (
+        "_followers_may_serve",
+        "_left_bytes",
+        "_now",
+        "_on_arrival",
+        "_path",
+        "_request",
+        "answers",
+        "at_once",
+        "records_bytes",
+    )
+
+    def __init__(
+        self, path: FetchPath, parked: DelayedFetch, now: Instant, on_arrival: bool
+    ) -> None:
+        self._path = path
+        self._request = parked.request
+        self._followers_may_serve = parked.followers_may_serve
+        self._now = now
+        # Whether a follower's fetch still counts as its progress.
+        self._on_arrival = on_arrival
+        # What may still be read, but for the first batch of all.
+        self._left_bytes = min(parked.request.max_bytes, path.max_bytes)
+        # In the order of the request.
+        self.answers: list[FetchedPartition] = []
+        # An error or a divergence: the sender must hear of it now.
+        self.at_once = False
+        # Record bytes found so far.
+        self.records_bytes = 0
+
+    def refuse(self, want: FetchPartition, code: ErrorCode) -> FetchedPartition:
+        """The answer of a partition that is not read."""
+        self.at_once = True
+        return FetchedPartition(
+            want.topic, want.topic_id, want.partition, code, -1, -1, NO_OFFSET, [], 0
+        )
+
+    def read(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
+        """The answer of one partition. Raises `ProtocolError` and `StorageError`."""
+        request = self._request
+        log = partition.log
+        log_end = log.log_end_offset
+        leadership = partition.leadership
+        by_follower = request.replica_id >= 0
+        if by_follower:
+            code = self._path.error_of_follower(leadership, request, want)
+            if code is not ErrorCode.NONE:
+                return self.refuse(want, code)
+            upper = log_end
+        else:
+            if leadership is None and not self._followers_may_serve:
+                return self.refuse(want, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            upper = _upper_for_consumer(log, request)
+        if want.last_fetched_epoch != NO_EPOCH:
+            diverging = _divergence(log, want)
+            if diverging is not None:
+                return self._diverged(log, want, diverging)
+        if not log.log_start_offset <= want.fetch_offset <= log_end:
+            return self.refuse(want, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if by_follower and self._on_arrival:
+            assert leadership is not None, f"{partition} serves a follower without leading"
+            self._path.on_follower_progress(partition, leadership, request, want, self._now)
+        return self._records(log, want, upper)
+
+    def _records(self, log: Log, want: FetchPartition, upper: int) -> FetchedPartition:
+        chunks: list[Chunk] = []
+        size_bytes = 0
+        aborted: list[AbortedTransaction] | None = None
+        if self._request.isolation_level == READ_COMMITTED:
+            aborted = []
+        if want.fetch_offset < upper and (self._left_bytes or not self.records_bytes):
+            got = log.read(
+                want.fetch_offset,
+                min(want.max_bytes, self._left_bytes),
+                upper,
+                at_least_one=not self.records_bytes,
+            )
+            assert got.next_offset <= max(upper, want.fetch_offset), (
+                f"ReadsBelowHighWatermark: {log.topic_partition} {got.next_offset} > {upper}"
+            )
+            chunks, size_bytes = got.chunks, got.size_bytes
+            self.records_bytes += size_bytes
+            self._left_bytes = max(0, self._left_bytes - size_bytes)
+            if aborted is not None and size_bytes:
+                aborted = log.aborted_in(want.fetch_offset, got.next_offset)
+        return FetchedPartition(
+            want.topic,
+            want.topic_id,
+            want.partition,
+            ErrorCode.NONE,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            chunks,
+            size_bytes,
+            None,
+            None,
+            None,
+            aborted,
+        )
+
+    def _diverged(
+        self, log: Log, want: FetchPartition, diverging: EpochEndOffset
+    ) -> FetchedPartition:
+        self.at_once = True
+        return FetchedPartition(
+            want.topic,
+            want.topic_id,
+            want.partition,
+            ErrorCode.NONE,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            [],
+            0,
+            diverging,
+        )
+
+
+def _upper_for_consumer(log: Log, request: FetchRequest) -> int:
+    if request.isolation_level == READ_COMMITTED:
+        return log.last_stable_offset
+    return log.high_watermark
+
+
+def _divergence(log: Log, want: FetchPartition) -> EpochEndOffset | None:
+    """Where the reader's log leaves this one, `None` where it does not.
+
+    Raises OFFSET_OUT_OF_RANGE when there is nothing to compare with.
+    """
+    epoch = want.last_fetched_epoch
+    end = log.end_offset_for_epoch(epoch)
+    if end.end_offset == NO_OFFSET or want.fetch_offset < log.log_start_offset:
+        raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if end.leader_epoch < epoch or end.end_offset < want.fetch_offset:
+        return end
+    return None
+
+
+def _collect_hopeful(partition: Partition, hopeful: dict[DelayedFetch, None]) -> None:
+    """Adds the fetches that may find something new in this partition."""
+    log = partition.log
+    log_start, log_end = log.log_start_offset, log.log_end_offset
+    for parked, offset in partition.fetch_waiters.items():
+        request = parked.request
+        upper = log_end if request.replica_id >= 0 else _upper_for_consumer(log, request)
+        if upper > offset or not log_start <= offset <= log_end:
+            hopeful[parked] = None

@@ -1,0 +1,97 @@
+"""Which leader each followed partition is fetched from: one `ReplicaFetcher` per leader broker.
+
+Invariant `FollowsItsLeader`: a follower with a known leader is fetched from that leader, in its
+epoch, by exactly one fetcher, unless its log is offline.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from tidelog.env.instant import Instant, earliest
+from tidelog.model import NO_LEADER
+from tidelog.replication.fetcher import FetcherEnv, FetchOutcome, ReplicaFetcher
+from tidelog.replication.messages import ListOffsetsResult, Role, Token
+from tidelog.replication.partition import Partition
+from tidelog.wire.fetch import FetchResponse
+
+
+class Fetchers:
+    """All fetchers of a node."""
+
+    __slots__ = ("_by_leader", "_by_partition", "_env")
+
+    def __init__(self, env: FetcherEnv) -> None:
+        self._env = env
+        # By the broker id of the leader; one without partitions waits for its last answer.
+        self._by_leader: dict[int, ReplicaFetcher] = {}
+        # Where each followed partition is fetched from.
+        self._by_partition: dict[Partition, ReplicaFetcher] = {}
+
+    def follow(self, partition: Partition) -> bool:
+        """Fetches a partition from its leader, in its leader's epoch, from now on; returns
+        whether its log had to be cut.
+
+        Raises `StorageError`.
+        """
+        self.stop(partition)
+        fetcher = self._by_leader.get(partition.leader_id)
+        if fetcher is None:
+            fetcher = ReplicaFetcher(partition.leader_id, self._env)
+            self._by_leader[partition.leader_id] = fetcher
+        self._by_partition[partition] = fetcher
+        return fetcher.add(partition, partition.leader_epoch)
+
+    def stop(self, partition: Partition) -> None:
+        """Fetches a partition no longer."""
+        fetcher = self._by_partition.pop(partition, None)
+        if fetcher is not None:
+            fetcher.remove(partition)
+
+    def resume(self, broker_ids: Iterable[int]) -> None:
+        """The metadata told something new about these brokers."""
+        for broker_id in broker_ids:
+            fetcher = self._by_leader.get(broker_id)
+            if fetcher is not None:
+                fetcher.resume()
+
+    def poll(self, now: Instant) -> None:
+        """Sends the next requests."""
+        for fetcher in self._by_leader.values():
+            fetcher.poll(now)
+
+    def on_fetch_response(
+        self, token: Token, response: FetchResponse | None, now: Instant
+    ) -> FetchOutcome:
+        """Applies the answer to a `SendFetch`."""
+        outcome = FetchOutcome()
+        for fetcher in self._by_leader.values():
+            if fetcher.token == token:
+                fetcher.on_fetch_response(response, outcome, now)
+                return outcome
+        raise AssertionError(f"OneFetchInFlight: nobody waits for token {token}")
+
+    def on_list_offsets_response(
+        self, token: Token, results: Sequence[ListOffsetsResult] | None, now: Instant
+    ) -> FetchOutcome:
+        """Applies the answer to a `SendListOffsets`."""
+        outcome = FetchOutcome()
+        for fetcher in self._by_leader.values():
+            if fetcher.asking_token == token:
+                fetcher.on_list_offsets_response(results, outcome, now)
+                return outcome
+        raise AssertionError(f"nobody waits for token {token}")
+
+    def deadline(self) -> Instant | None:
+        """When `poll` has something to do that no answer brings about."""
+        return earliest(*(fetcher.deadline() for fetcher in self._by_leader.values()))
+
+    def check(self, partitions: Iterable[Partition]) -> None:
+        """Asserts `FollowsItsLeader` for all hosted partitions."""
+        for fetcher in self._by_leader.values():
+            fetcher.check()
+        for partition in partitions:
+            fetcher_of = self._by_partition.get(partition)
+            follows = partition.role is Role.FOLLOWER and partition.leader_id != NO_LEADER
+            assert follows == (fetcher_of is not None), f"FollowsItsLeader: {partition}"
+            if fetcher_of is not None:
+                epoch = fetcher_of.epoch_of(partition)
+                assert epoch == partition.leader_epoch, f"FollowsItsLeader: {partition} in {epoch}"

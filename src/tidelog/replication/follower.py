@@ -1,0 +1,126 @@
+"""What a follower does with what its leader sent: truncate, append, take over the bounds.
+
+**Divergence.** A follower says with each fetch which leader epoch its last record belongs to. When
+the leader's log has that epoch end earlier, or does not have it at all, it answers with the largest
+epoch at or below it that it knows and where that epoch ends, and the follower cuts its own log
+there. Repeated until both agree, this finds the longest common prefix without ever comparing
+records (`LogMatching`). Records and high watermark of such an answer mean nothing and are not
+looked at.
+
+Cutting below the follower's own high watermark is allowed: its high watermark may come from a
+deposed leader. What is *committed* is never cut, because a leader elected from the ISR has it.
+
+**Append.** Batches are taken as they are, with their offsets and epochs. Batches of an epoch above
+the one that the fetch was made in are left out (KAFKA-18723): they come from a leadership that
+this follower does not know yet, and it could not tell the next leader that it holds them.
+
+**Bounds.** The follower's high watermark is the leader's, clamped to its own log, one fetch late;
+it may go back. Its log start only rises.
+
+Source: KIP-101, KIP-279, KIP-595 (divergence in Fetch), KAFKA-18723.
+"""
+
+from enum import Enum
+
+from tidelog.env.disk import Buffer, FileSlice
+from tidelog.env.effects import Chunk
+from tidelog.env.trace import Trace
+from tidelog.log.log import Log
+from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
+from tidelog.wire.fetch import FetchedPartition
+
+
+class Progress(Enum):
+    """What one answer did to a follower's log."""
+
+    NOTHING = "nothing"
+    BOUNDS = "bounds"
+    """High watermark or log start moved."""
+    APPENDED = "appended"
+
+
+def decide_truncation(
+    diverging: EpochEndOffset, own: EpochEndOffset, *, high_watermark: int, log_end_offset: int
+) -> int:
+    """Where to cut. `own` is where the diverging epoch, or the largest one below it, ends in the
+    follower's log."""
+    if diverging.end_offset == NO_OFFSET:
+        return high_watermark
+    if diverging.leader_epoch == NO_EPOCH or own.end_offset == NO_OFFSET:
+        return min(diverging.end_offset, log_end_offset)
+    if own.leader_epoch != diverging.leader_epoch:
+        # The leader's epoch is unknown here: cut to the end of the largest one below it, and let
+        # the next fetch ask again.
+        return min(own.end_offset, log_end_offset)
+    return min(own.end_offset, diverging.end_offset, log_end_offset)
+
+
+def truncate_to_agree(log: Log, diverging: EpochEndOffset, trace: Trace) -> bool:
+    """Cuts the log as the leader's answer demands; returns whether anything changed, which it
+    does unless the answer contradicts itself."""
+    target = decide_truncation(
+        diverging,
+        log.end_offset_for_epoch(diverging.leader_epoch),
+        high_watermark=log.high_watermark,
+        log_end_offset=log.log_end_offset,
+    )
+    return truncate(log, target, trace, cause="diverging epoch", diverging=tuple(diverging))
+
+
+def truncate(log: Log, target: int, trace: Trace, *, cause: str, **values: object) -> bool:
+    """Cuts the log at `target`; returns whether its end or its newest epoch changed."""
+    before = (log.log_end_offset, log.latest_epoch)
+    high_watermark = log.high_watermark
+    below = target < high_watermark
+    log.truncate_to(target)
+    after = (log.log_end_offset, log.latest_epoch)
+    if after == before:
+        return False
+    (trace.warn if below else trace.info)(
+        log.topic_partition,
+        "truncate",
+        "truncated below the high watermark" if below else "truncated",
+        cause,
+        log_end=f"{before[0]}->{after[0]}",
+        epoch=f"{before[1]}->{after[1]}",
+        high_watermark=high_watermark,
+        **values,
+    )
+    return True
+
+
+def append_fetched(log: Log, fetched: FetchedPartition, sent_epoch: int, trace: Trace) -> Progress:
+    """Appends the records and takes over high watermark and log start.
+
+    Raises what the log raises: `ProtocolError` for damaged records, `StorageError`.
+    """
+    progress = Progress.NOTHING
+    if fetched.records_bytes:
+        records = as_buffer(fetched.records)
+        appended = log.append_as_follower(records, sent_epoch)
+        if appended.size_bytes:
+            progress = Progress.APPENDED
+        if appended.skipped_bytes:
+            trace.info(
+                log.topic_partition,
+                "append_fetched",
+                "skipped",
+                "batches above the epoch of the fetch",
+                fetch_epoch=sent_epoch,
+                bytes=appended.skipped_bytes,
+                log_end=log.log_end_offset,
+            )
+    moved = log.update_high_watermark(min(fetched.high_watermark, log.log_end_offset))
+    if log.log_start_offset < fetched.log_start_offset <= log.high_watermark:
+        moved |= log.maybe_raise_log_start_offset(fetched.log_start_offset)
+    return Progress.BOUNDS if moved and progress is Progress.NOTHING else progress
+
+
+def as_buffer(chunks: list[Chunk]) -> Buffer:
+    """The records of one answer as one buffer; without copying when they came as one."""
+    if len(chunks) == 1 and not isinstance(chunks[0], FileSlice):
+        return chunks[0]
+    return b"".join(
+        chunk.file.read(chunk.position, chunk.length) if isinstance(chunk, FileSlice) else chunk
+        for chunk in chunks
+    )

@@ -1,0 +1,35 @@
+"""The replicas that this node hosts, by partition, and what to say of those that it does not."""
+
+from tidelog.errors import ErrorCode
+from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
+from tidelog.model import TopicId, TopicPartition
+from tidelog.replication.partition import Partition
+
+
+class Hosted:
+    """Shared by all parts of the room."""
+
+    __slots__ = ("image", "partitions")
+
+    def __init__(self) -> None:
+        # By topic and partition number.
+        self.partitions: dict[TopicPartition, Partition] = {}
+        # The newest metadata, for partitions that other nodes host.
+        self.image: MetadataImage = EMPTY_IMAGE
+
+    def find(
+        self, topic: str, partition: int, topic_id: TopicId, current_leader_epoch: int
+    ) -> Partition | ErrorCode:
+        """The replica a request asks for, or what stands against serving it."""
+        hosted = self.partitions.get(TopicPartition(topic, partition))
+        if hosted is None:
+            return self.error_of_missing(topic, partition)
+        code = hosted.error_of_request(topic_id, current_leader_epoch)
+        return hosted if code is ErrorCode.NONE else code
+
+    def error_of_missing(self, topic: str, partition: int) -> ErrorCode:
+        """What to answer for a partition that is not here."""
+        known = self.image.topics_by_name.get(topic)
+        if known is None or partition not in known.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER

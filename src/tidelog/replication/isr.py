@@ -1,0 +1,80 @@
+"""The in-sync replicas of one partition as its leader sees them: committed, or about to change.
+
+The controller owns the ISR. A leader proposes a change, and until the answer is in it must be
+ready for both outcomes:
+
+- **An expansion in flight counts the newcomer at once** in the maximal ISR: the controller may
+  already have committed it, and may elect it.
+- **A shrink in flight counts nobody out**: the controller may still refuse it, and those who
+  would leave may still be elected.
+
+So the *maximal ISR* is a superset of every ISR that the controller can have at that moment
+(`MaximalIsrSuperset`), and the high watermark waits for all of it. The committed ISR is what the
+min ISR is measured against before an append and what elections use.
+
+The states are a sum type, so that "two changes in flight" cannot be written down.
+
+Source: KIP-497 (AlterPartition), KIP-966 (strict min ISR).
+"""
+
+from dataclasses import dataclass
+
+from tidelog.replication.messages import AlterPartitionProposal
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Nothing in flight."""
+
+    isr: tuple[int, ...]
+    """In the controller's order; the leader is among them."""
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """The same as the committed ISR."""
+        return self.isr
+
+
+@dataclass(frozen=True, slots=True)
+class PendingExpand:
+    """One replica is proposed to join."""
+
+    last: Committed
+    """What to fall back to when the controller refuses."""
+    new_member: int
+    proposal: AlterPartitionProposal
+    """Answers to any other proposal are stale."""
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The committed ISR."""
+        return self.last.isr
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """The committed ISR and the newcomer."""
+        return (*self.last.isr, self.new_member)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingShrink:
+    """Some replicas are proposed to leave."""
+
+    last: Committed
+    """What to fall back to when the controller refuses."""
+    leaving: tuple[int, ...]
+    proposal: AlterPartitionProposal
+    """Answers to any other proposal are stale."""
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The committed ISR, those who may leave included."""
+        return self.last.isr
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """The committed ISR, those who may leave included."""
+        return self.last.isr
+
+
+IsrState = Committed | PendingExpand | PendingShrink

@@ -1,0 +1,125 @@
+"""Proposals for ISR changes on their way to the controller.
+
+One AlterPartition request is in flight per broker, and each partition has at most one proposal
+queued or in flight (`OneProposal`). So proposals of many partitions travel together, and the
+controller sees those of one partition in order.
+
+A proposal has no time limit: the leader waits with its high watermark for everybody in its maximal
+ISR until the controller has spoken. When the whole request fails (no controller, stale broker
+epoch, ...) all of it is sent again after a short pause. What a single partition's answer means is
+decided by the partition (`Partition.on_isr_answer`).
+
+Bound: one proposal for each partition that this broker leads.
+
+Source: KIP-497; KIP-903 for the broker epochs in version 3.
+"""
+
+from collections.abc import Sequence
+
+from tidelog.env.instant import Instant
+from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode
+from tidelog.model import TopicId, TopicPartition
+from tidelog.replication.messages import (
+    AlterPartitionProposal,
+    AlterPartitionResult,
+    SendAlterPartition,
+    Token,
+)
+from tidelog.replication.outbox import Outbox
+
+
+class IsrUpdates:
+    """The queue towards the controller."""
+
+    __slots__ = ("_in_flight", "_outbox", "_queued", "_retry_at", "_retry_ms", "_token", "_trace")
+
+    def __init__(self, outbox: Outbox, retry_ms: int, trace: Trace) -> None:
+        self._outbox = outbox
+        self._trace = trace
+        # Pause after a failed request.
+        self._retry_ms = retry_ms
+        # Proposals for the next request, in the order in which they were made.
+        self._queued: dict[TopicPartition, AlterPartitionProposal] = {}
+        # Proposals of the request under way, by (topic id, partition).
+        self._in_flight: dict[tuple[TopicId, int], AlterPartitionProposal] = {}
+        # The request under way.
+        self._token: Token | None = None
+        # Nothing is sent before this instant; `None` outside of a pause.
+        self._retry_at: Instant | None = None
+
+    def submit(self, proposal: AlterPartitionProposal) -> bool:
+        """Queues a proposal; `False` when this partition has one queued or in flight."""
+        key = (proposal.topic_id, proposal.topic_partition.partition)
+        if proposal.topic_partition in self._queued or key in self._in_flight:
+            return False
+        self._queued[proposal.topic_partition] = proposal
+        return True
+
+    def resubmit(self, proposal: AlterPartitionProposal, now: Instant) -> None:
+        """Queues an answered proposal again, after the pause."""
+        queued = self.submit(proposal)
+        assert queued, f"OneProposal: {proposal.topic_partition} has another proposal"
+        self._retry_at = Instant(now + self._retry_ms)
+
+    def withdraw(self, topic_partition: TopicPartition, topic_id: TopicId) -> None:
+        """Forgets the proposal of a partition that is led no more; an answer to what was sent
+        finds nobody."""
+        self._queued.pop(topic_partition, None)
+        self._in_flight.pop((topic_id, topic_partition.partition), None)
+
+    def maybe_send(self, broker_epoch: int, now: Instant) -> bool:
+        """Sends everything queued, unless a request is under way or a pause lasts."""
+        if self._token is not None or not self._queued:
+            return False
+        if self._retry_at is not None and now < self._retry_at:
+            return False
+        self._retry_at = None
+        self._token = self._outbox.new_token()
+        proposals = tuple(self._queued.values())
+        self._queued.clear()
+        self._in_flight = {
+            (proposal.topic_id, proposal.topic_partition.partition): proposal
+            for proposal in proposals
+        }
+        self._outbox.emit(SendAlterPartition(self._token, broker_epoch, proposals))
+        return True
+
+    def on_response(
+        self,
+        token: Token,
+        results: Sequence[AlterPartitionResult] | ErrorCode | None,
+        now: Instant,
+    ) -> list[tuple[AlterPartitionProposal, AlterPartitionResult]]:
+        """Takes the answer of a request; returns each proposal with its own answer."""
+        if token != self._token:
+            self._trace.debug("isr_updates", "on_response", "ignored", "stale token", token=token)
+            return []
+        self._token = None
+        in_flight = self._in_flight
+        self._in_flight = {}
+        if results is None or isinstance(results, ErrorCode):
+            self._retry_at = Instant(now + self._retry_ms)
+            for proposal in in_flight.values():
+                self._queued.setdefault(proposal.topic_partition, proposal)
+            reason = "no controller" if results is None else results.name
+            self._trace.info("isr_updates", "on_response", "retrying", reason, in_ms=self._retry_ms)
+            return []
+        answers = {(result.topic_id, result.partition): result for result in results}
+        unanswered = ErrorCode.UNKNOWN_SERVER_ERROR
+        return [
+            (proposal, answers.get(key) or AlterPartitionResult(*key, unanswered))
+            for key, proposal in in_flight.items()
+        ]
+
+    def deadline(self) -> Instant | None:
+        """When the pause ends, if something waits for it."""
+        return self._retry_at if self._queued and self._token is None else None
+
+    def check(self) -> None:
+        """Asserts that no partition has two proposals."""
+        for proposal in self._in_flight.values():
+            key = proposal.topic_partition
+            assert key not in self._queued, f"OneProposal: {key} is queued and in flight"
+        if self._token is None:
+            assert not self._in_flight, f"OneProposal: {self._in_flight} without a request"

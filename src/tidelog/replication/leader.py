@@ -1,0 +1,293 @@
+"""The leader's side of one partition: what followers have, what is committed, who is in sync.
+
+Theory. A follower's fetch offset is its claim: "I hold everything below". The leader remembers
+the newest claim of each replica and takes the smallest one over the replicas that count as the
+high watermark: the exclusive end of what is committed, visible and acknowledged for acks=all.
+Who counts is the whole art:
+
+1. **Everybody in the maximal ISR** (`isr.py`). Any ISR that the controller can have now is within
+   it, so whoever is elected next has all that was committed (`LeaderCompleteness`).
+2. **Whoever has caught up and could join**, though not yet in the ISR. Without it, a returning
+   follower could chase a racing high watermark for ever.
+3. **Nobody, below the min ISR**: with fewer committed members than `min_isr` the high watermark
+   stands still (KIP-966). A member that then leaves the ISR still has all that was ever committed
+   and stays eligible as leader.
+
+A replica that has not fetched since this leadership began has end offset -1: what it said to a
+former leader, or to an earlier epoch of this one, proves nothing. So the high watermark is frozen
+after an election until every member has spoken once.
+
+"Caught up" is about time, not offsets: a follower is in sync while it has been level with the
+leader's end within `replica.lag.time.max.ms`. The leader's end is sampled *before* the follower's
+read; sampled after it, a follower would be credited with records that it was not sent.
+
+Invariants: `HighWatermarkBounds`, `HighWatermarkIsReplicated`, `MaximalIsrSuperset`,
+`MinIsrFreeze`, `GroupCommitFirst` (all explained in `docs/protocol/replication.md`).
+
+Source: KIP-101, KIP-279, KIP-903, KIP-966; "Kafka replication" chapters of Vanlightly's
+specification of KIP-966.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tidelog.config import ReplicationConfig
+from tidelog.env.instant import Instant
+from tidelog.log.log import Log
+from tidelog.model import NO_OFFSET
+from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.isr import Committed, IsrState
+
+LONG_AGO: Final = Instant(-(2**62))
+"""Before every instant; the monotonic zero is arbitrary, so 0 would not do."""
+
+
+class RemoteReplica:
+    """What the leader knows of one other replica. Nothing of it is persisted."""
+
+    __slots__ = (
+        "broker_epoch",
+        "last_caught_up",
+        "last_fetch",
+        "leader_end_at_fetch",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self) -> None:
+        # The follower's claim, exclusive; -1 until its first fetch of this leadership.
+        self.log_end_offset = NO_OFFSET
+        # The follower's own log start; -1 likewise.
+        self.log_start_offset = NO_OFFSET
+        # The leader's end when the last fetch came in, sampled before the read.
+        self.leader_end_at_fetch = NO_OFFSET
+        # When the last fetch came in.
+        self.last_fetch = LONG_AGO
+        # The last instant at which it was known to have had all that the leader had.
+        self.last_caught_up = LONG_AGO
+        # The broker epoch of its last fetch; `None` before the first one, -1 when it sent none.
+        self.broker_epoch: int | None = None
+
+    def on_fetch(
+        self,
+        fetch_offset: int,
+        log_start_offset: int,
+        leader_end: int,
+        broker_epoch: int,
+        now: Instant,
+    ) -> bool:
+        """Takes in one fetch; returns whether the follower's end changed."""
+        if fetch_offset >= leader_end:
+            self.last_caught_up = max(self.last_caught_up, now)
+        elif fetch_offset >= self.leader_end_at_fetch:
+            # It now has what the leader had at the previous fetch: it was level back then.
+            self.last_caught_up = max(self.last_caught_up, self.last_fetch)
+        changed = fetch_offset != self.log_end_offset
+        self.log_end_offset = fetch_offset
+        self.log_start_offset = log_start_offset
+        self.leader_end_at_fetch = leader_end
+        self.last_fetch = now
+        self.broker_epoch = broker_epoch
+        return changed
+
+    def is_caught_up(self, leader_end: int, lag_time_max_ms: int, now: Instant) -> bool:
+        """Level with the leader, or level recently enough."""
+        return self.log_end_offset == leader_end or now - self.last_caught_up <= lag_time_max_ms
+
+    def caught_up_ms_ago(self, now: Instant) -> int:
+        """How long ago it was last known to be level; -1 for never."""
+        return -1 if self.last_caught_up == LONG_AGO else now - self.last_caught_up
+
+    def begin_epoch(self, *, in_sync: bool, leader_end: int, now: Instant) -> None:
+        """The same leader was elected again: the claim still stands, the clock starts anew."""
+        self.last_caught_up = now if in_sync else LONG_AGO
+        self.last_fetch = now if in_sync else LONG_AGO
+        self.leader_end_at_fetch = leader_end
+
+
+class Laggard(NamedTuple):
+    """A member of the ISR that is to leave, with the numbers that say why."""
+
+    replica_id: int
+    log_end_offset: int
+    caught_up_ms_ago: int
+    """-1: never under this leadership."""
+
+
+class LeaderState:
+    """A partition's leadership by this node."""
+
+    __slots__ = (
+        "_brokers",
+        "_config",
+        "_log",
+        "_node_id",
+        "advanced_at",
+        "epoch_start_offset",
+        "isr_state",
+        "leader_epoch",
+        "remotes",
+        "replica_count",
+        "stall_reported",
+    )
+
+    def __init__(
+        self, node_id: int, log: Log, *, brokers: BrokerEpochs, config: ReplicationConfig
+    ) -> None:
+        self._node_id = node_id
+        self._log = log
+        self._brokers = brokers
+        self._config = config
+        # The term of this leadership; grows when the node is elected again.
+        self.leader_epoch = -1
+        # Log end when the term began, exclusive end of what former leaders wrote. While the high
+        # watermark is below it, clients could see offsets go backwards.
+        self.epoch_start_offset = 0
+        # Every assigned replica but this node's own, in assignment order.
+        self.remotes: dict[int, RemoteReplica] = {}
+        # Assigned replicas, this node's own included.
+        self.replica_count = 1
+        # The committed ISR and what is proposed.
+        self.isr_state: IsrState = Committed((node_id,))
+        # When the high watermark last moved, or the term began.
+        self.advanced_at = LONG_AGO
+        # The present stall has been traced already.
+        self.stall_reported = False
+
+    # Becoming leader ----------------------------------------------------------------------
+
+    def begin_epoch(
+        self, leader_epoch: int, replicas: Sequence[int], isr: tuple[int, ...], now: Instant
+    ) -> None:
+        """A new term. Replicas known from the previous term of this same leadership keep their
+        end offset; all others start as "has not spoken yet"."""
+        assert leader_epoch > self.leader_epoch, f"epoch {self.leader_epoch} -> {leader_epoch}"
+        self.leader_epoch = leader_epoch
+        self.epoch_start_offset = self._log.log_end_offset
+        self.advanced_at = now
+        self.stall_reported = False
+        known = self.remotes
+        self.assign(replicas, isr)
+        for replica_id, remote in self.remotes.items():
+            in_sync = replica_id in isr
+            if replica_id in known:
+                leader_end = self._log.log_end_offset
+                remote.begin_epoch(in_sync=in_sync, leader_end=leader_end, now=now)
+            elif in_sync:
+                remote.last_caught_up = now
+
+    def assign(self, replicas: Sequence[int], isr: tuple[int, ...]) -> None:
+        """Takes over assignment and ISR from the metadata; whatever was proposed is void."""
+        known = self.remotes
+        self.remotes = {
+            replica_id: known.get(replica_id) or RemoteReplica()
+            for replica_id in replicas
+            if replica_id != self._node_id
+        }
+        self.replica_count = len(replicas)
+        self.isr_state = Committed(isr)
+
+    # High watermark -----------------------------------------------------------------------
+
+    @property
+    def min_isr(self) -> int:
+        """The effective one: a partition with fewer replicas than configured needs all."""
+        return min(self._log.config.min_insync_replicas, self.replica_count)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether the committed ISR is too small for acks=all."""
+        return len(self.isr_state.isr) < self.min_isr
+
+    @property
+    def own_end_offset(self) -> int:
+        """What this replica itself holds: with group commit only what is on the device."""
+        log = self._log
+        if log.config.flush_messages == 1:
+            return min(log.log_end_offset, log.recovery_point)
+        return log.log_end_offset
+
+    def waits_for(self, replica_id: int, remote: RemoteReplica, now: Instant) -> bool:
+        """Whether the high watermark must not pass this replica's end."""
+        if replica_id in self.isr_state.maximal_isr:
+            return True
+        lag_time_max_ms = self._config.replica_lag_time_max_ms
+        return remote.is_caught_up(
+            self._log.log_end_offset, lag_time_max_ms, now
+        ) and self._brokers.may_join_isr(replica_id, remote.broker_epoch)
+
+    def maybe_advance_high_watermark(self, now: Instant) -> bool:
+        """Moves the high watermark to what everybody who counts holds; never back."""
+        if self.is_under_min_isr:
+            return False
+        old = self._log.high_watermark
+        candidate = self.own_end_offset
+        for replica_id, remote in self.remotes.items():
+            if candidate <= old:
+                return False
+            if remote.log_end_offset < candidate and self.waits_for(replica_id, remote, now):
+                candidate = remote.log_end_offset
+        if candidate <= old:
+            return False
+        assert candidate <= self._log.log_end_offset, (
+            f"{candidate} above {self._log.log_end_offset}"
+        )
+        self._log.update_high_watermark(candidate)
+        self.advanced_at = now
+        self.stall_reported = False
+        return True
+
+    def held_back_by(self, now: Instant) -> tuple[str, dict[str, object]]:
+        """Why the high watermark does not move, and the numbers to it."""
+        if self.is_under_min_isr:
+            return "under min isr", {"isr": self.isr_state.isr, "min_isr": self.min_isr}
+        high_watermark = self._log.high_watermark
+        if self.own_end_offset <= high_watermark:
+            return "own flush", {"recovery_point": self._log.recovery_point}
+        slow = {
+            replica_id: remote.log_end_offset
+            for replica_id, remote in self.remotes.items()
+            if remote.log_end_offset <= high_watermark and self.waits_for(replica_id, remote, now)
+        }
+        return "replicas lack records", {"log_ends": slow}
+
+    # In sync or not -----------------------------------------------------------------------
+
+    def may_expand(self, replica_id: int) -> bool:
+        """Whether a follower that has just fetched may be proposed for the ISR. How long it
+        lagged does not matter: what counts is that it has all that is committed, and something of
+        this leader's term or all that was there before it."""
+        if not isinstance(self.isr_state, Committed) or replica_id in self.isr_state.isr:
+            return False
+        remote = self.remotes[replica_id]
+        return (
+            remote.log_end_offset >= self._log.high_watermark
+            and remote.log_end_offset >= self.epoch_start_offset
+            and self._brokers.may_join_isr(replica_id, remote.broker_epoch)
+        )
+
+    def laggards(self, now: Instant) -> list[Laggard]:
+        """Members of the ISR that have not been level for too long; none while a change is in
+        flight."""
+        if not isinstance(self.isr_state, Committed):
+            return []
+        leader_end = self._log.log_end_offset
+        lag_time_max_ms = self._config.replica_lag_time_max_ms
+        found = []
+        for replica_id in self.isr_state.isr:
+            remote = self.remotes.get(replica_id)
+            if remote is None or remote.is_caught_up(leader_end, lag_time_max_ms, now):
+                continue
+            ago = remote.caught_up_ms_ago(now)
+            found.append(Laggard(replica_id, remote.log_end_offset, ago))
+        return found
+
+    def check(self) -> None:
+        """Asserts what must hold between two events."""
+        state = self.isr_state
+        replicas = {self._node_id, *self.remotes}
+        assert set(state.isr) <= set(state.maximal_isr), f"MaximalIsrSuperset: {state}"
+        assert set(state.maximal_isr) <= replicas, f"MaximalIsrSuperset: {state} of {replicas}"
+        assert len(set(state.maximal_isr)) == len(state.maximal_isr), f"doubled member: {state}"
+        for replica_id, remote in self.remotes.items():
+            assert remote.log_end_offset >= NO_OFFSET, f"replica {replica_id}: {remote}"

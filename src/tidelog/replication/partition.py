@@ -1,0 +1,449 @@
+"""One hosted replica: its log, its role, and what waits on it.
+
+A replica is a leader, a follower, or offline. The role follows from the metadata alone:
+`become_leader` and `become_follower` take a `PartitionImage` and never decide anything about the
+cluster. What a leadership remembers lives in `LeaderState`, which exists exactly while the node
+leads; what a follower does lives in the fetcher of its leader.
+
+Becoming leader, in this order (each step is needed before the next):
+1. A smaller partition epoch than the known one is old news. An equal one is not: the answer to an
+   AlterPartition may have told the epoch before the metadata did.
+2. With a larger leader epoch: (leader epoch, log end) goes into the epoch cache at once, though
+   nothing is written yet. Otherwise a follower that holds uncommitted records of a later epoch
+   than ours would ask where that epoch ends and learn nothing, and keep them.
+3. The followers' progress starts anew, and the ISR is the committed one of the metadata.
+4. The high watermark is computed: it stands still until every member of the ISR has spoken.
+
+Becoming follower forgets ISR and progress, keeps log and high watermark, and answers every ack
+that waits with NOT_LEADER_OR_FOLLOWER: the records may or may not survive, and the client must ask
+the new leader.
+
+Group commit (`flush.messages=1`): records count as held by this replica, towards followers and
+towards its own leader, only once they are on the device. At most one flush per partition is under
+way; all that arrives meanwhile is covered by the next one.
+
+Invariants: `LeaderEpochMonotonic`, `HighWatermarkBounds`, `RoleMatchesMetadata`.
+
+Source: KIP-101, KIP-497, KIP-966.
+"""
+
+from dataclasses import dataclass
+
+from tidelog.config import ReplicationConfig
+from tidelog.env.instant import Instant
+from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode
+from tidelog.log.log import Log
+from tidelog.metadata.image import PartitionImage
+from tidelog.model import NO_EPOCH, NO_LEADER, ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
+from tidelog.replication.leader import LeaderState
+from tidelog.replication.messages import (
+    AlterPartitionProposal,
+    AlterPartitionResult,
+    IsrMember,
+    PartitionView,
+    ReplicaView,
+    Role,
+)
+from tidelog.replication.purgatory import AckQueue, DelayedFetch
+from tidelog.wire.fetch import LeaderHint
+
+_STAY_PENDING = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    )
+)
+"""The controller knows something newer; it will arrive as metadata and settle the matter. Until
+then the proposal may be committed for all this leader knows, so it stays in the maximal ISR."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEnv:
+    """What every hosted replica of a node shares."""
+
+    node_id: int
+    config: ReplicationConfig
+    brokers: BrokerEpochs
+    trace: Trace
+
+
+class Partition:
+    """A replica of one partition on this node."""
+
+    __slots__ = (
+        "_env",
+        "_flush_in_flight",
+        "acks",
+        "fetch_waiters",
+        "image",
+        "leader_epoch",
+        "leader_id",
+        "leadership",
+        "log",
+        "offline",
+        "partition_epoch",
+        "replicas",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(self, log: Log, env: PartitionEnv) -> None:
+        self._env = env
+        self.topic_partition: TopicPartition = log.topic_partition
+        self.topic_id: TopicId = log.topic_id
+        # The records. Nobody else writes to it while this replica is hosted.
+        self.log = log
+        # The metadata this replica follows; `None` before the first.
+        self.image: PartitionImage | None = None
+        # Assigned brokers in order, from the metadata.
+        self.replicas: tuple[int, ...] = ()
+        # Who leads, -1 for nobody; and since which term. Both from the metadata.
+        self.leader_id = NO_LEADER
+        self.leader_epoch = NO_EPOCH
+        # Version of the partition's metadata; from the metadata or an AlterPartition answer.
+        self.partition_epoch = -1
+        # Exists exactly while this node leads.
+        self.leadership: LeaderState | None = None
+        # Why the replica is out of service; `None` while it is in service. Never taken back.
+        self.offline: str | None = None
+        # acks=all appends that are not committed; empty on a follower.
+        self.acks = AckQueue()
+        # Parked fetches that ask for this partition, with the offset they ask for.
+        self.fetch_waiters: dict[DelayedFetch, int] = {}
+        # A flush was asked for and is not answered.
+        self._flush_in_flight = False
+
+    def __str__(self) -> str:
+        return str(self.topic_partition)
+
+    # Roles --------------------------------------------------------------------------------
+
+    def objection_to(self, image: PartitionImage) -> str | None:
+        """Why the metadata is not to be followed; `None` when it is."""
+        if self.offline is not None:
+            return "offline"
+        if image.partition_epoch < self.partition_epoch:
+            return "stale partition epoch"
+        if image is self.image:
+            return "unchanged"
+        return None
+
+    def become_leader(self, image: PartitionImage, now: Instant) -> bool:
+        """Leads as the metadata says; returns whether a new term began."""
+        assert image.leader == self._env.node_id, f"{self} is led by {image.leader}"
+        new_term = image.leader_epoch > self.leader_epoch or self.leadership is None
+        self._follow_epochs(image)
+        log = self.log
+        if self.leadership is None:
+            self.leadership = LeaderState(
+                self._env.node_id, log, brokers=self._env.brokers, config=self._env.config
+            )
+        if new_term:
+            log.assign_epoch(image.leader_epoch, log.log_end_offset)
+            self.leadership.begin_epoch(image.leader_epoch, image.replicas, image.isr, now)
+            self._env.trace.info(
+                self,
+                "become_leader",
+                "leads",
+                leader_epoch=image.leader_epoch,
+                epoch_start=log.log_end_offset,
+                high_watermark=log.high_watermark,
+                isr=image.isr,
+            )
+            return True
+        self._follow_isr(self.leadership, image)
+        return False
+
+    def become_follower(self, image: PartitionImage) -> bool:
+        """Follows as the metadata says; returns whether a new term began, in which case fetching
+        starts anew."""
+        assert image.leader != self._env.node_id, f"{self} is led by this node"
+        new_term = image.leader_epoch > self.leader_epoch
+        led = self.leadership is not None
+        self._follow_epochs(image)
+        self.leadership = None
+        if new_term or led:
+            log = self.log
+            self._env.trace.info(
+                self,
+                "become_follower",
+                "follows" if image.leader != NO_LEADER else "waits",
+                "was leader" if led else "",
+                leader=image.leader,
+                leader_epoch=image.leader_epoch,
+                log_end=log.log_end_offset,
+                high_watermark=log.high_watermark,
+            )
+        return new_term or led
+
+    def go_offline(self, cause: str) -> None:
+        """Takes the replica out of service for the rest of the process's life."""
+        self.offline = cause
+        self.leadership = None
+
+    def _follow_epochs(self, image: PartitionImage) -> None:
+        assert image.partition_epoch >= self.partition_epoch, f"{self} {image}"
+        assert image.leader_epoch >= self.leader_epoch, f"LeaderEpochMonotonic: {self} {image}"
+        self.image = image
+        self.replicas = image.replicas
+        self.leader_id = image.leader
+        self.leader_epoch = image.leader_epoch
+        self.partition_epoch = image.partition_epoch
+
+    def _follow_isr(self, leadership: LeaderState, image: PartitionImage) -> None:
+        state = leadership.isr_state
+        if set(state.isr) != set(image.isr):
+            self._env.trace.info(
+                self,
+                "become_leader",
+                "isr changed",
+                "by the controller",
+                isr=f"{state.isr}->{image.isr}",
+                partition_epoch=image.partition_epoch,
+                high_watermark=self.log.high_watermark,
+            )
+        leadership.assign(image.replicas, image.isr)
+        if (
+            not isinstance(state, Committed)
+            and state.proposal.partition_epoch == image.partition_epoch
+            and set(state.maximal_isr) <= set(image.replicas)
+        ):
+            # 1. The answer to a shrink tells epoch 5. 2. An expansion is proposed on top of it.
+            # 3. The metadata tells epoch 5. Taking its ISR as all there is would drop the newcomer
+            # from the maximal ISR though the controller may commit it at any moment: the high
+            # watermark could pass it, and it could be elected without what was committed.
+            leadership.isr_state = state
+
+    # Checks of requests -------------------------------------------------------------------
+
+    def error_of_request(self, topic_id: TopicId, current_leader_epoch: int) -> ErrorCode:
+        """What stands against serving a request that names this topic id (zero: any) and this
+        leader epoch (-1: any)."""
+        if self.offline is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if topic_id != self.topic_id and topic_id != ZERO_TOPIC_ID:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:
+            return ErrorCode.NONE
+        if current_leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    @property
+    def leader_hint(self) -> LeaderHint | None:
+        """Who leads now, for clients that asked the wrong node (KIP-951)."""
+        if self.leader_id == NO_LEADER:
+            return None
+        return LeaderHint(self.leader_id, self.leader_epoch)
+
+    # ISR changes --------------------------------------------------------------------------
+
+    @property
+    def is_proposing(self) -> bool:
+        """Whether this leader waits for the controller's word on an ISR change."""
+        leadership = self.leadership
+        return leadership is not None and not isinstance(leadership.isr_state, Committed)
+
+    def propose_expand(self, replica_id: int, own_epoch: int) -> AlterPartitionProposal:
+        """Proposes that a follower joins the ISR; counts it in the maximal ISR at once."""
+        leadership = self._leadership()
+        assert leadership.may_expand(replica_id), f"{self}: {replica_id} may not join"
+        last = Committed(leadership.isr_state.isr)
+        proposal = self._proposal(leadership, (*last.isr, replica_id), own_epoch)
+        leadership.isr_state = PendingExpand(last, replica_id, proposal)
+        remote = leadership.remotes[replica_id]
+        self._env.trace.info(
+            self,
+            "maybe_expand_isr",
+            "proposed",
+            "caught up to the high watermark",
+            replica=replica_id,
+            isr=last.isr,
+            log_end=remote.log_end_offset,
+            high_watermark=self.log.high_watermark,
+            epoch_start=leadership.epoch_start_offset,
+        )
+        return proposal
+
+    def propose_shrink(self, own_epoch: int, now: Instant) -> AlterPartitionProposal | None:
+        """Proposes that members leave that have lagged for too long; they count until the
+        controller confirms. `None` when nobody lags or a change is in flight."""
+        leadership = self._leadership()
+        laggards = leadership.laggards(now)
+        if not laggards:
+            return None
+        last = Committed(leadership.isr_state.isr)
+        leaving = tuple(laggard.replica_id for laggard in laggards)
+        remaining = tuple(member for member in last.isr if member not in leaving)
+        proposal = self._proposal(leadership, remaining, own_epoch)
+        leadership.isr_state = PendingShrink(last, leaving, proposal)
+        self._env.trace.info(
+            self,
+            "maybe_shrink_isr",
+            "proposed",
+            f"not level for {self._env.config.replica_lag_time_max_ms} ms",
+            leaving=leaving,
+            isr=last.isr,
+            log_ends=tuple(laggard.log_end_offset for laggard in laggards),
+            level_ms_ago=tuple(laggard.caught_up_ms_ago for laggard in laggards),
+            high_watermark=self.log.high_watermark,
+            log_end=self.log.log_end_offset,
+        )
+        return proposal
+
+    def _proposal(
+        self, leadership: LeaderState, isr: tuple[int, ...], own_epoch: int
+    ) -> AlterPartitionProposal:
+        members = []
+        for member in isr:
+            if member == self._env.node_id:
+                members.append(IsrMember(member, own_epoch))
+                continue
+            seen = leadership.remotes[member].broker_epoch
+            members.append(IsrMember(member, NO_EPOCH if seen is None else seen))
+        return AlterPartitionProposal(
+            topic_partition=self.topic_partition,
+            topic_id=self.topic_id,
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            new_isr=tuple(members),
+            recovering=False,
+        )
+
+    def on_isr_answer(self, proposal: AlterPartitionProposal, result: AlterPartitionResult) -> bool:
+        """Takes the controller's answer to a proposal; returns whether to send it again."""
+        leadership = self.leadership
+        state = None if leadership is None else leadership.isr_state
+        if leadership is None or state is None or isinstance(state, Committed):
+            return self._ignore_answer("nothing is proposed", result)
+        if state.proposal is not proposal:
+            return self._ignore_answer("another proposal is in flight", result)
+        code = result.error_code
+        if code is ErrorCode.NONE:
+            if result.leader_epoch != self.leader_epoch:
+                return self._ignore_answer("other leader epoch", result)
+            if result.partition_epoch < self.partition_epoch:
+                return self._ignore_answer("older partition epoch", result)
+            self.partition_epoch = result.partition_epoch
+            leadership.isr_state = Committed(result.isr)
+            self._trace_answer("committed", "", isr=result.isr, epoch=result.partition_epoch)
+            return False
+        if code in (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA):
+            leadership.isr_state = state.last
+            self._trace_answer("refused", code.name, isr=state.last.isr)
+            return False
+        if code in _STAY_PENDING:
+            self._trace_answer("waits for metadata", code.name, maximal_isr=state.maximal_isr)
+            return False
+        self._trace_answer("retrying", code.name, maximal_isr=state.maximal_isr)
+        return True
+
+    def _ignore_answer(self, reason: str, result: AlterPartitionResult) -> bool:
+        code = result.error_code.name
+        self._env.trace.debug(self, "on_isr_answer", "ignored", reason, error=code)
+        return False
+
+    def _trace_answer(self, decision: str, reason: str, **values: object) -> None:
+        self._env.trace.info(self, "on_isr_answer", decision, reason, **values)
+
+    def _leadership(self) -> LeaderState:
+        assert self.leadership is not None, f"{self} is not led by this node"
+        return self.leadership
+
+    # Group commit -------------------------------------------------------------------------
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether this replica may claim to hold all of its log: always without group commit."""
+        log = self.log
+        return log.config.flush_messages != 1 or log.recovery_point >= log.log_end_offset
+
+    def maybe_request_flush(self) -> bool:
+        """Asks for a flush when enough is unflushed and none is under way."""
+        log = self.log
+        unflushed = log.log_end_offset - log.recovery_point
+        if self._flush_in_flight or unflushed < log.config.flush_messages:
+            return False
+        self._flush_in_flight = True
+        log.request_flush()
+        return True
+
+    def on_flushed(self) -> None:
+        """The flush under way is answered; the log has moved its recovery point."""
+        self._flush_in_flight = False
+
+    # Views and invariants -----------------------------------------------------------------
+
+    @property
+    def role(self) -> Role:
+        """What the replica is at the moment."""
+        if self.offline is not None:
+            return Role.OFFLINE
+        return Role.FOLLOWER if self.leadership is None else Role.LEADER
+
+    def view(self, now: Instant) -> PartitionView:
+        """All that this node knows of the partition."""
+        leadership = self.leadership
+        isr = () if leadership is None else leadership.isr_state.isr
+        maximal = () if leadership is None else leadership.isr_state.maximal_isr
+        return PartitionView(
+            self.topic_partition,
+            self.topic_id,
+            self.role,
+            self.leader_id,
+            self.leader_epoch,
+            self.partition_epoch,
+            isr,
+            maximal,
+            tuple(
+                view
+                for replica_id in self.replicas
+                if (view := self._replica_view(replica_id, isr, now)) is not None
+            ),
+        )
+
+    def _replica_view(
+        self, replica_id: int, isr: tuple[int, ...], now: Instant
+    ) -> ReplicaView | None:
+        log = self.log
+        if replica_id == self._env.node_id:
+            start, end = log.log_start_offset, log.log_end_offset
+            in_sync = replica_id in isr
+            return ReplicaView(replica_id, start, log.high_watermark, end, in_sync, 0)
+        if self.leadership is None:
+            return None
+        remote = self.leadership.remotes[replica_id]
+        ago = remote.caught_up_ms_ago(now)
+        start, end = remote.log_start_offset, remote.log_end_offset
+        return ReplicaView(replica_id, start, -1, end, replica_id in isr, ago)
+
+    def check(self) -> None:
+        """Asserts what must hold between two events."""
+        if self.offline is not None:
+            assert self.leadership is None, f"RoleMatchesMetadata: {self} is offline and leads"
+            return
+        log = self.log
+        bounds = (
+            log.log_start_offset,
+            log.last_stable_offset,
+            log.high_watermark,
+            log.log_end_offset,
+        )
+        assert list(bounds) == sorted(bounds), f"HighWatermarkBounds: {self} {bounds}"
+        assert log.latest_epoch <= max(self.leader_epoch, NO_EPOCH), (
+            f"LeaderEpochMonotonic: {self} holds epoch {log.latest_epoch} of {self.leader_epoch}"
+        )
+        leads = self.leadership is not None
+        assert leads == (self.leader_id == self._env.node_id), f"RoleMatchesMetadata: {self}"
+        if self.leadership is None:
+            assert not len(self.acks), f"RoleMatchesMetadata: {self} follows, acks wait"
+        else:
+            self.leadership.check()
+        self.acks.check()

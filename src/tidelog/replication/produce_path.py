@@ -1,0 +1,190 @@
+"""Produce: from the records of a request to its answer.
+
+    acks  answered                                          needs
+    0     after the append, by silence                      -
+    1     after the append                                  -
+    -1    when the high watermark passes the records        the min ISR, before and after
+
+Before an append with acks=all the committed ISR must reach the min ISR, else nothing is written
+and the answer is NOT_ENOUGH_REPLICAS. When the high watermark has passed the records, the maximal
+ISR must reach it, else NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records are there and committed, but
+not as safely as promised. A replica that stops leading answers NOT_LEADER_OR_FOLLOWER to all that
+wait, and a deadline answers REQUEST_TIMED_OUT; in both cases the records may yet be committed.
+
+Per request a handful of objects, per record none: batches are handed to the log as they came.
+
+Left out: whether the client may write here at all, the shape of topic names, internal topics; the
+broker asks that before.
+
+Source: KIP-679, KIP-966; Kafka's ReplicaManager for the error codes.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode, ProtocolError, StorageError
+from tidelog.log.log import InvalidRecords
+from tidelog.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.messages import Reply, ReplyTo
+from tidelog.replication.outbox import Outbox
+from tidelog.replication.partition import Partition
+from tidelog.replication.purgatory import Deadlines, DelayedProduce
+from tidelog.wire.fetch import LeaderHint
+from tidelog.wire.produce import (
+    ProducedPartition,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+
+ACKS_ALL: Final = -1
+_ACKS: Final = frozenset((ACKS_ALL, 0, 1))
+
+
+class ProducePath:
+    """Appends of clients, and the acks that wait."""
+
+    __slots__ = ("_deadlines", "_fresh", "_hosted", "_outbox", "appended", "failed")
+
+    def __init__(self, hosted: Hosted, outbox: Outbox, deadlines: Deadlines) -> None:
+        self._hosted = hosted
+        self._outbox = outbox
+        # Where requests go that are still waiting at the end of their tick.
+        self._deadlines = deadlines
+        # Requests of this tick that wait.
+        self._fresh: list[DelayedProduce] = []
+        # Partitions appended to since `Replicas` last looked.
+        self.appended: dict[Partition, None] = {}
+        # Partitions whose device failed since then.
+        self.failed: list[tuple[Partition, StorageError]] = []
+
+    def produce(
+        self, request: ProduceRequest, reply_to: ReplyTo, now: Instant, wall_ms: int
+    ) -> None:
+        """Appends what can be appended; answers at once or leaves the request waiting."""
+        acks = request.acks
+        if acks not in _ACKS:
+            refused = [
+                _failure(part, ErrorCode.INVALID_REQUIRED_ACKS) for part in request.partitions
+            ]
+            self._outbox.emit(Reply(reply_to, ProduceResponse(refused)))
+            return
+        results: list[ProducedPartition] = []
+        waiting: list[tuple[Partition, int, int]] = []
+        for part in request.partitions:
+            found = self._hosted.find(part.topic, part.partition, part.topic_id, NO_EPOCH)
+            if not isinstance(found, Partition):
+                results.append(_failure(part, found))
+                continue
+            result, required = self._append(found, part, acks, wall_ms)
+            if acks == ACKS_ALL and result.error_code is ErrorCode.NONE:
+                waiting.append((found, required, len(results)))
+            results.append(result)
+        if not waiting:
+            self._outbox.emit(Reply(reply_to, ProduceResponse(results)))
+            return
+        delayed = DelayedProduce(reply_to, results, now=now, timeout_ms=request.timeout_ms)
+        for partition, required, index in waiting:
+            partition.acks.add(required, delayed, index)
+        self._fresh.append(delayed)
+
+    def _append(
+        self, partition: Partition, part: ProducePartition, acks: int, wall_ms: int
+    ) -> tuple[ProducedPartition, int]:
+        """Appends to one partition; returns its result and the high watermark an ack needs."""
+        leadership = partition.leadership
+        if leadership is None:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return _failure(part, code, leader=partition.leader_hint), NO_OFFSET
+        if part.records is None:
+            code = ErrorCode.INVALID_RECORD
+            return _failure(part, code, "a partition without records"), NO_OFFSET
+        if acks == ACKS_ALL and leadership.is_under_min_isr:
+            isr = leadership.isr_state.isr
+            message = f"in-sync replicas {isr} are fewer than min.insync.replicas"
+            return _failure(part, ErrorCode.NOT_ENOUGH_REPLICAS, message), NO_OFFSET
+        log = partition.log
+        try:
+            appended = log.append_as_leader(part.records, leadership.leader_epoch, wall_ms)
+        except InvalidRecords as error:
+            failure = _failure(part, error.code, error.message)
+            return failure._replace(
+                record_errors=error.record_errors, log_start_offset=log.log_start_offset
+            ), NO_OFFSET
+        except ProtocolError as error:
+            return _failure(part, error.code, error.message), NO_OFFSET
+        except StorageError as error:
+            self.failed.append((partition, error))
+            return _failure(part, ErrorCode.KAFKA_STORAGE_ERROR), NO_OFFSET
+        self.appended[partition] = None
+        result = ProducedPartition(
+            part.topic,
+            part.topic_id,
+            part.partition,
+            ErrorCode.NONE,
+            appended.first_offset,
+            appended.log_append_time_ms,
+            log.log_start_offset,
+        )
+        return result, appended.last_offset + 1
+
+    # Completion -----------------------------------------------------------------------------
+
+    def complete_acks(self, partition: Partition) -> None:
+        """The high watermark of a led partition moved: answers what it satisfies."""
+        leadership = partition.leadership
+        assert leadership is not None, f"{partition} is not led by this node"
+        enough = leadership.min_isr <= len(leadership.isr_state.maximal_isr)
+        code = ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        self._resolve(partition.acks.take_up_to(partition.log.high_watermark), code, None)
+
+    def fail_acks(self, partition: Partition, code: ErrorCode) -> None:
+        """The replica ceased to lead, or to be: answers everything that waits for it."""
+        lost = code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        hint = partition.leader_hint if lost else None
+        self._resolve(partition.acks.take_all(), code, hint)
+
+    def _resolve(
+        self,
+        acks: Iterable[tuple[DelayedProduce, int]],
+        code: ErrorCode,
+        leader: LeaderHint | None,
+    ) -> None:
+        for delayed, index in acks:
+            if delayed.resolve(index, code, leader):
+                self._deadlines.note_answered(delayed)
+                self._outbox.emit(Reply(delayed.reply_to, ProduceResponse(delayed.results)))
+
+    def expire(self, delayed: DelayedProduce) -> None:
+        """The deadline of a waiting request has come."""
+        delayed.expire()
+        self._outbox.emit(Reply(delayed.reply_to, ProduceResponse(delayed.results)))
+
+    def end_tick(self) -> None:
+        """Gives a deadline to the requests of this tick that still wait."""
+        for delayed in self._fresh:
+            if not delayed.done:
+                self._deadlines.add(delayed)
+        self._fresh.clear()
+
+
+def _failure(
+    part: ProducePartition,
+    code: ErrorCode,
+    message: str | None = None,
+    leader: LeaderHint | None = None,
+) -> ProducedPartition:
+    return ProducedPartition(
+        part.topic,
+        part.topic_id,
+        part.partition,
+        code,
+        NO_OFFSET,
+        NO_TIMESTAMP,
+        NO_OFFSET,
+        (),
+        message,
+        leader,
+    )

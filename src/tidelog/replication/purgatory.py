@@ -1,0 +1,238 @@
+"""Requests that wait: for the high watermark (acks=all) or for records to read (long polls).
+
+A parked request completes exactly once, by progress or at its deadline, whichever comes first
+(`OneReply`). Progress is looked at once per tick: everything that moved during a tick is noted,
+and `end_tick` then completes what became ready. So a hundred appends wake a parked fetch once.
+
+- **Acks** wait per partition in the order of the offset they need. The high watermark only moves
+  forward, so completing is taking from the left of a queue: the cost is that of what completes,
+  never of what waits (`AckOrder`). A retry of a batch that still waits needs an earlier offset
+  than the queue's end and is put where it belongs; that is rare.
+- **Fetches** are registered with every partition they ask for, in insertion-ordered dictionaries,
+  so that runs repeat. The registers are the partitions' (`Partition.fetch_waiters`).
+
+Deadlines live in one heap. Answered requests stay in it until they surface, or until they are
+many and the majority; then the heap is rebuilt.
+
+Bound: a parked request belongs to a connection, and each connection has at most
+`limits.MAX_IN_FLIGHT_REQUESTS` of them; see also `limits.PURGATORY_PURGE_REQUESTS`.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Iterator
+from itertools import count
+
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.limits import PURGATORY_PURGE_REQUESTS
+from tidelog.replication.messages import ReplyTo
+from tidelog.wire.fetch import FetchRequest, LeaderHint
+from tidelog.wire.produce import ProducedPartition
+
+
+class DelayedProduce:
+    """An acks=all Produce of which some partitions are appended but not committed."""
+
+    __slots__ = ("deadline", "done", "in_heap", "parked_at", "pending", "reply_to", "results")
+
+    def __init__(
+        self, reply_to: ReplyTo, results: list[ProducedPartition], *, now: Instant, timeout_ms: int
+    ) -> None:
+        # Whose answer it is.
+        self.reply_to = reply_to
+        # In request order; an appended partition stands here as a success until told otherwise.
+        self.results = results
+        # Since when it waits; tells how long a stall of the high watermark has lasted.
+        self.parked_at = now
+        # When it is answered at the latest.
+        self.deadline = Instant(now + max(timeout_ms, 0))
+        # Indexes into `results` that wait, with the queue they wait in.
+        self.pending: dict[int, AckQueue] = {}
+        # It has been answered; nothing may answer it again.
+        self.done = False
+        # `Deadlines` watches over it.
+        self.in_heap = False
+
+    def resolve(self, index: int, error: ErrorCode, leader: LeaderHint | None = None) -> bool:
+        """One partition is decided; returns whether the whole request now is."""
+        assert not self.done, f"OneReply: {self.reply_to} is answered already"
+        assert index in self.pending, f"OneReply: partition {index} of {self.reply_to} is decided"
+        del self.pending[index]
+        if error is not ErrorCode.NONE:
+            result = self.results[index]
+            self.results[index] = result._replace(error_code=error, current_leader=leader)
+        self.done = not self.pending
+        return self.done
+
+    def expire(self) -> None:
+        """The deadline has come: what still waits has timed out, its records stay in the log."""
+        for index, queue in list(self.pending.items()):
+            self.resolve(index, ErrorCode.REQUEST_TIMED_OUT)
+            queue.abandon_one()
+
+
+class DelayedFetch:
+    """A Fetch that found less than its `min_bytes`."""
+
+    __slots__ = (
+        "deadline",
+        "done",
+        "followers_may_serve",
+        "in_heap",
+        "registers",
+        "reply_to",
+        "request",
+    )
+
+    def __init__(
+        self, reply_to: ReplyTo, request: FetchRequest, *, now: Instant, followers_may_serve: bool
+    ) -> None:
+        # Whose answer it is.
+        self.reply_to = reply_to
+        # Read again when it completes, without touching what the leader knows of the follower.
+        self.request = request
+        # Whether a consumer may be served by a follower.
+        self.followers_may_serve = followers_may_serve
+        # When it is answered at the latest, with whatever there is.
+        self.deadline = Instant(now + request.max_wait_ms)
+        # The partitions' registers it stands in: fetch offset by parked fetch.
+        self.registers: list[dict[DelayedFetch, int]] = []
+        # It has been answered; nothing may answer it again.
+        self.done = False
+        # `Deadlines` watches over it.
+        self.in_heap = False
+
+    def register(self, waiters: "dict[DelayedFetch, int]", fetch_offset: int) -> None:
+        """Asks to be looked at when a partition moves."""
+        waiters[self] = fetch_offset
+        self.registers.append(waiters)
+
+    def complete(self) -> None:
+        """Marks it as answered and leaves all registers."""
+        assert not self.done, f"OneReply: {self.reply_to} is answered already"
+        self.done = True
+        for waiters in self.registers:
+            waiters.pop(self, None)
+        self.registers.clear()
+
+
+class AckQueue:
+    """The acks that wait for one partition's high watermark."""
+
+    __slots__ = ("_abandoned", "_waiting")
+
+    def __init__(self) -> None:
+        # (required high watermark, request, index in the request), by required high watermark.
+        self._waiting: deque[tuple[int, DelayedProduce, int]] = deque()
+        # Entries whose request has timed out; dropped when they are the majority.
+        self._abandoned = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting) - self._abandoned
+
+    def add(self, required: int, request: DelayedProduce, index: int) -> None:
+        """Waits until the high watermark is at least `required`."""
+        request.pending[index] = self
+        waiting = self._waiting
+        position = len(waiting)
+        while position and waiting[position - 1][0] > required:
+            position -= 1
+        if position == len(waiting):
+            waiting.append((required, request, index))
+        else:
+            waiting.insert(position, (required, request, index))
+
+    def take_up_to(self, high_watermark: int) -> Iterator[tuple[DelayedProduce, int]]:
+        """Removes and yields what this high watermark satisfies, in order."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= high_watermark:
+            _, request, index = waiting.popleft()
+            if index in request.pending:
+                yield request, index
+            else:
+                self._abandoned -= 1
+
+    def take_all(self) -> Iterator[tuple[DelayedProduce, int]]:
+        """Removes and yields everything."""
+        return self.take_up_to(2**63)
+
+    def oldest(self) -> tuple[int, DelayedProduce] | None:
+        """The lowest required high watermark and who waits for it."""
+        for required, request, index in self._waiting:
+            if index in request.pending:
+                return required, request
+        return None
+
+    def abandon_one(self) -> None:
+        """One of the waiting requests has timed out."""
+        self._abandoned += 1
+        if self._abandoned * 2 > len(self._waiting):
+            live = (entry for entry in self._waiting if entry[2] in entry[1].pending)
+            self._waiting = deque(live)
+            self._abandoned = 0
+
+    def check(self) -> None:
+        """Asserts the order and the count."""
+        required = [entry[0] for entry in self._waiting]
+        assert required == sorted(required), f"AckOrder: {required}"
+        live = sum(1 for entry in self._waiting if entry[2] in entry[1].pending)
+        assert live == len(self), f"OneReply: {live} acks wait, {len(self)} are counted"
+
+
+Parked = DelayedProduce | DelayedFetch
+
+
+class Deadlines:
+    """When parked requests are answered at the latest."""
+
+    __slots__ = ("_answered", "_heap", "_sequence")
+
+    def __init__(self) -> None:
+        # (deadline, order of parking, request); answered ones linger.
+        self._heap: list[tuple[Instant, int, Parked]] = []
+        # Breaks ties in the order of parking.
+        self._sequence = count()
+        # Answered requests in the heap.
+        self._answered = 0
+
+    def __len__(self) -> int:
+        return len(self._heap) - self._answered
+
+    def add(self, parked: Parked) -> None:
+        """Takes one request that is not answered."""
+        assert not parked.done, f"OneReply: {parked.reply_to} is answered already"
+        parked.in_heap = True
+        heapq.heappush(self._heap, (parked.deadline, next(self._sequence), parked))
+
+    def note_answered(self, parked: Parked) -> None:
+        """A request was answered before its deadline; it need not be one of those here."""
+        if not parked.in_heap:
+            return
+        self._answered += 1
+        if self._answered > PURGATORY_PURGE_REQUESTS and self._answered * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if not entry[2].done]
+            heapq.heapify(self._heap)
+            self._answered = 0
+
+    def next(self) -> Instant | None:
+        """The earliest deadline of a request that still waits."""
+        self._drop_answered()
+        return self._heap[0][0] if self._heap else None
+
+    def take_due(self, now: Instant) -> Iterator[Parked]:
+        """Removes and yields what must be answered now, in the order of the deadlines."""
+        self._drop_answered()
+        while self._heap and self._heap[0][0] <= now:
+            yield heapq.heappop(self._heap)[2]
+            self._drop_answered()
+
+    def _drop_answered(self) -> None:
+        while self._heap and self._heap[0][2].done:
+            heapq.heappop(self._heap)
+            self._answered -= 1
+
+    def check(self) -> None:
+        """Asserts the count."""
+        waiting = sum(1 for entry in self._heap if not entry[2].done)
+        assert waiting == len(self), f"OneReply: {waiting} requests wait, {len(self)} are counted"

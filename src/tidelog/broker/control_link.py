@@ -19,7 +19,6 @@ from typing import Final
 
 from tidelog.broker.api import (
     k19_create_topics,
-    k55_describe_quorum,
     k56_alter_partition,
     k62_broker_registration,
     k63_broker_heartbeat,
@@ -150,7 +149,8 @@ class ControlLink:
         self._attempt(Forward(pending, module, frame, request, deadline), now)
 
     def _attempt(self, forward: Forward, now: Instant) -> None:
-        if self._controller.active and forward.module is k55_describe_quorum:
+        if self._controller.active and not hasattr(forward.module, "message_of"):
+            # DescribeQuorum is no matter of the controller: the quorum's leader answers.
             self._outcomes.append(ForwardDecided(forward, None))
         elif self._controller.active:
             try:

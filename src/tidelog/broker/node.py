@@ -144,7 +144,6 @@ class Node:
             fetch_sessions=FetchSessions(
                 Prng(self._prng.next_u64()), config.broker.max_fetch_sessions
             ),
-            wall_offset_ms=wall_ms - now,
         )
         self._router = Router(self.broker, self._trace)
         self._quorum_link = QuorumLink(config, self._quorum, self._peers, self._connections)
@@ -153,6 +152,7 @@ class Node:
         self._told_leader: tuple[int, int] = (-2, -1)
         # Set by the last step of a stop: nothing is done any more.
         self._exited = False
+        self._set_wall_offset(wall_ms - now)
         self._quorum.start(now)
 
     def _open_directory(self, disk: Disk, wall_ms: int) -> LogDirectory:
@@ -224,7 +224,7 @@ class Node:
             case FlushFailed(subject, error):
                 self._on_flush_failed(subject, error, now)
             case WallClock(offset_ms):
-                self.broker.wall_offset_ms = offset_ms
+                self._set_wall_offset(offset_ms)
             case StopRequested():
                 self._lifecycle.begin_shutdown(now)
         self._drain_peers(now)
@@ -274,6 +274,10 @@ class Node:
         self._replicas.check()
         assert self.broker.image.offset <= self._quorum.high_watermark, "MetadataFollowsLog"
 
+    def _set_wall_offset(self, offset_ms: int) -> None:
+        self.broker.wall_offset_ms = offset_ms
+        self._quorum.wall_offset_ms = offset_ms
+
     # Inputs --------------------------------------------------------------------------------
 
     def _on_received(
@@ -316,13 +320,13 @@ class Node:
             return
         if isinstance(subject, LogFlush):
             self._directory.logs[METADATA_PARTITION].on_flushed(subject)
-        self._quorum.on_flushed(subject, now)  # type: ignore[arg-type]
+        self._quorum.on_flushed(subject, now)
 
     def _on_flush_failed(self, subject: object, error: str, now: Instant) -> None:
         if isinstance(subject, LogFlush) and subject.topic_partition != METADATA_PARTITION:
             self._replicas.on_flush_failed(subject, error, now)
             return
-        self._trace.error("disk", "on_flush_failed", "stopping", error, subject=subject)
+        self._trace.error("disk", "on_flush_failed", "stopping", error, what=str(subject))
         self._exit(1, f"metadata could not be made durable: {error}")
 
     def _drain_peers(self, now: Instant) -> None:
@@ -348,7 +352,7 @@ class Node:
                 case Purpose.REPLICA_FETCH:
                     self._replica_link.on_answered(token, frame, now)
                 case _:
-                    self._control.on_answered(token, frame, now)  # type: ignore[arg-type]
+                    self._control.on_answered(token, frame, now)
         except MalformedFrame as fault:
             self._trace.warn(f"peer {peer_id}", "on_answered", "ignored", fault.message)
             self._on_failed(peer_id, purpose, token, now)
@@ -360,7 +364,7 @@ class Node:
             case Purpose.REPLICA_FETCH:
                 self._replica_link.on_failed(token, now)
             case _:
-                self._control.on_failed(token, now)  # type: ignore[arg-type]
+                self._control.on_failed(token, now)
 
     # Flow ----------------------------------------------------------------------------------
 

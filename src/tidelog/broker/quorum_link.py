@@ -9,7 +9,13 @@ from tidelog.broker.peers import PeerChannels, Purpose
 from tidelog.config import NodeConfig
 from tidelog.env.instant import Instant
 from tidelog.kraft import codec as quorum_codec
-from tidelog.kraft.messages import QuorumFetchRequest, QuorumFetchResponse, Reply, SendRequest
+from tidelog.kraft.messages import (
+    QuorumFetchRequest,
+    QuorumFetchResponse,
+    Reply,
+    Request,
+    SendRequest,
+)
 from tidelog.kraft.quorum import Quorum
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
@@ -79,3 +85,17 @@ class QuorumLink:
         self, peer_id: int, token: object, frame: memoryview | bytes, now: Instant
     ) -> None:
         """A voter answered. Raises `MalformedFrame`."""
+        if isinstance(token, QuorumFetchRequest):
+            _, fetched = wire_fetch.parse_response(FETCH_VERSION, frame)
+            fetch_response = quorum_codec.fetch_response_of(fetched)
+            self._quorum.on_response(peer_id, token, fetch_response, now)
+            return
+        assert isinstance(token, Request), f"unexpected token {token!r}"
+        key = quorum_codec.api_of(token)
+        _, entity = codec.decode_response(key, quorum_codec.SENT_VERSIONS[key], frame)
+        self._quorum.on_response(peer_id, token, quorum_codec.response_of(entity), now)
+
+    def on_failed(self, peer_id: int, token: object, now: Instant) -> None:
+        """A voter did not answer."""
+        assert isinstance(token, Request), f"unexpected token {token!r}"
+        self._quorum.on_response(peer_id, token, None, now)

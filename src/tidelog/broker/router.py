@@ -46,6 +46,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.kraft import codec as quorum_codec
+from tidelog.kraft.messages import Request as QuorumRequest
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.api import (
@@ -211,6 +212,7 @@ class Router:
         now: Instant,
     ) -> None:
         broker = self._broker
+        request: QuorumRequest
         if header.api_key is ApiKey.FETCH:
             fetch = wire_fetch.parse_request(header.api_version, frame, offset)
             request = quorum_codec.fetch_request_of(fetch)

@@ -66,7 +66,8 @@ class StateMachine(Protocol[State, Rec]):
         that are in the log. Without records only the offset passes (a control batch)."""
 
 
-@dataclass(frozen=True, slots=True)
+# No slots: calling a generic alias sets an attribute, which Python 3.11 refuses on frozen slots.
+@dataclass(frozen=True)
 class Decision(Generic[Rec, Response]):
     """What a request shall do and what its sender shall hear."""
 

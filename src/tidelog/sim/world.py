@@ -333,7 +333,7 @@ class World:
             if host.life == life:
                 action()
                 if subject is not None:
-                    self._deliver(host, life, Flushed(subject))  # type: ignore[arg-type]
+                    self._deliver(host, life, Flushed(subject))
 
         self.at(host.disk_busy_until - self.now, finish)
 

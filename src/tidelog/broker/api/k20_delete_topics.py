@@ -10,12 +10,12 @@ from tidelog.controller.messages import (
 )
 from tidelog.model import TopicId
 from tidelog.wire import codec
-from tidelog.wire.entities import Entity, has_field, make, nested
+from tidelog.wire.entities import Entity, make, nested
 from tidelog.wire.values import bytes_of, error, millis, uuid_of
 
 
 def _refs(request: Entity) -> tuple[TopicRef, ...]:
-    if has_field(type(request), "topic_names"):
+    if hasattr(request, "topic_names"):
         return tuple(TopicRef(name) for name in request.topic_names)
     return tuple(
         TopicRef(topic.name, TopicId(bytes_of(topic.topic_id))) for topic in request.topics

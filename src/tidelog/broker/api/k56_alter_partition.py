@@ -18,7 +18,7 @@ from tidelog.controller.messages import (
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
 from tidelog.wire import codec
-from tidelog.wire.entities import Entity, has_field, make, nested
+from tidelog.wire.entities import Entity, make, nested
 from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
 
 VERSION: Final = 3
@@ -45,7 +45,7 @@ def message_of(request: Entity) -> AlterPartition:
 
 
 def _members(partition: Entity) -> tuple[IsrMember, ...]:
-    if has_field(type(partition), "new_isr_with_epochs"):
+    if hasattr(partition, "new_isr_with_epochs"):
         return tuple(
             IsrMember(item.broker_id, item.broker_epoch) for item in partition.new_isr_with_epochs
         )

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from tidelog.env.disk import Buffer
 from tidelog.errors import MalformedFrame
-from tidelog.wire.notation import INT32, MALFORMED, skip_tags
+from tidelog.wire.notation import INT32, MALFORMED, NO_TAGS, skip_tags
 
 
 class ApiKey(IntEnum):
@@ -216,17 +216,26 @@ _FLEXIBLE_FROM: Final[Mapping[ApiKey, int]] = {
     ApiKey.BEGIN_QUORUM_EPOCH: 1,
     ApiKey.END_QUORUM_EPOCH: 1,
 }
-"""The first flexible version, where that is not version 0."""
+"""The first flexible version, where that is not the first version of all."""
+
+
+_API_KEYS: Final = {int(key): key for key in ApiKey}
+_FIRST_FLEXIBLE: Final = tuple(
+    _FLEXIBLE_FROM.get(ApiKey(key), 0) if key in _API_KEYS else _NEVER
+    for key in range(max(ApiKey) + 1)
+)
+"""The same, indexed by API key: hashing an enum member would cost more than the rest of parsing a
+header."""
 
 
 def is_flexible(api_key: ApiKey, api_version: int) -> bool:
     """Whether this version has tagged fields and compact lengths (KIP-482)."""
-    return api_version >= _FLEXIBLE_FROM.get(api_key, 0)
+    return api_version >= _FIRST_FLEXIBLE[api_key]
 
 
 def has_flexible_response_header(api_key: ApiKey, api_version: int) -> bool:
     """Whether the response header has tagged fields. That of ApiVersions never has."""
-    return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version)
+    return api_version >= _FIRST_FLEXIBLE[api_key] and api_key != ApiKey.API_VERSIONS
 
 
 def latest_version(api_key: ApiKey) -> int:
@@ -245,7 +254,8 @@ class RequestHeader(NamedTuple):
 
 
 _HEADER: Final = Struct(">hhih")
-_API_KEYS: Final = {int(key): key for key in ApiKey}
+_CLASSIC_RESPONSE: Final = Struct(">ii")
+_FLEXIBLE_RESPONSE: Final = Struct(">iiB")
 
 
 def parse_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -267,7 +277,7 @@ def parse_header(frame: Buffer) -> tuple[RequestHeader, int]:
                 raise MalformedFrame(f"a client id of `{client_id_bytes}` bytes")
             client_id = str(frame[position:end], "utf-8")
             position = end
-        if version >= _FLEXIBLE_FROM.get(api_key, 0):
+        if version >= _FIRST_FLEXIBLE[key]:
             position = skip_tags(frame, position)
     except MALFORMED as cause:
         raise MalformedFrame(f"no request header: {cause}") from cause
@@ -296,7 +306,8 @@ def parse_response_header(api_key: ApiKey, api_version: int, frame: Buffer) -> t
     return correlation_id, position
 
 
-def pack_response_header(api_key: ApiKey, api_version: int, correlation_id: int) -> bytes:
-    """The header of a response, without the length prefix."""
-    tags = b"\x00" if has_flexible_response_header(api_key, api_version) else b""
-    return INT32.pack(correlation_id) + tags
+def length_and_response_header(flexible: bool, correlation_id: int) -> bytes:
+    """Room for the length prefix, which the caller fills in, and the header of a response."""
+    if flexible:
+        return _FLEXIBLE_RESPONSE.pack(0, correlation_id, NO_TAGS)
+    return _CLASSIC_RESPONSE.pack(0, correlation_id)

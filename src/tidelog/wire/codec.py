@@ -20,8 +20,9 @@ from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.wire.api import (
     ApiKey,
     RequestHeader,
+    has_flexible_response_header,
+    length_and_response_header,
     pack_header,
-    pack_response_header,
     parse_response_header,
 )
 from tidelog.wire.notation import INT32
@@ -83,8 +84,8 @@ def encode_response(header: RequestHeader, entity: Any) -> bytes:
     The entity may have another version than the request only for ApiVersions, whose unsupported
     versions are answered in version 0.
     """
-    out = bytearray(4)
-    out += pack_response_header(header.api_key, header.api_version, header.correlation_id)
+    flexible = has_flexible_response_header(header.api_key, header.api_version)
+    out = bytearray(length_and_response_header(flexible, header.correlation_id))
     write_entity(out, entity)
     return _with_length(out)
 

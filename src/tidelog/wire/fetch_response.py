@@ -9,7 +9,7 @@ from tidelog.errors import MalformedFrame
 from tidelog.model import EpochEndOffset, TopicId
 from tidelog.wire.api import (
     ApiKey,
-    pack_response_header,
+    length_and_response_header,
     parse_response_header,
 )
 from tidelog.wire.fetch_messages import (
@@ -71,8 +71,8 @@ def pack_response(version: int, correlation_id: int, response: FetchResponse) ->
     the version cannot carry are left out.
     """
     notation = notation_of(version)
-    first = out = bytearray(4)
-    out += pack_response_header(ApiKey.FETCH, version, correlation_id)
+    flexible = notation.flexible
+    first = out = bytearray(length_and_response_header(flexible, correlation_id))
     chunks: list[Chunk] = [out]
     total_bytes = 0
     if version >= SESSIONS_FROM:
@@ -91,11 +91,15 @@ def pack_response(version: int, correlation_id: int, response: FetchResponse) ->
                 total_bytes += each.records_bytes + len(out)
                 out = bytearray()
                 chunks.append(out)
-            if notation.flexible:
-                _write_answer_tags(out, each)
+            if flexible and (each.diverging_epoch or each.current_leader or each.snapshot_id):
+                write_tags(out, _answer_tags(each))
+            else:
+                notation.write_no_tags(out)
         notation.write_no_tags(out)
-    if notation.flexible:
-        write_tags(out, endpoint_tags(version >= ENDPOINTS_FROM, response.node_endpoints))
+    if response.node_endpoints and version >= ENDPOINTS_FROM:
+        write_tags(out, endpoint_tags(response.node_endpoints))
+    else:
+        notation.write_no_tags(out)
     INT32.pack_into(first, 0, total_bytes + len(out) - 4)
     if not out:
         chunks.pop()
@@ -130,7 +134,7 @@ def _write_answer(
     notation.write_length(out, answer.records_bytes)
 
 
-def _write_answer_tags(out: bytearray, answer: FetchedPartition) -> None:
+def _answer_tags(answer: FetchedPartition) -> list[tuple[int, bytes]]:
     tags = []
     if answer.diverging_epoch is not None:
         tags.append((_DIVERGING_EPOCH_TAG, _EPOCH_END.pack(*answer.diverging_epoch, NO_TAGS)))
@@ -139,7 +143,7 @@ def _write_answer_tags(out: bytearray, answer: FetchedPartition) -> None:
     if answer.snapshot_id is not None:
         epoch, end_offset = answer.snapshot_id
         tags.append((_SNAPSHOT_ID_TAG, _SNAPSHOT.pack(end_offset, epoch, NO_TAGS)))
-    write_tags(out, tags)
+    return tags
 
 
 def parse_response(version: int, frame: Buffer) -> tuple[int, FetchResponse]:
@@ -239,7 +243,7 @@ def _read_answer(
 def _read_aborted(
     notation: Notation, view: memoryview, position: int
 ) -> tuple[list[AbortedTransaction] | None, int]:
-    count, position = notation.read_count(view, position, _MIN_ABORTED_BYTES)
+    count, position = notation.read_nullable_count(view, position, _MIN_ABORTED_BYTES)
     if count < 0:
         return None, position
     aborted = []

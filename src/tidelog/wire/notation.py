@@ -104,21 +104,18 @@ def write_tags(out: bytearray, tags: Sequence[tuple[int, bytes | bytearray]]) ->
 
 
 def _read_text(buffer: Any, position: int) -> tuple[str, int]:
-    text, position = _read_nullable_text(buffer, position)
-    if text is None:
-        raise MalformedFrame("null where a text must be")
-    return text, position
-
-
-def _read_nullable_text(buffer: Any, position: int) -> tuple[str | None, int]:
     length = INT16.unpack_from(buffer, position)[0]
     position += 2
-    if length == -1:
-        return None, position
     end = position + length
     if length < 0 or end > len(buffer):
         raise MalformedFrame(f"a text of `{length}` bytes, {len(buffer) - position} are left")
     return str(buffer[position:end], "utf-8"), end
+
+
+def _read_nullable_text(buffer: Any, position: int) -> tuple[str | None, int]:
+    if INT16.unpack_from(buffer, position)[0] == -1:
+        return None, position + 2
+    return _read_text(buffer, position)
 
 
 def _read_blob(buffer: Any, position: int) -> tuple[Any, int]:
@@ -135,13 +132,21 @@ def _read_blob(buffer: Any, position: int) -> tuple[Any, int]:
 def _read_count(buffer: Any, position: int, min_bytes: int) -> tuple[int, int]:
     count: int = INT32.unpack_from(buffer, position)[0]
     position += 4
-    check_count(buffer, position, count, min_bytes)
+    if count < 0 or count > 1:
+        check_count(buffer, position, count, min_bytes)
     return count, position
 
 
+def _read_nullable_count(buffer: Any, position: int, min_bytes: int) -> tuple[int, int]:
+    if INT32.unpack_from(buffer, position)[0] == -1:
+        return -1, position + 4
+    return _read_count(buffer, position, min_bytes)
+
+
 def check_count(buffer: Any, position: int, count: int, min_bytes: int) -> None:
-    """Refuses a list that the rest of the buffer cannot hold. -1 is a null list."""
-    if count < -1 or count > MAX_ARRAY_ENTRIES or count * min_bytes > len(buffer) - position:
+    """Refuses a list that the rest of the buffer cannot hold. Callers may skip it for a list of
+    one, which allocates nothing worth checking."""
+    if count < 0 or count > MAX_ARRAY_ENTRIES or count * min_bytes > len(buffer) - position:
         raise MalformedFrame(f"a list of `{count}` in {len(buffer) - position} bytes")
 
 
@@ -169,20 +174,34 @@ def _write_nothing(out: bytearray) -> None:
 # Flexible ----------------------------------------------------------------------------------
 
 
+# Nearly all lengths take one byte: these readers look at it themselves before they call
+# `read_uvarint`.
+
+
 def _read_compact_text(buffer: Any, position: int) -> tuple[str, int]:
-    text, position = _read_compact_nullable_text(buffer, position)
-    if text is None:
-        raise MalformedFrame("null where a text must be")
-    return text, position
+    length = buffer[position]
+    if length < 0x80:
+        position += 1
+    else:
+        length, position = read_uvarint(buffer, position)
+    end = position + length - 1
+    if length == 0 or end > len(buffer):
+        raise MalformedFrame(f"a text of `{length - 1}` bytes, {len(buffer) - position} are left")
+    return str(buffer[position:end], "utf-8"), end
 
 
 def _read_compact_nullable_text(buffer: Any, position: int) -> tuple[str | None, int]:
-    blob, position = _read_compact_blob(buffer, position)
-    return (None if blob is None else str(blob, "utf-8")), position
+    if buffer[position] == 0:
+        return None, position + 1
+    return _read_compact_text(buffer, position)
 
 
 def _read_compact_blob(buffer: Any, position: int) -> tuple[Any, int]:
-    length, position = read_uvarint(buffer, position)
+    length = buffer[position]
+    if length < 0x80:
+        position += 1
+    else:
+        length, position = read_uvarint(buffer, position)
     if length == 0:
         return None, position
     end = position + length - 1
@@ -192,9 +211,20 @@ def _read_compact_blob(buffer: Any, position: int) -> tuple[Any, int]:
 
 
 def _read_compact_count(buffer: Any, position: int, min_bytes: int) -> tuple[int, int]:
-    length, position = read_uvarint(buffer, position)
-    check_count(buffer, position, length - 1, min_bytes)
+    length = buffer[position]
+    if length < 0x80:
+        position += 1
+    else:
+        length, position = read_uvarint(buffer, position)
+    if length == 0 or length > 2:
+        check_count(buffer, position, length - 1, min_bytes)
     return length - 1, position
+
+
+def _read_compact_nullable_count(buffer: Any, position: int, min_bytes: int) -> tuple[int, int]:
+    if buffer[position] == 0:
+        return -1, position + 1
+    return _read_compact_count(buffer, position, min_bytes)
 
 
 def _write_compact_text(out: bytearray, text: str | None) -> None:
@@ -202,12 +232,15 @@ def _write_compact_text(out: bytearray, text: str | None) -> None:
         out.append(0)
     else:
         encoded = text.encode()
-        write_uvarint(out, len(encoded) + 1)
+        _write_compact_length(out, len(encoded))
         out += encoded
 
 
 def _write_compact_length(out: bytearray, length: int) -> None:
-    write_uvarint(out, length + 1)
+    if length < 0x7F:
+        out.append(length + 1)
+    else:
+        write_uvarint(out, length + 1)
 
 
 def _write_no_tags(out: bytearray) -> None:
@@ -223,7 +256,9 @@ class Notation(NamedTuple):
     read_blob: Callable[[Any, int], tuple[Any, int]]
     """A slice of the buffer, or `None` for null."""
     read_count: Callable[[Any, int, int], tuple[int, int]]
-    """The length of a list whose entries take at least so many bytes each; -1 for null."""
+    """The length of a list whose entries take at least so many bytes each."""
+    read_nullable_count: Callable[[Any, int, int], tuple[int, int]]
+    """Likewise; -1 for null."""
     skip_tags: Callable[[Any, int], int]
     write_text: Callable[[bytearray, str | None], None]
     write_length: Callable[[bytearray, int], None]
@@ -237,6 +272,7 @@ CLASSIC: Final = Notation(
     _read_nullable_text,
     _read_blob,
     _read_count,
+    _read_nullable_count,
     _skip_nothing,
     _write_text,
     _write_length,
@@ -248,6 +284,7 @@ FLEXIBLE: Final = Notation(
     _read_compact_nullable_text,
     _read_compact_blob,
     _read_compact_count,
+    _read_compact_nullable_count,
     skip_tags,
     _write_compact_text,
     _write_compact_length,

@@ -13,8 +13,8 @@ from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.model import TopicId
 from tidelog.wire.api import (
     ApiKey,
+    length_and_response_header,
     pack_header,
-    pack_response_header,
     parse_response_header,
 )
 from tidelog.wire.notation import (
@@ -150,20 +150,20 @@ def _read_request(
 ) -> tuple[ProduceRequest, int]:
     has_id = version >= _TOPIC_ID_FROM
     flexible = notation.flexible
+    read_count, read_blob = notation.read_count, notation.read_blob
     transactional_id, position = notation.read_nullable_text(view, position)
     acks, timeout_ms = _ACKS.unpack_from(view, position)
-    position += _ACKS.size
+    topics, position = read_count(view, position + _ACKS.size, MIN_TOPIC_BYTES)
     partitions: list[ProducePartition] = []
-    topics, position = notation.read_count(view, position, MIN_TOPIC_BYTES)
     for _ in range(topics):
         topic, topic_id, position = read_topic(notation, has_id, view, position)
-        count, position = notation.read_count(view, position, _MIN_PARTITION_BYTES)
+        count, position = read_count(view, position, _MIN_PARTITION_BYTES)
         for _ in range(count):
             partition = INT32.unpack_from(view, position)[0]
-            records, position = notation.read_blob(view, position + INT32.size)
+            records, position = read_blob(view, position + INT32.size)
+            partitions.append(ProducePartition(topic, topic_id, partition, records))
             if flexible:
                 position = skip_tags(view, position)
-            partitions.append(ProducePartition(topic, topic_id, partition, records))
         if flexible:
             position = skip_tags(view, position)
     if flexible:
@@ -209,23 +209,31 @@ def pack_response(version: int, correlation_id: int, response: ProduceResponse) 
     request with acks 0 has no response at all: do not call this for one.
     """
     notation = _notation(version)
-    out = bytearray(4)
-    out += pack_response_header(ApiKey.PRODUCE, version, correlation_id)
-    topics: dict[tuple[str, TopicId], list[ProducedPartition]] = {}
-    for partition in response.partitions:
-        topics.setdefault((partition.topic, partition.topic_id), []).append(partition)
-    notation.write_length(out, len(topics))
-    for (topic, topic_id), partitions in topics.items():
-        write_topic(notation, version >= _TOPIC_ID_FROM, out, topic, topic_id)
-        notation.write_length(out, len(partitions))
-        for partition in partitions:
-            _write_answer(version, notation, out, partition)
+    out = bytearray(length_and_response_header(notation.flexible, correlation_id))
+    runs = _by_topic(response.partitions)
+    notation.write_length(out, len(runs))
+    for run in runs:
+        write_topic(notation, version >= _TOPIC_ID_FROM, out, run[0].topic, run[0].topic_id)
+        notation.write_length(out, len(run))
+        for each in run:
+            _write_answer(version, notation, out, each)
         notation.write_no_tags(out)
     out += INT32.pack(response.throttle_ms)
-    if notation.flexible:
-        write_tags(out, endpoint_tags(version >= _HINTS_FROM, response.node_endpoints))
-    INT32.pack_into(out, 0, len(out) - 4)
+    if response.node_endpoints and version >= _HINTS_FROM:
+        write_tags(out, endpoint_tags(response.node_endpoints))
+    else:
+        notation.write_no_tags(out)
+    INT32.pack_into(out, 0, len(out) - INT32.size)
     return bytes(out)
+
+
+def _by_topic(partitions: list[ProducedPartition]) -> list[list[ProducedPartition]]:
+    if len(partitions) == 1:
+        return [partitions]
+    topics: dict[tuple[str, TopicId], list[ProducedPartition]] = {}
+    for partition in partitions:
+        topics.setdefault((partition.topic, partition.topic_id), []).append(partition)
+    return list(topics.values())
 
 
 def _write_answer(

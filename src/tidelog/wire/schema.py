@@ -188,11 +188,9 @@ def _array_codec(length_codec: _Length, item: Codec, nullable: bool) -> Codec:
 
     def read(buffer: Any, position: int) -> tuple[Any, int]:
         count, position = read_length(buffer, position)
+        if count == -1 and nullable:
+            return None, position
         check_count(buffer, position, count, min_item_bytes)
-        if count == -1:
-            if nullable:
-                return None, position
-            raise MalformedFrame("null where a list must be")
         items = []
         for _ in range(count):
             value, position = read_item(buffer, position)

@@ -8,7 +8,6 @@ A broker that does not lead a partition may say who does: leader id and epoch wi
 and the leader's address once at the end of the response.
 """
 
-from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -79,9 +78,11 @@ class _HasTopic(Protocol):
 _P = TypeVar("_P", bound=_HasTopic)
 
 
-def runs_of_topics(partitions: Sequence[_P]) -> list[list[_P]]:
+def runs_of_topics(partitions: list[_P]) -> list[list[_P]]:
     """Neighbours of one topic together. The order carries meaning (KIP-227), so a topic may come
     more than once."""
+    if len(partitions) == 1:
+        return [partitions]
     runs: list[list[_P]] = []
     previous: tuple[str, TopicId] | None = None
     for partition in partitions:
@@ -108,10 +109,8 @@ def read_leader(tag: int, view: memoryview, start: int, end: int) -> LeaderHint:
     return LeaderHint(leader_id, leader_epoch)
 
 
-def endpoint_tags(supported: bool, endpoints: NodeEndpoints) -> list[tuple[int, bytearray]]:
+def endpoint_tags(endpoints: NodeEndpoints) -> list[tuple[int, bytearray]]:
     """The tagged fields that end a response: where the hinted leaders are reached."""
-    if not endpoints or not supported:
-        return []
     out = bytearray()
     FLEXIBLE.write_length(out, len(endpoints))
     for node_id, endpoint, rack in endpoints:

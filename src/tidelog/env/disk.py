@@ -28,6 +28,10 @@ class File(Protocol):
     def size_bytes(self) -> int:
         """The current length, unflushed appends included."""
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called: a driver may hold a `FileSlice` for longer than that."""
+
     def append(self, chunks: Sequence[Buffer]) -> int:
         """Writes all chunks at the end; returns the position where they begin."""
 

@@ -94,6 +94,11 @@ class MemoryFile:
         """The current length."""
         return len(self._content.data)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or its disk crashed."""
+        return not self._open
+
     def append(self, chunks: Sequence[Buffer]) -> int:
         """Writes all chunks or nothing."""
         self._check_usable()

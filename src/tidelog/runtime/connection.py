@@ -205,12 +205,9 @@ class Connection(asyncio.BufferedProtocol):
         """Sends the head of the outbox, or a part of it."""
         sent = self._sendfile(chunk) if _HAS_SENDFILE else 0
         if sent == 0:
-            try:
-                piece = chunk.file.read(chunk.position, min(chunk.length, _PIECE_BYTES))
-            except StorageError:
-                piece = b""
+            piece = _read_piece(chunk)
             if not piece:
-                # The file is shorter than promised or unreadable: the frame cannot be finished.
+                # The frame cannot be finished.
                 self.abort()
                 return
             self._transport.write(piece)
@@ -226,11 +223,22 @@ class Connection(asyncio.BufferedProtocol):
     def _sendfile(self, chunk: FileSlice) -> int:
         """Bytes that the kernel took from the file; 0 when it would not."""
         fileno = getattr(chunk.file, "fileno", None)
-        if fileno is None or self._transport.get_write_buffer_size():
+        if fileno is None or chunk.file.closed or self._transport.get_write_buffer_size():
             return 0
         sock = self._transport.get_extra_info("socket")
         try:
             return os.sendfile(sock.fileno(), fileno(), chunk.position, chunk.length)
-        except OSError:
+        except (OSError, StorageError):
             # Full, gone, or a file system without it: the transport finds out which.
             return 0
+
+
+def _read_piece(chunk: FileSlice) -> bytes:
+    """The next bytes of a slice; none when its file is unreadable, shorter than promised, or
+    closed: its topic may have been deleted since the core answered."""
+    if chunk.file.closed:
+        return b""
+    try:
+        return chunk.file.read(chunk.position, min(chunk.length, _PIECE_BYTES))
+    except StorageError:
+        return b""

@@ -57,6 +57,9 @@ EXIT_BUG: Final = 70
 EXIT_FORCED: Final = 1
 """Exit code when the operator did not wait for the clean stop."""
 
+EXIT_FLUSHES_FAILED: Final = 1
+"""Exit code of a clean stop whose last writes did not become durable."""
+
 _WALL_CHECK_S: Final = 1.0
 _FAREWELL_S: Final = 0.5
 _FLUSH_TIMEOUT_S: Final = 10.0
@@ -164,7 +167,9 @@ class Driver:
         self._request_tick()
         self._loop.run_forever()
         if not self._flusher.close(_FLUSH_TIMEOUT_S):
-            self._log.line(Level.WARN, "runtime: the disk did not finish its last flushes")
+            self._fail_last_flushes("they did not end in time")
+        elif self._flusher.failure is not None:
+            self._fail_last_flushes(self._flusher.failure)
         self._log.flush()
         return self.exit_code
 
@@ -181,6 +186,11 @@ class Driver:
         elif not self._stopped:
             self._log.line(Level.WARN, "runtime: stopped at once (second signal)")
             self._finish(EXIT_FORCED, "")
+
+    def _fail_last_flushes(self, reason: str) -> None:
+        """The core has exited and cannot hear of it: the exit code tells."""
+        self._log.line(Level.ERROR, f"runtime: the last flushes failed ({reason})")
+        self.exit_code = self.exit_code or EXIT_FLUSHES_FAILED
 
     # Inputs -----------------------------------------------------------------------------------
 

@@ -6,8 +6,11 @@ was asked for, because every append that a group's flush speaks of happened befo
 taken. That is group commit without a timer: the slower the disk, the larger the groups.
 
 Invariants: one answer per effect with a subject, in order; an answer comes only after its sync;
-a failed sync fails every flush of that file in the group, and is not tried again (after a failed
-fsync the kernel may have dropped the pages, so a second one would lie).
+after the first failure nothing is tried any more and everything fails. A failed fsync may have
+dropped the pages, so a second one would lie; and what comes later may say that what came before
+is safe, as the clean-shutdown marker does.
+
+What was deleted meanwhile, with its topic, counts as done: nobody will read it.
 
 The queue has no bound of its own: each log and each file asks again only after its answer.
 """
@@ -34,6 +37,9 @@ class DurableDisk(Protocol):
     def replace(self, path: str, data: bytes) -> None:
         """Writes a whole file atomically and durably."""
 
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory is there."""
+
 
 class Flusher:
     """The thread and its queue."""
@@ -49,6 +55,8 @@ class Flusher:
         self._disk = disk
         self._answer = answer
         self._fail = fail
+        # The first failure, once there is one; written by the thread only.
+        self.failure: str | None = None
         # Work in order; `None` ends the thread.
         self._queue: SimpleQueue[DiskWork | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="flush", daemon=True)
@@ -83,34 +91,33 @@ class Flusher:
                 return
 
     def _carry_out(self, group: list[DiskWork]) -> list[DiskAnswer]:
-        # By file: the error text, or None for a file that is safe.
-        synced: dict[File, str | None] = {}
+        synced: set[File] = set()
         answers: list[DiskAnswer] = []
         for work in group:
-            if isinstance(work, Flush):
-                if work.file not in synced:
-                    synced[work.file] = self._sync(work.file)
-                error = synced[work.file]
-            else:
-                error = self._replace(work)
-            if work.subject is None and error is None:
-                continue
-            if error is None:
+            if self.failure is None:
+                try:
+                    self._do(work, synced)
+                except StorageError as error:
+                    self.failure = str(error)
+            if self.failure is not None:
+                answers.append(FlushFailed(work.subject, self.failure))
+            elif work.subject is not None:
                 answers.append(Flushed(work.subject))
-            else:
-                answers.append(FlushFailed(work.subject, error))
         return answers
 
-    def _sync(self, file: File) -> str | None:
+    def _do(self, work: DiskWork, synced: set[File]) -> None:
         try:
-            self._disk.sync(file)
-        except StorageError as error:
-            return str(error)
-        return None
+            if isinstance(work, Replace):
+                self._disk.replace(work.path, work.data)
+            elif work.file not in synced:
+                self._disk.sync(work.file)
+                synced.add(work.file)
+        except StorageError:
+            if not self._is_gone(work):
+                raise
 
-    def _replace(self, work: Replace) -> str | None:
-        try:
-            self._disk.replace(work.path, work.data)
-        except StorageError as error:
-            return str(error)
-        return None
+    def _is_gone(self, work: DiskWork) -> bool:
+        if isinstance(work, Flush):
+            return work.file.closed
+        directory, _, _ = work.path.rpartition("/")
+        return bool(directory) and not self._disk.exists(directory)

@@ -37,8 +37,7 @@ _PIPE_BYTES: Final = 1 << 16
 def import_node() -> None:
     """Imports everything that a node runs, so that the children share it."""
     skip_test_libraries()
-    import tidelog.broker.node
-    import tidelog.runtime.os_disk  # noqa: F401
+    import tidelog.broker.node  # noqa: F401
 
     gc.collect()
     gc.freeze()

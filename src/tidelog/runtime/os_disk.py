@@ -75,6 +75,11 @@ class OsFile:
         """The current length."""
         return self._size_bytes
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closing
+
     def append(self, chunks: Sequence[Buffer]) -> int:
         """Writes all chunks or nothing."""
         self._check_usable()

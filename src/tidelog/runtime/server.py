@@ -34,11 +34,11 @@ from tidelog.env.trace import Level, TraceSink
 from tidelog.errors import StorageError, UsageError
 from tidelog.model import Endpoint
 from tidelog.runtime import clock
-from tidelog.runtime.data_lock import DataLock
 from tidelog.runtime.driver import EXIT_BUG, Core, Driver
 from tidelog.runtime.listening import bind, close_all, listen_failure
 from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.node_file import read_node_config
+from tidelog.runtime.os_disk import OsDisk
 
 EXIT_USAGE: Final = 2
 EXIT_FAILED: Final = 1
@@ -130,13 +130,16 @@ def _run(
 ) -> int:
     require_assertions()
     _raise_open_files()
-    directory = Path(config.log_dir)
-    stack.callback(DataLock(directory).release)
+    if not Path(config.log_dir).is_dir():
+        raise UsageError(
+            f"the data directory `{config.log_dir}` does not exist",
+            "format it with `tidelog format FILE --cluster-id ID`, or correct `log.dirs`",
+        )
+    disk = OsDisk(config.log_dir)
+    disk.lock()
+    stack.callback(disk.unlock)
     sockets = [(endpoint, sock) for endpoint in config.listeners for sock in bind(endpoint)]
     stack.callback(close_all, [sock for _, sock in sockets])
-    from tidelog.runtime.os_disk import OsDisk
-
-    disk = OsDisk(str(directory))
     core = make_core(config, disk, secrets.randbits(64), log)
     loop = uvloop.new_event_loop()
     stack.callback(loop.close)

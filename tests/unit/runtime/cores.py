@@ -7,7 +7,7 @@ what it receives, to do everything a core may ask of a driver.
 from collections.abc import Callable
 
 from tidelog.config import NodeConfig
-from tidelog.env.disk import Disk, FileSlice
+from tidelog.env.disk import Disk, File, FileSlice
 from tidelog.env.effects import (
     Chunk,
     Close,
@@ -38,6 +38,8 @@ class EchoCore:
         self.effects = EffectQueue()
         self.disk = disk
         self.inputs: list[Input] = []
+        # Files that slices were sent of.
+        self.files: list[File] = []
         # What each connection sent of an unfinished line.
         self.partial: dict[int, bytes] = {}
         # (due, connection, answer), in order of arrival.
@@ -78,6 +80,7 @@ class EchoCore:
         match line.split():
             case [b"slice", path, position, length]:
                 file = self.disk.open(path.decode())
+                self.files.append(file)
                 piece = FileSlice(file, int(position), int(length))
                 self.effects.emit(Send(connection, [b"<", piece, b">\n"]))
             case [b"late", ms, text]:
@@ -116,6 +119,11 @@ class EchoCore:
 
     def check(self) -> None:
         """Holds no invariant worth checking."""
+
+    def close_files(self) -> None:
+        """Closes every file that a slice was sent of, as the deletion of a topic does."""
+        for file in self.files:
+            file.close()
 
     def opened(self) -> list[Opened]:
         """The connections that were accepted, in order."""

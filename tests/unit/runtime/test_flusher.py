@@ -1,6 +1,7 @@
 """Goal: durability work is done in order, once per file and group, and every failure is told."""
 
 import threading
+from pathlib import Path
 from queue import Queue
 
 from tests.unit.runtime.harness import TIMEOUT_S
@@ -8,6 +9,7 @@ from tidelog.env.disk import File
 from tidelog.env.effects import Flush, Flushed, FlushFailed, Replace
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.runtime.flusher import DiskAnswer, Flusher
+from tidelog.runtime.os_disk import OsDisk
 
 
 class SlowDisk:
@@ -29,6 +31,10 @@ class SlowDisk:
         assert self.gate.wait(TIMEOUT_S)
         self.disk.replace(path, data)
         self.done.append(path)
+
+    def exists(self, path: str) -> bool:
+        """Asks the memory disk."""
+        return self.disk.exists(path)
 
 
 def started(disk: SlowDisk) -> tuple[Flusher, "Queue[list[DiskAnswer]]"]:
@@ -65,7 +71,7 @@ def test_failures_are_answered_even_when_nobody_waits_for_success() -> None:
     disk = SlowDisk()
     file = disk.disk.open("a", create=True)
     disk.gate.set()
-    disk.disk.failing = True
+    disk.disk.failing = "broken"
     flusher, answers = started(disk)
     flusher.submit(Flush(file, "a"))
     flusher.submit(Replace("b", b""))
@@ -75,6 +81,40 @@ def test_failures_are_answered_even_when_nobody_waits_for_success() -> None:
         told += answers.get()
     assert [type(answer) for answer in told] == [FlushFailed, FlushFailed]
     assert [answer.subject for answer in told] == ["a", None]
+
+
+def test_after_a_failure_nothing_is_tried_any_more() -> None:
+    """Goal: no clean-shutdown marker behind a failed fsync."""
+    disk = SlowDisk()
+    file = disk.disk.open("a", create=True)
+    disk.gate.set()
+    flusher, answers = started(disk)
+    disk.disk.failing = "broken"
+    flusher.submit(Flush(file, "a"))
+    assert isinstance(answers.get(timeout=TIMEOUT_S)[0], FlushFailed)
+    disk.disk.failing = None
+    flusher.submit(Replace(".kafka_cleanshutdown", b"", "marker"))
+    assert flusher.close(TIMEOUT_S)
+    assert isinstance(answers.get(timeout=TIMEOUT_S)[0], FlushFailed)
+    assert not disk.disk.exists(".kafka_cleanshutdown")
+    assert flusher.failure is not None
+
+
+def test_what_was_deleted_with_its_topic_counts_as_done(tmp_path: Path) -> None:
+    disk = OsDisk(str(tmp_path))
+    disk.make_dir("t-0")
+    file = disk.open("t-0/log", create=True)
+    answers: Queue[list[DiskAnswer]] = Queue()
+    flusher = Flusher(disk, answer=answers.put, fail=answers.put)  # type: ignore[arg-type]
+    file.close()
+    disk.rename("t-0", "t-0.x-delete")
+    flusher.submit(Flush(file, "log"))
+    flusher.submit(Replace("t-0/leader-epoch-checkpoint", b"0", "epochs"))
+    assert flusher.close(TIMEOUT_S)
+    told = []
+    while not answers.empty():
+        told += answers.get()
+    assert told == [Flushed("log"), Flushed("epochs")]
 
 
 def test_a_hanging_disk_does_not_hang_the_stop() -> None:

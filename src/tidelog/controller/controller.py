@@ -251,10 +251,8 @@ class Controller:
         self._sessions.start(image.brokers.values(), now, image.offset)
         self._trace.info("controller", "become_active", "active", epoch=epoch, offset=image.offset)
         self._schedule_no_op(now)
-        records = activation_records(image, self._config)
-        if records:
-            self._submit(ControllerDecision(None, records), now)
-        if self.active:
+        opening = ControllerDecision(None, activation_records(image, self._config))
+        if self._submit(opening, now) is not None:
             elections = decide_leaderless(self._view(), "controller activated")
             self._submit(ControllerDecision(None, elections, atomic=False), now)
 

@@ -13,7 +13,8 @@ one broker are then decided with the others still counted alive or already fence
 **Suspicions** go beyond Kafka (design §10). The node tells that a broker's connections are gone
 and that it refuses new ones. Such a broker is fenced at once, unless it was heard of after the
 suspicion began: then the suspicion counts from where the next heartbeat is missing. Fencing a
-live broker is always safe: its epochs are stale then, and it returns with its next heartbeat. But it costs elections, so a flapping network must not become churn:
+live broker is always safe: its epochs are stale then, and it returns with its next heartbeat. But
+it costs elections, so a flapping network must not become churn:
 
 - Each time a broker that was fenced on suspicion proves to have been alive (it heartbeats under
   the same broker epoch) it earns a strike, and a suspicion must then last longer by the grace
@@ -209,7 +210,8 @@ class BrokerSessions:
         if session is None or session.last_contact is None or not self._grace_ms:
             return False
         since = now
-        if session.last_contact > now - self._grace_ms:
+        heard_of = session.metadata_offset != NO_METADATA_OFFSET
+        if heard_of and session.last_contact > now - self._grace_ms:
             # Heard of since the suspicion began: it lives, on another connection. Or these were
             # its last words, delivered late; then no heartbeat follows.
             since = Instant(session.last_contact + self._timeout_ms // HEARTBEATS_PER_TIMEOUT)

@@ -337,11 +337,15 @@ class Log:
         if not spans:
             return FollowerAppend(-1, -1, 0, skipped_bytes)
         first = spans[0]
+        start_offset = self._log_start_offset
         if first.base_offset < self._log_end_offset:
             self._make_room_for_first(first)
         data = bytes(memoryview(records)[:end])
         self._write(data, spans, -1)
         self._take_in(data, headers)
+        if self._log_start_offset < start_offset:
+            self.update_high_watermark(start_offset)
+            self.maybe_raise_log_start_offset(start_offset)
         return FollowerAppend(first.base_offset, spans[-1].last_offset, end, skipped_bytes)
 
     def _scan_fetched(
@@ -381,7 +385,7 @@ class Log:
                 f"fetched offset `{first.base_offset}` is below the log end "
                 f"`{self._log_end_offset}`"
             )
-        self.truncate_fully_and_start_at(first.base_offset, self._log_start_offset)
+        self.truncate_fully_and_start_at(first.base_offset)
 
     def _take_in(self, data: bytes, headers: list[BatchHeader]) -> None:
         """Everything that follows the write of a follower's batches."""
@@ -623,11 +627,10 @@ class Log:
         self.update_high_watermark(self._high_watermark)
         return True
 
-    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Empties the log and makes it begin at `offset` (the log start, unless given).
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Empties the log and makes it begin at `offset`, all its offsets included.
 
         For followers below their leader's log start and for replicas restored from a snapshot.
-        The high watermark becomes `offset`.
         """
         self._truncation_count += 1
         for segment in self._segments:
@@ -638,8 +641,8 @@ class Log:
         self._tail.clear()
         self.epochs.clear()
         self.producers.clear(offset)
-        self._log_start_offset = offset if log_start_offset is None else log_start_offset
-        self._log_end_offset = self._high_watermark = self.recovery_point = offset
+        self._log_start_offset = self._log_end_offset = offset
+        self._high_watermark = self.recovery_point = offset
         self._env.trace.info(
             self.topic_partition, "truncate_fully", "restarted", log_end_offset=offset
         )

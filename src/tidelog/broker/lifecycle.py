@@ -96,6 +96,8 @@ class BrokerLifecycle:
         self._next_call: Instant = Instant(0)
         # Whether a call is under way.
         self._in_flight = False
+        # The code of the last refusal, so that a row of equal ones is one log line.
+        self._last_refusal = ErrorCode.NONE
         # When to leave in any case, once leaving.
         self._leave_by: Instant = NEVER
         # Until when a leaving broker looks for a controller.
@@ -146,6 +148,8 @@ class BrokerLifecycle:
     def on_response(self, response: Response | None, now: Instant) -> None:
         """The outcome of the last call; `None` when no controller answered."""
         self._in_flight = False
+        if response is not None and not isinstance(response, Refused):
+            self._last_refusal = ErrorCode.NONE
         match response:
             case RegisterBrokerResult(broker_epoch):
                 self._on_registered(broker_epoch, now)
@@ -187,7 +191,9 @@ class BrokerLifecycle:
         self._next_call = Instant(now + RETRY_INTERVAL_MS)
         if error_code is ErrorCode.NOT_CONTROLLER:
             return
-        self._trace.warn("broker", "on_response", "refused", message, code=error_code.name)
+        if error_code is not self._last_refusal:
+            self._last_refusal = error_code
+            self._trace.warn("broker", "on_response", "refused", message, code=error_code.name)
         if error_code is ErrorCode.STALE_BROKER_EPOCH:
             if self.state is BrokerState.LEAVING:
                 self.state = BrokerState.GONE

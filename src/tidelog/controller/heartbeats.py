@@ -258,6 +258,10 @@ class BrokerSessions:
             return False
         wait_ms = self._timeout_ms
         if same_directories and self._grace_ms:
+            if session.metadata_offset == NO_METADATA_OFFSET:
+                # Never heard of since this controller is active: a predecessor that lived would
+                # have spoken, and would hold the lock on the directories.
+                return False
             wait_ms //= HEARTBEATS_PER_TIMEOUT
         return now - session.last_contact < wait_ms
 

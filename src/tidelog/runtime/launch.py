@@ -1,11 +1,16 @@
 """Starts the nodes of a local cluster: imports the node's code once, forks once per node.
 
-    echo '{"nodes": [{"properties": "...", "log_file": "..."}]}' | python -m tidelog.runtime.launch
+    echo '{"nodes": [{"properties": "...", "log_file": "...", "cluster_id": "..."}]}' \
+        | python -m tidelog.runtime.launch
 
 The parent reads the order from stdin *after* it has imported the node, so the caller can write
 properties files while the imports run. Each child leaves the session (`setsid`), sends its output
 to its log file and becomes a node; the parent waits until each has said whether it started,
 prints `{"nodes": [{"node_id", "pid", "error", "hint"}]}` and exits. The nodes live on.
+
+With a `cluster_id`, a node formats its data directory first if that is not formatted. With a
+`lifeline`, a file descriptor for reading that the nodes inherit, they stop when its other end is
+closed: the nodes of a test end with the test's process, however that ends.
 
 Forking after the imports is what makes three nodes start in the time of one, and they share the
 memory of the code they do not change. It is safe here: no thread runs before the fork.
@@ -20,10 +25,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from tidelog.errors import UsageError
+from tidelog.errors import StorageError, UsageError
 from tidelog.runtime.driver import EXIT_BUG
+from tidelog.runtime.formatting import format_node
 from tidelog.runtime.node_file import read_node_config
 from tidelog.runtime.server import (
+    EXIT_FAILED,
     EXIT_USAGE,
     Started,
     require_assertions,
@@ -48,11 +55,12 @@ def launch(order: dict[str, Any]) -> list[dict[str, Any]]:
 
     A node that could not start has `error` and `hint`, and its process is gone.
     """
-    started = [_fork(item) for item in order["nodes"]]
+    lifeline = order.get("lifeline")
+    started = [_fork(item, lifeline) for item in order["nodes"]]
     return [_hear(pid, pipe) for pid, pipe in started]
 
 
-def _fork(item: dict[str, Any]) -> tuple[int, int]:
+def _fork(item: dict[str, Any], lifeline: int | None) -> tuple[int, int]:
     """Forks one node; returns its pid and the pipe on which it will report."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -63,7 +71,7 @@ def _fork(item: dict[str, Any]) -> tuple[int, int]:
     try:
         os.close(reading)
         os.setsid()
-        code = _become_node(item, writing)
+        code = _become_node(item, lifeline, writing)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -71,18 +79,23 @@ def _fork(item: dict[str, Any]) -> tuple[int, int]:
         os._exit(code)
 
 
-def _become_node(item: dict[str, Any], pipe: int) -> int:
+def _become_node(item: dict[str, Any], lifeline: int | None, pipe: int) -> int:
     def tell(started: Started) -> None:
         os.write(pipe, json.dumps(asdict(started)).encode()[:_PIPE_BYTES])
         os.close(pipe)
 
     try:
         _redirect(Path(item["log_file"]))
-        config = read_node_config(Path(item["properties"]), item.get("overrides"))
+        config = read_node_config(Path(item["properties"]))
+        if item.get("cluster_id"):
+            format_node(config, item["cluster_id"], ignore_formatted=True)
     except UsageError as error:
         tell(Started(-1, error.message, error.hint))
         return EXIT_USAGE
-    return run_node(config, on_started=tell)
+    except StorageError as error:
+        tell(Started(-1, str(error), "check the disk and its permissions"))
+        return EXIT_FAILED
+    return run_node(config, on_started=tell, lifeline=lifeline)
 
 
 def _redirect(log_file: Path) -> None:

@@ -44,6 +44,7 @@ EXIT_USAGE: Final = 2
 EXIT_FAILED: Final = 1
 
 _OPEN_FILES_WANTED: Final = 1 << 16
+_LIFELINE_GRACE_S: Final = 5.0
 
 
 class CoreFactory(Protocol):
@@ -80,14 +81,25 @@ def run_node(
     *,
     make_core: CoreFactory = production_core,
     on_started: Callable[[Started], None] | None = None,
+    lifeline: int | None = None,
 ) -> int:
     """Runs a node until it exits; returns the exit code. Errors go to stderr and, when the node
-    could not start, to `on_started` as well."""
+    could not start, to `on_started` as well. The node stops when the other end of `lifeline`, a
+    descriptor for reading, is closed."""
     log = LogLines(f"b{config.node_id}")
     tell = on_started or (lambda started: None)
     try:
         with ExitStack() as stack:
-            return _run(config, log, make_core, tell, stack)
+            driver, loop = _start(config, log, make_core, stack)
+            if lifeline is not None:
+                loop.add_reader(lifeline, _end_of_lifeline, loop, driver, lifeline)
+            log.line(Level.INFO, f"runtime: started at {', '.join(map(str, config.listeners))}")
+            log.flush()
+            tell(Started(config.node_id))
+            code = driver.run()
+            log.line(Level.INFO, f"runtime: stopped code={code} {driver.exit_message}".rstrip())
+            log.flush()
+            return code
     except UsageError as error:
         _refuse(log, error.message, error.hint)
         tell(Started(config.node_id, error.message, error.hint))
@@ -121,13 +133,17 @@ def require_assertions() -> None:
         )
 
 
-def _run(
-    config: NodeConfig,
-    log: LogLines,
-    make_core: CoreFactory,
-    tell: Callable[[Started], None],
-    stack: ExitStack,
-) -> int:
+def _end_of_lifeline(loop: asyncio.AbstractEventLoop, driver: Driver, lifeline: int) -> None:
+    loop.remove_reader(lifeline)
+    driver.request_stop()
+    # Nobody is there to wait for a clean stop that does not end.
+    loop.call_later(_LIFELINE_GRACE_S, driver.request_stop)
+
+
+def _start(
+    config: NodeConfig, log: LogLines, make_core: CoreFactory, stack: ExitStack
+) -> tuple[Driver, asyncio.AbstractEventLoop]:
+    """Everything up to the running loop, in the order of the module's words."""
     require_assertions()
     _raise_open_files()
     if not Path(config.log_dir).is_dir():
@@ -155,13 +171,7 @@ def _run(
         loop.add_signal_handler(signal_number, driver.request_stop)
     loop.run_until_complete(_listen(driver, sockets, config, log))
     _settle_memory()
-    log.line(Level.INFO, f"runtime: started listeners={','.join(map(str, config.listeners))}")
-    log.flush()
-    tell(Started(config.node_id))
-    code = driver.run()
-    log.line(Level.INFO, f"runtime: stopped code={code} {driver.exit_message}".rstrip())
-    log.flush()
-    return code
+    return driver, loop
 
 
 async def _listen(

@@ -1,0 +1,42 @@
+"""Formatting a node's data directory, as Kafka's storage tool does."""
+
+import uuid
+
+from tidelog.config import NodeConfig
+from tidelog.errors import UsageError
+from tidelog.log.directory import format_directory, is_formatted
+from tidelog.model import Uuid, uuid_to_text
+from tidelog.runtime.os_disk import OsDisk
+
+
+def new_uuid() -> Uuid:
+    """A random UUID whose text form begins with no dash, because it is given to tools."""
+    while True:
+        value = Uuid(uuid.uuid4().bytes)
+        if not uuid_to_text(value).startswith("-"):
+            return value
+
+
+def format_node(config: NodeConfig, cluster_id: str, *, ignore_formatted: bool = False) -> bool:
+    """Writes `meta.properties` into a node's data directory, which is made when missing.
+
+    Returns false for a directory that was formatted already and is to be left alone. Raises
+    `UsageError` when it is formatted, or is not empty and no data directory.
+    """
+    disk = OsDisk(config.log_dir)
+    disk.lock()
+    try:
+        if is_formatted(disk):
+            if ignore_formatted:
+                return False
+        elif others := [name for name in disk.list_dir() if name != ".lock"]:
+            raise UsageError(
+                f"`{config.log_dir}` is not empty and no data directory: it has `{others[0]}`",
+                "choose an empty directory in `log.dirs`",
+            )
+        format_directory(
+            disk, cluster_id=cluster_id, node_id=config.node_id, directory_id=new_uuid()
+        )
+    finally:
+        disk.unlock()
+    return True

@@ -49,6 +49,9 @@ from tidelog.model import NO_LEADER, ZERO_UUID, Uuid
 LOST_WAIT_MS: Final = (YIELD_MS, 3 * YIELD_MS)
 """A candidate that cannot win any more waits this long for the winner before it asks again."""
 
+MAX_STEPS: Final = 8
+"""Roles that one instant may lead through, from resigned over unattached to candidate."""
+
 
 def end_epoch_backoff_ms(position: int, successor_count: int, max_ms: int) -> int:
     """How long the successor at `position` (0 is the best) waits before it asks for votes."""
@@ -324,12 +327,17 @@ class Elections:
         )
 
     def wake(self, now: Instant) -> None:
-        """Acts on a role's deadline."""
+        """Acts on the role's deadline, and on the next role's if that is due as well."""
+        for _ in range(MAX_STEPS):
+            deadline = self._core.role.deadline()
+            if deadline is None or deadline > now:
+                return
+            self._on_deadline(now)
+        raise AssertionError(f"{self._core.role.name.value} is due again and again at {now}")
+
+    def _on_deadline(self, now: Instant) -> None:
         core = self._core
         role = core.role
-        deadline = role.deadline()
-        if deadline is None or deadline > now:
-            return
         if isinstance(role, Unattached):
             core.become_prospective(now, "nobody leads")
         elif isinstance(role, Follower):

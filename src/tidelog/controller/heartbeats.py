@@ -116,8 +116,9 @@ class _Session:
     shutdown_offset: int = NOT_SHUTTING_DOWN
     # From when on it is suspected to be dead, maybe in the future; `None` when it is not.
     suspected_at: Instant | None = None
-    # Whether the last fencing was on suspicion, and not yet known to be right or wrong.
-    fenced_on_suspicion: bool = False
+    # When the suspicion began that fenced it; `None` when something else did, or since it is
+    # known that the suspicion was wrong.
+    fenced_on_suspicion_of: Instant | None = None
     # Wrong suspicions that are not forgotten yet.
     strikes: int = 0
     # When the last strike was earned.
@@ -198,8 +199,9 @@ class BrokerSessions:
         session.last_contact = now
         session.metadata_offset = metadata_offset
         session.suspected_at = None
-        if session.fenced_on_suspicion:
-            session.fenced_on_suspicion = False
+        suspicion, session.fenced_on_suspicion_of = session.fenced_on_suspicion_of, None
+        if suspicion is not None and now - suspicion <= 2 * self._timeout_ms:
+            # Later its session would have ended anyway.
             session.strikes = min(self._strikes(session, now) + 1, MAX_STRIKES)
             session.last_strike = now
 
@@ -230,7 +232,7 @@ class BrokerSessions:
         new incarnation at once."""
         session = self._sessions[broker_id]
         session.shutdown_offset = NOT_SHUTTING_DOWN
-        session.fenced_on_suspicion = suspected
+        session.fenced_on_suspicion_of = session.suspected_at if suspected else None
         session.suspected_at = None
         if expired or suspected:
             session.last_contact = None

@@ -37,6 +37,7 @@ from tidelog.controller.messages import (
     IsrResult,
 )
 from tidelog.controller.view import ControllerDecision, View
+from tidelog.env.trace import Level
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.delta import merge_partition
 from tidelog.metadata.image import PartitionImage, TopicImage
@@ -146,6 +147,8 @@ def _trace_change(
     view: View, place: _Place, change: PartitionChange, record: PartitionChangeRecord, cause: str
 ) -> None:
     """One line per election; an ISR change without one is told by its cause alone."""
+    if not view.trace.enabled(Level.INFO):
+        return
     after = merge_partition(place.partition, record)
     subject = f"{place.topic.name}-{place.number}"
     if change.leader is not None:

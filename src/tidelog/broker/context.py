@@ -46,6 +46,8 @@ class Broker:
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     # The newest committed image that the replicas have applied.
     image: MetadataImage = EMPTY_IMAGE
+    # Nodes that may have died a moment ago (`FailureDetector.in_doubt`).
+    unreachable: frozenset[int] = frozenset()
     # Wall time minus monotonic time, from the driver.
     wall_offset_ms: int = 0
     # Topics whose automatic creation is under way.

@@ -38,6 +38,8 @@ class _Peer:
     next_probe: Instant
     # Whether the suspicion has been reported.
     suspected: bool
+    # Whether a connection was cut or refused, rather than merely not known to work.
+    lost: bool
 
 
 class FailureDetector:
@@ -58,13 +60,20 @@ class FailureDetector:
         """The peers suspected now, sorted."""
         return sorted(peer_id for peer_id, peer in self._peers.items() if peer.suspected)
 
+    @property
+    def in_doubt(self) -> frozenset[int]:
+        """The peers that cut or refused a connection and have not been reached since: perhaps
+        dead. Good enough to warn clients at once, not to act."""
+        return frozenset(peer_id for peer_id, peer in self._peers.items() if peer.lost)
+
     def on_connection_lost(self, peer_id: int, reason: CloseReason, now: Instant) -> None:
         """A connection to or from the peer was closed or refused."""
         if self._grace_ms == 0:
             return
         peer = self._peers.get(peer_id)
         if peer is None:
-            peer = self._peers[peer_id] = _Peer(None, now, suspected=False)
+            peer = self._peers[peer_id] = _Peer(None, now, suspected=False, lost=True)
+        peer.lost = True
         if reason is not CloseReason.REFUSED:
             return
         if peer.refused_since is None:
@@ -85,7 +94,7 @@ class FailureDetector:
     def doubt(self, peer_id: int, now: Instant) -> None:
         """Asks for a probe of a peer of which nothing is known (a new controller does)."""
         if self._grace_ms > 0 and peer_id not in self._peers:
-            self._peers[peer_id] = _Peer(None, now, suspected=False)
+            self._peers[peer_id] = _Peer(None, now, suspected=False, lost=False)
 
     def wake(self, now: Instant) -> None:
         """Queues the probes that are due."""

@@ -520,6 +520,7 @@ class Node:
                 self._peers.set_address(node_id, Purpose.PROBE, endpoint.host, endpoint.port)
             if self._peers.probe(node_id):
                 self._detector.on_reached(node_id)
+        self.broker.unreachable = self._detector.in_doubt
         changes = self._detector.take_changes()
         for node_id, suspected in changes:
             if suspected:

@@ -1,7 +1,8 @@
 """Metadata (3), versions 0-13: brokers, topics and who leads what.
 
 A partition without a leader, or with a leader that is fenced, answers LEADER_NOT_AVAILABLE with
-leader -1; replicas and ISR are listed all the same and replicas on fenced brokers are offline. The
+leader -1, and so does one whose leader has just cut this node's connections (design §10): clients ask
+again soon while no leader is known, but only once a second while they know a dead one; replicas and ISR are listed all the same and replicas on fenced brokers are offline. The
 "controller" named in the answer is an alive broker, because clients cannot talk to controllers.
 Unknown topics are created when both the request and `auto.create.topics.enable` say so; until the
 creation is committed they answer UNKNOWN_TOPIC_OR_PARTITION, which clients retry.
@@ -117,7 +118,7 @@ def _partition_entity(
     partition: PartitionImage,
 ) -> Entity:
     code, leader_id = ErrorCode.NONE, partition.leader
-    if not broker.is_alive(partition.leader):
+    if not broker.is_alive(partition.leader) or partition.leader in broker.unreachable:
         code, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
     elif broker.endpoint(partition.leader, pending.connection.listener) is None:
         code, leader_id = ErrorCode.LISTENER_NOT_FOUND, NO_LEADER

@@ -1,0 +1,1 @@
+"""Tests of frames, the API table, the schema codec and the hand-packed codecs."""

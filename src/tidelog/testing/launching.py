@@ -1,0 +1,75 @@
+"""Starting node processes through `runtime.launch`, which imports while we prepare."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from tidelog.errors import UsageError
+from tidelog.testing.cluster_state import LocalNode
+from tidelog.testing.processes import ProcessId
+
+
+class StartFailed(UsageError):
+    """A node did not start; the other nodes of the same order may run."""
+
+
+class Launcher:
+    """A launcher process that has begun its imports and waits for its order."""
+
+    def __init__(self, lifeline: int | None = None) -> None:
+        """Starts it. `lifeline` is inherited by the nodes: they stop when its other end closes."""
+        self._lifeline = lifeline
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tidelog.runtime.launch"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=() if lifeline is None else (lifeline,),
+        )
+
+    def cancel(self) -> None:
+        """Ends it without an order."""
+        self._process.kill()
+        self._process.communicate()
+
+    def launch(
+        self, nodes: Sequence[LocalNode], cluster_id: str
+    ) -> tuple[dict[int, ProcessId], StartFailed | None]:
+        """Starts the nodes, formatting what is not formatted.
+
+        Returns the processes of those that run, and the first failure if there is one.
+        """
+        order = {
+            "lifeline": self._lifeline,
+            "nodes": [
+                {
+                    "properties": str(node.properties_file),
+                    "log_file": str(node.log_file),
+                    "cluster_id": cluster_id,
+                }
+                for node in nodes
+            ],
+        }
+        text, errors = self._process.communicate(json.dumps(order))
+        if self._process.returncode != 0 or not text:
+            lines = errors.strip().splitlines() or ["it ended without a word"]
+            return {}, StartFailed(f"the launcher failed: {lines[-1]}", "see the lines above it")
+        return self._read_report(nodes, json.loads(text)["nodes"])
+
+    @staticmethod
+    def _read_report(
+        nodes: Sequence[LocalNode], reports: list[dict[str, Any]]
+    ) -> tuple[dict[int, ProcessId], StartFailed | None]:
+        processes: dict[int, ProcessId] = {}
+        failure = None
+        for node, report in zip(nodes, reports, strict=True):
+            process = ProcessId.of(report["pid"])
+            if not report["error"] and process is not None:
+                processes[node.node_id] = process
+            elif failure is None:
+                text = report["error"] or f"it ended at once, see `{node.log_file}`"
+                failure = StartFailed(f"node `{node.node_id}`: {text}", report["hint"])
+        return processes, failure

@@ -1,0 +1,112 @@
+"""Planning a local cluster: which nodes, on which ports, with which properties.
+
+A data directory keeps its number of nodes for good, because the quorum's voters are static. Ports,
+profile and properties may change between two lives.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tidelog.config import format_properties, parse_node_config, profile_settings
+from tidelog.errors import UsageError
+from tidelog.model import uuid_to_text
+from tidelog.testing.cluster_state import HOST, ClusterState, LocalNode, read_state
+from tidelog.testing.ports import NodePorts, ports_from
+from tidelog.testing.processes import ProcessState
+
+MAX_BROKERS: Final = 50
+
+
+def plan_cluster(
+    data_dir: Path,
+    *,
+    brokers: int | None,
+    base_port: int | None,
+    config: Mapping[str, str],
+    profile: str,
+    racks: Sequence[str],
+) -> ClusterState:
+    """The cluster that a directory shall hold, its properties files written.
+
+    `brokers` `None` is as many as there were, else three; `base_port` `None` the ports there
+    were, else free ones. Raises `UsageError` for another number of brokers than the directory
+    has, while nodes of it run, and for properties that no node would take.
+    """
+    previous = _previous(data_dir, brokers)
+    count = brokers or (len(previous.nodes) if previous is not None else 3)
+    if not 1 <= count <= MAX_BROKERS:
+        raise UsageError(f"`{count}` brokers", f"use 1 to {MAX_BROKERS}")
+    if previous is not None and base_port in (None, 0):
+        ports = [NodePorts(node.port, node.controller_port) for node in previous.nodes]
+    else:
+        ports = ports_from(base_port or 0, count)
+    nodes = tuple(
+        LocalNode(
+            node_id=i + 1,
+            port=ports[i].broker,
+            controller_port=ports[i].controller,
+            directory=str(data_dir.resolve() / f"node-{i + 1}"),
+            rack=racks[i % len(racks)] if racks else None,
+        )
+        for i in range(count)
+    )
+    cluster_id = previous.cluster_id if previous is not None else _new_cluster_id()
+    state = ClusterState(cluster_id, profile, dict(config), nodes)
+    settings = {node.node_id: node_settings(state, node) for node in nodes}
+    for node in nodes:
+        # Wrong properties are refused here, before anything is written or started.
+        parse_node_config(settings[node.node_id])
+    for node in nodes:
+        Path(node.directory).mkdir(parents=True, exist_ok=True)
+        text = format_properties(settings[node.node_id], "Written by tidelog for a local cluster.")
+        node.properties_file.write_text(text, encoding="utf-8")
+    return state
+
+
+def node_settings(state: ClusterState, node: LocalNode) -> dict[str, str]:
+    """The properties of one node."""
+    voters = ",".join(f"{n.node_id}@{HOST}:{n.controller_port}" for n in state.nodes)
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": str(node.node_id),
+        "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": voters,
+        "log.dirs": str(node.data_dir),
+    }
+    if node.rack is not None:
+        settings["broker.rack"] = node.rack
+    return {**settings, **profile_settings(state.profile, len(state.nodes)), **state.config}
+
+
+def _previous(data_dir: Path, brokers: int | None) -> ClusterState | None:
+    state = read_state(data_dir)
+    if state is None:
+        if data_dir.is_dir() and any(data_dir.iterdir()):
+            raise UsageError(
+                f"`{data_dir}` is not empty and holds no cluster",
+                "use an empty directory with `--data-dir DIR`",
+            )
+        return None
+    if brokers is not None and brokers != len(state.nodes):
+        raise UsageError(
+            f"`{data_dir}` holds a cluster of {len(state.nodes)} brokers, not {brokers}",
+            f"use `--brokers {len(state.nodes)}`, or another `--data-dir`",
+        )
+    for node in state.nodes:
+        if node.state is not ProcessState.STOPPED:
+            raise UsageError(
+                f"the cluster in `{data_dir}` is running: node `{node.node_id}` has pid "
+                f"`{node.pid}`",
+                "stop it with `tidelog down`, or use another `--data-dir`",
+            )
+    return replace(state, nodes=tuple(sorted(state.nodes, key=lambda node: node.node_id)))
+
+
+def _new_cluster_id() -> str:
+    text = uuid_to_text(uuid.uuid4().bytes)
+    # A dash in front would look like an option to Kafka's own tools.
+    return text if not text.startswith("-") else "A" + text[1:]

@@ -13,7 +13,7 @@ link elects nobody. The same haste is in order when the leader itself says that 
 Two at once. Followers lose a leader together and would split the vote. A random wait of a few
 milliseconds separates them, and whoever grants a pre-vote steps back for a moment, once; between
 two that already ask, the one with the longer log (then the lower id) goes first. A candidate that
-has lost outright does not wait out its whole timeout either. All of this is about time only.
+cannot win any more does not wait out its whole timeout either. All of this is about time only.
 
 Source: KIP-595, KIP-996; the order of checks is Kafka's.
 """
@@ -162,17 +162,17 @@ class Elections:
         role = core.role
         if role.has_yielded:
             return
-        role.has_yielded = True
         until = Instant(now + YIELD_MS)
-        if isinstance(role, Follower):
+        if isinstance(role, Prospective):
+            theirs = (request.last_epoch, request.last_offset, -request.candidate_id)
+            if theirs <= (core.last_epoch, core.log.log_end_offset, -core.own_id):
+                return
+            role.yield_until = until
+        elif isinstance(role, Follower):
             role.fetch_deadline = max(role.fetch_deadline, until)
         elif isinstance(role, Unattached) and role.election_deadline is not None:
             role.election_deadline = max(role.election_deadline, until)
-        elif isinstance(role, Prospective):
-            theirs = (request.last_epoch, request.last_offset, -request.candidate_id)
-            mine = (core.last_epoch, core.log.log_end_offset, -core.own_id)
-            if theirs > mine:
-                role.yield_until = until
+        role.has_yielded = True
 
     def on_vote_response(
         self, peer_id: int, request: VoteRequest, response: VoteResponse, now: Instant
@@ -206,10 +206,11 @@ class Elections:
                 core.become_leader(now, f"elected by {role.ballot}")
             elif isinstance(role, Prospective) and role.yield_until <= now:
                 core.become_candidate(now, f"pre-vote won with {role.ballot}")
-        elif role.ballot.is_lost:
-            if isinstance(role, Prospective):
-                self._give_up(f"pre-vote lost with {role.ballot}", now)
-            elif isinstance(role, Candidate) and not role.has_lost:
+        elif isinstance(role, Prospective) and role.ballot.is_lost:
+            self._give_up(f"pre-vote lost with {role.ballot}", now)
+        elif isinstance(role, Candidate) and not role.has_lost:
+            unreachable = [peer for peer in core.peers if core.requests.is_failing(peer)]
+            if not role.ballot.can_be_won_without(unreachable):
                 role.has_lost = True
                 wait_ms = core.env.prng.between(*LOST_WAIT_MS)
                 role.election_deadline = min(role.election_deadline, Instant(now + wait_ms))

@@ -349,6 +349,8 @@ class Quorum:
             self._fetcher.on_failure(peer_id, now)
         elif isinstance(request, BeginQuorumEpochRequest) and isinstance(core.role, Leader):
             core.role.on_begin_failed(peer_id, now)
+        elif isinstance(request, VoteRequest):
+            self._elections.count_votes(now)
 
     # The end of an input -----------------------------------------------------------------------
 

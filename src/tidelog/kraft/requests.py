@@ -75,6 +75,10 @@ class PeerRequests:
         self._failures.pop(peer_id, None)
         self._ready_at.pop(peer_id, None)
 
+    def is_failing(self, peer_id: int) -> bool:
+        """Whether the last thing heard of the peer is that it cannot be reached."""
+        return peer_id in self._failures
+
     def forget_outstanding(self) -> None:
         """The role has changed; pauses stay."""
         self._outstanding.clear()

@@ -206,7 +206,12 @@ class Ballot:
     @property
     def is_lost(self) -> bool:
         """A majority can no longer say yes."""
-        return len(self.granting) + len(self.undecided) < self._majority
+        return not self.can_be_won_without(())
+
+    def can_be_won_without(self, absent: Sequence[int]) -> bool:
+        """Whether those who have not answered suffice, these left out."""
+        hoped_for = [voter_id for voter_id in self.undecided if voter_id not in absent]
+        return len(self.granting) + len(hoped_for) >= self._majority
 
     def __str__(self) -> str:
         return f"{len(self.granting)} of {len(self._answers)}"

@@ -127,7 +127,7 @@ def decode_clean_shutdown(data: bytes) -> int:
     """The broker epoch of the last clean stop; -1 when an older version left no epoch."""
     try:
         epoch = json.loads(_text(data))["brokerEpoch"]
-    except (ValueError, KeyError, TypeError):
+    except (CheckpointDamaged, ValueError, KeyError, TypeError):
         return -1
     return epoch if isinstance(epoch, int) else -1
 

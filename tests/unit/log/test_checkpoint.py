@@ -1,0 +1,90 @@
+"""Text files: Kafka's own read and write back; nonsense is refused by name."""
+
+import pytest
+
+from tests.fixtures import kafka_files
+from tidelog.log.checkpoint import (
+    CheckpointDamaged,
+    decode_clean_shutdown,
+    decode_epochs,
+    decode_offsets,
+    decode_partition_metadata,
+    decode_properties,
+    encode_clean_shutdown,
+    encode_epochs,
+    encode_meta_properties,
+    encode_offsets,
+    encode_partition_metadata,
+)
+from tidelog.model import TopicPartition, Uuid
+
+
+def test_kafkas_offset_checkpoints_read_back() -> None:
+    """Goal: golden; same entries, and same bytes up to the order of lines."""
+    data = kafka_files("node1")["replication-offset-checkpoint"]
+    offsets = decode_offsets(data)
+    assert offsets[TopicPartition("rolled", 0)] == 34160
+    assert len(offsets) == 27
+    ours = encode_offsets(offsets)
+    assert sorted(ours.splitlines()) == sorted(data.splitlines())
+    assert ours.splitlines()[:2] == [b"0", b"27"] and ours.endswith(b"\n")
+
+
+def test_kafkas_epochs_and_topic_ids_write_back() -> None:
+    """Goal: golden; bit for bit."""
+    files = kafka_files("node1")
+    epochs = files["epochs-0/leader-epoch-checkpoint"]
+    assert encode_epochs(decode_epochs(epochs)) == epochs
+    metadata = files["epochs-0/partition.metadata"]
+    assert encode_partition_metadata(decode_partition_metadata(metadata)) == metadata
+    marker = files[".kafka_cleanshutdown"]
+    assert encode_clean_shutdown(decode_clean_shutdown(marker)) == marker
+
+
+def test_kafkas_meta_properties_are_read() -> None:
+    """Goal: golden; comments and any order of keys."""
+    properties = decode_properties(kafka_files("node1")["meta.properties"])
+    assert properties == {
+        "node.id": "1",
+        "directory.id": "jLiZOjnm4qITQ6be9YuhSg",
+        "version": "1",
+        "cluster.id": "MkU3OEVBNTcwNTJENDM2Qk",
+    }
+    ours = decode_properties(encode_meta_properties("c", 7, Uuid(bytes(16))))
+    assert ours["cluster.id"] == "c" and ours["node.id"] == "7"
+
+
+@pytest.mark.parametrize(
+    "data", [b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n", b"0\n1\na 0 x\n", b"0\n", b"\xff\n0\n"]
+)
+def test_damaged_offset_checkpoints_are_refused(data: bytes) -> None:
+    """Goal: version, count, fields, numbers and text are checked."""
+    with pytest.raises(CheckpointDamaged):
+        decode_offsets(data)
+
+
+@pytest.mark.parametrize("data", [b"0\n2\n1 0\n1 5\n", b"0\n2\n1 5\n2 5\n", b"0\n1\n1\n"])
+def test_damaged_epochs_are_refused(data: bytes) -> None:
+    """Goal: both columns must strictly increase."""
+    with pytest.raises(CheckpointDamaged):
+        decode_epochs(data)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"version: 1\ntopic_id: x", b"version: 0\ntopic_id: short", b"version 0"]
+)
+def test_damaged_topic_ids_are_refused(data: bytes) -> None:
+    """Goal: a partition never gets a wrong identity."""
+    with pytest.raises(CheckpointDamaged):
+        decode_partition_metadata(data)
+
+
+def test_old_and_damaged_clean_markers_have_no_epoch() -> None:
+    """Goal: the marker's presence counts, its epoch is optional."""
+    for data in (b"", b"{}", b"[1]", b'{"version":0,"brokerEpoch":"x"}', b"\xff"):
+        assert decode_clean_shutdown(data) == -1
+
+
+def test_empty_files_have_no_entries() -> None:
+    """Goal: Kafka creates checkpoints empty."""
+    assert decode_offsets(b"") == {} and decode_epochs(b"") == []

@@ -1,0 +1,232 @@
+"""Producer state: sequences, epochs, transactions, snapshots in Kafka's form."""
+
+import pytest
+
+from tests.fixtures import KAFKA_WALL_MS, kafka_files
+from tests.unit.log.harness import WALL_MS, batch
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.log.producer_state import (
+    ProducerStates,
+    SnapshotDamaged,
+    decode_snapshot,
+    encode_snapshot,
+)
+from tidelog.log.txn_index import AbortedTxn
+from tidelog.log.values import AppendOrigin
+from tidelog.records.batch import BatchHeader, read_header
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
+
+DAY_MS = 86_400_000
+
+
+class Producer:
+    """Feeds batches of one producer into a state, as a leader does."""
+
+    def __init__(self, states: ProducerStates, producer_id: int = 9) -> None:
+        self.states = states
+        self.producer_id = producer_id
+
+    def header(
+        self, epoch: int, sequence: int, *, count: int = 1, transactional: bool = False
+    ) -> BatchHeader:
+        return read_header(
+            batch(
+                count,
+                producer_id=self.producer_id,
+                producer_epoch=epoch,
+                sequence=sequence,
+                transactional=transactional,
+            )
+        )
+
+    def send(
+        self,
+        epoch: int,
+        sequence: int,
+        *,
+        count: int = 1,
+        transactional: bool = False,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> ErrorCode | int:
+        """The error, the first offset of the earlier batch, or that of this one."""
+        header = self.header(epoch, sequence, count=count, transactional=transactional)
+        try:
+            earlier = self.states.admit(header, origin)
+        except ProtocolError as error:
+            return error.code
+        if earlier is not None:
+            return earlier.first_offset
+        offset = self.states.map_end_offset
+        self.states.replay(header, offset, WALL_MS, None)
+        return offset
+
+    def end(self, epoch: int, *, commit: bool, coordinator_epoch: int = 0) -> AbortedTxn | None:
+        marker = EndTxnMarker(commit, coordinator_epoch)
+        header = read_header(build_end_txn_marker(marker, self.producer_id, epoch, WALL_MS))
+        return self.states.replay(header, self.states.map_end_offset, WALL_MS, marker)
+
+
+def test_sequences_must_follow() -> None:
+    """Goal: next passes, a gap is refused, the very same batch is found again."""
+    producer = Producer(ProducerStates())
+    assert producer.send(0, 0, count=3) == 0
+    assert producer.send(0, 3, count=2) == 3
+    assert producer.send(0, 6) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producer.send(0, 0, count=3) == 0
+    assert producer.send(0, 0, count=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_only_five_batches_are_remembered() -> None:
+    """Goal: the sixth oldest is no duplicate any more but out of order (trap 17)."""
+    producer = Producer(ProducerStates())
+    for sequence in range(6):
+        producer.send(0, sequence)
+    assert producer.send(0, 1) == 1
+    assert producer.send(0, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_unknown_producers_may_start_anywhere() -> None:
+    """Goal: after expiry or deletion of all its records any first sequence is accepted."""
+    assert Producer(ProducerStates()).send(4, 1_000) == 0
+
+
+def test_epochs_fence_and_restart_sequences() -> None:
+    """Goal: a lower epoch is INVALID_PRODUCER_EPOCH, a higher one must begin with 0."""
+    producer = Producer(ProducerStates())
+    producer.send(5, 0)
+    assert producer.send(4, 1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producer.send(6, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producer.send(6, 0) == 1
+    assert producer.send(5, 0) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_sequences_wrap() -> None:
+    """Goal: 2**31 - 1 is followed by 0, also inside a batch, and both are found again."""
+    producer = Producer(ProducerStates())
+    top = 2**31 - 1
+    assert producer.send(0, top - 1, count=3) == 0
+    assert producer.send(0, 1) == 3
+    assert producer.send(0, top - 1, count=3) == 0
+    other = Producer(ProducerStates())
+    other.send(0, top)
+    assert other.send(0, 0) == 1
+
+
+def test_a_marker_that_bumps_the_epoch_restarts_sequences() -> None:
+    """Goal: after an abort by the coordinator with a new epoch the next sequence is 0."""
+    producer = Producer(ProducerStates())
+    producer.send(0, 0, transactional=True)
+    producer.end(1, commit=False)
+    assert producer.send(1, 1, transactional=True) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producer.send(1, 0, transactional=True) == 2
+
+
+def test_coordinators_are_held_to_epochs_only() -> None:
+    """Goal: offset commits of a coordinator carry no sequences."""
+    producer = Producer(ProducerStates())
+    producer.send(3, 0)
+    assert producer.send(3, 0, origin=AppendOrigin.COORDINATOR) == 1
+    assert producer.send(2, 0, origin=AppendOrigin.COORDINATOR) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_plain_batches_inside_a_transaction_are_refused() -> None:
+    """Goal: INVALID_TXN_STATE while the same producer has a transaction open."""
+    producer = Producer(ProducerStates())
+    producer.send(0, 0, transactional=True)
+    assert producer.send(0, 1) is ErrorCode.INVALID_TXN_STATE
+    producer.end(0, commit=True)
+    assert producer.send(0, 1) == 2
+
+
+def test_the_first_unstable_offset() -> None:
+    """Goal: the oldest open transaction; ended ones count until the watermark passes them."""
+    states = ProducerStates()
+    one, two = Producer(states, 1), Producer(states, 2)
+    assert states.first_unstable_offset is None
+    one.send(0, 0, transactional=True)
+    two.send(0, 0, transactional=True)
+    assert one.end(0, commit=True) is None
+    assert states.first_unstable_offset == 0
+    states.on_high_watermark(2)
+    assert states.first_unstable_offset == 0
+    states.on_high_watermark(3)
+    assert states.first_unstable_offset == 1
+    assert two.end(0, commit=False) == AbortedTxn(2, 1, 3, 4)
+    states.on_high_watermark(4)
+    assert states.first_unstable_offset is None
+    states.check(4)
+
+
+def test_an_abort_notes_the_oldest_other_transaction() -> None:
+    """Goal: the stable offset in the index is where another transaction still waits."""
+    states = ProducerStates()
+    one, two = Producer(states, 1), Producer(states, 2)
+    one.send(0, 0, transactional=True)
+    two.send(0, 0, transactional=True)
+    assert two.end(0, commit=False) == AbortedTxn(2, 1, 2, 0)
+
+
+def test_a_marker_without_data_aborts_nothing() -> None:
+    """Goal: an empty transaction leaves no entry."""
+    assert Producer(ProducerStates()).end(0, commit=False) is None
+
+
+def test_idle_producers_expire_unless_in_a_transaction() -> None:
+    """Goal: expiry at the limit, never with an open transaction."""
+    states = ProducerStates()
+    Producer(states, 1).send(0, 0)
+    Producer(states, 2).send(0, 0, transactional=True)
+    assert states.expire(WALL_MS + DAY_MS - 1, DAY_MS) == 0
+    assert states.expire(WALL_MS + DAY_MS, DAY_MS) == 1
+    assert [entry.producer_id for entry in states.entries] == [2]
+
+
+@pytest.mark.parametrize("node", ["node1", "node2", "node3"])
+def test_kafkas_snapshots_write_back(node: str) -> None:
+    """Goal: golden; every snapshot of the recording, bit for bit, order included."""
+    snapshots = [data for path, data in kafka_files(node).items() if path.endswith(".snapshot")]
+    assert any(len(decode_snapshot(data)) > 2 for data in snapshots)
+    for data in snapshots:
+        assert encode_snapshot(decode_snapshot(data)) == data
+
+
+def test_java_order_goes_by_bucket() -> None:
+    """Goal: entries are written in the order of Java's hash map, which grows with them."""
+    states = ProducerStates()
+    for producer_id in (33, 17, 16, 2, 1 << 33):
+        Producer(states, producer_id).send(0, 0)
+    order = [entry.producer_id for entry in decode_snapshot(states.encode_snapshot())]
+    assert order == [16, 33, 17, 2, 1 << 33]
+
+
+def test_a_snapshot_keeps_the_last_batch_and_open_transactions() -> None:
+    """Goal: after loading the last batch is a duplicate, older ones are not; the stable offset
+    is held."""
+    states = ProducerStates()
+    producer = Producer(states)
+    producer.send(0, 0)
+    producer.send(0, 1, transactional=True)
+    loaded = ProducerStates()
+    loaded.load_snapshot(states.encode_snapshot(), 2, WALL_MS, DAY_MS)
+    again = Producer(loaded)
+    assert again.send(0, 1, transactional=True) == 1
+    assert again.send(0, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert loaded.first_unstable_offset == 1
+    loaded.check(2)
+
+
+def test_loading_expires_the_idle() -> None:
+    """Goal: a producer that was idle too long is not brought back."""
+    data = kafka_files("node1")[f"plain-0/{218:020d}.snapshot"]
+    for wall_ms, known in ((KAFKA_WALL_MS, 2), (KAFKA_WALL_MS + 2 * DAY_MS, 0)):
+        states = ProducerStates()
+        states.load_snapshot(data, 218, wall_ms, DAY_MS)
+        assert len(states) == known
+
+
+def test_damaged_snapshots_are_refused() -> None:
+    """Goal: length, version and checksum are checked."""
+    good = kafka_files("node1")[f"plain-0/{218:020d}.snapshot"]
+    for data in (b"", good[:-1], b"\x00\x02" + good[2:], good[:20] + b"\xff" + good[21:]):
+        with pytest.raises(SnapshotDamaged):
+            decode_snapshot(data)

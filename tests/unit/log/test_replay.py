@@ -1,0 +1,52 @@
+"""Rebuilding producers: which snapshot is taken and what is replayed after it."""
+
+from tests.fixtures import KAFKA_WALL_MS, kafka_disk
+from tidelog.config import LogConfig
+from tidelog.env.effects import EffectQueue
+from tidelog.env.trace import Trace, TraceList
+from tidelog.log.producer_state import ProducerStates
+from tidelog.log.replay import rebuild_producers, snapshot_path
+from tidelog.log.segment import Segment
+from tidelog.log.values import LogEnv
+
+END = 1445
+
+
+def _rebuild(snapshots: set[int], *, bases: tuple[int, ...] = ()) -> tuple[bytes, Segment]:
+    disk = kafka_disk("node1")
+    env = LogEnv(disk, EffectQueue(), Trace(TraceList()))
+    segment = Segment(disk, "txn-1", 0, LogConfig())
+    if bases:
+        segment.txn_index.reset()
+    states = ProducerStates()
+    rebuild_producers(
+        states,
+        env,
+        "txn-1",
+        [segment],
+        snapshots,
+        log_start_offset=0,
+        log_end_offset=END,
+        rebuilt_bases=bases,
+        wall_ms=KAFKA_WALL_MS,
+        expiration_ms=86_400_000,
+    )
+    states.check(END)
+    return states.encode_snapshot(), segment
+
+
+def test_replaying_a_log_gives_kafkas_own_snapshot() -> None:
+    """Goal: golden; the state after 1445 offsets with transactions equals what Kafka wrote."""
+    expected = kafka_disk("node1").read_file(snapshot_path("txn-1", END))
+    assert _rebuild(set())[0] == expected
+    assert _rebuild({END})[0] == expected
+
+
+def test_a_rebuilt_segment_gets_its_aborted_transactions_back() -> None:
+    """Goal: golden; the transaction index made from markers equals Kafka's, and the snapshot at
+    the end is not used, since replay must pass the markers."""
+    snapshot, segment = _rebuild({END}, bases=(0,))
+    assert snapshot == kafka_disk("node1").read_file(snapshot_path("txn-1", END))
+    file = segment.txn_index.file
+    assert file is not None
+    assert file.read(0, 999) == kafka_disk("node1").read_file(f"txn-1/{0:020d}.txnindex")

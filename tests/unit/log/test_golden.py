@@ -14,7 +14,26 @@ from tidelog.log.log import Log
 from tidelog.model import Uuid
 from tidelog.records.batch import iter_headers
 
-EXACT = ["__consumer_offsets-1", "__transaction_state-1", "compact-0", "compact-1", "copy-0", "copy-1", "gzip-0", "gzip-1", "lz4-1", "plain-0", "plain-1", "plain-2", "rolled-0", "rolled-1", "snappy-1", "txn-0", "txn-1", "zstd-0"]
+EXACT = [
+    "__consumer_offsets-1",
+    "__transaction_state-1",
+    "compact-0",
+    "compact-1",
+    "copy-0",
+    "copy-1",
+    "gzip-0",
+    "gzip-1",
+    "lz4-1",
+    "plain-0",
+    "plain-1",
+    "plain-2",
+    "rolled-0",
+    "rolled-1",
+    "snappy-1",
+    "txn-0",
+    "txn-1",
+    "zstd-0",
+]
 
 
 class Replay:

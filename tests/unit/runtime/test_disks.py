@@ -1,0 +1,309 @@
+"""One suite for both disks: the memory disk is a whole twin of the OS disk."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.log.harness import DIRECTORY_ID, PARTITION, TOPIC_ID, WALL_MS, batch, read_all
+from tidelog.config import LogConfig
+from tidelog.env.disk import Disk
+from tidelog.env.effects import EffectQueue, Flush, Replace
+from tidelog.env.memory_disk import MemoryDisk
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Trace, TraceList
+from tidelog.errors import StorageError, UsageError
+from tidelog.log.directory import LogDirectory, format_directory
+from tidelog.runtime.os_disk import OsDisk, OsFile, fsync_file, replace_durably
+
+DiskMaker = Callable[[Path], Disk]
+BOTH = pytest.mark.parametrize(
+    "make", [lambda path: MemoryDisk(), lambda path: OsDisk(str(path))], ids=["memory", "os"]
+)
+
+
+@BOTH
+def test_appends_are_read_back(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: chunks land in order at the end; reads are short only at the end."""
+    disk = make(tmp_path)
+    file = disk.open("a.log", create=True)
+    assert file.append([b"abc"]) == 0
+    assert file.append([b"de", memoryview(b"xfgx")[1:3], bytearray(b"h"), b""]) == 3
+    assert file.size_bytes == 8 and file.path == "a.log"
+    assert file.read(0, 100) == b"abcdefgh"
+    assert file.read(2, 3) == b"cde" and file.read(8, 5) == b"" and file.read(99, 5) == b""
+    file.close()
+    again = disk.open("a.log")
+    assert again.append([b"!"]) == 8
+    assert disk.read_file("a.log") == b"abcdefgh!"
+
+
+@BOTH
+def test_many_chunks_are_written_whole(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: more chunks than one system call takes."""
+    file = make(tmp_path).open("a.log", create=True)
+    chunks = [b"%d," % index for index in range(3_000)]
+    file.append(chunks)
+    assert file.read(0, 1 << 20) == b"".join(chunks)
+
+
+@BOTH
+def test_truncation_cuts_and_appends_go_on(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: an append after a cut lands at the new end; growing by truncate is a bug."""
+    file = make(tmp_path).open("a.log", create=True)
+    file.append([b"abcdef"])
+    file.truncate(2)
+    assert file.size_bytes == 2
+    assert file.append([b"Z"]) == 2
+    assert file.read(0, 9) == b"abZ"
+    with pytest.raises(AssertionError):
+        file.truncate(4)
+
+
+@BOTH
+def test_a_missing_file_is_a_storage_error(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: only `create` makes files, and never their directories."""
+    disk = make(tmp_path)
+    with pytest.raises(StorageError):
+        disk.open("a.log")
+    with pytest.raises(StorageError):
+        disk.open("no/a.log", create=True)
+    with pytest.raises(StorageError):
+        disk.list_dir("no")
+    with pytest.raises(StorageError):
+        disk.replace("no/a", b"")
+    assert disk.read_file("a.log") is None and not disk.exists("a.log")
+
+
+@BOTH
+def test_directories(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: made with parents, listed sorted, renamed and deleted with their content."""
+    disk = make(tmp_path)
+    disk.make_dir("p-0/deep")
+    disk.make_dir("p-0")
+    disk.replace("p-0/b", b"1")
+    disk.replace("p-0/a", b"2")
+    disk.replace("p-0/deep/c", b"3")
+    assert disk.list_dir("p-0") == ["a", "b", "deep"] and disk.list_dir() == ["p-0"]
+    disk.rename("p-0", "q-0")
+    assert disk.read_file("q-0/deep/c") == b"3" and not disk.exists("p-0")
+    disk.make_dir("p-0")
+    with pytest.raises(StorageError):
+        disk.rename("p-0", "q-0")
+    with pytest.raises(StorageError):
+        disk.rename("gone", "elsewhere")
+    disk.delete("q-0")
+    disk.delete("q-0")
+    assert disk.list_dir() == ["p-0"]
+
+
+@BOTH
+def test_replacing_and_deleting_files(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: the new content stands alone, no temporary file stays, deleting is idempotent."""
+    disk = make(tmp_path)
+    disk.replace("c", b"long content")
+    disk.replace("c", b"short")
+    assert disk.read_file("c") == b"short" and disk.list_dir() == ["c"]
+    disk.rename("c", "d")
+    disk.delete("d")
+    disk.delete("d")
+    assert disk.list_dir() == []
+
+
+@BOTH
+def test_a_closed_file_is_not_used_but_may_be_synced(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: using it is a bug; a flush that was queued before the close does no harm."""
+    disk = make(tmp_path)
+    file = disk.open("a.log", create=True)
+    file.append([b"abc"])
+    disk.sync(file)
+    file.close()
+    file.close()
+    disk.sync(file)
+    with pytest.raises(AssertionError):
+        file.append([b"x"])
+    with pytest.raises(AssertionError):
+        file.read(0, 1)
+
+
+@BOTH
+def test_a_deleted_open_file_reads_on(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: a reader that still holds a deleted segment does not fail."""
+    disk = make(tmp_path)
+    file = disk.open("a.log", create=True)
+    file.append([b"abc"])
+    disk.delete("a.log")
+    assert file.read(0, 3) == b"abc"
+
+
+@BOTH
+def test_random_operations_agree_with_a_model(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: a property; appends, cuts and reads against a plain bytearray."""
+    file = make(tmp_path).open("a.log", create=True)
+    model = bytearray()
+    prng = Prng(9)
+    for _ in range(400):
+        action = prng.below(5)
+        if action < 3:
+            chunks = [prng.next_u64().to_bytes(8, "big") * prng.below(9) for _ in range(3)]
+            assert file.append(chunks) == len(model)
+            model += b"".join(chunks)
+        elif action == 3:
+            size_bytes = prng.between(0, len(model))
+            file.truncate(size_bytes)
+            del model[size_bytes:]
+        position, length = prng.below(len(model) + 9), prng.below(300)
+        assert file.read(position, length) == model[position : position + length]
+    assert file.size_bytes == len(model)
+
+
+@BOTH
+def test_a_log_lives_on_it(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: the whole log directory works the same: append, roll, flush, stop, start, delete."""
+    disk = make(tmp_path)
+    effects = EffectQueue()
+    config = LogConfig(segment_bytes=900, index_interval_bytes=200)
+    format_directory(disk, cluster_id="c", node_id=1, directory_id=DIRECTORY_ID)
+
+    def start() -> LogDirectory:
+        return LogDirectory.open(
+            disk,
+            effects=effects,
+            trace=Trace(TraceList()),
+            default_config=config,
+            wall_ms=WALL_MS,
+        )
+
+    directory = start()
+    log = directory.create(PARTITION, TOPIC_ID, config)
+    for index in range(25):
+        each = batch(2, producer_id=1, producer_epoch=0, sequence=2 * index)
+        log.append_as_leader(each, index // 9, WALL_MS)
+    before = read_all(log)
+    log._tail.clear()
+    assert read_all(log) == before
+    directory.close_cleanly(5)
+    for effect in effects.take():
+        if isinstance(effect, Flush):
+            disk.sync(effect.file)
+        elif isinstance(effect, Replace):
+            disk.replace(effect.path, effect.data)
+    directory.close()
+    directory = start()
+    log = directory.logs[PARTITION]
+    assert directory.clean_shutdown_broker_epoch == 5
+    assert read_all(log) == before and log.topic_id == TOPIC_ID
+    assert log.truncate_to(20) and log.log_end_offset == 20
+    directory.check()
+    directory.close()
+    directory = start()
+    assert directory.logs[PARTITION].log_end_offset == 20
+    directory.schedule_delete(PARTITION)
+    assert directory.delete_renamed() == 1
+
+
+# The OS disk alone ---------------------------------------------------------------------------
+
+
+def test_a_partial_write_is_cut_back(tmp_path: Path) -> None:
+    """Goal: what a failing append wrote before it failed is removed, and the file goes on.
+    Method: a real limit on the file size makes the second half of an append fail."""
+    import resource
+    import signal
+
+    disk = OsDisk(str(tmp_path))
+    file = disk.open("a.log", create=True)
+    file.append([b"x" * 100])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (150, hard))
+        for chunks in ([b"y" * 80], [b"y" * 30, b"z" * 30]):
+            with pytest.raises(StorageError):
+                file.append(chunks)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+    assert disk.read_file("a.log") == b"x" * 100
+    assert file.append([b"ok"]) == 100
+    assert file.read(98, 9) == b"xxok"
+
+
+def test_a_failed_fsync_poisons_the_file(tmp_path: Path) -> None:
+    """Goal: fsyncgate; after a failed fsync nothing of the file is trusted any more.
+    Method: the descriptor is replaced by a pipe's, which cannot be synced."""
+    disk = OsDisk(str(tmp_path))
+    file = disk.open("a.log", create=True)
+    file.append([b"abc"])
+    reader, writer = os.pipe()
+    os.dup2(writer, file.fileno())
+    with pytest.raises(StorageError):
+        fsync_file(file)
+    with pytest.raises(StorageError):
+        file.append([b"def"])
+    file.close()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_closing_waits_for_a_sync_under_way(tmp_path: Path) -> None:
+    """Goal: the descriptor's number is not given away while the flush thread uses it.
+    Method: a file is closed between the begin and the end of a sync."""
+    disk = OsDisk(str(tmp_path))
+    file = disk.open("a.log", create=True)
+    descriptor = file.fileno()
+    assert file._begin_sync()
+    file.close()
+    os.fstat(descriptor)
+    file._end_sync()
+    with pytest.raises(OSError):
+        os.fstat(descriptor)
+    assert not file._begin_sync()
+
+
+def test_syncs_from_another_thread(tmp_path: Path) -> None:
+    """Goal: fsync and close race without an error, many times."""
+    disk = OsDisk(str(tmp_path))
+    failures: list[BaseException] = []
+    for index in range(30):
+        file = disk.open(f"{index}.log", create=True)
+        file.append([b"abc"])
+
+        def sync(file: OsFile = file) -> None:
+            try:
+                fsync_file(file)
+            except BaseException as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=sync)
+        thread.start()
+        file.close()
+        thread.join()
+    assert failures == []
+
+
+def test_a_replacement_without_its_directory_fails(tmp_path: Path) -> None:
+    """Goal: the flush thread learns that the topic is gone, and leaves nothing behind."""
+    with pytest.raises(StorageError):
+        replace_durably(tmp_path, "gone-0/leader-epoch-checkpoint", b"x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    """Goal: a second holder of the lock is told what to do; after the first left it gets it."""
+    first, second = OsDisk(str(tmp_path)), OsDisk(str(tmp_path))
+    first.lock()
+    with pytest.raises(UsageError):
+        second.lock()
+    first.unlock()
+    second.lock()
+    second.unlock()
+
+
+def test_an_unusable_root_is_a_storage_error(tmp_path: Path) -> None:
+    """Goal: a root that is a file is reported, not raised as an OSError."""
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError):
+        OsDisk(str(tmp_path / "file"))

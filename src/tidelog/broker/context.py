@@ -5,6 +5,7 @@ the way back to the client. It decides nothing by itself; the few questions here
 several handlers ask of the image.
 """
 
+from collections import deque
 from dataclasses import dataclass, field
 
 from tidelog.broker.connections import Connections, PendingRequest
@@ -50,6 +51,8 @@ class Broker:
     unreachable: frozenset[int] = frozenset()
     # Wall time minus monotonic time, from the driver.
     wall_offset_ms: int = 0
+    # Metadata requests that are held for a moment, with the time of their answer, in order.
+    held_metadata: deque[tuple[Instant, PendingRequest, Entity]] = field(default_factory=deque)
     # Topics whose automatic creation is under way.
     creating: set[str] = field(default_factory=set)
 

@@ -21,7 +21,13 @@ up to its offset, and offsets only grow.
 
 from typing import Final
 
-from tidelog.broker.api import k00_produce, k01_fetch, k22_init_producer_id, k55_describe_quorum
+from tidelog.broker.api import (
+    k00_produce,
+    k01_fetch,
+    k03_metadata,
+    k22_init_producer_id,
+    k55_describe_quorum,
+)
 from tidelog.broker.connections import Connections, PendingRequest
 from tidelog.broker.context import AutoCreate, Broker
 from tidelog.broker.control_link import Call, CallEnded, ControlLink, Forward, ForwardDecided
@@ -241,6 +247,7 @@ class Node:
             assert round_number < MAX_ROUNDS, "outputs keep producing outputs"
             if not self._flow(now):
                 break
+        self._answer_metadata(now)
         self._maybe_leave(now)
         self._peers.flush()
         self._connections.flush()
@@ -258,6 +265,7 @@ class Node:
             self._peers.deadline(),
             self._detector.deadline(),
             self.broker.producer_ids.deadline(),
+            self.broker.held_metadata[0][0] if self.broker.held_metadata else None,
         )
 
     def take_effects(self) -> list[Effect]:
@@ -531,6 +539,13 @@ class Node:
                 self._trace.info(f"node {node_id}", "detector", "reached")
                 self._controller.on_broker_reachable(node_id, now)
         return bool(changes)
+
+    def _answer_metadata(self, now: Instant) -> None:
+        held = self.broker.held_metadata
+        while held and held[0][0] <= now:
+            _, pending, request = held.popleft()
+            if pending.connection.open:
+                k03_metadata.answer(self.broker, pending, request, now)
 
     # The end -------------------------------------------------------------------------------
 

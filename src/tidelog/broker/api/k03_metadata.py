@@ -1,16 +1,24 @@
 """Metadata (3), versions 0-13: brokers, topics and who leads what.
 
 A partition without a leader, or with a leader that is fenced, answers LEADER_NOT_AVAILABLE with
-leader -1, and so does one whose leader has just cut this node's connections (design §10): clients ask
-again soon while no leader is known, but only once a second while they know a dead one; replicas and ISR are listed all the same and replicas on fenced brokers are offline. The
-"controller" named in the answer is an alive broker, because clients cannot talk to controllers.
+leader -1; replicas and ISR are listed all the same, and replicas on fenced brokers are offline. A
+leader that has just cut this node's connections counts as not available too (design §10): clients
+ask again soon while no leader is known, but only once a second while they know a dead one.
+
+The "controller" named in the answer is an alive broker, because clients cannot talk to controllers.
 Unknown topics are created when both the request and `auto.create.topics.enable` say so; until the
 creation is committed they answer UNKNOWN_TOPIC_OR_PARTITION, which clients retry.
+
+An answer is held for `HOLD_MS`. A client that loses its leader's connection asks at once who leads
+now, often before this node's own connections to the dead process are reported closed; an answer
+that still names the dead one costs the client a second (librdkafka looks at leaders once a
+second), a moment of patience costs nobody anything.
 
 Left out: authorised operations (no ACLs yet: the field says "not asked", -2**31).
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from tidelog.broker.connections import PendingRequest
 from tidelog.broker.context import Broker
@@ -22,10 +30,16 @@ from tidelog.wire import codec
 from tidelog.wire.entities import Entity, field, make, nested
 from tidelog.wire.values import bytes_of, error, millis, uuid_of
 
-OPERATIONS_NOT_ASKED = -(2**31)
+HOLD_MS: Final = 5
+OPERATIONS_NOT_ASKED: Final = -(2**31)
 
 
 def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+    """Holds the request; `answer` follows."""
+    broker.held_metadata.append((Instant(now + HOLD_MS), pending, request))
+
+
+def answer(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
     """Answers from the committed image."""
     version = pending.header.api_version
     response_type = codec.response_class(3, version)

@@ -73,10 +73,15 @@ def unpack_kafka_node(node: str, target: Path) -> Path:
     return target
 
 
+def kafka_dump_text(path: str) -> str:
+    """The same as DumpLogSegments printed it."""
+    return _read_archive("kafka-4.3.1-dump.tar.xz")[f"node1/{path}.txt"].decode()
+
+
 @cache
 def kafka_dump(path: str) -> list[DumpedBatch]:
     """What DumpLogSegments says of a segment of node 1, `plain-0/00000000000000000000.log`."""
-    text = _read_archive("kafka-4.3.1-dump.tar.xz")[f"node1/{path}.txt"].decode()
+    text = kafka_dump_text(path)
     batches: list[tuple[dict[str, str], list[DumpedRecord]]] = []
     for line in text.splitlines():
         if line.startswith("baseOffset:"):

@@ -1,0 +1,1 @@
+"""Fuzzing: nothing but the declared error families may escape, whatever the bytes."""

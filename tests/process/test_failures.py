@@ -20,15 +20,29 @@ pytestmark = pytest.mark.process
 BY_NAME = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 
 
-def start(tmp_path, brokers: int = 3, **topic) -> LocalCluster:
+ALL = {1, 2, 3}
+
+
+def start(tmp_path, brokers: int = 3) -> LocalCluster:
     """A running cluster with the topic of the clients: RF 3, min ISR 2."""
     cluster = LocalCluster(brokers=brokers, data_dir=tmp_path / "cluster")
     cluster.start()
     cluster.create_topic(
-        TOPIC, partitions=1, replication_factor=3, configs={"min.insync.replicas": "2", **topic}
+        TOPIC, partitions=1, replication_factor=3, configs={"min.insync.replicas": "2"}
     )
-    cluster.wait_for_isr(TOPIC, 0, size=3)
+    cluster.wait_for_isr(TOPIC, 0, replicas_of(cluster))
     return cluster
+
+
+def replicas_of(cluster: LocalCluster) -> tuple[int, ...]:
+    """Where the topic's partition is."""
+    return cluster.describe_topic(TOPIC).partitions[0].replicas
+
+
+def quorum_leader(cluster: LocalCluster) -> int:
+    """The active controller."""
+    with cluster.admin() as admin:
+        return admin.describe_quorum().leader_id
 
 
 def read_back(cluster: LocalCluster, client, ledger) -> list[tuple[int, bytes]]:
@@ -46,7 +60,7 @@ def test_nothing_acknowledged_is_lost_through_a_kill_of_the_leader(tmp_path, cli
         producer.wait_for_more(200)
         assert cluster.wait_for_leader(TOPIC, 0, exclude=(leader,)) != leader
         cluster.start_node(leader)
-        cluster.wait_for_isr(TOPIC, 0, size=3)
+        cluster.wait_for_isr(TOPIC, 0, replicas_of(cluster))
         producer.wait_for_more(50)
         ledger = producer.finish()
         assert not ledger.failed, list(ledger.failed.items())[:3]
@@ -61,11 +75,10 @@ def test_acks_all_goes_on_when_a_follower_is_paused(tmp_path, client):
         leader = cluster.wait_for_leader(TOPIC, 0)
         follower = next(node.node_id for node in cluster.nodes if node.node_id != leader)
         cluster.pause(follower)
-        isr = cluster.wait_for_isr(TOPIC, 0, without=follower)
-        assert leader in isr
+        cluster.wait_for_isr(TOPIC, 0, ALL - {follower})
         producer.wait_for_more(200)
         cluster.resume(follower)
-        cluster.wait_for_isr(TOPIC, 0, size=3)
+        cluster.wait_for_isr(TOPIC, 0, replicas_of(cluster))
         ledger = producer.finish()
         assert not ledger.failed, list(ledger.failed.items())[:3]
         assert_nothing_lost(ledger, read_back(cluster, client, ledger))
@@ -77,16 +90,15 @@ def test_two_paused_followers_mean_not_enough_replicas(tmp_path):
 
     with start(tmp_path, brokers=5) as cluster:
         leader = cluster.wait_for_leader(TOPIC, 0)
-        replicas = cluster.describe_topic(TOPIC).partitions[0].replicas
+        replicas = replicas_of(cluster)
         for node_id in replicas:
             if node_id != leader:
                 cluster.pause(node_id)
-        leader = cluster.wait_for_leader(TOPIC, 0)
-        cluster.wait_for_isr(TOPIC, 0, size=1)
+        cluster.wait_for_isr(TOPIC, 0, {leader})
         errors: list[KafkaError | None] = []
         producer = Producer(
             {
-                "bootstrap.servers": cluster.node(leader).bootstrap_server,
+                "bootstrap.servers": cluster.node(leader).address,
                 "acks": "all",
                 "retries": 0,
                 "message.timeout.ms": 10_000,
@@ -103,7 +115,7 @@ def test_two_paused_followers_mean_not_enough_replicas(tmp_path):
         for node_id in replicas:
             if node_id != leader:
                 cluster.resume(node_id)
-        cluster.wait_for_isr(TOPIC, 0, size=3)
+        cluster.wait_for_isr(TOPIC, 0, replicas_of(cluster))
 
 
 @BY_NAME
@@ -126,13 +138,14 @@ def test_all_data_is_back_after_a_restart_of_the_whole_cluster(tmp_path, client,
 def test_topics_are_created_while_the_controller_is_killed(tmp_path):
     with start(tmp_path) as cluster:
         names = [f"t{index}" for index in range(30)]
-        controller = cluster.controller_id()
+        controller = quorum_leader(cluster)
         for index, name in enumerate(names):
             if index == 10:
                 cluster.kill(controller)
             cluster.create_topic(name, partitions=2, replication_factor=2)
-        assert cluster.controller_id() != controller
-        assert set(names) <= set(cluster.list_topics())
+        assert quorum_leader(cluster) != controller
+        with cluster.admin() as admin:
+            assert set(names) <= set(admin.list_topics())
         cluster.start_node(controller)
         cluster.wait_until_ready()
         client = ConfluentKafka()

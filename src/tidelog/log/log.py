@@ -29,15 +29,15 @@ Source: KIP-98, KIP-101, KIP-1123; Kafka's `UnifiedLog` and `LocalLog`; Ongaro, 
 """
 
 from bisect import bisect_right
-from collections import deque
 from typing import NamedTuple
 
 from tidelog.config import LogConfig
-from tidelog.env.disk import Buffer, File
-from tidelog.env.effects import Flush
+from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError, StorageError
 from tidelog.log.checkpoint import PARTITION_METADATA_FILE, encode_partition_metadata
 from tidelog.log.epoch_cache import LeaderEpochCache
+from tidelog.log.fetched import scan_fetched
+from tidelog.log.flushing import FlushLedger
 from tidelog.log.lookup import find_max_timestamp, find_timestamp
 from tidelog.log.producer_state import ProducerStates
 from tidelog.log.replay import (
@@ -64,8 +64,6 @@ from tidelog.model import NO_TIMESTAMP, EpochEndOffset, TopicId, TopicPartition
 from tidelog.records.batch import (
     CONTROL_FLAG,
     BatchHeader,
-    batch_size_at,
-    crc_of,
     read_header,
     stamp,
     stamp_log_append_time,
@@ -142,12 +140,8 @@ class Log:
         self._snapshot_offsets = loaded.snapshot_offsets
         # The newest batches, as written.
         self._tail = TailCache()
-        # How often the log was cut; a flush that was requested before a cut proves nothing.
-        self._truncation_count = 0
-        # Files that sealing wrote and the next flush has to cover.
-        self._unflushed_files: list[File] = []
-        # Per requested flush, in order: the sealed files to close when it is answered.
-        self._flushing_files: deque[list[File]] = deque()
+        # What is not durable yet.
+        self._ledger = FlushLedger(topic_partition, env.effects)
         # Why the log takes no more writes; set when memory and file can no longer agree.
         self._failure: str | None = None
 
@@ -330,9 +324,8 @@ class Log:
         or above the log end. The exception of Kafka holds: an empty log takes a first batch that
         contains its log end, and then begins at that batch.
         """
-        headers: list[BatchHeader] = []
-        spans: list[BatchSpan] = []
-        end = self._scan_fetched(records, max_epoch, headers, spans)
+        found = scan_fetched(records, max_epoch)
+        spans, end = found.spans, found.end
         skipped_bytes = len(records) - end
         if not spans:
             return FollowerAppend(-1, -1, 0, skipped_bytes)
@@ -342,41 +335,11 @@ class Log:
             self._make_room_for_first(first)
         data = bytes(memoryview(records)[:end])
         self._write(data, spans, -1)
-        self._take_in(data, headers)
+        self._take_in(data, found.headers)
         if self._log_start_offset < start_offset:
             self.update_high_watermark(start_offset)
             self.maybe_raise_log_start_offset(start_offset)
         return FollowerAppend(first.base_offset, spans[-1].last_offset, end, skipped_bytes)
-
-    def _scan_fetched(
-        self,
-        records: Buffer,
-        max_epoch: int,
-        headers: list[BatchHeader],
-        spans: list[BatchSpan],
-    ) -> int:
-        """Collects the batches to append; returns where they end."""
-        pos = 0
-        next_offset = 0
-        while True:
-            size_bytes = batch_size_at(records, pos)
-            if size_bytes is None or (size_bytes > 0 and pos + size_bytes > len(records)):
-                return pos
-            header = read_header(records, pos)
-            if header.leader_epoch > max_epoch:
-                return pos
-            if header.base_offset < next_offset:
-                raise CorruptBatch(f"offset `{header.base_offset}` follows `{next_offset - 1}`")
-            if crc_of(records, pos, header.size_bytes) != header.crc:
-                raise CorruptBatch(f"batch at offset `{header.base_offset}` has a wrong checksum")
-            headers.append(header)
-            spans.append(
-                BatchSpan(
-                    header.base_offset, header.last_offset, header.max_timestamp, header.size_bytes
-                )
-            )
-            next_offset = header.last_offset + 1
-            pos += header.size_bytes
 
     def _make_room_for_first(self, first: BatchSpan) -> None:
         is_empty = self._log_start_offset == self._log_end_offset
@@ -445,7 +408,7 @@ class Log:
     def _roll(self, base_offset: int) -> Segment:
         sealed = self._segments[-1]
         if sealed.size_bytes:
-            self._unflushed_files += sealed.write_indexes()
+            self._ledger.add(*sealed.write_indexes())
         self._write_snapshot(base_offset)
         segment = Segment(self._env.disk, self._path, base_offset, self.config)
         if not sealed.size_bytes:
@@ -471,7 +434,7 @@ class Log:
         file.truncate(0)
         file.append((self.producers.encode_snapshot(),))
         self._snapshot_offsets.add(offset)
-        self._unflushed_files.append(file)
+        self._ledger.add(file)
 
     def assign_topic_id(self, topic_id: TopicId) -> None:
         """Writes `partition.metadata`; for a new log or one whose file was lost."""
@@ -479,7 +442,7 @@ class Log:
         file = self._env.disk.open(f"{self._path}/{PARTITION_METADATA_FILE}", create=True)
         file.truncate(0)
         file.append((encode_partition_metadata(topic_id),))
-        self._unflushed_files.append(file)
+        self._ledger.add(file)
 
     def request_flush(self) -> int:
         """Emits `Flush` effects for everything not yet durable; returns the offset they cover.
@@ -487,39 +450,22 @@ class Log:
         When nothing is left to flush none is emitted: then an earlier request covers it, or the
         recovery point has arrived already.
         """
-        upto = self._log_end_offset
-        files = list(self._unflushed_files)
-        for segment in self._segments:
-            if segment.dirty:
-                files += segment.unsynced_files()
-                segment.dirty = False
-        for index, file in enumerate(files):
-            completes = index == len(files) - 1
-            subject = LogFlush(
-                self.topic_partition, self.topic_id, upto, completes, self._truncation_count
-            )
-            self._env.effects.emit(Flush(file, subject))
-        if files:
-            self._flushing_files.append(self._unflushed_files)
-            self._unflushed_files = []
-        return upto
+        self._ledger.request(self._segments, self._log_end_offset, self.topic_id)
+        return self._log_end_offset
 
     def on_flushed(self, subject: LogFlush) -> None:
         """Moves the recovery point; look at `recovery_point` afterwards.
 
         Only the last answer of a group counts, and none that was asked for before a truncation.
         """
-        if not subject.completes or subject.topic_id != self.topic_id:
-            return
-        if self._flushing_files:
-            for file in self._flushing_files.popleft():
-                file.close()
-        if subject.truncation_count == self._truncation_count:
-            self.recovery_point = max(self.recovery_point, subject.upto)
+        if subject.topic_id == self.topic_id:
+            durable = self._ledger.answered(subject)
+            if durable is not None:
+                self.recovery_point = max(self.recovery_point, durable)
 
     def prepare_close(self) -> None:
         """Writes indexes and a producer snapshot for a clean stop, and requests the flush."""
-        self._unflushed_files += self._segments[-1].write_indexes()
+        self._ledger.add(*self._segments[-1].write_indexes())
         self._write_snapshot(self._log_end_offset)
         self.request_flush()
 
@@ -527,10 +473,7 @@ class Log:
         """Releases all files; the log must not be used any more."""
         for segment in self._segments:
             segment.close()
-        for files in (*self._flushing_files, self._unflushed_files):
-            for file in files:
-                file.close()
-        self._flushing_files.clear()
+        self._ledger.close()
         self._failure = "the log is closed"
 
     # Reading ---------------------------------------------------------------------------------
@@ -612,7 +555,7 @@ class Log:
         if self._segments[0].base_offset > offset:
             self.truncate_fully_and_start_at(offset)
             return True
-        self._truncation_count += 1
+        self._ledger.on_truncation()
         while self._segments[-1].base_offset > offset:
             self._segments.pop().delete()
             self._bases.pop()
@@ -632,7 +575,7 @@ class Log:
 
         For followers below their leader's log start and for replicas restored from a snapshot.
         """
-        self._truncation_count += 1
+        self._ledger.on_truncation()
         for segment in self._segments:
             segment.delete()
         self._drop_snapshots_above(-1)

@@ -1,0 +1,82 @@
+"""What of one log is not durable yet: files to sync, flushes under way, what an answer proves.
+
+A flush covers a group of files: the log file of every segment that was appended to, and whatever
+sealing wrote beside it (indexes, producer snapshots). Each file is one `Flush` effect; effects
+keep their order, so the answer to the last one proves the whole group.
+
+An answer proves nothing when the log was cut after it was asked for: the offsets it speaks of may
+have been written again since. Groups are answered in the order in which they were requested, which
+is how the files that only a flush keeps open are closed.
+
+Invariants
+- Every file that was handed in is part of exactly one group and is closed after its answer.
+- `answered` never returns an offset that was rewritten after the request.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from tidelog.env.disk import File
+from tidelog.env.effects import EffectQueue, Flush
+from tidelog.log.segment import Segment
+from tidelog.log.values import LogFlush
+from tidelog.model import TopicId, TopicPartition
+
+
+class FlushLedger:
+    """The unsynced files of one log and its flushes under way."""
+
+    __slots__ = ("_effects", "_topic_partition", "_truncation_count", "_under_way", "_written")
+
+    def __init__(self, topic_partition: TopicPartition, effects: EffectQueue) -> None:
+        self._topic_partition = topic_partition
+        self._effects = effects
+        # Files beside the segments that the next group has to cover.
+        self._written: list[File] = []
+        # Per group under way, in order: the files to close when it is answered.
+        self._under_way: deque[list[File]] = deque()
+        # How often the log was cut; part of each subject.
+        self._truncation_count = 0
+
+    def add(self, *files: File) -> None:
+        """Hands in files that are complete; they are closed once they are durable."""
+        self._written += files
+
+    def request(self, segments: Iterable[Segment], upto: int, topic_id: TopicId) -> None:
+        """Emits a group for everything not yet covered; none when there is nothing."""
+        files = list(self._written)
+        for segment in segments:
+            if segment.dirty:
+                files += segment.unsynced_files()
+                segment.dirty = False
+        if not files:
+            return
+        for index, file in enumerate(files):
+            completes = index == len(files) - 1
+            subject = LogFlush(
+                self._topic_partition, topic_id, upto, completes, self._truncation_count
+            )
+            self._effects.emit(Flush(file, subject))
+        self._under_way.append(self._written)
+        self._written = []
+
+    def answered(self, subject: LogFlush) -> int | None:
+        """The offset below which all is durable, when this answer proves one."""
+        if not subject.completes:
+            return None
+        if self._under_way:
+            for file in self._under_way.popleft():
+                file.close()
+        return subject.upto if subject.truncation_count == self._truncation_count else None
+
+    def on_truncation(self) -> None:
+        """Voids every flush under way."""
+        self._truncation_count += 1
+
+    def close(self) -> None:
+        """Closes what was handed in."""
+        for files in (*self._under_way, self._written):
+            for file in files:
+                file.close()
+        self._under_way.clear()
+        self._written.clear()

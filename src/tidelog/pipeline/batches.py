@@ -30,6 +30,8 @@ from tidelog.records.compression import decompress
 Int64s = npt.NDArray[np.int64]
 
 _READ_LENGTH: Final = struct.Struct(">i").unpack_from
+_MAGIC_POSITION: Final = 16
+_MIN_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
 HEADER_FIELDS: Final = np.dtype(
     [
@@ -94,24 +96,27 @@ class BatchTable:
         return BatchTable(self.buffer, self.positions[first:end], self.headers[first:end], self.end)
 
 
-def read_batches(buffer: Buffer) -> BatchTable:
+def read_batches(buffer: Buffer, *, stop_at_damage: bool = False) -> BatchTable:
     """Finds every whole batch in `buffer`.
 
     A batch that the end of the buffer cuts off is left alone, and so is a zero length field (the
-    preallocated end of an active segment). Raises `CorruptBatch` for a length no batch can have
-    and for formats other than v2.
+    preallocated end of an active segment). What can be no batch of format v2 raises
+    `CorruptBatch`; with `stop_at_damage` it counts as the end instead.
     """
     positions, end = _walk(buffer)
     rows = np.array(positions, dtype=np.int64)
     raw = np.frombuffer(buffer, dtype=np.uint8)
     gathered = raw[rows[:, None] + np.arange(HEADER_BYTES)] if positions else raw[:0]
     headers = np.ascontiguousarray(gathered).reshape(-1).view(HEADER_FIELDS)
+    table = BatchTable(buffer, rows, headers, end)
     strange = np.flatnonzero(headers["magic"] != MAGIC)
     if strange.size:
-        first = int(strange[0])
-        magic = int(headers["magic"][first])
-        raise CorruptBatch(f"batch at position {positions[first]} has magic {magic}, not {MAGIC}")
-    return BatchTable(buffer, rows, headers, end)
+        table = table.rows(0, int(strange[0]))
+        end = positions[len(table)]
+        table = BatchTable(buffer, table.positions, table.headers, end)
+    if not stop_at_damage and end + HEADER_BYTES <= len(buffer):
+        _check_rest(buffer, end)
+    return table
 
 
 def _walk(buffer: Buffer) -> tuple[list[int], int]:
@@ -121,16 +126,22 @@ def _walk(buffer: Buffer) -> tuple[list[int], int]:
     position = 0
     while position + HEADER_BYTES <= size:
         length = _READ_LENGTH(buffer, position + 8)[0]
-        if length == 0:
-            break
-        if length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
-            raise CorruptBatch(f"batch at position {position} claims a length of {length} bytes")
         following = position + LOG_OVERHEAD_BYTES + length
-        if following > size:
+        if length < _MIN_LENGTH or following > size:
             break
         positions.append(position)
         position = following
     return positions, position
+
+
+def _check_rest(buffer: Buffer, position: int) -> None:
+    """Raises `CorruptBatch` unless the header at `position` may begin a batch, or is not there."""
+    length = _READ_LENGTH(buffer, position + 8)[0]
+    magic = buffer[position + _MAGIC_POSITION]
+    if length != 0 and length < _MIN_LENGTH:
+        raise CorruptBatch(f"batch at position {position} claims a length of {length} bytes")
+    if length != 0 and magic != MAGIC:
+        raise CorruptBatch(f"batch at position {position} has magic {magic}, not {MAGIC}")
 
 
 def computed_crcs(table: BatchTable) -> Int64s:

@@ -1,0 +1,1 @@
+"""The pipeline's Spark jobs: pure transforms from DataFrame to DataFrame, and thin mains."""

@@ -1,0 +1,213 @@
+"""Does the topic hold what the cluster acknowledged? The topic against the ledger.
+
+Every acknowledged record must be in the topic once, at its acknowledged offset, with its checksum:
+
+- *lost*: an acknowledged record is nowhere in the topic;
+- *duplicated*: how often a record stands in the topic beyond the first time;
+- *misplaced*: an acknowledged record is in the topic, but not where it was acknowledged, or there
+  with another checksum;
+- *unacknowledged*: records in the topic that no acknowledgement names. They are no fault (an
+  acknowledgement may be lost on its way) and are counted apart.
+
+And of the topic by itself: offsets are dense (*offset_gaps*), and the records of a key stand in one
+partition in the order in which they were produced (*order_violations*; records without a key have
+no order to keep).
+
+A record is recognised by its sequence (`ledger.py`), so equal values do not confuse the account.
+The transforms are functions of DataFrames; only `verify` runs anything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from tidelog.pipeline.ledger import SEQUENCE_HEADER
+
+SIGHTING_COLUMNS: Final = ("partition", "offset", "crc", "sequence", "key")
+"""What of a record matters here; a ledger has the same columns."""
+
+_SOURCE_COLUMNS: Final = (
+    "partition int, offset bigint, key binary, value binary, "
+    "headers array<struct<key:string,value:binary>>"
+)
+_PLACE: Final = ("sequence", "partition", "offset", "crc")
+_MAX_FINDINGS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The account of one topic."""
+
+    acknowledged: int
+    read: int
+    lost: int
+    duplicated: int
+    misplaced: int
+    unacknowledged: int
+    offset_gaps: int
+    order_violations: int
+    findings: tuple[str, ...]
+    """The first few faults in words, by ascending sequence."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing lost, duplicated, misplaced, missing or out of order."""
+        return not (
+            self.lost
+            or self.duplicated
+            or self.misplaced
+            or self.offset_gaps
+            or self.order_violations
+        )
+
+
+def sightings(records: DataFrame) -> DataFrame:
+    """Where each record of the topic stands: `SIGHTING_COLUMNS`. The sequence is null for a
+    record that carries none."""
+    carried = F.filter("headers", lambda header: header["key"] == SEQUENCE_HEADER)
+    return records.select(
+        "partition",
+        "offset",
+        F.crc32("value").alias("crc"),
+        F.get(carried, F.lit(0))["value"].cast("string").cast("bigint").alias("sequence"),
+        "key",
+    )
+
+
+def compare(ledger: DataFrame, seen: DataFrame) -> DataFrame:
+    """One row per sequence: how often it was acknowledged and seen, and whether it was seen
+    where, and with the checksum with which, it was acknowledged."""
+    promises = ledger.select(*_PLACE, F.lit(1).alias("promises"), F.lit(0).alias("sights"))
+    sights = seen.select(*_PLACE, F.lit(0).alias("promises"), F.lit(1).alias("sights"))
+    by_place = (
+        promises.unionByName(sights)
+        .where("sequence is not null")
+        .repartition("sequence")
+        .groupBy(*_PLACE)
+        .agg(F.sum("promises").alias("promises"), F.sum("sights").alias("sights"))
+    )
+    return by_place.groupBy("sequence").agg(
+        F.sum("promises").alias("acknowledged"),
+        F.sum("sights").alias("seen"),
+        F.sum(F.when(F.col("sights") > 0, F.col("promises")).otherwise(0)).alias("placed"),
+    )
+
+
+def account(compared: DataFrame) -> DataFrame:
+    """One row that sums up `compare`."""
+
+    def total(condition: str, amount: str = "1") -> F.Column:
+        return F.coalesce(
+            F.sum(F.expr(f"case when {condition} then {amount} else 0 end")), F.lit(0)
+        )
+
+    return compared.select(
+        F.coalesce(F.sum("acknowledged"), F.lit(0)).alias("acknowledged"),
+        F.coalesce(F.sum("seen"), F.lit(0)).alias("seen"),
+        total("acknowledged > 0 and seen = 0", "acknowledged").alias("lost"),
+        total("seen > 1", "seen - 1").alias("duplicated"),
+        total("seen > 0 and placed < acknowledged", "acknowledged - placed").alias("misplaced"),
+        total("acknowledged = 0", "seen").alias("unacknowledged"),
+    )
+
+
+def faults(compared: DataFrame) -> DataFrame:
+    """The rows of `compare` that are not as they should be."""
+    return compared.where("(acknowledged > 0 and (seen = 0 or placed < acknowledged)) or seen > 1")
+
+
+def density(seen: DataFrame) -> DataFrame:
+    """Per partition: the records, the distinct offsets, and the offsets missing between the first
+    and the last."""
+    by_partition = seen.groupBy("partition").agg(
+        F.count("*").alias("records"),
+        F.countDistinct("offset").alias("offsets"),
+        F.min("offset").alias("first_offset"),
+        F.max("offset").alias("last_offset"),
+    )
+    missing = F.col("last_offset") - F.col("first_offset") + 1 - F.col("offsets")
+    return by_partition.withColumn("gaps", missing)
+
+
+def order_violations(seen: DataFrame) -> DataFrame:
+    """The records with a key that stand in another partition than the key's record before, or
+    not behind it in the producer's order."""
+    of_key = Window.partitionBy("key").orderBy("partition", "offset")
+    return (
+        seen.where("key is not null and sequence is not null")
+        .withColumn("partition_before", F.lag("partition").over(of_key))
+        .withColumn("sequence_before", F.lag("sequence").over(of_key))
+        .where("partition_before <> partition or sequence_before >= sequence")
+    )
+
+
+def read_sightings(
+    spark: SparkSession, bootstrap_servers: str, topic: str, ending_offsets: str = "latest"
+) -> DataFrame:
+    """The sightings of a whole topic, up to `ending_offsets` in the source's notation."""
+    records = (
+        spark.read.format("tidelog")
+        .schema(_SOURCE_COLUMNS)
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("subscribe", topic)
+        .option("endingOffsets", ending_offsets)
+        .load()
+    )
+    return sightings(records)
+
+
+def verify(ledger: DataFrame, seen: DataFrame) -> Verification:
+    """Runs the whole account. Both inputs are read once and kept meanwhile."""
+    ledger = ledger.select(*SIGHTING_COLUMNS).persist()
+    seen = seen.select(*SIGHTING_COLUMNS).persist()
+    try:
+        compared = compare(ledger, seen)
+        sums = account(compared).first()
+        partitions = density(seen).collect()
+        read = sum(row["records"] for row in partitions)
+        disordered = order_violations(seen).count()
+        assert sums is not None, "an aggregate without keys has one row"
+        return Verification(
+            acknowledged=sums["acknowledged"],
+            read=read,
+            lost=sums["lost"],
+            duplicated=sums["duplicated"],
+            misplaced=sums["misplaced"],
+            unacknowledged=sums["unacknowledged"] + read - sums["seen"],
+            offset_gaps=sum(row["gaps"] for row in partitions),
+            order_violations=disordered,
+            findings=_findings(sums.asDict(), compared, ledger, seen),
+        )
+    finally:
+        ledger.unpersist()
+        seen.unpersist()
+
+
+def _findings(
+    sums: Mapping[str, int], compared: DataFrame, ledger: DataFrame, seen: DataFrame
+) -> tuple[str, ...]:
+    """The first faults in words; nothing is run when there are none."""
+    if not (sums["lost"] or sums["duplicated"] or sums["misplaced"]):
+        return ()
+    worst = faults(compared).orderBy("sequence").limit(_MAX_FINDINGS)
+    promised = _places(ledger).withColumnRenamed("places", "promised")
+    found = _places(seen).withColumnRenamed("places", "found")
+    rows = (
+        worst.join(promised, "sequence", "left").join(found, "sequence", "left").orderBy("sequence")
+    )
+    return tuple(
+        f"record {row['sequence']}: acknowledged at {row['promised'] or 'no place'}, "
+        f"found at {row['found'] or 'no place'}"
+        for row in rows.collect()
+    )
+
+
+def _places(rows: DataFrame) -> DataFrame:
+    """All places of each sequence as one text: `partition@offset (crc …)`."""
+    place = F.format_string("%d@%d (crc %08x)", "partition", "offset", "crc")
+    return rows.groupBy("sequence").agg(
+        F.array_join(F.array_sort(F.collect_list(place)), ", ").alias("places")
+    )

@@ -29,7 +29,8 @@ import types
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
-from struct import Struct
+from operator import attrgetter
+from struct import Struct, pack, unpack_from
 from typing import Any, Final, NamedTuple, Union, get_args, get_origin
 
 from tidelog.errors import MalformedFrame
@@ -37,9 +38,11 @@ from tidelog.wire.notation import (
     INT16,
     INT32,
     MALFORMED,
+    NO_TAGS,
     check_count,
     read_tags,
     read_uvarint,
+    skip_tags,
     write_tags,
     write_uvarint,
 )
@@ -209,6 +212,30 @@ def _array_codec(length_codec: _Length, item: Codec, nullable: bool) -> Codec:
     return Codec(read, write, length_codec.min_bytes)
 
 
+def _number_array_codec(length_codec: _Length, number: _Number, nullable: bool) -> Codec:
+    """Numbers that need no conversion are read and written all at once."""
+    read_length = length_codec.read
+    write_length = length_codec.write
+    layout, size = number.layout, Struct(">" + number.layout).size
+
+    def read(buffer: Any, position: int) -> tuple[Any, int]:
+        count, position = read_length(buffer, position)
+        if count == -1 and nullable:
+            return None, position
+        check_count(buffer, position, count, size)
+        return unpack_from(f">{count}{layout}", buffer, position), position + count * size
+
+    def write(out: bytearray, values: Any) -> None:
+        if values is None:
+            assert nullable, "null where the schema has none"
+            write_length(out, -1)
+        else:
+            write_length(out, len(values))
+            out += pack(f">{len(values)}{layout}", *values)
+
+    return Codec(read, write, length_codec.min_bytes)
+
+
 def _nullable_entity_codec(entity: Codec) -> Codec:
     def read(buffer: Any, position: int) -> tuple[Any, int]:
         if buffer[position] == _NULL_ENTITY:
@@ -227,15 +254,15 @@ def _nullable_entity_codec(entity: Codec) -> Codec:
 
 def _number_codec(number: _Number) -> Codec:
     struct = Struct(">" + number.layout)
-    unpack, pack, size = struct.unpack_from, struct.pack, struct.size
+    unpack_one, pack_one, size = struct.unpack_from, struct.pack, struct.size
     decode, encode = number.decode, number.encode
 
     def read(buffer: Any, position: int) -> tuple[Any, int]:
-        value = unpack(buffer, position)[0]
+        value = unpack_one(buffer, position)[0]
         return value if decode is None else decode(value), position + size
 
     def write(out: bytearray, value: Any) -> None:
-        out += pack(value if encode is None else encode(value))
+        out += pack_one(value if encode is None else encode(value))
 
     return Codec(read, write, size)
 
@@ -289,6 +316,11 @@ def _kafka_type(field: Field[Any], parts: _FieldType) -> str:
 
 def _field_codec(field: Field[Any], flexible: bool, version: int | None) -> Codec:
     parts = _field_type(field.type)
+    length = _COMPACT if flexible else _LEGACY_32
+    if parts.is_array and not parts.is_entity:
+        number = _NUMBERS.get(field.metadata["kafka_type"])
+        if number is not None and number.decode is None and len(number.layout) == 1:
+            return _number_array_codec(length, number, parts.nullable)
     item_nullable = parts.nullable and not parts.is_array
     if parts.is_entity:
         item = _entity_codec(parts.item, version)
@@ -298,7 +330,7 @@ def _field_codec(field: Field[Any], flexible: bool, version: int | None) -> Code
         item = _primitive_codec(_kafka_type(field, parts), flexible, item_nullable)
     if not parts.is_array:
         return item
-    return _array_codec(_COMPACT if flexible else _LEGACY_32, item, parts.nullable)
+    return _array_codec(length, item, parts.nullable)
 
 
 def _primitive_codec(kafka_type: str, flexible: bool, nullable: bool) -> Codec:
@@ -314,26 +346,28 @@ def _primitive_codec(kafka_type: str, flexible: bool, nullable: bool) -> Codec:
 def _run_steps(run: list[tuple[str, _Number]]) -> tuple[ReadStep, WriteStep, int]:
     """The steps for neighbouring fields of fixed size: one `struct` for all of them."""
     struct = Struct(">" + "".join(number.layout for _, number in run))
-    unpack, pack, size = struct.unpack_from, struct.pack, struct.size
+    unpack_run, pack_run, size = struct.unpack_from, struct.pack, struct.size
     names = tuple(name for name, _ in run)
+    get = attrgetter(*names)
     decoders = [(name, number.decode) for name, number in run if number.decode]
-    encoders = [(name, number.encode) for name, number in run]
+    encoders = [number.encode for _, number in run]
 
     def read(buffer: Any, position: int, values: dict[str, Any]) -> int:
-        values.update(zip(names, unpack(buffer, position), strict=True))
+        values.update(zip(names, unpack_run(buffer, position), strict=True))
         for name, decode in decoders:
             values[name] = decode(values[name])
         return position + size
 
-    def write(out: bytearray, entity: Any) -> None:
-        out += pack(
-            *[
-                getattr(entity, name) if encode is None else encode(getattr(entity, name))
-                for name, encode in encoders
-            ]
-        )
+    def write_numbers(out: bytearray, entity: Any) -> None:
+        out += pack_run(*get(entity))
 
-    return read, write, size
+    def write(out: bytearray, entity: Any) -> None:
+        values = get(entity) if len(names) > 1 else (get(entity),)
+        pairs = zip(encoders, values, strict=True)
+        out += pack_run(*[encode(value) if encode else value for encode, value in pairs])
+
+    plain = len(names) > 1 and not any(encoders)
+    return read, write_numbers if plain else write, size
 
 
 def _single_steps(name: str, codec: Codec) -> tuple[ReadStep, WriteStep, int]:
@@ -404,6 +438,18 @@ def _tagged_steps(
     return read, write, 1
 
 
+def _skip_tags_step(buffer: Any, position: int, values: dict[str, Any]) -> int:
+    return skip_tags(buffer, position)
+
+
+def _no_tags_step(out: bytearray, entity: Any) -> None:
+    out.append(NO_TAGS)
+
+
+_NO_TAGS_STEPS: Final = (_skip_tags_step, _no_tags_step, 1)
+"""For the many entities that have no tagged field of their own."""
+
+
 def _default_of(field: Field[Any]) -> Any:
     """What an absent field stands for: its declared default, else zero or empty."""
     if field.default is not MISSING:
@@ -439,7 +485,7 @@ def _entity_codec(entity_type: Any, version: int | None) -> Codec:
         [field for field in present if "tag" not in field.metadata], flexible, version
     )
     if flexible:
-        steps.append(_tagged_steps(tagged))
+        steps.append(_tagged_steps(tagged) if tagged else _NO_TAGS_STEPS)
     implied = {
         field.name: _default_of(field)
         for field in present

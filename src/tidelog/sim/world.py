@@ -49,6 +49,8 @@ from tidelog.sim.network import Stream
 WALL_START_MS: Final = 1_700_000_000_000
 CLUSTER_ID: Final = "c2ltdWxhdGVkLWNsdXN0ZQ"
 CLIENT: Final = "client"
+BROKER_LISTENER: Final = "PLAINTEXT"
+CONTROLLER_LISTENER: Final = "CONTROLLER"
 
 
 class HostTrace:
@@ -442,16 +444,16 @@ class World:
 
     # Clients -------------------------------------------------------------------------------
 
-    def open_client(self, port: ClientPort, node_id: int) -> int:
-        """Connects a client to a node's broker listener; returns the connection id."""
+    def open_client(self, port: ClientPort, node_id: int, listener: str = BROKER_LISTENER) -> int:
+        """Connects a client to a listener of a node; returns the connection id."""
         connection_id = self._next_client_id
         self._next_client_id -= 1
         self._client_ports[connection_id] = port
         target = self.hosts[node_id]
-        broker_port = target.config.broker_listeners[0].port
+        target_port = next(e.port for e in target.config.listeners if e.listener == listener)
 
         def arrive() -> None:
-            stream = self._accept(CLIENT, connection_id, target.name, broker_port)
+            stream = self._accept(CLIENT, connection_id, target.name, target_port)
             if stream is None:
                 port.on_closed(connection_id)
                 return
@@ -466,6 +468,12 @@ class World:
         stream = self._client_streams.get(connection_id)
         if stream is not None:
             self._send(stream, CLIENT, connection_id, data)
+
+    def client_close(self, connection_id: int) -> None:
+        """Closes a client's end."""
+        stream = self._client_streams.pop(connection_id, None)
+        if stream is not None:
+            self._close_stream(stream, CLIENT, connection_id)
 
 
 def _joined(chunks: list[Chunk]) -> bytes:

@@ -6,7 +6,7 @@ from typing import Final
 from tidelog.env.disk import Buffer, FileSlice
 from tidelog.env.effects import Chunk
 from tidelog.errors import MalformedFrame
-from tidelog.model import EpochEndOffset, TopicId
+from tidelog.model import NO_OFFSET, EpochEndOffset, TopicId
 from tidelog.wire.api import (
     ApiKey,
     length_and_response_header,
@@ -14,6 +14,7 @@ from tidelog.wire.api import (
 )
 from tidelog.wire.fetch_messages import (
     ENDPOINTS_FROM,
+    FLEXIBLE_FROM,
     LOG_START_FROM,
     RACK_FROM,
     SESSIONS_FROM,
@@ -55,6 +56,10 @@ _THROTTLE: Final = Struct(">i")
 _ANSWER_HEAD: Final = Struct(">ihi")
 _ANSWER_4: Final = Struct(">ihqq")
 _ANSWER_5: Final = Struct(">ihqqq")
+_USUAL_ANSWER: Final = Struct(">ihqqqBi")
+"""A flexible answer up to its records, when it has no aborted transactions."""
+_NULL_LIST: Final = 0
+_EMPTY_LIST: Final = 1
 _ABORTED: Final = Struct(">qq")
 _EPOCH_END: Final = Struct(">iqB")
 _SNAPSHOT: Final = Struct(">qiB")
@@ -110,28 +115,42 @@ def _write_answer(
     version: int, notation: Notation, out: bytearray, answer: FetchedPartition
 ) -> None:
     """Everything of a partition up to the length of its records."""
-    fixed = (
-        answer.partition,
-        answer.error_code,
-        answer.high_watermark,
-        answer.last_stable_offset,
-    )
-    if version >= LOG_START_FROM:
-        out += _ANSWER_5.pack(*fixed, answer.log_start_offset)
+    _, _, partition, error, high_watermark, last_stable, log_start = answer[:7]
+    aborted = answer.aborted
+    if version >= FLEXIBLE_FROM and not aborted:
+        out += _USUAL_ANSWER.pack(
+            partition,
+            error,
+            high_watermark,
+            last_stable,
+            log_start,
+            _NULL_LIST if aborted is None else _EMPTY_LIST,
+            answer.preferred_read_replica,
+        )
     else:
-        out += _ANSWER_4.pack(*fixed)
-    if answer.aborted is None:
+        if version >= LOG_START_FROM:
+            out += _ANSWER_5.pack(partition, error, high_watermark, last_stable, log_start)
+        else:
+            out += _ANSWER_4.pack(partition, error, high_watermark, last_stable)
+        _write_aborted(notation, out, aborted)
+        if version >= RACK_FROM:
+            out += INT32.pack(answer.preferred_read_replica)
+    size = answer.records_bytes
+    chunks = [each.length if isinstance(each, FileSlice) else len(each) for each in answer.records]
+    assert sum(chunks) == size, f"chunks of {chunks} bytes, not {size}"
+    notation.write_length(out, size)
+
+
+def _write_aborted(
+    notation: Notation, out: bytearray, aborted: list[AbortedTransaction] | None
+) -> None:
+    if aborted is None:
         notation.write_length(out, -1)
-    else:
-        notation.write_length(out, len(answer.aborted))
-        for aborted in answer.aborted:
-            out += _ABORTED.pack(*aborted)
-            notation.write_no_tags(out)
-    if version >= RACK_FROM:
-        out += INT32.pack(answer.preferred_read_replica)
-    sizes = [each.length if isinstance(each, FileSlice) else len(each) for each in answer.records]
-    assert sum(sizes) == answer.records_bytes, f"chunks of {sizes}, not {answer.records_bytes}"
-    notation.write_length(out, answer.records_bytes)
+        return
+    notation.write_length(out, len(aborted))
+    for each in aborted:
+        out += _ABORTED.pack(*each)
+        notation.write_no_tags(out)
 
 
 def _answer_tags(answer: FetchedPartition) -> list[tuple[int, bytes]]:
@@ -198,20 +217,10 @@ def _read_answer(
     topic: str,
     topic_id: TopicId,
 ) -> tuple[FetchedPartition, int]:
-    log_start_offset = -1
-    if version >= LOG_START_FROM:
-        partition, error, high_watermark, last_stable_offset, log_start_offset = (
-            _ANSWER_5.unpack_from(view, position)
-        )
-        position += _ANSWER_5.size
-    else:
-        partition, error, high_watermark, last_stable_offset = _ANSWER_4.unpack_from(view, position)
-        position += _ANSWER_4.size
-    aborted, position = _read_aborted(notation, view, position)
-    preferred_read_replica = -1
-    if version >= RACK_FROM:
-        preferred_read_replica = INT32.unpack_from(view, position)[0]
-        position += INT32.size
+    fixed, aborted, preferred_read_replica, position = _read_fixed(
+        version, notation, view, position
+    )
+    partition, error, high_watermark, last_stable_offset, log_start_offset = fixed
     records, position = notation.read_blob(view, position)
     diverging_epoch = current_leader = snapshot_id = None
     if notation.flexible:
@@ -238,6 +247,31 @@ def _read_answer(
         preferred_read_replica,
     )
     return answer, position
+
+
+def _read_fixed(
+    version: int, notation: Notation, view: memoryview, position: int
+) -> tuple[tuple[int, ...], list[AbortedTransaction] | None, int, int]:
+    """An answer up to its records: five numbers, aborted transactions, preferred replica."""
+    if version >= FLEXIBLE_FROM:
+        *fixed, aborted_length, preferred = _USUAL_ANSWER.unpack_from(view, position)
+        end = position + _USUAL_ANSWER.size
+        if aborted_length == _NULL_LIST:
+            return tuple(fixed), None, preferred, end
+        if aborted_length == _EMPTY_LIST:
+            return tuple(fixed), [], preferred, end
+    if version >= LOG_START_FROM:
+        numbers = _ANSWER_5.unpack_from(view, position)
+        position += _ANSWER_5.size
+    else:
+        numbers = (*_ANSWER_4.unpack_from(view, position), NO_OFFSET)
+        position += _ANSWER_4.size
+    aborted, position = _read_aborted(notation, view, position)
+    preferred = -1
+    if version >= RACK_FROM:
+        preferred = INT32.unpack_from(view, position)[0]
+        position += INT32.size
+    return numbers, aborted, preferred, position
 
 
 def _read_aborted(

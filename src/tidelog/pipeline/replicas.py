@@ -185,7 +185,7 @@ def _first_difference(
             found.append((row_of_byte, f"bytes differ between nodes {one_id} and {other_id}"))
     if not found:
         return None
-    row, what = min(found)
+    row, what = min(found, key=lambda rows_and_words: rows_and_words[0])
     longest = one if len(one) >= len(other) else other
     return Difference(tp, int(longest.base_offsets[row]), what)
 

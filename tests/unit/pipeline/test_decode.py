@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
+from tests.fixtures import kafka_files
 from tests.unit.pipeline.batch_samples import plain_rows, random_batches
 from tidelog.env.prng import Prng
 from tidelog.errors import CorruptBatch
@@ -110,3 +111,18 @@ def test_wrong_record_counts_are_corrupt():
         batch[57:61] = count.to_bytes(4, "big", signed=True)
         with pytest.raises(CorruptBatch):
             _rows(_with_crc(batch))
+
+
+@pytest.mark.parametrize("topic", ["plain", "gzip", "snappy", "lz4", "zstd", "txn", "compact"])
+def test_segments_that_kafka_wrote_decode_as_the_plain_decoder_says(topic):
+    """All codecs, null keys and values, headers, control batches, compaction gaps."""
+    segments = {
+        path: data
+        for path, data in kafka_files("node1").items()
+        if path.startswith(f"{topic}-") and path.endswith(".log")
+    }
+    assert segments
+    for path, data in segments.items():
+        expected = plain_rows(data)
+        assert expected, path
+        assert _rows(data) == expected, path

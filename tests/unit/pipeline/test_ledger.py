@@ -1,0 +1,47 @@
+"""The ledger file."""
+
+from zlib import crc32
+
+import pyarrow.parquet as pq
+
+from tidelog.pipeline.ledger import LEDGER_SCHEMA, LedgerWriter, sequence_header
+
+
+def test_what_was_acknowledged_is_read_back_in_order(tmp_path):
+    path = tmp_path / "ledger.parquet"
+    with LedgerWriter(path, "flights") as ledger:
+        for number in range(70_000):
+            ledger.add(
+                partition=number % 6,
+                offset=number // 6,
+                sequence=number,
+                key=None if number % 10 == 0 else b"N%d" % number,
+                value=b"value %d" % number,
+            )
+        assert ledger.rows == 70_000
+    file = pq.ParquetFile(path)
+    assert file.num_row_groups == 3
+    table = file.read()
+    assert table.schema.equals(LEDGER_SCHEMA)
+    rows = table.slice(69_999).to_pylist()
+    assert rows == [
+        {
+            "topic": "flights",
+            "partition": 69_999 % 6,
+            "offset": 69_999 // 6,
+            "crc": crc32(b"value 69999"),
+            "sequence": 69_999,
+            "key": b"N69999",
+        }
+    ]
+    assert table.column("key").null_count == 7000
+
+
+def test_an_empty_ledger_is_a_file_too(tmp_path):
+    path = tmp_path / "ledger.parquet"
+    LedgerWriter(path, "flights").close()
+    assert pq.read_table(path).num_rows == 0
+
+
+def test_the_header_is_the_sequence_in_digits():
+    assert sequence_header(1234) == ("tidelog.sequence", b"1234")

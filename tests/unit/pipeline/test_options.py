@@ -1,0 +1,82 @@
+"""The Spark source's options: what is understood, and what is refused with which words."""
+
+import json
+
+import pytest
+
+from tidelog.errors import UsageError
+from tidelog.model import TopicPartition
+from tidelog.pipeline.client import EARLIEST, LATEST
+from tidelog.pipeline.connection import Address
+from tidelog.pipeline.options import parse_bootstrap, parse_options
+
+_NEEDED = {"kafka.bootstrap.servers": "a:1,b:2", "subscribe": "flights"}
+
+
+def test_the_least_that_must_be_said():
+    options = parse_options(_NEEDED)
+    assert options.bootstrap == (Address("a", 1), Address("b", 2))
+    assert options.topics == ("flights",)
+    assert (options.starting, options.ending) == (EARLIEST, LATEST)
+    assert options.min_partitions == 0
+    assert options.include_headers
+
+
+def test_names_are_compared_without_case_and_topics_once():
+    options = parse_options(
+        {
+            "KAFKA.bootstrap.SERVERS": "[::1]:9092",
+            "subscribe": "b, a,b",
+            "startingoffsets": json.dumps({"a": {"0": 7, "1": -2}, "b": {"0": -2}}),
+            "ENDINGOFFSETS": "Latest",
+            "minPartitions": "12",
+            "includeHeaders": "False",
+        }
+    )
+    assert options.bootstrap == (Address("::1", 9092),)
+    assert options.topics == ("b", "a")
+    assert options.starting == {
+        TopicPartition("a", 0): 7,
+        TopicPartition("a", 1): EARLIEST,
+        TopicPartition("b", 0): EARLIEST,
+    }
+    assert options.min_partitions == 12
+    assert not options.include_headers
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"kafka.bootstrap.servers": ""}, "`kafka.bootstrap.servers` is missing"),
+        ({"kafka.bootstrap.servers": " , "}, "is empty"),
+        ({"kafka.bootstrap.servers": "host"}, "`host` in"),
+        ({"kafka.bootstrap.servers": "host:0"}, "`host:0` in"),
+        ({"kafka.bootstrap.servers": "host:port"}, "`host:port` in"),
+        ({"subscribe": ""}, "`subscribe` is missing"),
+        ({"subscribe": "a,,b"}, "empty topic name"),
+        ({"startingOffset": "earliest"}, "no option `startingOffset`"),
+        ({"startingOffsets": "latest"}, "may not be latest"),
+        ({"startingOffsets": '{"flights": {"0": -1}}'}, "may not be latest"),
+        ({"endingOffsets": "earliest"}, "may not be earliest"),
+        ({"endingOffsets": '{"flights": {"0": -2}}'}, "may not be earliest"),
+        ({"startingOffsets": "soon"}, "neither"),
+        ({"startingOffsets": "[1]"}, "neither"),
+        ({"startingOffsets": '{"flights": 1}'}, "neither"),
+        ({"startingOffsets": '{"flights": {"x": 1}}'}, "neither"),
+        ({"startingOffsets": '{"flights": {"0": 1.5}}'}, "neither"),
+        ({"startingOffsets": '{"flights": {"0": true}}'}, "neither"),
+        ({"startingOffsets": '{"flights": {"0": -3}}'}, "neither"),
+        ({"startingOffsets": '{"other": {"0": 1}}'}, "names topic `other`"),
+        ({"minPartitions": "-1"}, "`minPartitions` is `-1`"),
+        ({"includeHeaders": "yes"}, "`includeHeaders` is `yes`"),
+    ],
+)
+def test_what_is_wrong_is_named(changed, message):
+    with pytest.raises(UsageError) as caught:
+        parse_options({**_NEEDED, **changed})
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+def test_spaces_around_addresses_do_not_matter():
+    assert parse_bootstrap(" a:1 , b:2 ,") == (Address("a", 1), Address("b", 2))

@@ -333,7 +333,7 @@ class Log:
         start_offset = self._log_start_offset
         if first.base_offset < self._log_end_offset:
             self._make_room_for_first(first)
-        data = bytes(memoryview(records)[:end])
+        data = memoryview(records)[:end]
         self._write(data, spans, -1)
         self._take_in(data, found.headers)
         if self._log_start_offset < start_offset:
@@ -350,14 +350,14 @@ class Log:
             )
         self.truncate_fully_and_start_at(first.base_offset)
 
-    def _take_in(self, data: bytes, headers: list[BatchHeader]) -> None:
+    def _take_in(self, data: memoryview, headers: list[BatchHeader]) -> None:
         """Everything that follows the write of a follower's batches."""
         pos = 0
         for header in headers:
             size_bytes = header.size_bytes
             if header.leader_epoch >= 0 and header.leader_epoch != self.epochs.latest_epoch:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
-            batch = data if size_bytes == len(data) else data[pos : pos + size_bytes]
+            batch = bytes(data[pos : pos + size_bytes])
             last_offset = header.last_offset
             self._tail.append(header.base_offset, last_offset, batch)
             self._log_end_offset = last_offset + 1
@@ -382,7 +382,7 @@ class Log:
             raise
 
     def _write(
-        self, data: bytes, spans: "tuple[BatchSpan] | list[BatchSpan]", wall_ms: int
+        self, data: Buffer, spans: "tuple[BatchSpan] | list[BatchSpan]", wall_ms: int
     ) -> None:
         """Rolls when due and writes; on `StorageError` the log is as before."""
         if self._failure is not None:
@@ -507,9 +507,9 @@ class Log:
         for segment in self._segments_from(offset):
             if segment.base_offset >= upper_offset:
                 break
-            if segment.locate(offset) is None:
-                continue
-            return segment.read(offset, max_bytes, upper_offset, at_least_one)
+            position = segment.locate(offset)
+            if position is not None:
+                return segment.read(position, offset, max_bytes, upper_offset, at_least_one)
         return LogRead([], 0, offset, offset)
 
     def _segments_from(self, offset: int) -> list[Segment]:

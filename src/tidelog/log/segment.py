@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tidelog.config import LogConfig
-from tidelog.env.disk import Disk, File
+from tidelog.env.disk import Buffer, Disk, File
 from tidelog.errors import CorruptBatch
 from tidelog.log.index import OffsetIndex, TimeIndex
 from tidelog.log.txn_index import TransactionIndex
@@ -114,7 +114,7 @@ class Segment:
         """Bytes in the log file."""
         return self.file.size_bytes
 
-    def append(self, data: bytes, batches: Sequence[BatchSpan], index_interval_bytes: int) -> None:
+    def append(self, data: Buffer, batches: Sequence[BatchSpan], index_interval_bytes: int) -> None:
         """Writes whole batches with one append and indexes them."""
         position = self.file.append((data,))
         self.dirty = True
@@ -190,11 +190,10 @@ class Segment:
             position += pos
         return None
 
-    def read(self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool) -> LogRead:
-        """Whole batches from the one that holds `offset`, below `upper_offset`."""
-        position = self.locate(offset)
-        if position is None:
-            return LogRead([], 0, offset, offset)
+    def read(
+        self, position: int, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
+    ) -> LogRead:
+        """Whole batches below `upper_offset`, from the one at `position` that holds `offset`."""
         data = self.file.read(position, max(max_bytes, HEADER_BYTES))
         first_bytes = batch_size_at(data, 0)
         if at_least_one and first_bytes is not None and first_bytes > len(data):

@@ -14,7 +14,7 @@ from tidelog.env.effects import Chunk
 from tidelog.limits import TAIL_CACHE_BYTES
 from tidelog.log.values import LogRead
 
-_MAX_CHUNKS: Final = 32
+_MAX_CHUNKS: Final = 128
 _COMPACT_AFTER: Final = 1024
 
 

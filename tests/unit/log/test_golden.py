@@ -97,11 +97,12 @@ class Replay:
                 self.disk.replace(effect.path, effect.data)
 
     def differing(self) -> list[str]:
-        """Files that Kafka has and that differ or are missing here."""
+        """Files that differ, are missing here, or are here only."""
+        ours = self.disk.list_dir(self.name)
         return [
             path
-            for path, data in self.files.items()
-            if self.disk.read_file(f"{self.name}/{path}") != data
+            for path in sorted({*self.files, *ours})
+            if self.disk.read_file(f"{self.name}/{path}") != self.files.get(path)
         ]
 
 

@@ -154,6 +154,25 @@ def test_a_power_cut_keeps_what_was_flushed() -> None:
         assert read_all(bench.reopen()) == after, f"seed {seed}: recovery was not durable"
 
 
+def test_what_recovery_keeps_is_durable() -> None:
+    """Goal: a start after a kill says that all is durable, so a power cut right after it must
+    lose nothing, although the dead process had flushed nothing."""
+    bench = LogBench(SMALL)
+    for _ in range(12):
+        bench.append()
+    before = read_all(bench.log)
+    assert bench.reopen_after_kill().recovery_point == 12
+    assert read_all(bench.reopen_after_power_cut()) == before
+
+
+def test_an_epoch_without_records_is_trimmed_after_a_clean_stop_too() -> None:
+    """Goal: the epoch of a leader that wrote nothing does not outlive it."""
+    bench = LogBench()
+    bench.append(epoch=3)
+    bench.log.assign_epoch(9, 1)
+    assert bench.reopen_cleanly().epochs.entries == [(3, 0)]
+
+
 @pytest.mark.parametrize("damage", ["missing", "odd length", "unsorted"])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 def test_a_bad_index_is_rebuilt(suffix: str, damage: str) -> None:

@@ -224,6 +224,7 @@ def test_truncation_forgets_what_was_cut() -> None:
     kept = read_all(bench.log, 8)
     assert bench.log.truncate_to(8)
     assert (bench.log.log_end_offset, bench.log.high_watermark) == (8, 8)
+    bench.log.check()
     assert bench.log.epochs.entries == [(0, 0), (1, 5)]
     assert read_all(bench.log) == kept
     bench.log._tail.clear()
@@ -232,6 +233,21 @@ def test_truncation_forgets_what_was_cut() -> None:
     assert bench.append(epoch=7) == 8
     assert bench.reopen_after_kill().log_end_offset == 9
     assert bench.log.epochs.entries == [(0, 0), (1, 5), (7, 8)]
+
+
+def test_truncation_deletes_the_snapshots_of_what_was_cut() -> None:
+    """Goal: a snapshot must never speak of records that were replaced. Method: cut below a roll,
+    write others up to the same offset, kill, and ask for the old and new producers."""
+    bench = LogBench()
+    old = batch(4, producer_id=1, producer_epoch=0, sequence=0)
+    bench.log.append_as_leader(old, 0, WALL_MS)
+    bench.log.roll()
+    assert bench.disk.exists(f"{PARTITION}/00000000000000000004.snapshot")
+    bench.log.truncate_to(0)
+    assert not bench.disk.exists(f"{PARTITION}/00000000000000000004.snapshot")
+    bench.log.append_as_leader(batch(4, producer_id=2, producer_epoch=0, sequence=0), 1, WALL_MS)
+    log = bench.reopen_after_kill()
+    assert log.producers.get(1) is None and log.producers.get(2) is not None
 
 
 def test_truncating_at_or_above_the_end_drops_an_empty_epoch() -> None:
@@ -365,6 +381,25 @@ def test_transactions_hold_the_stable_offset_until_the_marker_is_replicated() ->
     assert [(txn.producer_id, txn.first_offset) for txn in bench.log.aborted_in(0, 5)] == [(7, 1)]
     assert bench.log.aborted_in(0, 1) == [] and bench.log.aborted_in(5, 9) == []
     bench.log.check()
+
+
+def test_a_log_that_cannot_note_an_abort_takes_nothing_more() -> None:
+    """Goal: a marker without its index entry would show aborted data, so the log fails for good
+    and recovery makes the entry. Method: the disk is full right after the marker."""
+    bench = LogBench()
+    data = batch(2, producer_id=7, producer_epoch=0, sequence=0, transactional=True)
+    bench.log.append_as_leader(data, 0, WALL_MS)
+    marker = build_end_txn_marker(EndTxnMarker(False, 0), 7, 0, WALL_MS)
+    bench.disk.capacity_bytes = bench.disk.used_bytes + len(marker) + 33
+    with pytest.raises(StorageError):
+        bench.log.append_records(marker, 0, WALL_MS)
+    bench.disk.capacity_bytes = None
+    with pytest.raises(StorageError):
+        bench.append()
+    log = bench.reopen_after_kill()
+    assert [txn.first_offset for txn in log.aborted_in(0, 9)] == [0]
+    assert log.log_end_offset == 3
+    assert bench.append() == 3
 
 
 def test_a_deposed_coordinators_marker_is_refused() -> None:

@@ -30,10 +30,10 @@ def test_reads_hand_out_the_very_objects() -> None:
 
 def test_many_batches_are_joined() -> None:
     """Goal: a long list of tiny batches becomes one chunk with the same bytes."""
-    cache = _cache(40, 100_000)
-    read = cache.read(0, 100_000, 80, True)
+    cache = _cache(200, 100_000)
+    read = cache.read(0, 100_000, 400, True)
     assert read is not None and len(read.chunks) == 1
-    assert read.chunks[0] == b"".join(bytes([index]) * 100 for index in range(40))
+    assert read.chunks[0] == b"".join(bytes([index]) * 100 for index in range(200))
 
 
 def test_a_batch_above_the_bound_empties_the_cache() -> None:

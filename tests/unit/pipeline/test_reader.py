@@ -1,0 +1,217 @@
+"""Reading ranges from brokers that lead, fail over, hang up, lose and lie."""
+
+import numpy as np
+import pytest
+
+from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
+from tidelog.errors import CorruptBatch, ErrorCode, UsageError
+from tidelog.model import TopicPartition
+from tidelog.pipeline.client import EARLIEST, LATEST, Client
+from tidelog.pipeline.connection import Address
+from tidelog.pipeline.errors import ClusterUnavailable, DataLoss, OffsetRange
+from tidelog.pipeline.options import parse_options
+from tidelog.pipeline.plan import PlannedRange, plan_ranges
+from tidelog.pipeline.reader import RangeReader
+from tidelog.pipeline.source import SOURCE_SCHEMA, read_range
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
+
+_TP = TopicPartition("t", 0)
+
+
+def _batch(base_offset: int, count: int = 10) -> bytes:
+    records = [Record(1000, b"k", b"v%d" % (base_offset + i)) for i in range(count)]
+    return build_batch(records, base_offset=base_offset, leader_epoch=3)
+
+
+def _partition(**behaviour: object) -> ScriptedPartition:
+    return ScriptedPartition([_batch(base) for base in range(0, 100, 10)], **behaviour)
+
+
+def _client(cluster: ScriptedCluster, retry_s: float = 5.0) -> Client:
+    return Client([Address(*address) for address in cluster.addresses], retry_s=retry_s)
+
+
+def _read(cluster: ScriptedCluster, start: int, end: int, **options: object) -> list[int]:
+    """The base offsets of the batches that a range brings."""
+    with _client(cluster) as client:
+        reader = RangeReader(client, OffsetRange("t", 0, start, end), patience_s=1.0, **options)
+        bases = [table.base_offsets for table in reader.tables()]
+    return np.concatenate(bases).tolist() if bases else []
+
+
+def _values(cluster: ScriptedCluster, start: int, end: int, *, allow_gaps: bool = False):
+    planned = PlannedRange(OffsetRange("t", 0, start, end), allow_gaps)
+    bootstrap = [Address(*address) for address in cluster.addresses]
+    batches = list(read_range(bootstrap, planned, ["offset", "value", "topic"]))
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+def test_a_range_is_read_from_the_leader_in_several_fetches():
+    partition = _partition(leader=2, max_batches_per_fetch=3)
+    with ScriptedCluster({_TP: partition}) as cluster:
+        assert _read(cluster, 25, 75) == [20, 30, 40, 50, 60, 70]
+        assert partition.fetches == [(2, 25), (2, 50)]
+        assert _values(cluster, 25, 28) == [(o, b"v%d" % o, "t") for o in (25, 26, 27)]
+        assert _read(cluster, 25, 25) == []
+
+
+def test_the_next_fetch_is_sent_before_the_first_is_worked_on():
+    partition = _partition(max_batches_per_fetch=2)
+    with ScriptedCluster({_TP: partition}) as cluster, _client(cluster) as client:
+        tables = RangeReader(client, OffsetRange("t", 0, 0, 100)).tables()
+        next(tables)
+        next(tables)
+        assert [offset for _, offset in partition.fetches][:2] == [0, 20]
+        tables.close()
+        assert client.list_offsets([_TP], LATEST) == {_TP: 100}
+
+
+def test_a_read_goes_on_at_the_new_leader_where_it_was():
+    partition = _partition(max_batches_per_fetch=2)
+
+    def fail_over(node: int, offset: int) -> ErrorCode | None:
+        if node == 1 and offset >= 40:
+            partition.leader, partition.epoch = 2, 1
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return None
+
+    partition.on_fetch = fail_over
+    with ScriptedCluster({_TP: partition}) as cluster:
+        assert _read(cluster, 0, 100) == list(range(0, 100, 10))
+    nodes = [node for node, _ in partition.fetches]
+    assert set(nodes) == {1, 2}
+    assert nodes == sorted(nodes)
+
+
+@pytest.mark.parametrize("outcome", ["close", ErrorCode.UNKNOWN_LEADER_EPOCH])
+def test_a_broken_connection_or_a_passing_error_loses_nothing(outcome):
+    failures = iter([outcome, None, outcome, outcome, None, None, outcome])
+    partition = _partition(
+        max_batches_per_fetch=2, on_fetch=lambda node, offset: next(failures, None)
+    )
+    with ScriptedCluster({_TP: partition}) as cluster:
+        assert _read(cluster, 0, 100) == list(range(0, 100, 10))
+        assert next(failures, "used") == "used"
+
+
+def test_a_read_that_stands_still_gives_up_and_says_where():
+    partition = _partition(on_fetch=lambda node, offset: ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    with (
+        ScriptedCluster({_TP: partition}) as cluster,
+        pytest.raises(ClusterUnavailable) as caught,
+    ):
+        _read(cluster, 5, 100)
+    assert "`t-0` [5, 100): stood at offset 5" in str(caught.value)
+    assert "NOT_LEADER_OR_FOLLOWER" in str(caught.value)
+
+
+def test_offsets_that_are_gone_are_a_loss_that_names_both_ranges():
+    partition = _partition(log_start=30)
+    with ScriptedCluster({_TP: partition}) as cluster, pytest.raises(DataLoss) as caught:
+        _read(cluster, 10, 100)
+    assert "`t-0` [10, 100): offset 10 is not there; the leader has [30, 100)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("batches", "offset"),
+    [
+        ([_batch(0), _batch(20), _batch(30)], 10),
+        ([_batch(10), _batch(20), _batch(30)], 0),
+        ([_batch(0), _batch(10), _batch(15), _batch(25)], 20),
+    ],
+)
+def test_missing_and_repeated_offsets_are_a_loss(batches, offset):
+    with (
+        ScriptedCluster({_TP: ScriptedPartition(batches)}) as cluster,
+        pytest.raises(DataLoss, match=f"offset {offset} should follow"),
+    ):
+        _read(cluster, 0, 35)
+
+
+def test_a_compacted_topic_may_have_gaps():
+    batches = [_batch(0), _batch(20), _batch(40)]
+    with ScriptedCluster({_TP: ScriptedPartition(batches)}) as cluster:
+        cluster.cleanup_policy = "compact,delete"
+        assert len(_values(cluster, 0, 50, allow_gaps=True)) == 30
+        options = parse_options(
+            {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": "t"}
+        )
+        with _client(cluster) as client:
+            assert plan_ranges(options, client) == [PlannedRange(OffsetRange("t", 0, 0, 50), True)]
+
+
+def test_batches_that_hold_fewer_records_than_offsets_are_a_loss():
+    """As a cleaner leaves them, in a topic that is not compacted."""
+    thinned = bytearray(_batch(10, count=4))
+    thinned[23:27] = (9).to_bytes(4, "big")
+    batches = [_batch(0), _recrc(thinned), _batch(20)]
+    with ScriptedCluster({_TP: ScriptedPartition(batches)}) as cluster:
+        with pytest.raises(DataLoss, match="24 records for 30 offsets"):
+            _values(cluster, 0, 30)
+        assert len(_values(cluster, 0, 30, allow_gaps=True)) == 24
+
+
+def _recrc(batch: bytearray) -> bytes:
+    from crc32c import crc32c
+
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    return bytes(batch)
+
+
+def test_control_batches_take_offsets_and_are_not_missed():
+    marker = build_batch([Record(5, b"\0\0\0\1", b"")], base_offset=10, is_control=True)
+    batches = [_batch(0), marker, _batch(11)]
+    with ScriptedCluster({_TP: ScriptedPartition(batches)}) as cluster:
+        assert [offset for offset, *_ in _values(cluster, 0, 21)] == [*range(10), *range(11, 21)]
+        assert _values(cluster, 10, 11) == []
+
+
+def test_bytes_that_changed_are_never_records():
+    damaged = bytearray(_batch(10))
+    damaged[-3] ^= 1
+    with (
+        ScriptedCluster({_TP: ScriptedPartition([_batch(0), bytes(damaged)])}) as cluster,
+        pytest.raises(CorruptBatch, match=r"`t-0` \[0, 20\) at offset 0: batch with base"),
+    ):
+        _read(cluster, 0, 20)
+
+
+def test_offsets_wait_for_a_new_leaders_high_watermark():
+    answers = iter([ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.LEADER_NOT_AVAILABLE])
+    slow = _partition(on_list_offsets=lambda: next(answers, ErrorCode.NONE))
+    other = TopicPartition("t", 1)
+    with (
+        ScriptedCluster({_TP: slow, other: ScriptedPartition([_batch(0)], leader=2)}) as cluster,
+        _client(cluster) as client,
+    ):
+        client.metadata(["t"])
+        assert client.list_offsets([_TP, other], LATEST) == {_TP: 100, other: 10}
+        assert client.list_offsets([_TP, other], EARLIEST) == {_TP: 0, other: 0}
+
+
+def test_a_topic_that_does_not_exist_is_named():
+    with (
+        ScriptedCluster({_TP: _partition()}) as cluster,
+        _client(cluster) as client,
+        pytest.raises(UsageError, match="topic `nope` does not exist"),
+    ):
+        client.metadata(["t", "nope"])
+
+
+def test_brokers_that_cannot_be_reached_are_named():
+    with ScriptedCluster({_TP: _partition()}) as cluster:
+        addresses = [Address(*address) for address in cluster.addresses]
+    with Client(addresses, retry_s=0.2) as client, pytest.raises(ClusterUnavailable) as caught:
+        client.metadata(["t"])
+    assert all(f"`{address}`" in str(caught.value) for address in addresses)
+
+
+def test_all_columns_are_there_in_the_types_that_spark_wants():
+    with ScriptedCluster({_TP: _partition()}) as cluster:
+        planned = PlannedRange(OffsetRange("t", 0, 98, 100), False)
+        bootstrap = [Address(*address) for address in cluster.addresses]
+        (batch,) = read_range(bootstrap, planned, SOURCE_SCHEMA.names)
+    assert batch.schema == SOURCE_SCHEMA
+    row = batch.to_pylist()[1]
+    assert (row["topic"], row["partition"], row["offset"], row["leader_epoch"]) == ("t", 0, 99, 3)

@@ -207,7 +207,7 @@ class Controller:
 
     def on_broker_reachable(self, broker_id: int, now: Instant) -> None:
         """The failure detector has reached the broker again."""
-        self._sessions.on_reachable(broker_id)
+        self._sessions.on_reachable(broker_id, now)
 
     def wake(self, now: Instant) -> None:
         """A deadline passed."""

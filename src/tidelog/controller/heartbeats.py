@@ -19,8 +19,8 @@ it costs elections, so a flapping network must not become churn:
 - Each time a broker that was fenced on suspicion proves to have been alive (it heartbeats under
   the same broker epoch) it earns a strike, and a suspicion must then last longer by the grace
   period times 2**strikes - 1, at most the session timeout: at the end this is Kafka's behaviour.
-- Strikes are forgotten after ten session timeouts without a wrong suspicion, and with a new
-  incarnation.
+- Strikes are forgotten after ten session timeouts in which no suspicion proved wrong, and with a
+  new incarnation.
 
 **A controller that was itself asleep** (paused, starved) sees every session expired although the
 heartbeats wait in its sockets. A look that comes more than one interval late is put off once by
@@ -121,7 +121,7 @@ class _Session:
     fenced_on_suspicion_of: Instant | None = None
     # Wrong suspicions that are not forgotten yet.
     strikes: int = 0
-    # When the last strike was earned.
+    # When a suspicion was last known to be wrong.
     last_strike: Instant | None = None
 
 
@@ -198,7 +198,7 @@ class BrokerSessions:
         session = self._sessions[broker_id]
         session.last_contact = now
         session.metadata_offset = metadata_offset
-        session.suspected_at = None
+        self._refute(session, now)
         suspicion, session.fenced_on_suspicion_of = session.fenced_on_suspicion_of, None
         if suspicion is not None and now - suspicion <= 2 * self._timeout_ms:
             # Later its session would have ended anyway.
@@ -221,11 +221,17 @@ class BrokerSessions:
             session.suspected_at = since
         return True
 
-    def on_reachable(self, broker_id: int) -> None:
+    def on_reachable(self, broker_id: int, now: Instant) -> None:
         """The node has a connection to the broker again."""
         session = self._sessions.get(broker_id)
         if session is not None:
-            session.suspected_at = None
+            self._refute(session, now)
+
+    def _refute(self, session: _Session, now: Instant) -> None:
+        """It lives. While suspicions go on being wrong, the strikes are not forgotten."""
+        if session.suspected_at is not None and self._strikes(session, now):
+            session.last_strike = now
+        session.suspected_at = None
 
     def on_fenced(self, broker_id: int, *, expired: bool = False, suspected: bool = False) -> None:
         """The broker is fenced. Unless by its own wish, its session ends: it may come back as a

@@ -145,6 +145,15 @@ class Stage:
             prng=Prng(seed),
             trace=Trace(self.sink),
         )
+        # Another node's controller: it only reads what is committed.
+        self.standby = Controller(
+            node_id=NODE_ID + 1,
+            cluster_id=CLUSTER_ID,
+            config=config,
+            log=self.log,
+            prng=Prng(seed),
+            trace=Trace(TraceList()),
+        )
         # Answers by the name of their request, in the order of arrival.
         self.answers: list[tuple[str, Any]] = []
         self.epochs: dict[int, int] = {}
@@ -165,11 +174,14 @@ class Stage:
         self.collect()
 
     def settle(self) -> None:
-        """Everything is committed, and answered."""
-        for _ in range(3):
-            for batch in self.log.commit():
+        """Everything is committed, and answered; the standby has the same image."""
+        while batches := self.log.commit():
+            for batch in batches:
                 self.controller.on_committed(batch, self.now)
                 self.controller.check()
+                self.standby.on_committed(batch, self.now)
+        self.standby.check()
+        assert self.standby.image == self.controller.image
         self.collect()
 
     def collect(self) -> None:

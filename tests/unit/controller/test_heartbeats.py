@@ -226,7 +226,7 @@ def test_what_ends_a_session_early() -> None:
     assert not sessions.room.blocks(9, 10, False, now)
     assert sessions.suspect(1, at=600)
     assert not sessions.room.blocks(1, 10, False, now)
-    sessions.room.on_reachable(1)
+    sessions.room.on_reachable(1, now)
     assert sessions.room.blocks(1, 10, False, now)
 
 

@@ -85,6 +85,9 @@ FAULTS = {
     "unknown topic": Fault(ErrorCode.UNKNOWN_TOPIC_ID, WORST._replace(topic_id=TopicId(bytes(16)))),
     "unknown partition": Fault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, WORST._replace(partition=1)),
     "leader epoch ahead": Fault(ErrorCode.NOT_CONTROLLER, WORST, sender=2),
+    "only the leader epoch ahead": Fault(
+        ErrorCode.NOT_CONTROLLER, WORST._replace(partition_epoch=7), sender=2
+    ),
     "partition epoch ahead": Fault(
         ErrorCode.NOT_CONTROLLER, WORST._replace(leader_epoch=3), sender=2
     ),

@@ -46,6 +46,12 @@ def test_leaders_are_even() -> None:
     assert set(leaders.values()) == {20}
 
 
+def test_rounds_differ() -> None:
+    """Goal: the second follower of a leader is not the same one for ever."""
+    followers = {replicas[1] for replicas in place(brokers(4), 40, 2) if replicas[0] == 1}
+    assert followers == {2, 3, 4}
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_racks_come_before_brokers(seed: int) -> None:
     """Goal: three racks and three replicas: one replica in each rack, always."""

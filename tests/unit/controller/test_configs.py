@@ -1,0 +1,217 @@
+"""IncrementalAlterConfigs: the operations, what is refused, and what it means for ELRs."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.controller.harness import Stage, a_stage
+from tidelog.controller.messages import (
+    ConfigChange,
+    ConfigOperation,
+    ConfigResourceChange,
+    ConfigResourceResult,
+    IncrementalAlterConfigs,
+    IncrementalAlterConfigsResult,
+)
+from tidelog.errors import ErrorCode
+from tidelog.metadata.image import CLUSTER_DEFAULT, ConfigResource
+from tidelog.metadata.records import ClearElrRecord, ConfigRecord
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
+
+
+def change(
+    resource_type: int, resource_name: str, *changes: tuple[str, int, str | None]
+) -> ConfigResourceChange:
+    return ConfigResourceChange(
+        resource_type, resource_name, tuple(ConfigChange(*item) for item in changes)
+    )
+
+
+def alter(stage: Stage, *resources: ConfigResourceChange, validate_only: bool = False) -> Any:
+    answer = stage.ask(IncrementalAlterConfigs(resources, validate_only))
+    assert isinstance(answer, IncrementalAlterConfigsResult)
+    return answer.resources
+
+
+def codes(results: tuple[ConfigResourceResult, ...]) -> list[ErrorCode]:
+    return [result.error_code for result in results]
+
+
+@pytest.fixture
+def stage() -> Stage:
+    """Topic `orders` with `retention.ms` set, on brokers 1 and 2."""
+    stage = a_stage(1, 2)
+    stage.create("orders", (1, 2), configs=(("retention.ms", "5000"),))
+    return stage
+
+
+def test_set_and_delete(stage: Stage) -> None:
+    """Goal: a resource's operations take effect together."""
+    results = alter(
+        stage,
+        change(TOPIC, "orders", ("segment.ms", SET, "9000"), ("retention.ms", DELETE, None)),
+    )
+    assert results == (ConfigResourceResult(TOPIC, "orders", ErrorCode.NONE),)
+    assert stage.controller.image.topic_configs("orders") == {"segment.ms": "9000"}
+
+
+@pytest.mark.parametrize(
+    ("start", "operation", "value", "end"),
+    [
+        (None, APPEND, "compact", "delete,compact"),
+        ("compact", APPEND, "delete", "compact,delete"),
+        ("compact", APPEND, "compact", "compact"),
+        ("compact,delete", SUBTRACT, "delete", "compact"),
+        ("compact", SUBTRACT, "delete", "compact"),
+        ("compact", APPEND, "delete,compact", "compact,delete"),
+    ],
+)
+def test_lists(stage: Stage, start: str | None, operation: int, value: str, end: str) -> None:
+    """Goal: items are added once and taken away, starting from the default where none is set."""
+    if start is not None:
+        alter(stage, change(TOPIC, "orders", ("cleanup.policy", SET, start)))
+    alter(stage, change(TOPIC, "orders", ("cleanup.policy", operation, value)))
+    assert stage.controller.image.topic_configs("orders")["cleanup.policy"] == end
+
+
+def test_lists_of_brokers(stage: Stage) -> None:
+    """Goal: broker names of list configs are lists too."""
+    alter(stage, change(BROKER, "", ("log.cleanup.policy", APPEND, "compact")))
+    assert stage.controller.image.broker_configs(None)["log.cleanup.policy"] == "delete,compact"
+
+
+def test_what_is_there_already_is_written_for_brokers_only(stage: Stage) -> None:
+    """Goal: brokers reload on a repeated value; topics have nothing to do."""
+    before = stage.log.end_offset
+    again = change(TOPIC, "orders", ("retention.ms", SET, "5000"), ("segment.ms", DELETE, None))
+    assert codes(alter(stage, again)) == [ErrorCode.NONE]
+    assert stage.log.end_offset == before
+    for _ in range(2):
+        alter(stage, change(BROKER, "1", ("log.retention.ms", SET, "7")))
+    assert stage.log.end_offset == before + 2
+    assert stage.controller.image.broker_configs(1) == {"log.retention.ms": "7"}
+
+
+def one(*operation: Any) -> ConfigResourceChange:
+    return change(TOPIC, "orders", operation)
+
+
+BAD: dict[str, tuple[ConfigResourceChange, ErrorCode]] = {
+    "unknown topic": (
+        change(TOPIC, "x", ("retention.ms", SET, "1")),
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ),
+    "unknown broker": (
+        change(BROKER, "9", ("log.retention.ms", SET, "1")),
+        ErrorCode.BROKER_ID_NOT_REGISTERED,
+    ),
+    "no broker id": (
+        change(BROKER, "one", ("log.retention.ms", SET, "1")),
+        ErrorCode.INVALID_REQUEST,
+    ),
+    "group": (change(32, "g", ("x", SET, "1")), ErrorCode.INVALID_REQUEST),
+    "unknown name": (one("no.such", SET, "1"), ErrorCode.INVALID_CONFIG),
+    "bad value": (one("retention.ms", SET, "soon"), ErrorCode.INVALID_CONFIG),
+    "not for running brokers": (
+        change(BROKER, "1", ("node.id", SET, "1")),
+        ErrorCode.INVALID_CONFIG,
+    ),
+    "too long": (one("compression.type", SET, "x" * 32_768), ErrorCode.INVALID_CONFIG),
+    "no list": (one("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+    "no list either": (one("retention.ms", SUBTRACT, "1"), ErrorCode.INVALID_CONFIG),
+    "bad list": (one("cleanup.policy", APPEND, "burn"), ErrorCode.INVALID_CONFIG),
+    "null": (one("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
+    "unknown operation": (one("retention.ms", 4, "1"), ErrorCode.INVALID_REQUEST),
+    "twice": (
+        change(TOPIC, "orders", ("retention.ms", SET, "1"), ("retention.ms", DELETE, None)),
+        ErrorCode.INVALID_REQUEST,
+    ),
+    "good and bad": (
+        change(TOPIC, "orders", ("segment.ms", SET, "1"), ("retention.ms", SET, "soon")),
+        ErrorCode.INVALID_CONFIG,
+    ),
+}
+
+
+@pytest.mark.parametrize(("resource", "code"), BAD.values(), ids=BAD)
+def test_refused(stage: Stage, resource: ConfigResourceChange, code: ErrorCode) -> None:
+    """Goal: a resource is all or nothing, and does not take its neighbour down."""
+    neighbour = change(BROKER, "2", ("log.retention.ms", SET, "7"))
+    bad, good = alter(stage, resource, neighbour)
+    assert bad.error_code is code
+    assert bad.message
+    assert good.error_code is ErrorCode.NONE
+    assert stage.controller.image.topic_configs("orders") == {"retention.ms": "5000"}
+    assert stage.controller.image.broker_configs(2) == {"log.retention.ms": "7"}
+
+
+def test_a_resource_named_twice_is_not_changed_at_all(stage: Stage) -> None:
+    """Goal: which of the two would win is not left to chance."""
+    twice = [one("retention.ms", SET, value) for value in ("1", "2")]
+    assert codes(alter(stage, *twice)) == [ErrorCode.INVALID_REQUEST] * 2
+    assert stage.controller.image.topic_configs("orders") == {"retention.ms": "5000"}
+
+
+def test_trying(stage: Stage) -> None:
+    """Goal: `validate_only` answers and writes nothing."""
+    before = stage.log.end_offset
+    results = alter(
+        stage,
+        one("retention.ms", SET, "1"),
+        change(TOPIC, "x", ("retention.ms", SET, "1")),
+        validate_only=True,
+    )
+    assert codes(results) == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert stage.log.end_offset == before
+
+
+# Min ISR and ELR ---------------------------------------------------------------------------
+
+
+def leave_one_eligible(stage: Stage) -> None:
+    stage.heartbeat(2, fence=True)
+    assert stage.partition("orders").eligible_leaders == (2,)
+
+
+@pytest.mark.parametrize(
+    ("resource", "topic"),
+    [
+        (one("min.insync.replicas", SET, "1"), "orders"),
+        (change(BROKER, "", ("min.insync.replicas", SET, "1")), ""),
+    ],
+)
+def test_a_new_min_isr_forgets_the_elr(
+    stage: Stage, resource: ConfigResourceChange, topic: str
+) -> None:
+    """Goal: who was eligible under the old value is not known to be under the new one."""
+    leave_one_eligible(stage)
+    before = len(stage.log.records)
+    assert codes(alter(stage, resource)) == [ErrorCode.NONE]
+    config, clear = stage.records()[before:]
+    assert isinstance(config, ConfigRecord)
+    assert clear == ClearElrRecord(topic_name=topic)
+    assert stage.partition("orders").eligible_leaders == ()
+
+
+def test_other_configs_keep_the_elr(stage: Stage) -> None:
+    """Goal: only the min ISR matters to it."""
+    leave_one_eligible(stage)
+    alter(stage, one("retention.ms", SET, "1"))
+    assert stage.partition("orders").eligible_leaders == (2,)
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        change(BROKER, "", ("min.insync.replicas", DELETE, None)),
+        change(BROKER, "1", ("min.insync.replicas", SET, "1")),
+        change(BROKER, "1", ("min.insync.replicas", DELETE, None)),
+    ],
+)
+def test_the_min_isr_of_the_cluster_is_pinned(stage: Stage, resource: ConfigResourceChange) -> None:
+    """Goal: with ELR the cluster has a min ISR, and no broker has its own."""
+    assert codes(alter(stage, resource)) == [ErrorCode.INVALID_CONFIG]
+    assert stage.controller.image.configs[CLUSTER_DEFAULT] == {"min.insync.replicas": "2"}
+    assert ConfigResource(BROKER, "1") not in stage.controller.image.configs

@@ -156,6 +156,8 @@ class Node:
         self._replica_link = ReplicaLink(config, self._replicas, self._peers)
         # What the controller was last told about the quorum's leadership.
         self._told_leader: tuple[int, int] = (-2, -1)
+        # Whether logs that the metadata does not place here were looked for, once unfenced.
+        self._strays_removed = False
         # Set by the last step of a stop: nothing is done any more.
         self._exited = False
         self._set_wall_offset(wall_ms - now)
@@ -491,6 +493,9 @@ class Node:
         if token is self._lifecycle:
             self._lifecycle.on_response(response, now)
             self._replicas.broker_epoch = self._lifecycle.broker_epoch
+            if self._lifecycle.unfenced and not self._strays_removed:
+                self._strays_removed = True
+                self._replicas.remove_strays()
         elif token is self.broker.producer_ids:
             self.broker.producer_ids.on_response(response, now)
             for reply_to, producer_id in self.broker.producer_ids.take_granted():
@@ -514,7 +519,7 @@ class Node:
         elif isinstance(response, bytes):
             self._connections.fill(pending, [len(response).to_bytes(4, "big") + response])
         else:
-            entity = forward.module.entity_of(version, forward.request, response)
+            entity = forward.module.entity_of(self.broker, version, forward.request, response)
             framed = codec.encode_response(pending.header, entity)
             self._connections.fill(pending, [framed])
 

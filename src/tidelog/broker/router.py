@@ -258,7 +258,8 @@ class Router:
             k58_envelope.refuse(self._broker, reply_to.pending, ErrorCode.NOT_CONTROLLER)
             return
         version = reply_to.header.api_version
-        self._answer(reply_to, reply_to.module.entity_of(version, reply_to.request, response))
+        entity = reply_to.module.entity_of(self._broker, version, reply_to.request, response)
+        self._answer(reply_to, entity)
 
     def _answer(self, reply_to: ControllerRequest, entity: Entity) -> None:
         if reply_to.enveloped:

@@ -1,8 +1,9 @@
 """CreateTopics (19), versions 2-7, decided by the active controller."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.broker.api.refusals import refusal
+from tidelog.config import BrokerOverrides, describe_topic_config
 from tidelog.controller.messages import (
     CreateTopics,
     CreateTopicsResult,
@@ -10,13 +11,16 @@ from tidelog.controller.messages import (
     NewTopicResult,
     Response,
 )
+from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
 from tidelog.wire import codec
 from tidelog.wire.entities import Entity, field, has_field, make, nested
 from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
 
+if TYPE_CHECKING:
+    from tidelog.broker.context import Broker
+
 VERSION: Final = 7
-TOPIC_CONFIG_SOURCE: Final = 1
 TIMEOUT_MS: Final = 30_000
 
 
@@ -35,7 +39,7 @@ def message_of(request: Entity) -> CreateTopics:
     return CreateTopics(topics, field(request, "validate_only", False))
 
 
-def entity_of(version: int, request: Entity, response: Response) -> Entity:
+def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
     """The reply; a refusal of the whole request becomes every topic's error."""
     if isinstance(response, CreateTopicsResult):
         results = response.topics
@@ -47,24 +51,28 @@ def entity_of(version: int, request: Entity, response: Response) -> Entity:
     return make(
         response_type,
         throttle_time=millis(0),
-        topics=tuple(_topic(topic_type, result) for result in results),
+        topics=tuple(_topic(broker, topic_type, result) for result in results),
     )
 
 
-def _topic(topic_type: type, result: NewTopicResult) -> Entity:
+def _topic(broker: "Broker", topic_type: type, result: NewTopicResult) -> Entity:
     configs: tuple[Entity, ...] = ()
-    if has_field(topic_type, "configs"):
+    if has_field(topic_type, "configs") and result.error_code is ErrorCode.NONE:
         config_type = nested(topic_type, "configs")
+        image = broker.image
+        levels = BrokerOverrides(
+            own=image.broker_configs(broker.config.node_id), default=image.broker_configs(None)
+        )
         configs = tuple(
             make(
                 config_type,
-                name=name,
-                value=value,
-                read_only=False,
-                config_source=TOPIC_CONFIG_SOURCE,
-                is_sensitive=False,
+                name=item.name,
+                value=item.value,
+                read_only=item.read_only,
+                config_source=int(item.source),
+                is_sensitive=item.sensitive,
             )
-            for name, value in sorted(result.configs.items())
+            for item in describe_topic_config(result.configs, broker.config, levels)
         )
     return make(
         topic_type,

@@ -1,5 +1,7 @@
 """DeleteTopics (20), versions 1-6, decided by the active controller."""
 
+from typing import TYPE_CHECKING
+
 from tidelog.broker.api.refusals import refusal
 from tidelog.controller.messages import (
     DeletedTopic,
@@ -12,6 +14,9 @@ from tidelog.model import TopicId
 from tidelog.wire import codec
 from tidelog.wire.entities import Entity, make, nested
 from tidelog.wire.values import bytes_of, error, millis, uuid_of
+
+if TYPE_CHECKING:
+    from tidelog.broker.context import Broker
 
 
 def _refs(request: Entity) -> tuple[TopicRef, ...]:
@@ -27,7 +32,7 @@ def message_of(request: Entity) -> DeleteTopics:
     return DeleteTopics(_refs(request))
 
 
-def entity_of(version: int, request: Entity, response: Response) -> Entity:
+def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
     """The reply; a refusal of the whole request becomes every topic's error."""
     if isinstance(response, DeleteTopicsResult):
         results = response.topics

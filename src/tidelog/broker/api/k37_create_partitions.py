@@ -1,5 +1,7 @@
 """CreatePartitions (37), versions 0-3, decided by the active controller."""
 
+from typing import TYPE_CHECKING
+
 from tidelog.broker.api.refusals import refusal
 from tidelog.controller.messages import (
     CreatePartitions,
@@ -11,6 +13,9 @@ from tidelog.controller.messages import (
 from tidelog.wire import codec
 from tidelog.wire.entities import Entity, make, nested
 from tidelog.wire.values import error, millis
+
+if TYPE_CHECKING:
+    from tidelog.broker.context import Broker
 
 
 def message_of(request: Entity) -> CreatePartitions:
@@ -28,7 +33,7 @@ def message_of(request: Entity) -> CreatePartitions:
     return CreatePartitions(topics, request.validate_only)
 
 
-def entity_of(version: int, request: Entity, response: Response) -> Entity:
+def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
     """The reply; a refusal of the whole request becomes every topic's error."""
     if isinstance(response, CreatePartitionsResult):
         results = response.topics

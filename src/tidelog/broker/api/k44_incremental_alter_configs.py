@@ -1,5 +1,7 @@
 """IncrementalAlterConfigs (44), versions 0-1, decided by the active controller."""
 
+from typing import TYPE_CHECKING
+
 from tidelog.broker.api.refusals import refusal
 from tidelog.controller.messages import (
     ConfigChange,
@@ -12,6 +14,9 @@ from tidelog.controller.messages import (
 from tidelog.wire import codec
 from tidelog.wire.entities import Entity, make, nested
 from tidelog.wire.values import error, millis
+
+if TYPE_CHECKING:
+    from tidelog.broker.context import Broker
 
 
 def message_of(request: Entity) -> IncrementalAlterConfigs:
@@ -30,7 +35,7 @@ def message_of(request: Entity) -> IncrementalAlterConfigs:
     return IncrementalAlterConfigs(resources, request.validate_only)
 
 
-def entity_of(version: int, request: Entity, response: Response) -> Entity:
+def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
     """The reply; a refusal of the whole request becomes every resource's error."""
     if isinstance(response, IncrementalAlterConfigsResult):
         results = response.resources

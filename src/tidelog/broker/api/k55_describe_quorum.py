@@ -44,7 +44,7 @@ def response(broker: Broker, version: int, request: Entity, now: Instant) -> Ent
     return make(response_type, **values)
 
 
-def entity_of(version: int, request: Entity, response: Response) -> Entity:
+def entity_of(broker: Broker, version: int, request: Entity, response: Response) -> Entity:
     """The reply when no active controller could be asked."""
     code, message = refusal(response)
     response_type = codec.response_class(55, version)

@@ -3,7 +3,7 @@
 Version 2 names members without their broker epochs, which then go unchecked (-1).
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.broker.api.refusals import code_of
 from tidelog.controller.messages import (
@@ -20,6 +20,9 @@ from tidelog.model import TopicId
 from tidelog.wire import codec
 from tidelog.wire.entities import Entity, make, nested
 from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
+
+if TYPE_CHECKING:
+    from tidelog.broker.context import Broker
 
 VERSION: Final = 3
 
@@ -52,7 +55,7 @@ def _members(partition: Entity) -> tuple[IsrMember, ...]:
     return tuple(IsrMember(broker_id, -1) for broker_id in partition.new_isr)
 
 
-def entity_of(version: int, request: Entity, response: Response) -> Entity:
+def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
     """The reply, grouped by topic in the order of the proposals."""
     response_type = codec.response_class(56, version)
     topic_type = nested(response_type, "topics")

@@ -3,7 +3,7 @@
 Served at versions 0-4, sent at version 4.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.broker.api.refusals import code_of
 from tidelog.controller.messages import (
@@ -18,6 +18,9 @@ from tidelog.model import Endpoint, Uuid
 from tidelog.wire import codec
 from tidelog.wire.entities import Entity, field, make, nested
 from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
+
+if TYPE_CHECKING:
+    from tidelog.broker.context import Broker
 
 VERSION: Final = 4
 PLAINTEXT: Final = 0
@@ -40,7 +43,7 @@ def message_of(request: Entity) -> RegisterBroker:
     )
 
 
-def entity_of(version: int, request: Entity, response: Response) -> Entity:
+def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
     """The reply."""
     epoch = response.broker_epoch if isinstance(response, RegisterBrokerResult) else -1
     return make(

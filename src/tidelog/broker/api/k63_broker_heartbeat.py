@@ -1,6 +1,6 @@
 """BrokerHeartbeat (63), versions 0-1 (sent at 1): a broker is alive and says what it wants."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.broker.api.refusals import code_of
 from tidelog.controller.messages import (
@@ -14,6 +14,9 @@ from tidelog.model import Uuid
 from tidelog.wire import codec
 from tidelog.wire.entities import Entity, field, make
 from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
+
+if TYPE_CHECKING:
+    from tidelog.broker.context import Broker
 
 VERSION: Final = 1
 
@@ -31,7 +34,7 @@ def message_of(request: Entity) -> BrokerHeartbeat:
     )
 
 
-def entity_of(version: int, request: Entity, response: Response) -> Entity:
+def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
     """The reply; a refused broker is told that it is fenced."""
     result = response
     if not isinstance(result, BrokerHeartbeatResult):

@@ -1,5 +1,7 @@
 """UnregisterBroker (64), version 0, decided by the active controller."""
 
+from typing import TYPE_CHECKING
+
 from tidelog.broker.api.refusals import refusal
 from tidelog.controller.messages import Response, UnregisterBroker, UnregisterBrokerResult
 from tidelog.errors import ErrorCode
@@ -7,13 +9,16 @@ from tidelog.wire import codec
 from tidelog.wire.entities import Entity, make
 from tidelog.wire.values import error, millis
 
+if TYPE_CHECKING:
+    from tidelog.broker.context import Broker
+
 
 def message_of(request: Entity) -> UnregisterBroker:
     """The controller's message."""
     return UnregisterBroker(request.broker_id)
 
 
-def entity_of(version: int, request: Entity, response: Response) -> Entity:
+def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
     """The reply."""
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None

@@ -1,6 +1,6 @@
 """AllocateProducerIds (67), version 0: a broker gets a block of producer ids."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.broker.api.refusals import code_of
 from tidelog.controller.messages import (
@@ -14,6 +14,9 @@ from tidelog.wire import codec
 from tidelog.wire.entities import Entity, make
 from tidelog.wire.values import error, error_of, millis
 
+if TYPE_CHECKING:
+    from tidelog.broker.context import Broker
+
 VERSION: Final = 0
 
 
@@ -22,7 +25,7 @@ def message_of(request: Entity) -> AllocateProducerIds:
     return AllocateProducerIds(request.broker_id, request.broker_epoch)
 
 
-def entity_of(version: int, request: Entity, response: Response) -> Entity:
+def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
     """The reply."""
     block = response if isinstance(response, AllocateProducerIdsResult) else None
     return make(

@@ -1,6 +1,6 @@
 """ControllerRegistration (70), version 0: a controller process introduces itself."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.broker.api.refusals import refusal
 from tidelog.controller.messages import (
@@ -15,6 +15,9 @@ from tidelog.model import Endpoint, Uuid
 from tidelog.wire import codec
 from tidelog.wire.entities import Entity, make, nested
 from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
+
+if TYPE_CHECKING:
+    from tidelog.broker.context import Broker
 
 VERSION: Final = 0
 PLAINTEXT: Final = 0
@@ -33,7 +36,7 @@ def message_of(request: Entity) -> RegisterController:
     )
 
 
-def entity_of(version: int, request: Entity, response: Response) -> Entity:
+def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
     """The reply."""
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None

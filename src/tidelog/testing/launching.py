@@ -31,9 +31,10 @@ class Launcher:
         )
 
     def cancel(self) -> None:
-        """Ends it without an order."""
-        self._process.kill()
-        self._process.communicate()
+        """Ends it if it still waits for an order."""
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.communicate()
 
     def launch(
         self, nodes: Sequence[LocalNode], cluster_id: str
@@ -73,3 +74,17 @@ class Launcher:
                 text = report["error"] or f"it ended at once, see `{node.log_file}`"
                 failure = StartFailed(f"node `{node.node_id}`: {text}", report["hint"])
         return processes, failure
+
+
+_prepared: list[Launcher] = []
+
+
+def prepare_launcher() -> Launcher:
+    """Starts a launcher for whoever calls `take_launcher` next in this process."""
+    _prepared.append(Launcher())
+    return _prepared[0]
+
+
+def take_launcher() -> Launcher:
+    """The prepared launcher, or a new one."""
+    return _prepared.pop() if _prepared else Launcher()

@@ -27,6 +27,7 @@ from tidelog.errors import UsageError
 from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
 from tidelog.testing.cluster_state import HOST, LocalNode, write_state
 from tidelog.testing.descriptions import PartitionDescription, TopicDescription
+from tidelog.testing.launching import Launcher
 from tidelog.testing.node_processes import STOP_TIMEOUT_S, NodeProcesses
 from tidelog.testing.processes import ProcessState
 from tidelog.testing.shape import plan_cluster
@@ -104,13 +105,22 @@ class LocalCluster:
             error.add_note(f"node logs: {logs}")
         self.close(keep_directory=error is not None)
 
-    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Starts all nodes that are stopped, and waits until every node is unfenced."""
+    def start(
+        self, timeout_s: float = START_TIMEOUT_S, *, launcher: Launcher | None = None
+    ) -> None:
+        """Starts all nodes that are stopped, and waits until every node is unfenced.
+
+        `launcher` is one that is importing already. Raises `StartFailed` when a node refuses to
+        start, and `TimeoutError`; what was started is stopped again.
+        """
         deadline = Deadline(timeout_s)
-        launcher = self.processes.launcher()
         stopped = [n.node_id for n in self.nodes if n.state is ProcessState.STOPPED]
-        self.processes.start(stopped, launcher)
-        self.wait_until_ready(deadline.left_s())
+        try:
+            self.processes.start(stopped, launcher)
+            self.wait_until_ready(deadline.left_s())
+        except BaseException:
+            self.processes.stop(stopped)
+            raise
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stops all nodes cleanly, all at once; who does not end in time is killed. The data

@@ -47,10 +47,6 @@ class NodeProcesses:
         """Nodes whose process runs (a paused one does not)."""
         return [node for node in self.state.nodes if node.state is ProcessState.RUNNING]
 
-    def launcher(self) -> Launcher:
-        """A launcher that imports while the caller prepares; see `start`."""
-        return Launcher(self._lifeline)
-
     def start(self, node_ids: Collection[int], launcher: Launcher | None = None) -> None:
         """Starts nodes that are stopped, on their ports and directories.
 
@@ -67,7 +63,7 @@ class NodeProcesses:
                     f"node `{node.node_id}` is {node.state.value} (pid `{node.pid}`)",
                     "stop it first, or resume it if it is paused",
                 )
-        launcher = launcher or self.launcher()
+        launcher = launcher or Launcher(self._lifeline)
         processes, failure = launcher.launch(nodes, state.cluster_id)
         for node_id, process in processes.items():
             state = state.with_process(node_id, process)

@@ -1,0 +1,140 @@
+"""The `tidelog` command: its verbs, and what becomes of errors.
+
+Exit codes: 0 done, 1 the answer is bad or the work failed, 2 wrong use. Every error is one
+message and one hint; a stack trace comes only with `--debug`, which may stand anywhere.
+
+Commands import what they need when they run: `tidelog --help` loads no protocol, and a command
+whose packages are an extra (`demo` needs Spark) says so only when it is asked for.
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any, Final
+
+import typer
+
+from tidelog import __version__
+from tidelog.cli.cluster import down, nodes_app, status, up
+from tidelog.cli.dump_log import dump_log
+from tidelog.cli.node import format_, server
+from tidelog.cli.output import BadAnswer, print_error, print_line
+from tidelog.cli.quorum import quorum_app
+from tidelog.cli.topics import topics_app
+from tidelog.errors import StorageError, UsageError
+
+EXIT_DONE: Final = 0
+EXIT_BAD: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+
+app = typer.Typer(
+    help="Kafka's replicated log in Python: brokers, a KRaft quorum, a local cluster in seconds.",
+    epilog="Example: tidelog up --detach && tidelog topics create orders --partitions 6",
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _tidelog(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show stack traces; may stand anywhere.")
+    ] = False,
+) -> None:
+    if version:
+        print_line(f"tidelog {__version__}")
+    elif context.invoked_subcommand is None:
+        print_line(context.get_help())
+
+
+app.command("up", epilog="Example: tidelog up --brokers 3 --profile test --detach")(up)
+app.command("down", epilog="Example: tidelog down --data-dir tidelog-data")(down)
+app.command("status", epilog="Example: tidelog status --output json")(status)
+app.add_typer(nodes_app, name="nodes")
+app.command(
+    "server", epilog="Example: tidelog server server.properties --override log.dirs=/data/1"
+)(server)
+app.command(
+    "format",
+    epilog="Example: tidelog format server.properties --cluster-id MkU3OEVBNTcwNTJENDM2Qk",
+)(format_)
+app.add_typer(topics_app, name="topics")
+app.add_typer(quorum_app, name="quorum")
+app.command(
+    "dump-log",
+    epilog="Example: tidelog dump-log --deep tidelog-data/node-1/data/orders-0/*.log",
+)(dump_log)
+
+
+@app.command(
+    "demo",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def demo(context: typer.Context) -> None:
+    """Produce real data, kill a leader, and prove with Spark that nothing was lost."""
+    try:
+        module: Any = import_module("tidelog.cli.demo")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("tidelog"):
+            raise
+        raise UsageError(
+            f"the demo needs the package `{error.name}`",
+            "install it with `pip install tidelog[demo]`",
+        ) from None
+    command = typer.main.get_command(module.app)
+    command.main(args=context.args, prog_name="tidelog demo", standalone_mode=False)
+
+
+# The fault of a wrong option or argument, from whichever click this typer stands on.
+_Misuse: Final[Any] = typer.BadParameter.__mro__[2]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs a command line and returns its exit code."""
+    debug = "--debug" in arguments
+    try:
+        rest = [argument for argument in arguments if argument != "--debug"]
+        command = typer.main.get_command(app)
+        code = command.main(args=rest, prog_name="tidelog", standalone_mode=False)
+        return code if isinstance(code, int) else EXIT_DONE
+    except BaseException as error:
+        if debug and not isinstance(error, BadAnswer):
+            raise
+        return _report(error)
+
+
+def _report(error: BaseException) -> int:
+    """Says what went wrong; returns the exit code. Bugs go on as they are."""
+    from tidelog.testing.asking import AdminError
+    from tidelog.testing.wire_client import Unreachable
+
+    match error:
+        case BadAnswer() | BrokenPipeError():
+            return EXIT_BAD
+        case typer.Exit():
+            return int(error.exit_code)
+        case KeyboardInterrupt() | typer.Abort():
+            return EXIT_INTERRUPTED
+        case UsageError():
+            print_error(error.message, error.hint)
+            return EXIT_USAGE
+        case AdminError():
+            print_error(error.message, "the cluster refused; correct the command and try again")
+            return EXIT_BAD
+        case Unreachable() | TimeoutError():
+            print_error(str(error), "look at the nodes with `tidelog status`, and at their logs")
+            return EXIT_BAD
+        case StorageError():
+            print_error(str(error), "check the disk and its permissions")
+            return EXIT_BAD
+    if isinstance(error, _Misuse):
+        context = getattr(error, "ctx", None)
+        path = "tidelog" if context is None else context.command_path
+        print_error(error.format_message(), f"run `{path} --help`")
+        return EXIT_USAGE
+    raise error

@@ -1,0 +1,50 @@
+"""Options that several commands share."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+DEFAULT_DATA_DIR: Final = Path("tidelog-data")
+DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+
+DataDir = Annotated[
+    Path, typer.Option("--data-dir", metavar="DIR", help="Directory of the local cluster.")
+]
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        metavar="HOST:PORT,…",
+        help="Any brokers of the cluster. Default: the cluster in --data-dir, if there is one, "
+        f"else {DEFAULT_BOOTSTRAP}.",
+    ),
+]
+ConfigItems = Annotated[
+    list[str] | None,
+    typer.Option("--config", metavar="NAME=VALUE", help="A property; may be given many times."),
+]
+
+
+def assignments(items: Sequence[str] | None) -> dict[str, str]:
+    """The `NAME=VALUE`s of a repeated option; raises `UsageError` for a malformed one."""
+    if not items:
+        return {}
+    from tidelog.config import parse_assignment
+
+    return dict(map(parse_assignment, items))
+
+
+def find_bootstrap(given: str | None, data_dir: Path) -> list[str]:
+    """Addresses to ask: the given ones, those of the local cluster's nodes, or the default."""
+    if given is not None:
+        return given.split(",")
+    from tidelog.testing.cluster_state import read_state
+    from tidelog.testing.processes import ProcessState
+
+    state = read_state(data_dir)
+    if state is None:
+        return [DEFAULT_BOOTSTRAP]
+    running = [node.address for node in state.nodes if node.state is ProcessState.RUNNING]
+    return running or [node.address for node in state.nodes]

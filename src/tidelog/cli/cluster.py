@@ -1,0 +1,289 @@
+"""`tidelog up`, `down`, `status`, and `tidelog nodes …`: a local cluster's life."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tidelog.cli.arguments import DEFAULT_DATA_DIR, ConfigItems, DataDir, assignments
+from tidelog.cli.output import (
+    BadAnswer,
+    Output,
+    OutputFormat,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+)
+
+if TYPE_CHECKING:
+    from tidelog.testing.cluster_state import LocalNode
+    from tidelog.testing.local_cluster import LocalCluster
+    from tidelog.testing.node_processes import NodeProcesses
+
+DEFAULT_BASE_PORT: Final = 9092
+_WATCH_S: Final = 0.2
+
+nodes_app = typer.Typer(
+    help="Kill, stop, pause, resume or start single nodes of a local cluster.",
+    epilog="Example: tidelog nodes kill 2",
+    rich_markup_mode=None,
+)
+
+NodeId = Annotated[int, typer.Argument(metavar="ID", help="The node's id.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", help="Kill what has not stopped by then.")
+]
+
+
+def up(
+    brokers: Annotated[
+        int | None, typer.Option("--brokers", help="Number of nodes. [default: 3]")
+    ] = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    base_port: Annotated[
+        int | None,
+        typer.Option(
+            "--base-port",
+            help="Port of the first broker; the others follow. 0: any free ports. "
+            f"[default: {DEFAULT_BASE_PORT}]",
+        ),
+    ] = None,
+    config: ConfigItems = None,
+    profile: Annotated[
+        str, typer.Option("--profile", help="`default`, or `test` for short timers.")
+    ] = "default",
+    racks: Annotated[
+        str | None,
+        typer.Option("--racks", metavar="A,B,…", help="Racks, given to the nodes in turn."),
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when all nodes are ready.")
+    ] = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Start a local cluster, one process a node.
+
+    An empty directory is formatted; one that holds a cluster is taken up again. In the foreground
+    the nodes stop with Ctrl-C.
+    """
+    # It imports the node's code while this process imports and prepares its own.
+    from tidelog.testing.launching import take_launcher
+
+    launcher = take_launcher()
+    try:
+        from tidelog.testing.cluster_state import read_state
+        from tidelog.testing.local_cluster import LocalCluster
+
+        if base_port is None and read_state(data_dir) is None:
+            base_port = DEFAULT_BASE_PORT
+        cluster = LocalCluster(
+            brokers,
+            data_dir=data_dir,
+            base_port=base_port,
+            config=assignments(config),
+            profile=profile,
+            racks=racks.split(",") if racks else (),
+        )
+    except BaseException:
+        launcher.cancel()
+        raise
+    with _interruptible():
+        with progress(f"starting {len(cluster.nodes)} nodes"):
+            cluster.start(launcher=launcher)
+        _report_up(cluster, output)
+        if not detach:
+            _stay(cluster, output)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Lets SIGTERM and a closed terminal interrupt as Ctrl-C does."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    previous = [signal.signal(number, interrupt) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, previous, strict=True):
+            signal.signal(number, handler)
+
+
+def _stay(cluster: "LocalCluster", output: OutputFormat) -> None:
+    """Waits for Ctrl-C, or until another process has stopped all nodes."""
+    if output is OutputFormat.TABLE:
+        print_line("Ctrl-C stops the nodes.")
+    try:
+        while any(node.pid is not None for node in cluster.nodes):
+            time.sleep(_WATCH_S)
+    except KeyboardInterrupt:
+        pass
+    with progress("stopping"):
+        cluster.stop()
+
+
+def _report_up(cluster: "LocalCluster", output: OutputFormat) -> None:
+    nodes = cluster.nodes
+    if output is OutputFormat.JSON:
+        print_json(
+            {
+                "bootstrap_servers": cluster.bootstrap_servers,
+                "data_dir": str(cluster.data_dir),
+                "nodes": [{"node_id": n.node_id, "pid": n.pid, "port": n.port} for n in nodes],
+            }
+        )
+        return
+    print_table(
+        f"Cluster in {cluster.data_dir}",
+        ("node", "pid", "address", "log"),
+        [(n.node_id, n.pid, n.address, n.log_file) for n in nodes],
+    )
+    print_line(f"bootstrap servers: {cluster.bootstrap_servers}")
+
+
+def down(
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    timeout_s: Timeout = 15.0,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Stop all nodes of a local cluster cleanly; the data stays."""
+    processes = _processes(data_dir)
+    running = [node.node_id for node in processes.state.nodes if node.pid is not None]
+    with progress("stopping"):
+        killed = processes.stop(running, timeout_s)
+    if output is OutputFormat.JSON:
+        print_json({"stopped": [i for i in running if i not in killed], "killed": killed})
+    elif not running:
+        print_line("no node was running")
+    else:
+        print_line(f"stopped {len(running)} nodes")
+        if killed:
+            print_line(f"killed, because they did not stop in {timeout_s:g} s: {killed}")
+
+
+def status(data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE) -> None:
+    """Show a local cluster's nodes and its metadata quorum; exit code 1 unless all is well."""
+    from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
+
+    processes = _processes(data_dir)
+    nodes = processes.state.nodes
+    fenced: dict[int, bool] = {}
+    quorum = None
+    alive = [node.address for node in processes.alive()]
+    if alive:
+        try:
+            with AdminClient(alive, timeout_s=3.0) as admin:
+                fenced = {node.node_id: node.fenced for node in admin.describe_cluster().nodes}
+                quorum = admin.describe_quorum()
+        except (Unreachable, AdminError):
+            # Shown as unknown: a status must work when the cluster does not.
+            pass
+    healthy = quorum is not None and all(
+        node.state.value == "running" and fenced.get(node.node_id) is False for node in nodes
+    )
+    rows = [_status_row(node, fenced) for node in nodes]
+    if output is OutputFormat.JSON:
+        print_json(
+            {
+                "cluster_id": processes.state.cluster_id,
+                "bootstrap_servers": ",".join(node.address for node in nodes),
+                "healthy": healthy,
+                "quorum_leader": None if quorum is None else quorum.leader_id,
+                "quorum_epoch": None if quorum is None else quorum.leader_epoch,
+                "nodes": rows,
+            }
+        )
+    else:
+        leader = "unknown" if quorum is None else f"node {quorum.leader_id}"
+        columns = ("node", "pid", "port", "process", "broker")
+        keys = ("node_id", "pid", "port", "state", "broker")
+        cells = [["-" if row[key] is None else row[key] for key in keys] for row in rows]
+        print_table(f"Cluster in {data_dir}", columns, cells)
+        print_line(f"quorum leader: {leader}; {'healthy' if healthy else 'not healthy'}")
+    if not healthy:
+        raise BadAnswer
+
+
+def _status_row(node: "LocalNode", fenced: dict[int, bool]) -> dict[str, Any]:
+    names = {None: "unknown", True: "fenced", False: "unfenced"}
+    return {
+        "node_id": node.node_id,
+        "pid": node.pid,
+        "port": node.port,
+        "state": node.state.value,
+        "broker": names[fenced.get(node.node_id)],
+    }
+
+
+@nodes_app.command("kill", epilog="Example: tidelog nodes kill 2")
+def kill(
+    node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE
+) -> None:
+    """Kill a node at once (SIGKILL)."""
+    _act(data_dir, node_id, output, lambda processes: processes.kill(node_id))
+
+
+@nodes_app.command("stop", epilog="Example: tidelog nodes stop 2")
+def stop(
+    node_id: NodeId,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    timeout_s: Timeout = 15.0,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Stop a node cleanly: it hands leadership over first."""
+    _act(data_dir, node_id, output, lambda processes: processes.stop([node_id], timeout_s))
+
+
+@nodes_app.command("pause", epilog="Example: tidelog nodes pause 2")
+def pause(
+    node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE
+) -> None:
+    """Freeze a node (SIGSTOP): its connections stay open and nobody answers."""
+    _act(data_dir, node_id, output, lambda processes: processes.pause(node_id))
+
+
+@nodes_app.command("resume", epilog="Example: tidelog nodes resume 2")
+def resume(
+    node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE
+) -> None:
+    """Let a frozen node go on (SIGCONT)."""
+    _act(data_dir, node_id, output, lambda processes: processes.resume(node_id))
+
+
+@nodes_app.command("start", epilog="Example: tidelog nodes start 2")
+def start(
+    node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE
+) -> None:
+    """Start a stopped node again, on its port and directory."""
+    _act(data_dir, node_id, output, lambda processes: processes.start([node_id]))
+
+
+def _act(
+    data_dir: Path,
+    node_id: int,
+    output: OutputFormat,
+    action: "Callable[[NodeProcesses], object]",
+) -> None:
+    processes = _processes(data_dir)
+    with progress(f"node {node_id}"):
+        action(processes)
+    node = processes.node(node_id)
+    if output is OutputFormat.JSON:
+        report = {"node_id": node.node_id, "pid": node.pid, "port": node.port}
+        print_json({**report, "state": node.state.value})
+    else:
+        pid = "" if node.pid is None else f" (pid {node.pid})"
+        print_line(f"node {node_id} is {node.state.value}{pid}")
+
+
+def _processes(data_dir: Path) -> "NodeProcesses":
+    from tidelog.testing.node_processes import NodeProcesses
+
+    return NodeProcesses(data_dir)

@@ -1,0 +1,65 @@
+"""`tidelog server` and `tidelog format`: one node, from its properties file."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.output import Output, OutputFormat, print_json, print_line
+
+PropertiesFile = Annotated[
+    Path,
+    typer.Argument(metavar="FILE.properties", help="The node's properties, as Kafka has them."),
+]
+
+
+def server(
+    file: PropertiesFile,
+    override: Annotated[
+        list[str] | None,
+        typer.Option("--override", metavar="NAME=VALUE", help="A property, instead of the file's."),
+    ] = None,
+) -> None:
+    """Run one node in the foreground. Ctrl-C or SIGTERM stops it cleanly."""
+    command = [sys.executable, "-m", "tidelog.runtime.server", str(file)]
+    for item in override or ():
+        command += ["--override", item]
+    # The same process, without the memory of a command-line framework.
+    os.execv(command[0], command)
+
+
+def format_(
+    file: PropertiesFile,
+    cluster_id: Annotated[
+        str, typer.Option("--cluster-id", metavar="ID", help="The same on every node of a cluster.")
+    ],
+    ignore_formatted: Annotated[
+        bool, typer.Option("--ignore-formatted", help="Leave a formatted directory as it is.")
+    ] = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Format a node's data directory."""
+    from tidelog.errors import UsageError
+    from tidelog.runtime.formatting import format_node
+    from tidelog.runtime.node_file import read_node_config
+
+    if not cluster_id.strip() or not cluster_id.isprintable():
+        raise UsageError(
+            f"`{cluster_id}` is no cluster id", "use 22 letters and digits, the same on every node"
+        )
+    config = read_node_config(file)
+    written = format_node(config, cluster_id, ignore_formatted=ignore_formatted)
+    report = {
+        "node_id": config.node_id,
+        "cluster_id": cluster_id,
+        "log_dir": config.log_dir,
+        "formatted": written,
+    }
+    if output is OutputFormat.JSON:
+        print_json(report)
+    elif written:
+        print_line(f"formatted `{config.log_dir}` for node {config.node_id} of `{cluster_id}`")
+    else:
+        print_line(f"`{config.log_dir}` was formatted already")

@@ -1,0 +1,94 @@
+"""How commands speak: tables on a terminal, JSON for scripts, one message and a hint for errors.
+
+stdout carries the answer and nothing else; progress goes to stderr, and only to a terminal.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+
+PIPED_WIDTH: Final = 160
+
+
+class OutputFormat(StrEnum):
+    """What `--output` may be."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Output = Annotated[OutputFormat, typer.Option("--output", help="Print a table, or JSON.")]
+"""The option of every command that reports."""
+
+
+class BadAnswer(Exception):
+    """The command did its work, and the answer is bad: exit code 1, nothing more is printed."""
+
+
+def print_json(value: object) -> None:
+    """One line of JSON on stdout."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def print_line(text: str) -> None:
+    """One line on stdout."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table on stdout; numbers are aligned to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left")
+    for index, column in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[index], int) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    width = None if sys.stdout.isatty() else PIPED_WIDTH
+    Console(file=sys.stdout, width=width, highlight=False, markup=False).print(table)
+
+
+def print_error(message: str, hint: str) -> None:
+    """What happened, and what to do about it."""
+    sys.stderr.write(f"error: {message}\nhint: {hint}\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def progress(what: str) -> Iterator[None]:
+    """Shows on a terminal that something takes its time."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
+
+
+def ids(values: Sequence[int]) -> str:
+    """Node ids as people write them."""
+    return ",".join(map(str, values)) or "-"
+
+
+def offset(value: int) -> str:
+    """An offset; `?` for one that nobody told."""
+    return "?" if value < 0 else str(value)
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses and tuples as JSON has them."""
+    from dataclasses import asdict, is_dataclass
+
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value

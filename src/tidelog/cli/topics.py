@@ -1,0 +1,210 @@
+"""`tidelog topics …`: create, list, describe, alter and delete topics of any Kafka cluster."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.arguments import (
+    DEFAULT_DATA_DIR,
+    Bootstrap,
+    ConfigItems,
+    DataDir,
+    assignments,
+    find_bootstrap,
+)
+from tidelog.cli.output import (
+    Output,
+    OutputFormat,
+    ids,
+    offset,
+    plain,
+    print_json,
+    print_line,
+    print_table,
+)
+
+if TYPE_CHECKING:
+    from tidelog.testing.admin_client import AdminClient
+    from tidelog.testing.descriptions import PartitionDescription, TopicDescription
+
+topics_app = typer.Typer(
+    help="Create, list, describe, alter and delete topics.",
+    epilog="Example: tidelog topics create orders --partitions 6 --replication-factor 3",
+    rich_markup_mode=None,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
+
+
+def _admin(bootstrap: str | None, data_dir: Path) -> "AdminClient":
+    from tidelog.testing.admin_client import AdminClient
+
+    return AdminClient(find_bootstrap(bootstrap, data_dir))
+
+
+@topics_app.command(
+    "create",
+    epilog="Example: tidelog topics create orders --partitions 6 --replication-factor 3 "
+    "--config min.insync.replicas=2",
+)
+def create(
+    name: Name,
+    partitions: Annotated[
+        int, typer.Option("--partitions", help="-1: the cluster's default.")
+    ] = -1,
+    replication_factor: Annotated[
+        int, typer.Option("--replication-factor", help="-1: the cluster's default.")
+    ] = -1,
+    config: ConfigItems = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="An existing topic is no error.")
+    ] = False,
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Create a topic."""
+    from tidelog.errors import ErrorCode
+    from tidelog.testing.admin_client import AdminError
+
+    created = True
+    with _admin(bootstrap, data_dir) as admin:
+        try:
+            admin.create_topic(
+                name,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                configs=assignments(config),
+            )
+        except AdminError as error:
+            if not if_not_exists or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            created = False
+    if output is OutputFormat.JSON:
+        print_json({"topic": name, "created": created})
+    else:
+        print_line(f"{'created' if created else 'there already:'} `{name}`")
+
+
+@topics_app.command("list", epilog="Example: tidelog topics list --output json")
+def list_(
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """List the names of all topics."""
+    with _admin(bootstrap, data_dir) as admin:
+        names = admin.list_topics()
+    if output is OutputFormat.JSON:
+        print_json(names)
+    else:
+        for name in names:
+            print_line(name)
+
+
+@topics_app.command("describe", epilog="Example: tidelog topics describe orders")
+def describe(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]…", help="Topics; all if none is given.")
+    ] = None,
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show leaders, epochs, replicas, ISR and ELR, and each replica's own offsets."""
+    with _admin(bootstrap, data_dir) as admin:
+        wanted = list(names) if names else admin.list_topics()
+        topics = admin.describe_topics(wanted, replica_logs=True, configs=True) if wanted else []
+    if output is OutputFormat.JSON:
+        print_json(plain(topics))
+        return
+    for topic in topics:
+        _print_topic(topic)
+
+
+def _print_topic(topic: "TopicDescription") -> None:
+    configs = " ".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
+    title = f"{topic.name}  id={topic.topic_id}  {configs}".rstrip()
+    columns = (
+        "partition",
+        "leader",
+        "epoch",
+        "replicas",
+        "ISR",
+        "ELR",
+        "node",
+        "log start",
+        "high watermark",
+        "log end",
+    )
+    print_table(title, columns, [_partition_row(partition) for partition in topic.partitions])
+
+
+def _partition_row(partition: "PartitionDescription") -> list[Any]:
+    logs = partition.replica_logs
+    return [
+        partition.partition,
+        "none" if partition.leader < 0 else str(partition.leader),
+        partition.leader_epoch,
+        ids(partition.replicas),
+        ids(partition.isr),
+        ids(partition.eligible_leaders),
+        "\n".join(str(log.node_id) for log in logs),
+        "\n".join(offset(log.log_start_offset) for log in logs),
+        "\n".join(offset(log.high_watermark) for log in logs),
+        "\n".join(offset(log.log_end_offset) for log in logs),
+    ]
+
+
+@topics_app.command(
+    "alter", epilog="Example: tidelog topics alter orders --config retention.ms=60000"
+)
+def alter(
+    name: Name,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", help="Grow to this many partitions.")
+    ] = None,
+    config: ConfigItems = None,
+    delete_config: Annotated[
+        list[str] | None,
+        typer.Option("--delete-config", metavar="NAME", help="Go back to the default."),
+    ] = None,
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Add partitions to a topic, or change its configuration."""
+    from tidelog.errors import UsageError
+
+    changes = assignments(config)
+    if partitions is None and not changes and not delete_config:
+        raise UsageError(
+            f"nothing to change of `{name}`",
+            "give `--partitions N`, `--config NAME=VALUE` or `--delete-config NAME`",
+        )
+    with _admin(bootstrap, data_dir) as admin:
+        if changes or delete_config:
+            admin.alter_topic_configs(name, changes, delete_config or [])
+        if partitions is not None:
+            admin.create_partitions(name, partitions)
+    if output is OutputFormat.JSON:
+        print_json({"topic": name, "altered": True})
+    else:
+        print_line(f"altered `{name}`")
+
+
+@topics_app.command("delete", epilog="Example: tidelog topics delete orders")
+def delete(
+    name: Name,
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Delete a topic and its records."""
+    with _admin(bootstrap, data_dir) as admin:
+        admin.delete_topic(name)
+    if output is OutputFormat.JSON:
+        print_json({"topic": name, "deleted": True})
+    else:
+        print_line(f"deleted `{name}`")

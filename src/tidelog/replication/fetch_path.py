@@ -36,19 +36,13 @@ Source: KIP-227, KIP-320, KIP-392, KIP-595, KIP-903.
 from collections.abc import Iterable
 
 from tidelog.config import ReplicationConfig
-from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
 from tidelog.log.log import Log
-from tidelog.model import (
-    NO_EPOCH,
-    NO_OFFSET,
-    EpochEndOffset,
-    TopicPartition,
-)
+from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.leader import LeaderState
+from tidelog.replication.leader import RemoteReplica
 from tidelog.replication.messages import Reply, ReplyTo
 from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition
@@ -121,10 +115,10 @@ class FetchPath:
             parked.complete()
             self._reply(reply_to, reading)
             return
-        partitions = self._hosted.partitions
+        by_key = self._hosted.by_key
         for want in request.partitions:
-            key = TopicPartition(want.topic, want.partition)
-            parked.register(partitions[key].fetch_waiters, want.fetch_offset)
+            waiters = by_key[want.topic, want.partition].fetch_waiters
+            parked.register(waiters, want.fetch_offset)
         if request.replica_id >= 0:
             parked.register(self._parked_followers.setdefault(request.replica_id, {}), NO_OFFSET)
         self._deadlines.add(parked)
@@ -177,53 +171,25 @@ class FetchPath:
         request = parked.request
         reading = _Reading(self, parked, now, on_arrival)
         answers = reading.answers
-        find = self._hosted.find
+        by_key = self._hosted.by_key
         for want in request.partitions:
-            found = find(want.topic, want.partition, want.topic_id, want.current_leader_epoch)
-            if not isinstance(found, Partition):
-                answers.append(reading.refuse(want, found))
+            partition = by_key.get((want.topic, want.partition))
+            if partition is None:
+                code = self._hosted.error_of_missing(want.topic, want.partition)
+                answers.append(reading.refuse(want, code))
                 continue
             try:
-                answers.append(reading.read(found, want))
+                answers.append(reading.read(partition, want))
             except ProtocolError as error:
                 answers.append(reading.refuse(want, error.code))
             except StorageError as error:
-                self.failed.append((found, error))
+                self.failed.append((partition, error))
                 answers.append(reading.refuse(want, ErrorCode.KAFKA_STORAGE_ERROR))
         return reading
 
-    def on_follower_progress(
-        self, partition: Partition, leadership: LeaderState, request: FetchRequest,
-        want: FetchPartition, now: Instant,
-    ) -> None:  # fmt: skip
-        """Notes what a follower's fetch says of its own log."""
-        replica_id = request.replica_id
-        moved = leadership.remotes[replica_id].on_fetch(
-            want.fetch_offset,
-            want.log_start_offset,
-            leader_end=partition.log.log_end_offset,
-            broker_epoch=request.replica_epoch,
-            now=now,
-        )
-        if moved:
-            self.progressed[partition] = None
-        if leadership.may_expand(replica_id):
-            self.expandable.append((partition, replica_id))
-
-    def error_of_follower(
-        self, leadership: LeaderState | None, request: FetchRequest, want: FetchPartition
-    ) -> ErrorCode:
-        """What stands against serving a follower."""
-        if leadership is None:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if request.replica_id not in leadership.remotes:
-            # With an epoch the follower may know a newer assignment than this leader; it retries.
-            if want.current_leader_epoch == NO_EPOCH:
-                return ErrorCode.NOT_LEADER_OR_FOLLOWER
-            return ErrorCode.UNKNOWN_LEADER_EPOCH
-        if self._brokers.is_stale(request.replica_id, request.replica_epoch):
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.NONE
+    def is_stale(self, request: FetchRequest) -> bool:
+        """Whether a follower's fetch comes from an older process than the registered one."""
+        return self._brokers.is_stale(request.replica_id, request.replica_epoch)
 
     @property
     def max_bytes(self) -> int:
@@ -241,12 +207,15 @@ class _Reading:
     """One pass over the partitions of a request."""
 
     __slots__ = (
+        "_by_follower",
+        "_committed_only",
         "_followers_may_serve",
         "_left_bytes",
         "_now",
         "_on_arrival",
         "_path",
         "_request",
+        "_stale",
         "answers",
         "at_once",
         "records_bytes",
@@ -255,14 +224,19 @@ class _Reading:
     def __init__(
         self, path: FetchPath, parked: DelayedFetch, now: Instant, on_arrival: bool
     ) -> None:
+        request = parked.request
         self._path = path
-        self._request = parked.request
+        self._request = request
+        self._by_follower = request.replica_id >= 0
+        # The follower is an older process than the one that is registered.
+        self._stale = self._by_follower and path.is_stale(request)
+        self._committed_only = request.isolation_level == READ_COMMITTED
         self._followers_may_serve = parked.followers_may_serve
         self._now = now
         # Whether a follower's fetch still counts as its progress.
         self._on_arrival = on_arrival
         # What may still be read, but for the first batch of all.
-        self._left_bytes = min(parked.request.max_bytes, path.max_bytes)
+        self._left_bytes = min(request.max_bytes, path.max_bytes)
         # In the order of the request.
         self.answers: list[FetchedPartition] = []
         # An error or a divergence: the sender must hear of it now.
@@ -279,52 +253,68 @@ class _Reading:
 
     def read(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
         """The answer of one partition. Raises `ProtocolError` and `StorageError`."""
-        request = self._request
-        log = partition.log
-        log_end = log.log_end_offset
-        leadership = partition.leadership
-        by_follower = request.replica_id >= 0
-        if by_follower:
-            code = self._path.error_of_follower(leadership, request, want)
+        _, topic_id, _, epoch, fetch_offset, last_epoch, _, _, _ = want
+        if (
+            epoch != partition.leader_epoch
+            or topic_id != partition.topic_id
+            or partition.offline is not None
+        ):
+            code = partition.error_of_request(topic_id, epoch)
             if code is not ErrorCode.NONE:
                 return self.refuse(want, code)
-            upper = log_end
-        else:
-            if leadership is None and not self._followers_may_serve:
-                return self.refuse(want, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            upper = _upper_for_consumer(log, request)
-        if want.last_fetched_epoch != NO_EPOCH:
+        leadership = partition.leadership
+        if leadership is None and (self._by_follower or not self._followers_may_serve):
+            return self.refuse(want, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        remote = None
+        if self._by_follower:
+            assert leadership is not None, f"{partition} serves a follower without leading"
+            remote = leadership.remotes.get(self._request.replica_id)
+            if remote is None or self._stale:
+                return self.refuse(want, self._error_of_follower(epoch))
+        log = partition.log
+        log_end = log.log_end_offset
+        if last_epoch != NO_EPOCH:
             diverging = _divergence(log, want)
             if diverging is not None:
                 return self._diverged(log, want, diverging)
-        if not log.log_start_offset <= want.fetch_offset <= log_end:
+        if not log.log_start_offset <= fetch_offset <= log_end:
             return self.refuse(want, ErrorCode.OFFSET_OUT_OF_RANGE)
-        if by_follower and self._on_arrival:
-            assert leadership is not None, f"{partition} serves a follower without leading"
-            self._path.on_follower_progress(partition, leadership, request, want, self._now)
-        return self._records(log, want, upper)
+        if remote is None:
+            upper = log.last_stable_offset if self._committed_only else log.high_watermark
+            return self._answer(log, want, upper)
+        if self._on_arrival:
+            # The leader's end is sampled before the read: see `leader`.
+            self._note_progress(partition, remote, want, log_end)
+        return self._answer(log, want, log_end)
 
-    def _records(self, log: Log, want: FetchPartition, upper: int) -> FetchedPartition:
-        chunks: list[Chunk] = []
-        size_bytes = 0
-        aborted: list[AbortedTransaction] | None = None
-        if self._request.isolation_level == READ_COMMITTED:
-            aborted = []
+    def _error_of_follower(self, epoch: int) -> ErrorCode:
+        if self._stale or epoch == NO_EPOCH:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        # The follower may know a newer assignment than this leader; it will ask again.
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def _note_progress(
+        self, partition: Partition, remote: RemoteReplica, want: FetchPartition, leader_end: int
+    ) -> None:
+        request = self._request
+        moved = remote.on_fetch(
+            want.fetch_offset,
+            want.log_start_offset,
+            leader_end=leader_end,
+            broker_epoch=request.replica_epoch,
+            now=self._now,
+        )
+        if moved:
+            self._path.progressed[partition] = None
+        leadership = partition.leadership
+        assert leadership is not None, f"{partition} serves a follower without leading"
+        replica_id = request.replica_id
+        if replica_id not in leadership.maximal_isr and leadership.may_expand(replica_id):
+            self._path.expandable.append((partition, replica_id))
+
+    def _answer(self, log: Log, want: FetchPartition, upper: int) -> FetchedPartition:
         if want.fetch_offset < upper and (self._left_bytes or not self.records_bytes):
-            got = log.read(
-                want.fetch_offset,
-                min(want.max_bytes, self._left_bytes),
-                upper,
-                at_least_one=not self.records_bytes,
-            )
-            assert got.next_offset <= max(upper, want.fetch_offset), (
-                f"ReadsBelowHighWatermark: {log.topic_partition} {got.next_offset} > {upper}"
-            )
-            chunks, size_bytes = got.chunks, got.size_bytes
-            self.records_bytes += size_bytes
-            self._left_bytes = max(0, self._left_bytes - size_bytes)
-            if aborted is not None and size_bytes:
-                aborted = log.aborted_in(want.fetch_offset, got.next_offset)
+            return self._answer_with_records(log, want, upper)
         return FetchedPartition(
             want.topic,
             want.topic_id,
@@ -333,8 +323,39 @@ class _Reading:
             log.high_watermark,
             log.last_stable_offset,
             log.log_start_offset,
-            chunks,
-            size_bytes,
+            [],
+            0,
+            None,
+            None,
+            None,
+            [] if self._committed_only else None,
+        )
+
+    def _answer_with_records(self, log: Log, want: FetchPartition, upper: int) -> FetchedPartition:
+        got = log.read(
+            want.fetch_offset,
+            min(want.max_bytes, self._left_bytes),
+            upper,
+            at_least_one=not self.records_bytes,
+        )
+        assert got.next_offset <= upper, (
+            f"ReadsBelowHighWatermark: {log.topic_partition} {got.next_offset} > {upper}"
+        )
+        self.records_bytes += got.size_bytes
+        self._left_bytes = max(0, self._left_bytes - got.size_bytes)
+        aborted: list[AbortedTransaction] | None = None
+        if self._committed_only:
+            aborted = log.aborted_in(want.fetch_offset, got.next_offset) if got.chunks else []
+        return FetchedPartition(
+            want.topic,
+            want.topic_id,
+            want.partition,
+            ErrorCode.NONE,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            got.chunks,
+            got.size_bytes,
             None,
             None,
             None,
@@ -344,14 +365,16 @@ class _Reading:
     def _diverged(
         self, log: Log, want: FetchPartition, diverging: EpochEndOffset
     ) -> FetchedPartition:
+        # The follower does not look at the high watermark of such an answer, so it must not be
+        # counted as told: a fetch session mentions only what changed since it was told.
         self.at_once = True
         return FetchedPartition(
             want.topic,
             want.topic_id,
             want.partition,
             ErrorCode.NONE,
-            log.high_watermark,
-            log.last_stable_offset,
+            NO_OFFSET,
+            NO_OFFSET,
             log.log_start_offset,
             [],
             0,

@@ -309,9 +309,12 @@ class ReplicaFetcher:
         pause_ms = self._pause_ms(self._failures)
         self._failures += 1
         self._blocked_until = Instant(now + pause_ms)
-        self._env.trace.info(
-            f"fetcher {self.leader_id}", "on_fetch_response", "pausing", reason, ms=pause_ms
-        )
+        if not self._states:
+            return
+        # Only the first of a row is news.
+        emit = self._env.trace.info if self._failures == 1 else self._env.trace.debug
+        subject = f"fetcher {self.leader_id}"
+        emit(subject, "on_fetch_response", "pausing", reason, ms=pause_ms)
 
     def _pause_ms(self, failures: int) -> int:
         return min(FIRST_BACKOFF_MS << min(failures, 16), self._env.config.replica_fetch_backoff_ms)
@@ -376,7 +379,8 @@ class ReplicaFetcher:
         state.errors += 1
         state.retry_at = Instant(now + pause_ms)
         self._enter(state, Phase.DELAYED)
-        self._env.trace.info(
+        emit = self._env.trace.info if state.errors == 1 else self._env.trace.debug
+        emit(
             state.partition,
             "on_fetch_response",
             "delayed",

@@ -1,5 +1,7 @@
 """The replicas that this node hosts, by partition, and what to say of those that it does not."""
 
+from typing import cast
+
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.model import TopicId, TopicPartition
@@ -9,11 +11,13 @@ from tidelog.replication.partition import Partition
 class Hosted:
     """Shared by all parts of the room."""
 
-    __slots__ = ("image", "partitions")
+    __slots__ = ("by_key", "image", "partitions")
 
     def __init__(self) -> None:
         # By topic and partition number.
         self.partitions: dict[TopicPartition, Partition] = {}
+        # The same dictionary, for hot paths that have a topic and a number and need no named key.
+        self.by_key = cast(dict[tuple[str, int], Partition], self.partitions)
         # The newest metadata, for partitions that other nodes host.
         self.image: MetadataImage = EMPTY_IMAGE
 
@@ -21,7 +25,7 @@ class Hosted:
         self, topic: str, partition: int, topic_id: TopicId, current_leader_epoch: int
     ) -> Partition | ErrorCode:
         """The replica a request asks for, or what stands against serving it."""
-        hosted = self.partitions.get(TopicPartition(topic, partition))
+        hosted = self.by_key.get((topic, partition))
         if hosted is None:
             return self.error_of_missing(topic, partition)
         code = hosted.error_of_request(topic_id, current_leader_epoch)

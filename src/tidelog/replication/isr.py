@@ -55,6 +55,11 @@ class PendingExpand:
         """The committed ISR and the newcomer."""
         return (*self.last.isr, self.new_member)
 
+    @property
+    def proposed_isr(self) -> frozenset[int]:
+        """What the ISR will be if the controller agrees."""
+        return frozenset(member.broker_id for member in self.proposal.new_isr)
+
 
 @dataclass(frozen=True, slots=True)
 class PendingShrink:
@@ -75,6 +80,11 @@ class PendingShrink:
     def maximal_isr(self) -> tuple[int, ...]:
         """The committed ISR, those who may leave included."""
         return self.last.isr
+
+    @property
+    def proposed_isr(self) -> frozenset[int]:
+        """What the ISR will be if the controller agrees."""
+        return frozenset(member.broker_id for member in self.proposal.new_isr)
 
 
 IsrState = Committed | PendingExpand | PendingShrink

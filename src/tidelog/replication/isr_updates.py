@@ -48,18 +48,20 @@ class IsrUpdates:
         # Nothing is sent before this instant; `None` outside of a pause.
         self._retry_at: Instant | None = None
 
-    def submit(self, proposal: AlterPartitionProposal) -> bool:
-        """Queues a proposal; `False` when this partition has one queued or in flight."""
-        key = (proposal.topic_id, proposal.topic_partition.partition)
-        if proposal.topic_partition in self._queued or key in self._in_flight:
-            return False
-        self._queued[proposal.topic_partition] = proposal
-        return True
+    def takes(self, topic_partition: TopicPartition, topic_id: TopicId) -> bool:
+        """Whether a proposal may be made: none of this partition is queued or in flight."""
+        in_flight = (topic_id, topic_partition.partition) in self._in_flight
+        return topic_partition not in self._queued and not in_flight
+
+    def submit(self, proposal: AlterPartitionProposal) -> None:
+        """Queues a proposal; there must be no other of this partition."""
+        key = proposal.topic_partition
+        assert self.takes(key, proposal.topic_id), f"OneProposal: {key} has another proposal"
+        self._queued[key] = proposal
 
     def resubmit(self, proposal: AlterPartitionProposal, now: Instant) -> None:
         """Queues an answered proposal again, after the pause."""
-        queued = self.submit(proposal)
-        assert queued, f"OneProposal: {proposal.topic_partition} has another proposal"
+        self.submit(proposal)
         self._retry_at = Instant(now + self._retry_ms)
 
     def withdraw(self, topic_partition: TopicPartition, topic_id: TopicId) -> None:

@@ -120,12 +120,14 @@ class LeaderState:
     __slots__ = (
         "_brokers",
         "_config",
+        "_isr_state",
         "_log",
         "_node_id",
         "advanced_at",
         "epoch_start_offset",
-        "isr_state",
+        "isr",
         "leader_epoch",
+        "maximal_isr",
         "remotes",
         "replica_count",
         "stall_reported",
@@ -147,12 +149,25 @@ class LeaderState:
         self.remotes: dict[int, RemoteReplica] = {}
         # Assigned replicas, this node's own included.
         self.replica_count = 1
-        # The committed ISR and what is proposed.
-        self.isr_state: IsrState = Committed((node_id,))
+        # The committed ISR and what is proposed; `isr` and `maximal_isr` are of it.
+        self._isr_state: IsrState = Committed((node_id,))
+        self.isr: tuple[int, ...] = (node_id,)
+        self.maximal_isr: tuple[int, ...] = (node_id,)
         # When the high watermark last moved, or the term began.
         self.advanced_at = LONG_AGO
         # The present stall has been traced already.
         self.stall_reported = False
+
+    @property
+    def isr_state(self) -> IsrState:
+        """The committed ISR and what is proposed."""
+        return self._isr_state
+
+    @isr_state.setter
+    def isr_state(self, state: IsrState) -> None:
+        self._isr_state = state
+        self.isr = state.isr
+        self.maximal_isr = state.maximal_isr
 
     # Becoming leader ----------------------------------------------------------------------
 
@@ -197,7 +212,7 @@ class LeaderState:
     @property
     def is_under_min_isr(self) -> bool:
         """Whether the committed ISR is too small for acks=all."""
-        return len(self.isr_state.isr) < self.min_isr
+        return len(self.isr) < self.min_isr
 
     @property
     def own_end_offset(self) -> int:
@@ -209,7 +224,7 @@ class LeaderState:
 
     def waits_for(self, replica_id: int, remote: RemoteReplica, now: Instant) -> bool:
         """Whether the high watermark must not pass this replica's end."""
-        if replica_id in self.isr_state.maximal_isr:
+        if replica_id in self.maximal_isr:
             return True
         lag_time_max_ms = self._config.replica_lag_time_max_ms
         return remote.is_caught_up(
@@ -240,7 +255,7 @@ class LeaderState:
     def held_back_by(self, now: Instant) -> tuple[str, dict[str, object]]:
         """Why the high watermark does not move, and the numbers to it."""
         if self.is_under_min_isr:
-            return "under min isr", {"isr": self.isr_state.isr, "min_isr": self.min_isr}
+            return "under min isr", {"isr": self.isr, "min_isr": self.min_isr}
         high_watermark = self._log.high_watermark
         if self.own_end_offset <= high_watermark:
             return "own flush", {"recovery_point": self._log.recovery_point}
@@ -257,7 +272,7 @@ class LeaderState:
         """Whether a follower that has just fetched may be proposed for the ISR. How long it
         lagged does not matter: what counts is that it has all that is committed, and something of
         this leader's term or all that was there before it."""
-        if not isinstance(self.isr_state, Committed) or replica_id in self.isr_state.isr:
+        if not isinstance(self._isr_state, Committed) or replica_id in self.isr:
             return False
         remote = self.remotes[replica_id]
         return (
@@ -269,12 +284,12 @@ class LeaderState:
     def laggards(self, now: Instant) -> list[Laggard]:
         """Members of the ISR that have not been level for too long; none while a change is in
         flight."""
-        if not isinstance(self.isr_state, Committed):
+        if not isinstance(self._isr_state, Committed):
             return []
         leader_end = self._log.log_end_offset
         lag_time_max_ms = self._config.replica_lag_time_max_ms
         found = []
-        for replica_id in self.isr_state.isr:
+        for replica_id in self.isr:
             remote = self.remotes.get(replica_id)
             if remote is None or remote.is_caught_up(leader_end, lag_time_max_ms, now):
                 continue
@@ -284,7 +299,7 @@ class LeaderState:
 
     def check(self) -> None:
         """Asserts what must hold between two events."""
-        state = self.isr_state
+        state = self._isr_state
         replicas = {self._node_id, *self.remotes}
         assert set(state.isr) <= set(state.maximal_isr), f"MaximalIsrSuperset: {state}"
         assert set(state.maximal_isr) <= replicas, f"MaximalIsrSuperset: {state} of {replicas}"

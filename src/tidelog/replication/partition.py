@@ -200,11 +200,12 @@ class Partition:
     def _follow_isr(self, leadership: LeaderState, image: PartitionImage) -> None:
         state = leadership.isr_state
         if set(state.isr) != set(image.isr):
+            wished = not isinstance(state, Committed) and state.proposed_isr == set(image.isr)
             self._env.trace.info(
                 self,
                 "become_leader",
                 "isr changed",
-                "by the controller",
+                "as proposed" if wished else "by the controller",
                 isr=f"{state.isr}->{image.isr}",
                 partition_epoch=image.partition_epoch,
                 high_watermark=self.log.high_watermark,
@@ -255,7 +256,7 @@ class Partition:
         """Proposes that a follower joins the ISR; counts it in the maximal ISR at once."""
         leadership = self._leadership()
         assert leadership.may_expand(replica_id), f"{self}: {replica_id} may not join"
-        last = Committed(leadership.isr_state.isr)
+        last = Committed(leadership.isr)
         proposal = self._proposal(leadership, (*last.isr, replica_id), own_epoch)
         leadership.isr_state = PendingExpand(last, replica_id, proposal)
         remote = leadership.remotes[replica_id]
@@ -279,7 +280,7 @@ class Partition:
         laggards = leadership.laggards(now)
         if not laggards:
             return None
-        last = Committed(leadership.isr_state.isr)
+        last = Committed(leadership.isr)
         leaving = tuple(laggard.replica_id for laggard in laggards)
         remaining = tuple(member for member in last.isr if member not in leaving)
         proposal = self._proposal(leadership, remaining, own_epoch)
@@ -391,8 +392,8 @@ class Partition:
     def view(self, now: Instant) -> PartitionView:
         """All that this node knows of the partition."""
         leadership = self.leadership
-        isr = () if leadership is None else leadership.isr_state.isr
-        maximal = () if leadership is None else leadership.isr_state.maximal_isr
+        isr = () if leadership is None else leadership.isr
+        maximal = () if leadership is None else leadership.maximal_isr
         return PartitionView(
             self.topic_partition,
             self.topic_id,

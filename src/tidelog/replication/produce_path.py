@@ -102,7 +102,7 @@ class ProducePath:
             code = ErrorCode.INVALID_RECORD
             return _failure(part, code, "a partition without records"), NO_OFFSET
         if acks == ACKS_ALL and leadership.is_under_min_isr:
-            isr = leadership.isr_state.isr
+            isr = leadership.isr
             message = f"in-sync replicas {isr} are fewer than min.insync.replicas"
             return _failure(part, ErrorCode.NOT_ENOUGH_REPLICAS, message), NO_OFFSET
         log = partition.log
@@ -136,7 +136,7 @@ class ProducePath:
         """The high watermark of a led partition moved: answers what it satisfies."""
         leadership = partition.leadership
         assert leadership is not None, f"{partition} is not led by this node"
-        enough = leadership.min_isr <= len(leadership.isr_state.maximal_isr)
+        enough = leadership.min_isr <= len(leadership.maximal_isr)
         code = ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         self._resolve(partition.acks.take_up_to(partition.log.high_watermark), code, None)
 

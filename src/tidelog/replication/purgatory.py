@@ -224,7 +224,9 @@ class Deadlines:
         """Removes and yields what must be answered now, in the order of the deadlines."""
         self._drop_answered()
         while self._heap and self._heap[0][0] <= now:
-            yield heapq.heappop(self._heap)[2]
+            parked = heapq.heappop(self._heap)[2]
+            parked.in_heap = False
+            yield parked
             self._drop_answered()
 
     def _drop_answered(self) -> None:

@@ -26,7 +26,7 @@ Invariants: `ActsOnPresentMetadata` (`hosting`), `FollowsItsLeader` (`fetchers`)
 parts; all are explained in `docs/protocol/replication.md`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from tidelog.config import LogConfig, ReplicationConfig
@@ -96,6 +96,9 @@ class LogStore(Protocol):
 
     def schedule_delete(self, topic_partition: TopicPartition) -> None:
         """Takes a log out of service and marks its directory for deletion."""
+
+    def delete_renamed(self) -> int:
+        """Deletes what was marked for deletion; returns how many directories."""
 
     def checkpoint_high_watermarks(self) -> None:
         """Emits the write of `replication-offset-checkpoint`."""
@@ -175,6 +178,8 @@ class Replicas:
         if delta.changed_brokers:
             self._brokers.follow(image)
             self._fetchers.resume(sorted(delta.changed_brokers))
+            # Whoever may no longer join an ISR is no longer waited for.
+            self._moved.update(dict.fromkeys(self._uncommitted()))
         self._rehost(
             decide_hosting(
                 changed_topics(delta, image),
@@ -400,11 +405,10 @@ class Replicas:
             leadership = partition.leadership
             if leadership is None or not leadership.may_expand(replica_id):
                 continue
-            last = leadership.isr_state
-            proposal = partition.propose_expand(replica_id, self.broker_epoch)
-            if not self._isr_updates.submit(proposal):
-                leadership.isr_state = last
-            self._moved[partition] = None
+            if self._isr_updates.takes(partition.topic_partition, partition.topic_id):
+                proposal = partition.propose_expand(replica_id, self.broker_epoch)
+                self._isr_updates.submit(proposal)
+                self._moved[partition] = None
 
     def list_offsets(
         self, queries: Sequence[ListOffsetsQuery], *, replica_id: int, isolation_level: int
@@ -547,6 +551,7 @@ class Replicas:
         if self._recovery_checkpoints.is_due(now):
             self._directory.checkpoint_recovery_points()
             self._directory.checkpoint_log_start_offsets()
+            self._delete_renamed()
         self.end_tick(now)
         for parked in self._deadlines.take_due(now):
             if isinstance(parked, DelayedProduce):
@@ -555,15 +560,31 @@ class Replicas:
                 self._fetch.complete(parked, now)
         self._collect()
 
-    def _check_isrs(self, now: Instant) -> None:
+    def _delete_renamed(self) -> None:
+        try:
+            self._directory.delete_renamed()
+        except StorageError as error:
+            # Nobody reads there any more, so nothing is at stake but space; the next time again.
+            self._trace.warn("replicas", "delete_renamed", "postponed", str(error))
+
+    def _uncommitted(self) -> Iterator[Partition]:
+        """Led partitions with records above the high watermark."""
         for partition in self._hosted.partitions.values():
-            leadership = partition.leadership
-            if leadership is None:
+            log = partition.log
+            if partition.leadership is not None and log.high_watermark < log.log_end_offset:
+                yield partition
+
+    def _check_isrs(self, now: Instant) -> None:
+        # The high watermark also waits for replicas outside of the ISR that were level lately;
+        # that they no longer are is told by nothing but time.
+        self._moved.update(dict.fromkeys(self._uncommitted()))
+        for partition in self._hosted.partitions.values():
+            if partition.leadership is None:
                 continue
-            last = leadership.isr_state
-            proposal = partition.propose_shrink(self.broker_epoch, now)
-            if proposal is not None and not self._isr_updates.submit(proposal):
-                leadership.isr_state = last
+            if self._isr_updates.takes(partition.topic_partition, partition.topic_id):
+                proposal = partition.propose_shrink(self.broker_epoch, now)
+                if proposal is not None:
+                    self._isr_updates.submit(proposal)
             self._explain_stall(partition, now)
 
     def _explain_stall(self, partition: Partition, now: Instant) -> None:

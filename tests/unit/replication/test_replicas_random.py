@@ -1,0 +1,270 @@
+"""Random failures over three brokers and the real controller: no acknowledged record is lost, and
+replicas are equal below the high watermark.
+
+Each seed draws a run of kills (unflushed data survives: a process dies, not a machine), restarts,
+broken and slow links, blind and silent phases, stalled devices and elections, while producers write
+with acks=all to whoever they believe leads. An oracle outside of the brokers remembers every record
+that any leader ever showed below its high watermark, and compares. At the end everything heals, and
+within a bounded time every replica must be in sync and equal.
+
+The same runs must fail when a safeguard is taken away; otherwise they would prove nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.replication.cluster import CONFIG, Cluster, Written, records_of
+from tests.unit.replication.controlled import ControlledFeed
+from tidelog.env.prng import Prng
+from tidelog.errors import ErrorCode
+from tidelog.log.log import Log
+from tidelog.model import TopicPartition
+from tidelog.replication.leader import LeaderState, RemoteReplica
+from tidelog.replication.messages import Role
+from tidelog.replication.replicas import Replicas
+
+NODES = (1, 2, 3)
+KEY = TopicPartition("orders", 0)
+STEPS = 60
+STORM_CONFIG = replace(
+    CONFIG,
+    replica_lag_time_max_ms=100,
+    replica_fetch_wait_max_ms=30,
+    replica_fetch_backoff_ms=40,
+    alter_partition_retry_ms=20,
+)
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+class Storm:
+    """One seed's run."""
+
+    def __init__(self, seed: int, flush_messages: int | None = None) -> None:
+        self.seed = seed
+        self.prng = Prng(seed)
+        self.feed = ControlledFeed(seed)
+        self.cluster = Cluster(NODES, config=STORM_CONFIG, feed=self.feed)
+        # Everything that any leader showed below its high watermark.
+        self.committed: list[Written] = []
+        # Values sent, by the name of the request; and where they were acknowledged.
+        self.sent: dict[str, list[bytes]] = {}
+        self.batches = 0
+        self.acknowledged: dict[int, bytes] = {}
+        self._judged: set[str] = set()
+        configs = {"min.insync.replicas": "2"}
+        if flush_messages is not None:
+            configs["flush.messages"] = str(flush_messages)
+        self.run(50)
+        self.feed.create_topic("orders", NODES, **configs)
+        self.run(20)
+
+    # Time and truth ---------------------------------------------------------------------------
+
+    def run(self, for_ms: int) -> None:
+        """Moves time in small steps; brokers heartbeat, the oracle watches."""
+        for _ in range(max(1, for_ms // 10)):
+            self.feed.now = self.cluster.now
+            for node, broker in self.cluster.brokers.items():
+                if broker.running and broker.sees_metadata:
+                    self.keep_alive(node, broker.replicas)
+            self.feed.wake()
+            self.cluster.run(10)
+            self.watch()
+
+    def keep_alive(self, node: int, replicas: Replicas) -> None:
+        """What a broker says to the controller again and again."""
+        if replicas.broker_epoch < 0:
+            replicas.broker_epoch = self.feed.register(node)
+        else:
+            self.feed.heartbeat(node, replicas.broker_epoch)
+
+    def watch(self) -> None:
+        """Compares what the leaders show with what was shown before."""
+        for node, broker in self.cluster.brokers.items():
+            log = broker.directory.logs.get(KEY) if broker.running else None
+            if log is not None and self.leads(node):
+                self.watch_leader(node, log)
+        for name, results in self.cluster.replies.items():
+            if name in self.sent and name not in self._judged:
+                self._judged.add(name)
+                self.judge(name, results[0].error_code, results[0].base_offset)
+
+    def leads(self, node: int) -> bool:
+        """Whether the broker believes that it leads."""
+        views = self.cluster.brokers[node].replicas.describe(self.cluster.now)
+        return any(view.role is Role.LEADER for view in views)
+
+    def watch_leader(self, node: int, log: Log) -> None:
+        """Extends the oracle, or finds that the leader contradicts it."""
+        known = len(self.committed)
+        shown = records_of(log, log.high_watermark)
+        if shown[:known] != self.committed[: len(shown)]:
+            raise Violation(f"b{node} shows {shown}, committed was {self.committed}")
+        self.committed += shown[known:]
+        newest = self.feed.partition("orders")
+        if newest.leader == node and newest.leader_epoch == log.latest_epoch:
+            held = records_of(log)
+            if held[: len(self.committed)] != self.committed:
+                raise Violation(f"LeaderCompleteness: b{node} holds {held} of {self.committed}")
+
+    def judge(self, name: str, code: ErrorCode, base_offset: int) -> None:
+        """An acknowledged record must be committed, where the answer says."""
+        if code is not ErrorCode.NONE:
+            return
+        for offset, value in enumerate(self.sent[name], start=base_offset):
+            self.acknowledged[offset] = value
+            if offset >= len(self.committed) or self.committed[offset].value != value:
+                raise Violation(f"{name} {value!r} was acknowledged at {offset}")
+
+    # Faults -----------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """One random event, more often than not at the leader."""
+        leader = self.feed.partition("orders").leader
+        node = leader if leader >= 0 and self.prng.chance(1, 2) else self.prng.choice(NODES)
+        other = self.prng.choice([number for number in NODES if number != node])
+        link = (node, other) if self.prng.chance(1, 2) else (other, node)
+        actions: list[tuple[int, Callable[[], None]]] = [
+            (16, self.produce),
+            (4, lambda: self.kill(node)),
+            (4, lambda: self.start(self.prng.choice(NODES))),
+            (1, lambda: self.cut(node, other)),
+            (2, self.heal),
+            (4, lambda: self.cluster.held.add(link)),
+            (4, lambda: self.cluster.release(*link)),
+            (3, lambda: self.blind(node)),
+            (3, lambda: self.see(self.prng.choice(NODES))),
+            (1, lambda: self.stall_device(node)),
+            (1, lambda: self.resume_device(self.prng.choice(NODES))),
+            (2, self.controller_fault),
+            (2, self.controller_back),
+            (1, lambda: self.run(200)),
+        ]
+        draw = self.prng.below(sum(weight for weight, _ in actions))
+        for weight, action in actions:
+            if draw < weight:
+                action()
+                break
+            draw -= weight
+        self.run(self.prng.between(0, 3) * 10)
+
+    def produce(self) -> None:
+        """A batch to somebody who believes that it leads, right or wrong."""
+        leaders = [n for n in NODES if self.cluster.brokers[n].running and self.leads(n)]
+        if not leaders:
+            return
+        count = self.prng.between(1, 3)
+        self.batches += 1
+        values = [f"{self.batches}.{index}".encode() for index in range(count)]
+        acks = -1 if self.prng.chance(3, 4) else 1
+        name = self.cluster.produce(self.prng.choice(leaders), values, acks=acks, timeout_ms=3000)
+        if acks == -1:
+            self.sent[name] = values
+
+    def kill(self, node: int) -> None:
+        """The process ends; mostly somebody notices at once."""
+        if self.cluster.brokers[node].running:
+            self.cluster.kill(node)
+            if self.prng.chance(3, 4):
+                self.feed.suspect(node)
+
+    def start(self, node: int) -> None:
+        """A new process, when the old one is gone."""
+        broker = self.cluster.brokers[node]
+        if not broker.running:
+            broker.sees_metadata = broker.flushes = True
+            self.cluster.start(node)
+
+    def cut(self, node: int, other: int) -> None:
+        """No messages between two brokers."""
+        self.cluster.cut |= {(node, other), (other, node)}
+
+    def heal(self) -> None:
+        """All links work."""
+        self.cluster.cut.clear()
+
+    def blind(self, node: int) -> None:
+        """A broker hears of no metadata and sends no heartbeats."""
+        self.cluster.brokers[node].sees_metadata = False
+
+    def see(self, node: int) -> None:
+        """And again."""
+        self.cluster.brokers[node].sees_metadata = True
+
+    def stall_device(self, node: int) -> None:
+        """Nothing becomes durable."""
+        self.cluster.brokers[node].flushes = False
+
+    def resume_device(self, node: int) -> None:
+        """And again."""
+        self.cluster.brokers[node].flushes = True
+
+    def controller_fault(self) -> None:
+        """ISR proposals are not decided, or decided and the answer is lost."""
+        self.cluster.controller = self.prng.choice(("unreachable", "decides-unheard"))
+
+    def controller_back(self) -> None:
+        """And again."""
+        self.cluster.controller = "decides"
+
+    # The end ----------------------------------------------------------------------------------
+
+    def storm(self) -> None:
+        """All of it."""
+        try:
+            for _ in range(STEPS):
+                self.step()
+            self.calm()
+            self.verify()
+        except AssertionError as error:
+            raise Violation(f"seed {self.seed}: {error}") from error
+
+    def calm(self) -> None:
+        """Everything heals; within a bounded time all replicas are in sync and equal."""
+        self.heal()
+        self.controller_back()
+        for link in list(self.cluster.held):
+            self.cluster.release(*link)
+        for node in NODES:
+            self.see(node)
+            self.resume_device(node)
+            self.start(node)
+        for _ in range(100):
+            self.run(100)
+            if self.is_settled():
+                return
+        raise Violation(f"not settled: {self.feed.partition('orders')}")
+
+    def is_settled(self) -> bool:
+        """All in sync, everything committed, everywhere known."""
+        if set(self.feed.partition("orders").isr) != set(NODES):
+            return False
+        logs = [self.cluster.brokers[node].log("orders") for node in NODES]
+        ends = {end for log in logs for end in (log.log_end_offset, log.high_watermark)}
+        return len(ends) == 1
+
+    def verify(self) -> None:
+        """Nothing that was promised is missing anywhere."""
+        for node in NODES:
+            held = records_of(self.cluster.brokers[node].log("orders"))
+            if held[: len(self.committed)] != self.committed:
+                raise Violation(f"b{node} holds {held}, committed was {self.committed}")
+            for offset, value in self.acknowledged.items():
+                if held[offset].value != value:
+                    raise Violation(f"b{node} lost {value!r} at {offset}")
+
+
+@pytest.mark.parametrize("first", range(0, 240, 40))
+def test_no_acknowledged_record_is_lost(first: int) -> None:
+    """Kills, cuts, stalls and elections; the safeguards are in place."""
+    acknowledged = 0
+    for seed in range(first, first + 40):
+        storm = Storm(seed, flush_messages=1 if seed % 4 == 0 else None)
+        storm.storm()
+        acknowledged += len(storm.acknowledged)
+    assert acknowledged > 40, "the runs wrote next to nothing"

@@ -266,6 +266,13 @@ def test_not_when_it_was_heard_of_since() -> None:
     assert sessions.fenced(until=4001) == [(4001, 2, True)]
 
 
+def test_a_fresh_session_is_no_sign_of_life() -> None:
+    """Goal: a broker that died with the last controller is fenced by the next one at once."""
+    sessions = Sessions()
+    assert sessions.suspect(2, at=10)
+    assert sessions.fenced(until=10) == [(10, 2, True)]
+
+
 def test_a_heartbeat_ends_a_suspicion() -> None:
     """Goal: what lives heartbeats, and is not fenced."""
     sessions = Sessions()

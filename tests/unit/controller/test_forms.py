@@ -1,0 +1,92 @@
+"""Every form is a record that the log can carry and that says what was meant."""
+
+import pytest
+
+from tests.unit.controller.harness import FEATURES, a_broker, after, an_image, topic_id_of
+from tidelog.controller import forms
+from tidelog.controller.elections import PartitionChange
+from tidelog.controller.messages import RegisterBroker, RegisterController
+from tidelog.metadata.image import ConfigResource, PartitionImage
+from tidelog.metadata.records import (
+    LEADER_UNCHANGED,
+    RECOVERED,
+    RECOVERING,
+    RECOVERY_UNCHANGED,
+    MetadataRecord,
+    decode_record,
+    encode_record,
+)
+from tidelog.model import Endpoint, Uuid
+
+ORDERS = topic_id_of("orders")
+BROKER = a_broker(1, rack="r")
+REGISTRATION = RegisterBroker(
+    broker_id=1,
+    cluster_id="c",
+    incarnation_id=Uuid(b"i" * 16),
+    endpoints=(Endpoint("SECURE", "h", 9093, security_protocol=1),),
+    rack="r",
+    features=FEATURES,
+    log_dirs=BROKER.log_dirs,
+)
+CONTROLLER = RegisterController(5, Uuid(b"x" * 16), REGISTRATION.endpoints, FEATURES)
+PARTITION = PartitionImage((1, 2), (1,), 1, 0, 0, directories=(Uuid(b"d" * 16), Uuid(b"e" * 16)))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        forms.topic_record("orders", ORDERS),
+        forms.remove_topic_record(ORDERS),
+        forms.partition_record(ORDERS, 3, PARTITION),
+        forms.partition_change_record(ORDERS, 3, PartitionChange(isr=(), leader=-1)),
+        forms.config_record(ConfigResource(4, ""), "k", None),
+        forms.clear_elr_record(""),
+        forms.fence_record(BROKER),
+        forms.unfence_record(BROKER),
+        forms.controlled_shutdown_record(BROKER),
+        forms.register_broker_record(REGISTRATION, 7, None),
+        forms.unregister_broker_record(BROKER),
+        forms.register_controller_record(CONTROLLER),
+        forms.producer_ids_record(BROKER, 1000),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_the_log_carries_every_form(record: MetadataRecord) -> None:
+    """Goal: encoded and decoded, nothing is lost: a standby sees what the active one decided."""
+    assert decode_record(encode_record(record)) == record
+
+
+def test_a_new_partition_comes_back_whole() -> None:
+    """Goal: the image of a created partition is the one that was meant."""
+    image = after(
+        an_image(BROKER),
+        [forms.topic_record("orders", ORDERS), forms.partition_record(ORDERS, 0, PARTITION)],
+    )
+    assert image.partition(ORDERS, 0) == PARTITION
+
+
+def test_what_a_change_leaves_alone() -> None:
+    """Goal: "unchanged" has its own spelling in each field."""
+    record = forms.partition_change_record(ORDERS, 0, PartitionChange())
+    assert (record.leader, record.leader_recovery_state) == (LEADER_UNCHANGED, RECOVERY_UNCHANGED)
+    assert record.isr is record.eligible_leader_replicas is record.last_known_elr is None
+    states = [
+        forms.partition_change_record(
+            ORDERS, 0, PartitionChange(recovering=recovering)
+        ).leader_recovery_state
+        for recovering in (True, False)
+    ]
+    assert states == [RECOVERING, RECOVERED]
+
+
+@pytest.mark.parametrize(("fenced", "leaving"), [(True, True), (True, False), (False, False)])
+def test_an_amended_registration_keeps_its_state(fenced: bool, leaving: bool) -> None:
+    """Goal: a new incarnation begins fenced and staying; the same one stays as it is."""
+    new = forms.register_broker_record(REGISTRATION, 7, None)
+    assert (new.fenced, new.in_controlled_shutdown) == (True, False)
+    kept = a_broker(1, fenced=fenced, in_controlled_shutdown=leaving)
+    amended = forms.register_broker_record(REGISTRATION, 7, kept)
+    assert (amended.fenced, amended.in_controlled_shutdown) == (fenced, leaving)
+    image = after(an_image(), [new])
+    assert image.brokers[1].endpoints == REGISTRATION.endpoints

@@ -88,6 +88,7 @@ def up(
             config=assignments(config),
             profile=profile,
             racks=racks.split(",") if racks else (),
+            detached=True,
         )
     except BaseException:
         launcher.cancel()

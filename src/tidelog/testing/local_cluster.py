@@ -12,7 +12,7 @@ lies in its data directory (`cluster_state`), so another process can act on it:
         cluster.wait_for_leader("orders", 0, exclude=[leader])
 
 Without a data directory the cluster is ephemeral: its directory is removed when the `with` block
-ends well, and its nodes end with this process, however that ends.
+ends well. Unless the cluster is detached, its nodes end with this process, however that ends.
 """
 
 import os
@@ -53,13 +53,14 @@ class LocalCluster:
         config: Mapping[str, str] | None = None,
         profile: str = "test",
         racks: Sequence[str] = (),
+        detached: bool = False,
     ) -> None:
         """Plans a cluster, or takes up the one that is in `data_dir`; starts nothing.
 
         `brokers` is three, or as many as the directory has. Without `base_port` a directory keeps
         its ports, and a new one gets free ports. `config` holds Kafka's node properties for all
         nodes, on top of the profile (`test` has short timers). `racks` are given to the nodes in
-        turn.
+        turn. `detached` nodes outlive this process.
 
         Raises `UsageError` for a directory that holds another number of brokers, whose nodes run,
         or that holds something else, and for properties that no node would take.
@@ -68,8 +69,8 @@ class LocalCluster:
         self._ephemeral = data_dir is None
         # The cluster's directory, absolute.
         self.data_dir = Path(data_dir or tempfile.mkdtemp(prefix="tidelog-")).resolve()
-        # Both ends of the pipe whose closing stops the nodes; only for ephemeral clusters.
-        self._lifeline = os.pipe() if self._ephemeral else None
+        # Both ends of the pipe whose closing stops the nodes, unless they are detached.
+        self._lifeline = None if detached else os.pipe()
         try:
             state = plan_cluster(
                 self.data_dir,
@@ -116,7 +117,8 @@ class LocalCluster:
         deadline = Deadline(timeout_s)
         stopped = [n.node_id for n in self.nodes if n.state is ProcessState.STOPPED]
         try:
-            self.processes.start(stopped, launcher)
+            if stopped:
+                self.processes.start(stopped, launcher)
             self.wait_until_ready(deadline.left_s())
         except BaseException:
             self.processes.stop(stopped)

@@ -337,7 +337,11 @@ class Node:
             self._replicas.on_flush_failed(subject, error, now)
             return
         self._trace.error("disk", "on_flush_failed", "stopping", error, what=str(subject))
-        self._exit(1, f"metadata could not be made durable: {error}")
+        self._exit(
+            1,
+            f"metadata could not be made durable: {error}; hint: free space or repair the disk, "
+            "then start the node again",
+        )
 
     def _drain_peers(self, now: Instant) -> None:
         # At once, not at the end of the tick: response frames are views of the driver's buffer.
@@ -461,7 +465,11 @@ class Node:
                     self._control.call(message, output, now)
                 case replication_messages.LogDirFailed(topic_partition, error):
                     self._trace.error(topic_partition, "on_log_dir_failed", "stopping", error)
-                    self._exit(1, f"the log directory failed at `{topic_partition}`: {error}")
+                    self._exit(
+                        1,
+                        f"the log directory failed at `{topic_partition}`: {error}; hint: free "
+                        "space or repair the disk, then start the node again",
+                    )
                 case replication_messages.RoleChanged():
                     pass
         return bool(outputs)

@@ -72,7 +72,7 @@ from tidelog.env.trace import Level, Trace, TraceSink
 from tidelog.errors import MalformedFrame, UsageError
 from tidelog.kraft.messages import Voter, VoterIdentity
 from tidelog.kraft.quorum import Quorum, QuorumEnv
-from tidelog.log.directory import LogDirectory
+from tidelog.log.directory import DirectoryClosed, LogDirectory
 from tidelog.log.log import LogFlush
 from tidelog.model import (
     METADATA_PARTITION,
@@ -158,6 +158,8 @@ class Node:
         self._told_leader: tuple[int, int] = (-2, -1)
         # Whether logs that the metadata does not place here were looked for, once unfenced.
         self._strays_removed = False
+        # The last disk effect of a clean stop: until it is durable nothing else matters.
+        self._closing: DirectoryClosed | None = None
         # Set by the last step of a stop: nothing is done any more.
         self._exited = False
         self._set_wall_offset(wall_ms - now)
@@ -217,6 +219,9 @@ class Node:
         """Takes one input; never raises for a bad peer."""
         if self._exited:
             return
+        if self._closing is not None:
+            self._on_input_while_closing(event)
+            return
         self._metadata_log.at(now, self.broker.wall_ms(now))
         match event:
             case Received(connection_id, data):
@@ -239,7 +244,7 @@ class Node:
 
     def wake(self, now: Instant) -> None:
         """Ends a tick: due timers, then everything flows until nothing moves."""
-        if self._exited:
+        if self._exited or self._closing is not None:
             return
         self._metadata_log.at(now, self.broker.wall_ms(now))
         self._peers.wake(now)
@@ -256,7 +261,7 @@ class Node:
 
     def deadline(self) -> Instant | None:
         """The earliest instant at which `wake` has something to do."""
-        if self._exited:
+        if self._exited or self._closing is not None:
             return None
         return earliest(
             self._quorum.deadline(),
@@ -569,9 +574,18 @@ class Node:
         self._quorum_link.flow(now)
         self._peers.flush()
         self._connections.flush()
-        self._directory.close_cleanly(self._lifecycle.broker_epoch)
-        self._trace.info("node", "leave", "stopped", broker_epoch=self._lifecycle.broker_epoch)
-        self._exit(0, "")
+        self._closing = self._directory.close_cleanly(self._lifecycle.broker_epoch)
+
+    def _on_input_while_closing(self, event: Input) -> None:
+        match event:
+            case Flushed(subject) if subject == self._closing:
+                epoch = self._lifecycle.broker_epoch
+                self._trace.info("node", "leave", "stopped", broker_epoch=epoch)
+                self._exit(0, "")
+            case FlushFailed(_, error):
+                self._exit(1, f"the stop is not clean, the next start recovers: {error}")
+            case _:
+                pass
 
     def _exit(self, code: int, message: str) -> None:
         self._effects.emit(Exit(code, message))

@@ -7,7 +7,7 @@ just enough HTTP for a scraper: whatever is asked, the answer is the text format
 import asyncio
 from collections.abc import Iterable
 from dataclasses import fields
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -44,16 +44,15 @@ class _Scrape(asyncio.Protocol):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
-        self._transport: asyncio.Transport | None = None
+        # Any: uvloop's transports are no subclass of asyncio's.
+        self._transport: Any = None
         # The request so far; only its end matters.
         self._request = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        assert self._transport is not None
         self._request += data
         if len(self._request) > _MAX_REQUEST_BYTES:
             self._transport.abort()

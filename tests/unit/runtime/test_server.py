@@ -1,0 +1,190 @@
+"""Goal: a node's process starts in the right order, refuses with a message and a code, and stops.
+
+Method: the real server in a child process (fork of this one would share its threads), with the
+echo core in place of the node; and refusals in this process, because they come before the loop.
+"""
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.config.test_resolve import config_with
+from tests.unit.runtime.cores import echo_factory
+from tests.unit.runtime.harness import TIMEOUT_S, Client
+from tidelog.config import NodeConfig
+from tidelog.errors import StorageError
+from tidelog.model import Endpoint
+from tidelog.runtime.os_disk import OsDisk
+from tidelog.runtime.server import EXIT_FAILED, EXIT_USAGE, Started, main, run_node
+
+SERVE = """
+import os, sys
+from dataclasses import replace
+from tests.unit.config.test_resolve import config_with
+from tests.unit.runtime.cores import echo_factory
+from tidelog.model import Endpoint
+from tidelog.runtime.server import run_node
+
+port, metrics_port = int(sys.argv[2]), int(sys.argv[3])
+config = replace(config_with(), log_dir=sys.argv[1], metrics_port=metrics_port or None,
+                 listeners=(Endpoint("PLAINTEXT", "127.0.0.1", port),))
+sys.exit(run_node(config, make_core=echo_factory(lambda core: None), lifeline=0,
+                  on_started=lambda started: os.write(1, (started.error or "started").encode())))
+"""
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def served(directory: Path, port: int, metrics_port: int = 0) -> Iterator[subprocess.Popen[bytes]]:
+    """A server process with the echo core; stdin is its lifeline."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVE, str(directory), str(port), str(metrics_port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.read(7) == b"started"
+        yield process
+    finally:
+        process.kill()
+        process.wait(TIMEOUT_S)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+def node_config(directory: Path, port: int = 1) -> NodeConfig:
+    """A config with one listener."""
+    listeners = (Endpoint("PLAINTEXT", "127.0.0.1", port),)
+    return replace(config_with(), log_dir=str(directory), listeners=listeners)
+
+
+def refused(config: NodeConfig, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The code of a start that must fail, and what the operator read."""
+    told: list[Started] = []
+    code = run_node(config, make_core=echo_factory(lambda core: None), on_started=told.append)
+    text = capsys.readouterr().err
+    assert told[0].error in text
+    assert f"hint: {told[0].hint}" in text
+    return code, text
+
+
+def test_sigterm_is_a_clean_stop_and_the_port_serves_until_then(tmp_path: Path) -> None:
+    port = free_port()
+    with served(tmp_path, port) as process:
+        client = Client(port)
+        assert client.ask(b"hello") == b"hello"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT_S) == 0
+        assert client.closed()
+
+
+def test_a_bug_ends_the_process_with_code_70(tmp_path: Path) -> None:
+    port = free_port()
+    with served(tmp_path, port) as process:
+        Client(port).write(b"bug\n")
+        assert process.wait(TIMEOUT_S) == 70
+        assert process.stderr is not None
+        assert b"AssertionError: the core is broken" in process.stderr.read()
+
+
+def test_the_end_of_the_lifeline_stops_the_node(tmp_path: Path) -> None:
+    with served(tmp_path, free_port()) as process:
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(TIMEOUT_S) == 0
+
+
+def test_metrics_are_served_beside_the_protocol(tmp_path: Path) -> None:
+    port, metrics_port = free_port(), free_port()
+    with served(tmp_path, port, metrics_port):
+        client = Client(port)
+        assert client.ask(b"hello") == b"hello"
+        scraper = Client(metrics_port)
+        scraper.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = scraper.reader.read().decode()
+    assert answer.startswith("HTTP/1.1 200 OK\r\n")
+    assert "tidelog_runtime_accepted_total 1.0" in answer
+    assert "tidelog_runtime_connections 1.0" in answer
+    assert "process_resident_memory_bytes" in answer
+
+
+def test_a_port_in_use_refuses_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        code, text = refused(node_config(tmp_path, taken.getsockname()[1]), capsys)
+    assert code == EXIT_USAGE
+    assert "is in use" in text
+
+
+def test_a_missing_directory_refuses_the_start_and_stays_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = refused(node_config(tmp_path / "none"), capsys)
+    assert code == EXIT_USAGE
+    assert "does not exist" in text
+    assert "tidelog format" in text
+    assert not (tmp_path / "none").exists()
+
+
+def test_two_nodes_never_share_a_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    holder = OsDisk(str(tmp_path))
+    holder.lock()
+    code, text = refused(node_config(tmp_path, free_port()), capsys)
+    holder.unlock()
+    assert code == EXIT_USAGE
+    assert "in use by another process" in text
+
+
+def test_a_broken_disk_is_no_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def make_core(*_: object) -> None:
+        raise StorageError("meta.properties", "Input/output error")
+
+    config = node_config(tmp_path, free_port())
+    assert run_node(config, make_core=make_core) == EXIT_FAILED  # type: ignore[arg-type]
+    assert "Input/output error" in capsys.readouterr().err
+
+
+def test_wrong_arguments_and_files_are_usage_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([]) == EXIT_USAGE
+    assert main([str(tmp_path / "none.properties")]) == EXIT_USAGE
+    file = tmp_path / "server.properties"
+    file.write_text("node.ids=1")
+    assert main([str(file), "--override", "node.id=2"]) == EXIT_USAGE
+    text = capsys.readouterr().err
+    assert "one properties file, got 0" in text
+    assert "cannot be read" in text
+    assert "did you mean `node.id`?" in text
+
+
+def test_python_without_assertions_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("")
+    code = (
+        "from tidelog.runtime.server import require_assertions\n"
+        "from tidelog.errors import UsageError\n"
+        "try:\n    require_assertions()\nexcept UsageError as error:\n    print(error.message)"
+    )
+    done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, check=True)
+    assert b"Python runs with -O" in done.stdout

@@ -109,20 +109,6 @@ def test_the_end_of_the_lifeline_stops_the_node(tmp_path: Path) -> None:
         assert process.wait(TIMEOUT_S) == 0
 
 
-def test_metrics_are_served_beside_the_protocol(tmp_path: Path) -> None:
-    port, metrics_port = free_port(), free_port()
-    with served(tmp_path, port, metrics_port):
-        client = Client(port)
-        assert client.ask(b"hello") == b"hello"
-        scraper = Client(metrics_port)
-        scraper.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-        answer = scraper.reader.read().decode()
-    assert answer.startswith("HTTP/1.1 200 OK\r\n")
-    assert "tidelog_runtime_accepted_total 1.0" in answer
-    assert "tidelog_runtime_connections 1.0" in answer
-    assert "process_resident_memory_bytes" in answer
-
-
 def test_a_port_in_use_refuses_the_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

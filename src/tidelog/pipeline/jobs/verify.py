@@ -186,6 +186,16 @@ def verify(ledger: DataFrame, seen: DataFrame) -> Verification:
         seen.unpersist()
 
 
+def warm_up(spark: SparkSession) -> None:
+    """Runs the account on one made-up record, so that the first real one finds the JVM's classes
+    loaded and its plans compiled."""
+    records = spark.createDataFrame(
+        [(0, 0, b"key", b"value", [(SEQUENCE_HEADER, b"0")])], _SOURCE_COLUMNS
+    )
+    seen = sightings(records)
+    verify(seen, seen)
+
+
 def _findings(
     sums: Mapping[str, int], compared: DataFrame, ledger: DataFrame, seen: DataFrame
 ) -> tuple[str, ...]:

@@ -1,0 +1,264 @@
+"""`tidelog demo`: the product's main job on real input.
+
+Three nodes, a replicated topic, an unmodified client producing real records; in mid-stream the
+leader of partition 0 is killed and later comes back; then Spark reads the topic and proves against
+the ledger of acknowledgements that nothing was lost, and the replicas' files are compared.
+
+What runs beside what, because it must not last long on two cores: the restart beside the stream,
+Spark's start beside the rest of the stream (but not before the failover was measured), everything
+else in turn.
+"""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from tidelog.cli.demo_faults import LeaderFault
+from tidelog.cli.demo_input import DemoInput, find_input
+from tidelog.cli.demo_report import DemoReport, print_report
+from tidelog.cli.demo_stream import Stream
+from tidelog.cli.demo_view import DemoView
+from tidelog.cli.output import (
+    PIPED_WIDTH,
+    BadAnswer,
+    Output,
+    OutputFormat,
+    print_json,
+    progress,
+)
+from tidelog.errors import UsageError
+from tidelog.model import TopicPartition
+from tidelog.pipeline.client import LATEST, Client
+from tidelog.pipeline.jobs.delays import write_delays
+from tidelog.pipeline.jobs.verify import Verification, read_sightings, verify, warm_up
+from tidelog.pipeline.ledger import LedgerWriter
+from tidelog.pipeline.options import parse_bootstrap
+from tidelog.pipeline.replicas import Comparison, compare_topic
+from tidelog.pipeline.session import SHORT_RUN, session
+from tidelog.testing.local_cluster import LocalCluster
+
+TOPIC: Final = "flights"
+PARTITIONS: Final = 6
+REPLICATION_FACTOR: Final = 3
+MIN_ISR: Final = 2
+_DEFAULT_DIR: Final = Path("tidelog-demo")
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command(epilog="Example: tidelog demo --input orders.csv --key-field customer")
+def demo(
+    input_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--input", metavar="FILE", help="CSV or JSON lines. [default: 336,776 real flights]"
+        ),
+    ] = None,
+    key_field: Annotated[
+        str | None,
+        typer.Option("--key-field", metavar="NAME", help="The field that is the record's key."),
+    ] = None,
+    data_dir: Annotated[
+        Path, typer.Option("--data-dir", metavar="DIR", help="Where the results go.")
+    ] = _DEFAULT_DIR,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the nodes' data as well.")] = False,
+    brokers: Annotated[int, typer.Option("--brokers", min=3, help="Number of nodes.")] = 3,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Produce real data, kill a leader, and prove with Spark that nothing was lost."""
+    begun = time.monotonic()
+    found = find_input(input_file, key_field)
+    places = _prepare(data_dir)
+    with (
+        ThreadPoolExecutor(max_workers=2, thread_name_prefix="demo") as workers,
+        _cluster(brokers, places, keep) as cluster,
+    ):
+        run = DemoRun(cluster, found, places, workers)
+        report = run.report(begun, kept=places.cluster if keep else None)
+    if output is OutputFormat.JSON:
+        print_json(report.as_json())
+    else:
+        width = None if sys.stdout.isatty() else PIPED_WIDTH
+        print_report(report, Console(file=sys.stdout, width=width, highlight=False))
+    if not report.is_clean:
+        raise BadAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPlaces:
+    """Where the demo leaves things."""
+
+    ledger: Path
+    delays: Path
+    cluster: Path
+    """The nodes' directories, if they are kept."""
+
+
+def _prepare(data_dir: Path) -> DemoPlaces:
+    """Makes the directory and removes an earlier run's results from it."""
+    places = DemoPlaces(
+        data_dir / "ledger.parquet", data_dir / "delays.parquet", data_dir / "cluster"
+    )
+    if places.cluster.exists():
+        raise UsageError(
+            f"`{places.cluster}` holds the nodes of an earlier run",
+            "remove it, or give another `--data-dir`",
+        )
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"`{data_dir}` cannot be made: {error.strerror}", "give another `--data-dir`"
+        ) from error
+    shutil.rmtree(places.delays, ignore_errors=True)
+    return places
+
+
+@contextmanager
+def _cluster(brokers: int, places: DemoPlaces, keep: bool) -> Iterator[LocalCluster]:
+    """Running nodes with production's timers. Kept nodes live in the demo's directory; others in
+    a temporary one, and they end with this process however it ends."""
+    cluster = LocalCluster(brokers, data_dir=places.cluster if keep else None, profile="default")
+    with cluster:
+        yield cluster
+
+
+class DemoRun:
+    """The demo's acts on one cluster."""
+
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        found: DemoInput,
+        places: DemoPlaces,
+        workers: ThreadPoolExecutor,
+    ) -> None:
+        self._cluster = cluster
+        # What is produced.
+        self._input = found
+        self._places = places
+        # For what runs beside the stream: the restart and Spark's start.
+        self._workers = workers
+        # Spark, once asked for.
+        self._spark: Future[SparkSession] | None = None
+        # What the status line of the view says is going on.
+        self._doing = "starting"
+
+    def report(self, begun: float, kept: Path | None) -> DemoReport:
+        """Plays all acts and returns the findings."""
+        cluster, topic = self._cluster, TOPIC
+        cluster.create_topic(
+            topic,
+            partitions=PARTITIONS,
+            replication_factor=REPLICATION_FACTOR,
+            configs={"min.insync.replicas": str(MIN_ISR)},
+        )
+        with LedgerWriter(self._places.ledger, topic) as ledger:
+            stream = Stream(cluster.bootstrap_servers, topic, ledger)
+            with DemoView(cluster, topic, lambda: self._status(stream)) as view:
+                fault = LeaderFault(cluster, topic, stream, tell=view.tell, workers=self._workers)
+                self._produce(stream, fault, view)
+                isr_restored_ms = fault.finish()
+        ends = self._end_offsets()
+        replicas = self._compare(ends)
+        verification, delays = self._ask_spark(ends)
+        assert fault.victim is not None, "the fault was played"
+        return DemoReport(
+            records=stream.produced,
+            verification=verification,
+            replicas=replicas,
+            victim=fault.victim,
+            failover_ms=stream.failover_ms,
+            isr_restored_ms=isr_restored_ms,
+            truncated=fault.truncated_partitions(),
+            unreadable=stream.unreadable,
+            errors=stream.errors,
+            delays=delays,
+            kept=kept,
+            seconds=time.monotonic() - begun,
+        )
+
+    # Acts -------------------------------------------------------------------------------------
+
+    def _produce(self, stream: Stream, fault: LeaderFault, view: DemoView) -> None:
+        """The stream with the fault in it; Spark starts once the failover was measured."""
+
+        def on_progress(fraction: float) -> None:
+            fault.on_progress(fraction)
+            if self._spark is None and fault.failed_over:
+                self._spark = self._workers.submit(start_spark)
+
+        view.tell(f"producing {self._input.name} to `{TOPIC}`, acks=all")
+        self._doing = "producing"
+        stream.run(self._input.records(), self._input.expected, on_progress)
+        self._doing = "waiting for the last acknowledgements"
+        stream.flush()
+        view.tell(f"all {stream.acknowledged:,} acknowledgements are in the ledger")
+        self._doing = "waiting for complete ISRs"
+
+    def _end_offsets(self) -> dict[TopicPartition, int]:
+        """The high watermarks now: everything acknowledged lies below."""
+        partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+        with Client(parse_bootstrap(self._cluster.bootstrap_servers)) as client:
+            return client.list_offsets(partitions, LATEST)
+
+    def _compare(self, ends: dict[TopicPartition, int]) -> Comparison:
+        described = self._cluster.describe_topic(TOPIC)
+        assignment = {
+            TopicPartition(TOPIC, partition.partition): partition.replicas
+            for partition in described.partitions
+        }
+        with progress("comparing the replicas' segment files"):
+            return compare_topic(
+                {node.node_id: node.data_dir for node in self._cluster.nodes},
+                TOPIC,
+                high_watermarks=ends,
+                assignment=assignment,
+            )
+
+    def _ask_spark(
+        self, ends: dict[TopicPartition, int]
+    ) -> tuple[Verification, tuple[Path, int] | None]:
+        servers = self._cluster.bootstrap_servers
+        ending = json.dumps({TOPIC: {str(tp.partition): end for tp, end in ends.items()}})
+        with progress("starting Spark"):
+            spark = start_spark() if self._spark is None else self._spark.result()
+        with progress("Spark reads the topic and compares it with the ledger"):
+            ledger = spark.read.parquet(str(self._places.ledger))
+            verification = verify(ledger, read_sightings(spark, servers, TOPIC, ending))
+        if self._input.airlines_csv is None:
+            return verification, None
+        with progress("Spark works out the delays"):
+            rows = write_delays(
+                spark,
+                bootstrap_servers=servers,
+                topic=TOPIC,
+                airlines_csv=str(self._input.airlines_csv),
+                target=str(self._places.delays),
+                ending_offsets=ending,
+            )
+        return verification, (self._places.delays, rows)
+
+    def _status(self, stream: Stream) -> str:
+        return (
+            f"{self._doing}: {stream.produced:,} produced, {stream.acknowledged:,} acknowledged, "
+            f"{stream.failed:,} failed, {stream.unreadable_lines:,} unreadable lines"
+        )
+
+
+def start_spark() -> SparkSession:
+    """A session whose first real job finds its classes loaded and its workers running."""
+    spark = session("tidelog demo", conf=SHORT_RUN)
+    warm_up(spark)
+    return spark

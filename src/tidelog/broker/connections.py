@@ -21,7 +21,7 @@ from tidelog.wire.frames import FrameReader
 class PendingRequest:
     """One request that has been read and not yet been answered; the rooms' opaque `reply_to`."""
 
-    __slots__ = ("answered", "chunks", "connection", "header")
+    __slots__ = ("answered", "chunks", "closes", "connection", "header")
 
     def __init__(self, connection: "Connection", header: RequestHeader) -> None:
         # Where the reply goes; the connection may be closed by the time of the reply.
@@ -32,6 +32,8 @@ class PendingRequest:
         self.answered = False
         # The framed reply; empty for a request that gets none (Produce with acks=0).
         self.chunks: list[Chunk] = []
+        # Close the connection when this slot leaves (a failed Produce with acks=0).
+        self.closes = False
 
 
 class Connection:
@@ -39,7 +41,6 @@ class Connection:
 
     __slots__ = (
         "broker_id",
-        "closing",
         "connection_id",
         "frames",
         "listener",
@@ -64,8 +65,6 @@ class Connection:
         self.slots: deque[PendingRequest] = deque()
         # False once the driver reported it closed or we closed it.
         self.open = True
-        # Close as soon as the replies so far have left (a failed acks=0 produce).
-        self.closing = False
         # Whether reading is paused because of too many open slots.
         self.paused = False
         # The broker at the other end, once a heartbeat or registration said so; else None.
@@ -128,11 +127,10 @@ class Connections:
         if connection.slots[0] is pending:
             self._ready[connection.connection_id] = connection
 
-    def close_after_replies(self, connection: Connection) -> None:
-        """Closes a connection once the replies at its head have left."""
-        if connection.open:
-            connection.closing = True
-            self._ready[connection.connection_id] = connection
+    def fill_and_close(self, pending: PendingRequest) -> None:
+        """Answers a request by closing its connection, once the replies before it have left."""
+        pending.closes = True
+        self.fill(pending, [])
 
     def drop(self, connection: Connection) -> None:
         """Closes a connection at once: its bytes are no protocol."""
@@ -151,11 +149,14 @@ class Connections:
     def _flush_one(self, connection: Connection) -> None:
         slots = connection.slots
         chunks: list[Chunk] = []
-        while slots and slots[0].answered:
-            chunks.extend(slots.popleft().chunks)
+        closes = False
+        while slots and slots[0].answered and not closes:
+            pending = slots.popleft()
+            chunks.extend(pending.chunks)
+            closes = pending.closes
         if chunks:
             self._effects.emit(Send(connection.connection_id, chunks))
-        if connection.closing:
+        if closes:
             self.drop(connection)
         elif connection.paused and len(slots) <= MAX_IN_FLIGHT_REQUESTS // 2:
             connection.paused = False

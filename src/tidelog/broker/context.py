@@ -18,7 +18,7 @@ from tidelog.controller.messages import CreateTopics, NewTopic
 from tidelog.env.instant import Instant
 from tidelog.kraft.quorum import Quorum
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage
-from tidelog.model import NO_EPOCH, NO_LEADER, Endpoint
+from tidelog.model import INTERNAL_TOPICS, NO_EPOCH, NO_LEADER, Endpoint
 from tidelog.replication.replicas import Replicas
 from tidelog.wire import codec
 from tidelog.wire.entities import Entity
@@ -119,7 +119,7 @@ class Broker:
         """Asks the controller for topics that a client wants and nobody made."""
         if not self.config.broker.auto_create_topics_enable:
             return
-        wanted = tuple(sorted(set(names) - self.creating))
+        wanted = tuple(sorted(set(names) - self.creating - INTERNAL_TOPICS))
         if wanted:
             self.creating.update(wanted)
             message = CreateTopics(tuple(NewTopic(name) for name in wanted))

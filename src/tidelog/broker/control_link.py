@@ -9,6 +9,10 @@ client must not have to know who the controller is.
 When the active controller is this very node, both are handed over directly; otherwise they go over
 the control channel, calls under their own API keys, forwards in an Envelope (KIP-590).
 
+A new leader makes what is under way to the old one worthless. It fails at once and is made again:
+an old controller whose process stands still keeps its connections and would answer after
+`request.timeout.ms`, long after the new one has ended the sessions of all who waited for it.
+
 Invariant `EveryCallEnds`: each call and each forward has exactly one outcome.
 """
 
@@ -116,8 +120,11 @@ class ControlLink:
         self._controller = controller
         self._peers = peers
         self._request_timeout_ms = request_timeout_ms
-        # Who leads the quorum, as this node knows; set by the node.
-        self.leader_id = -1
+        # Who leads the quorum, as this node knows; -1 while nobody is known.
+        self._leader_id = -1
+        # The node that the control channel was last used to; -1 at first. Only its channel can
+        # have requests under way.
+        self._asked_id = -1
         # Forwards that wait for a controller, with the time of their next attempt.
         self._waiting: list[tuple[Instant, Forward]] = []
         # Correlation ids of the control channel.
@@ -125,16 +132,29 @@ class ControlLink:
         # Outcomes since the last `take_outcomes`.
         self._outcomes: list[Outcome] = []
 
+    @property
+    def leader_id(self) -> int:
+        """Who leads the quorum, as this node knows; -1 while nobody is known. The node sets it,
+        which fails the requests that are under way to another leader."""
+        return self._leader_id
+
+    @leader_id.setter
+    def leader_id(self, leader_id: int) -> None:
+        self._leader_id = leader_id
+        if leader_id >= 0 and self._asked_id not in (-1, leader_id):
+            self._peers.give_up(self._asked_id, Purpose.CONTROL)
+            self._asked_id = -1
+
     def call(self, message: Request, token: Hashable, now: Instant) -> None:
         """Makes one attempt; ends in a `CallEnded` with `token`."""
         call = Call(message, token)
         if self._controller.active:
             self._controller.handle(message, call, now)
-        elif self.leader_id < 0 or self.leader_id == self._node_id:
+        elif self._leader_id < 0 or self._leader_id == self._node_id:
             self._outcomes.append(CallEnded(token, None))
         else:
             _, module = _MODULES[type(message)]
-            self._send(module.request_of(message), call, now)
+            self._send(module.request_of(message), call, Instant(now + self._request_timeout_ms))
 
     def forward(
         self,
@@ -160,7 +180,7 @@ class ControlLink:
                 self._outcomes.append(ForwardDecided(forward, refused))
                 return
             self._controller.handle(message, forward, now)
-        elif self.leader_id < 0 or self.leader_id == self._node_id:
+        elif self._leader_id < 0 or self._leader_id == self._node_id:
             self._retry_later(forward, now)
         else:
             envelope = make(
@@ -169,7 +189,7 @@ class ControlLink:
                 request_principal=None,
                 client_host_address=b"\x7f\x00\x00\x01",
             )
-            self._send(envelope, forward, now)
+            self._send(envelope, forward, forward.deadline)
 
     def _retry_later(self, forward: Forward, now: Instant) -> None:
         if now >= forward.deadline:
@@ -178,11 +198,11 @@ class ControlLink:
         else:
             self._waiting.append((Instant(now + FORWARD_RETRY_MS), forward))
 
-    def _send(self, entity: Entity, token: Hashable, now: Instant) -> None:
+    def _send(self, entity: Entity, token: Hashable, deadline: Instant) -> None:
+        self._asked_id = self._leader_id
         self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
         frame = codec.encode_request(entity, self._next_correlation_id, f"broker-{self._node_id}")
-        deadline = Instant(now + self._request_timeout_ms)
-        self._peers.send(self.leader_id, Purpose.CONTROL, [frame], token, deadline)
+        self._peers.send(self._leader_id, Purpose.CONTROL, [frame], token, deadline)
 
     def on_controller_reply(
         self, reply_to: Call | Forward, response: Response, now: Instant

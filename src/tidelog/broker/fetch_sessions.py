@@ -8,10 +8,12 @@ an error. An omitted partition means "unchanged", so every error and every move 
 
 Requests by (session id, epoch): (0, -1) no session; (0, 0) make one; (s, 0) close s, make one;
 (s, -1) close s; (s, n > 0) incremental. The expected epoch starts at 1 after creation, grows by one
-per request and wraps to 1 after 2**31 - 1.
+per request and wraps to 1 after 2**31 - 1. Any other epoch means that the two sides do not agree
+about what was said: the session is dropped, and the client begins anew.
 
-Bound: `limits.MAX_FETCH_SESSIONS`. At the bound a follower's session or one idle for two minutes
-evicts the least valuable session; else the fetch is answered with session id 0 (no session).
+Bound: `limits.MAX_FETCH_SESSIONS`. At the bound a new session takes the place of one that was idle
+for two minutes, else of the least valuable one if that is worth less: followers are worth more than
+consumers, then more partitions are worth more. Otherwise the fetch gets session id 0: no session.
 """
 
 from dataclasses import dataclass, field
@@ -117,10 +119,11 @@ class FetchSessions:
         session = self._sessions.get(request.session_id)
         if session is None:
             raise ProtocolError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.next_epoch != request.session_epoch:
+            del self._sessions[request.session_id]
+            raise ProtocolError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             raise ProtocolError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        if session.next_epoch != request.session_epoch:
-            raise ProtocolError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         return session
 
     def _create(

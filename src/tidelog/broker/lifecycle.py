@@ -148,6 +148,9 @@ class BrokerLifecycle:
     def on_response(self, response: Response | None, now: Instant) -> None:
         """The outcome of the last call; `None` when no controller answered."""
         self._in_flight = False
+        if self.state is BrokerState.GONE:
+            # A late answer must not call a broker back that is on its way out.
+            return
         if response is not None and not isinstance(response, Refused):
             self._last_refusal = ErrorCode.NONE
         match response:

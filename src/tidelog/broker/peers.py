@@ -172,6 +172,14 @@ class PeerChannels:
             self._connect(channel)
         return channel.established
 
+    def give_up(self, peer_id: int, purpose: Purpose) -> None:
+        """Fails the requests under way on a channel and closes it, because their answers have
+        become worthless. Says nothing about the peer itself."""
+        channel = self._channels[ChannelKey((peer_id, purpose))]
+        if channel.connection_id != 0:
+            self._close(channel)
+            self._fail_requests(channel, CloseReason.TIMEOUT)
+
     def owns(self, connection_id: int) -> bool:
         """Whether the connection is one of ours."""
         return connection_id in self._by_connection
@@ -260,17 +268,23 @@ class PeerChannels:
         self._effects.emit(Connect(channel.connection_id, *channel.address))
 
     def _abandon(self, channel: _Channel, reason: CloseReason) -> None:
-        self._by_connection.pop(channel.connection_id, None)
-        self._effects.emit(Close(channel.connection_id))
+        self._close(channel)
         self._fail(channel, reason)
 
+    def _close(self, channel: _Channel) -> None:
+        self._by_connection.pop(channel.connection_id, None)
+        self._effects.emit(Close(channel.connection_id))
+
     def _fail(self, channel: _Channel, reason: CloseReason) -> None:
+        self._outputs.append(PeerLost(channel.key[0], reason))
+        self._fail_requests(channel, reason)
+
+    def _fail_requests(self, channel: _Channel, reason: CloseReason) -> None:
         peer_id, purpose = channel.key
         channel.connection_id = 0
         channel.established = False
         channel.unsent = []
         self._dirty.pop(channel.key, None)
-        self._outputs.append(PeerLost(peer_id, reason))
         while channel.in_flight:
             token = channel.in_flight.popleft().token
             self._outputs.append(Failed(peer_id, purpose, token, reason))

@@ -1,9 +1,12 @@
 """Produce (0), versions 3-13: records for the partitions led here.
 
-Refused before the log is asked, in this order: a topic id that is unknown (version 13 and up), a
-topic or partition that the metadata does not have, internal topics from clients. Transactional
-produce is refused with TRANSACTIONAL_ID_NOT_FOUND as long as no transaction coordinator exists.
-Everything else (leadership, min ISR, batch validation, sequences) is the replication room's.
+A request with transactional records and no transactional id is refused as a whole, with
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Refused before the log is asked, in this order: a topic id
+that is unknown (version 13 and up), a topic or partition that the metadata does not have, zstd
+before version 7, internal topics from clients. A produce with a transactional id is refused with
+TRANSACTIONAL_ID_NOT_FOUND as long as no transaction coordinator exists: without one nobody could
+end the transaction, and its first record would be the last stable offset for ever. Everything else
+(leadership, min ISR, batch validation, sequences) is the replication room's.
 
 With acks=0 there is no response at all; when a partition failed, the connection is closed, because
 that is the only way the client can notice. On NOT_LEADER_OR_FOLLOWER the answer names the
@@ -17,12 +20,18 @@ from tidelog.broker.context import Broker
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import INTERNAL_TOPICS
+from tidelog.records.batch import CODEC_MASK, CRC_START, TRANSACTIONAL_FLAG
+from tidelog.records.compression import Codec
 from tidelog.wire import produce as wire
 from tidelog.wire.produce import ProducedPartition, ProducePartition, ProduceRequest
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 FIRST_VERSION_WITH_LEADER_HINTS: Final = 10
+FIRST_VERSION_WITH_ZSTD: Final = 7
+
+_FLAGS_AT: Final = CRC_START + 1
+"""The low byte of a batch's attributes: codec and flags."""
 
 
 class ProduceCall:
@@ -48,6 +57,12 @@ def handle(
     request = wire.parse_request(version, frame, offset)
     partitions: list[ProducePartition] = []
     refused: list[ProducedPartition] = []
+    if request.transactional_id is None and _has_transactional_records(request):
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        refused = [_failed(partition, code) for partition in request.partitions]
+        call = ProduceCall(pending, request.acks, [])
+        on_reply(broker, call, wire.ProduceResponse(refused))
+        return
     for partition in request.partitions:
         found, code = _resolve(broker, pending, request, partition, version)
         if code is ErrorCode.NONE:
@@ -57,6 +72,15 @@ def handle(
     call = ProduceCall(pending, request.acks, refused)
     accepted = request._replace(partitions=partitions)
     broker.replicas.produce(accepted, call, now, broker.wall_ms(now))
+
+
+def _flags(partition: ProducePartition) -> int:
+    records = partition.records
+    return records[_FLAGS_AT] if records is not None and len(records) > _FLAGS_AT else 0
+
+
+def _has_transactional_records(request: ProduceRequest) -> bool:
+    return any(_flags(partition) & TRANSACTIONAL_FLAG for partition in request.partitions)
 
 
 def _resolve(
@@ -77,6 +101,8 @@ def _resolve(
     found = partition._replace(topic=topic.name, topic_id=topic.topic_id)
     if request.transactional_id is not None:
         return found, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    if version < FIRST_VERSION_WITH_ZSTD and _flags(found) & CODEC_MASK == Codec.ZSTD:
+        return found, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if topic.name in INTERNAL_TOPICS and pending.header.client_id != ADMIN_CLIENT_ID:
         return found, ErrorCode.INVALID_TOPIC_EXCEPTION
     return found, ErrorCode.NONE
@@ -94,9 +120,10 @@ def on_reply(broker: Broker, call: ProduceCall, response: wire.ProduceResponse) 
         response = response._replace(partitions=[*response.partitions, *call.refused])
     pending = call.pending
     if call.acks == 0:
-        broker.connections.fill(pending, [])
         if any(answer.error_code is not ErrorCode.NONE for answer in response.partitions):
-            broker.connections.close_after_replies(pending.connection)
+            broker.connections.fill_and_close(pending)
+        else:
+            broker.connections.fill(pending, [])
         return
     version = pending.header.api_version
     if version >= FIRST_VERSION_WITH_LEADER_HINTS and any(

@@ -7,7 +7,10 @@ ask again soon while no leader is known, but only once a second while they know 
 
 The "controller" named in the answer is an alive broker, because clients cannot talk to controllers.
 Unknown topics are created when both the request and `auto.create.topics.enable` say so; until the
-creation is committed they answer UNKNOWN_TOPIC_OR_PARTITION, which clients retry.
+creation is committed they answer UNKNOWN_TOPIC_OR_PARTITION, which clients retry. Internal topics
+are left to their coordinators. Versions 10 and 11 have a field for topic ids and no answer for an
+unknown one, because their responses cannot do without a name: in them, a request that asks by id
+or without a name is INVALID_REQUEST as a whole.
 
 An answer is held for `HOLD_MS`. A client that loses its leader's connection asks at once who leads
 now, often before this node's own connections to the dead process are reported closed; an answer
@@ -31,6 +34,8 @@ from tidelog.wire.entities import Entity, field, make, nested
 from tidelog.wire.values import bytes_of, error, millis, uuid_of
 
 HOLD_MS: Final = 5
+FIRST_VERSION_WITH_MISSING_LISTENERS: Final = 6
+FIRST_VERSION_BY_TOPIC_ID: Final = 12
 OPERATIONS_NOT_ASKED: Final = -(2**31)
 
 
@@ -44,14 +49,18 @@ def answer(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
     version = pending.header.api_version
     response_type = codec.response_class(3, version)
     topic_type = nested(response_type, "topics")
-    wanted = list(_wanted(broker, request, version))
-    topics = [
-        _topic_entity(broker, pending, topic_type, name, topic_id, topic)
-        for name, topic_id, topic in wanted
-    ]
-    missing = [name for name, _, topic in wanted if topic is None and name is not None]
-    if missing and field(request, "allow_auto_topic_creation", True):
-        broker.auto_create_topics(missing, now)
+    topics: list[Entity]
+    if version < FIRST_VERSION_BY_TOPIC_ID and _asks_by_id(request):
+        topics = [_refused(topic_type, wanted.name or "") for wanted in request.topics]
+    else:
+        wanted = list(_wanted(broker, request, version))
+        topics = [
+            _topic_entity(broker, pending, topic_type, name, topic_id, topic)
+            for name, topic_id, topic in wanted
+        ]
+        missing = [name for name, _, topic in wanted if topic is None and name is not None]
+        if missing and field(request, "allow_auto_topic_creation", True):
+            broker.auto_create_topics(missing, now)
     brokers = broker.alive_brokers(pending.connection.listener)
     broker_type = nested(response_type, "brokers")
     broker.answer(
@@ -69,6 +78,25 @@ def answer(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
             cluster_authorized_operations=OPERATIONS_NOT_ASKED,
             error_code=error(ErrorCode.NONE),
         ),
+    )
+
+
+def _asks_by_id(request: Entity) -> bool:
+    return any(
+        wanted.name is None or field(wanted, "topic_id", None) is not None
+        for wanted in request.topics or ()
+    )
+
+
+def _refused(topic_type: type, name: str) -> Entity:
+    return make(
+        topic_type,
+        error_code=error(ErrorCode.INVALID_REQUEST),
+        name=name,
+        topic_id=None,
+        is_internal=False,
+        partitions=(),
+        topic_authorized_operations=OPERATIONS_NOT_ASKED,
     )
 
 
@@ -135,7 +163,10 @@ def _partition_entity(
     if not broker.is_alive(partition.leader) or partition.leader in broker.unreachable:
         code, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
     elif broker.endpoint(partition.leader, pending.connection.listener) is None:
-        code, leader_id = ErrorCode.LISTENER_NOT_FOUND, NO_LEADER
+        # Older clients take the new code for a fatal one.
+        told = pending.header.api_version >= FIRST_VERSION_WITH_MISSING_LISTENERS
+        code = ErrorCode.LISTENER_NOT_FOUND if told else ErrorCode.LEADER_NOT_AVAILABLE
+        leader_id = NO_LEADER
     return make(
         partition_type,
         error_code=error(code),

@@ -20,7 +20,10 @@ def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
     endpoint_type = field(request, "endpoint_type", BROKERS)
     code, message = ErrorCode.NONE, None
     rows: list[tuple[int, str, int, str | None, bool]] = []
-    if (endpoint_type == CONTROLLERS) != on_controller:
+    if endpoint_type not in (BROKERS, CONTROLLERS):
+        code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        message = f"endpoint type `{endpoint_type}` is neither brokers nor controllers"
+    elif (endpoint_type == CONTROLLERS) != on_controller:
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
         message = "the listener serves the other endpoint type"
     elif on_controller:

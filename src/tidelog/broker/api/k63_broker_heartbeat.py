@@ -1,4 +1,4 @@
-"""BrokerHeartbeat (63), versions 0-1 (sent at 1): a broker is alive and says what it wants."""
+"""BrokerHeartbeat (63), versions 0-2 (sent at 1): a broker is alive and says what it wants."""
 
 from typing import TYPE_CHECKING, Final
 

@@ -1,0 +1,225 @@
+"""A cluster of one: a whole `Node` on a memory disk, driven by hand.
+
+    node = OneNode()
+    wire = node.client()                          # a connection to the broker listener
+    response = wire.call(ApiKey.METADATA, 12, topics=None)
+
+Everything behind the wire is the real thing: quorum, controller, replicas and log. Time stands
+still unless a test or a waiting client moves it.
+"""
+
+from collections import deque
+from typing import Any
+
+from tidelog.broker.context import Broker
+from tidelog.broker.node import Node
+from tidelog.config import parse_node_config
+from tidelog.env.disk import FileSlice
+from tidelog.env.effects import (
+    Close,
+    Effect,
+    Exit,
+    Flush,
+    Flushed,
+    Input,
+    Opened,
+    Received,
+    Replace,
+    Send,
+)
+from tidelog.env.instant import Instant
+from tidelog.env.memory_disk import MemoryDisk
+from tidelog.env.trace import Level, TraceList
+from tidelog.errors import ErrorCode
+from tidelog.log.directory import format_directory
+from tidelog.model import Uuid
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make, nested
+from tidelog.wire.frames import FrameReader
+from tidelog.wire.values import error_of, millis
+
+BROKER = "PLAINTEXT"
+CONTROLLER = "CONTROLLER"
+CLUSTER_ID = "b25lLW5vZGUtY2x1c3Rlcg"
+WALL_MS = 1_700_000_000_000
+
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listeners": "PLAINTEXT://host1:9092,CONTROLLER://host1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "controller.quorum.voters": "1@host1:9093",
+    "log.dirs": "data",
+}
+
+
+class OneNode:
+    """The driver of one node."""
+
+    def __init__(self, **settings: str) -> None:
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+        config = parse_node_config(SETTINGS | given)
+        self.disk = MemoryDisk(root="host1")
+        format_directory(self.disk, cluster_id=CLUSTER_ID, node_id=1, directory_id=Uuid(b"d" * 16))
+        self.trace = TraceList()
+        self.now = Instant(1000)
+        self.node = Node(
+            config, self.disk, 7, self.trace, now=self.now, wall_ms=WALL_MS, trace_level=Level.INFO
+        )
+        # What was not carried out here but matters to a test.
+        self.closed: list[int] = []
+        self.exits: list[Exit] = []
+        self.sent: dict[int, bytearray] = {}
+        self._next_connection = 1
+        self.run_until(lambda: self.broker.is_alive(1))
+
+    @property
+    def broker(self) -> Broker:
+        """What the handlers see."""
+        return self.node.broker
+
+    def receive(self, event: Input) -> None:
+        """One input and the tick behind it, with everything that the disk answers."""
+        self.node.receive(event, self.now)
+        self.settle()
+
+    def settle(self) -> None:
+        """Ticks at this instant until the node wants nothing more of it."""
+        for _ in range(1000):
+            self.node.wake(self.now)
+            effects = self.node.take_effects()
+            self.node.check()
+            for effect in effects:
+                self._carry_out(effect)
+            deadline = self.node.deadline()
+            if not effects and (deadline is None or deadline > self.now):
+                return
+        raise AssertionError("the node does not come to rest")
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Send(connection_id, chunks):
+                for chunk in chunks:
+                    if isinstance(chunk, FileSlice):
+                        chunk = chunk.file.read(chunk.position, chunk.length)
+                    self.sent[connection_id] += chunk
+            case Close(connection_id):
+                self.closed.append(connection_id)
+            case Flush(file, subject):
+                self.disk.sync(file)
+                self.node.receive(Flushed(subject), self.now)
+            case Replace(path, data, subject):
+                self.disk.replace(path, data)
+                if subject is not None:
+                    self.node.receive(Flushed(subject), self.now)
+            case Exit():
+                self.exits.append(effect)
+
+    def advance(self, duration_ms: int) -> None:
+        """Lets time pass, stopping at every deadline on the way."""
+        end = self.now + duration_ms
+        while True:
+            deadline = self.node.deadline()
+            if deadline is None or deadline > end:
+                break
+            self.now = Instant(max(self.now, deadline))
+            self.settle()
+        self.now = Instant(end)
+        self.settle()
+
+    def run_until(self, condition: Any, limit_ms: int = 60_000) -> None:
+        """Lets time pass until the condition holds."""
+        end = self.now + limit_ms
+        self.settle()
+        while not condition():
+            deadline = self.node.deadline()
+            assert deadline is not None and deadline <= end, f"not reached: {self.trace.events}"
+            self.now = Instant(max(self.now, deadline))
+            self.settle()
+
+    def client(self, listener: str = BROKER) -> "Wire":
+        """A new connection to a listener."""
+        connection_id = self._next_connection
+        self._next_connection += 1
+        self.sent[connection_id] = bytearray()
+        self.receive(Opened(connection_id, listener, "peer"))
+        return Wire(self, connection_id)
+
+
+class Wire:
+    """One accepted connection, seen from the other end."""
+
+    def __init__(self, node: OneNode, connection_id: int) -> None:
+        self.node = node
+        self.connection_id = connection_id
+        self._frames = FrameReader()
+        self._arrived: deque[bytes] = deque()
+        self._correlation_id = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether the node closed it."""
+        return self.connection_id in self.node.closed
+
+    def send(self, frame: bytes) -> None:
+        """Raw bytes, length prefix included."""
+        self.node.receive(Received(self.connection_id, frame))
+
+    def frames(self) -> list[bytes]:
+        """All response frames that have not been taken yet."""
+        sent = self.node.sent[self.connection_id]
+        self._arrived.extend(bytes(frame) for frame in self._frames.feed(bytes(sent)))
+        sent.clear()
+        taken = list(self._arrived)
+        self._arrived.clear()
+        return taken
+
+    def ask(self, key: ApiKey, entity: Any, client_id: str | None = "test") -> bytes | None:
+        """Sends a request entity; the response frame, or `None` when the node closed instead."""
+        self._correlation_id += 1
+        self.send(codec.encode_request(entity, self._correlation_id, client_id))
+        found = self.frames()
+        for _ in range(100):
+            if found or self.closed:
+                break
+            self.node.advance(10)
+            found = self.frames()
+        assert len(found) <= 1, f"{len(found)} responses to one request"
+        return found[0] if found else None
+
+    def call(self, key: ApiKey, version: int, /, **values: Any) -> Any:
+        """One request of this version from the values that it has; the response entity."""
+        frame = self.ask(key, make(codec.request_class(key, version), **values))
+        assert frame is not None, f"{key.name} {version}: no response"
+        correlation_id, entity = codec.decode_response(key, version, frame)
+        assert correlation_id == self._correlation_id
+        return entity
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
+        """A topic with one replica."""
+        topic_type = nested(codec.request_class(ApiKey.CREATE_TOPICS, 7), "topics")
+        config_type = nested(topic_type, "configs")
+        response = self.call(
+            ApiKey.CREATE_TOPICS,
+            7,
+            topics=(
+                make(
+                    topic_type,
+                    name=name,
+                    num_partitions=partitions,
+                    replication_factor=1,
+                    assignments=(),
+                    configs=tuple(
+                        make(config_type, name=key.replace("_", "."), value=value)
+                        for key, value in configs.items()
+                    ),
+                ),
+            ),
+            timeout=millis(30_000),
+            validate_only=False,
+        )
+        code = error_of(response.topics[0].error_code)
+        assert code is ErrorCode.NONE, response.topics[0].error_message

@@ -1,0 +1,190 @@
+"""Replies leave in the order of their requests, whatever the order in which they are filled."""
+
+import pytest
+
+from tidelog.broker.connections import Connection, Connections, PendingRequest
+from tidelog.env.effects import Close, EffectQueue, PauseReading, ResumeReading, Send
+from tidelog.env.prng import Prng
+from tidelog.errors import MalformedFrame
+from tidelog.limits import MAX_IN_FLIGHT_REQUESTS
+from tidelog.wire.api import ApiKey, RequestHeader
+
+
+@pytest.fixture
+def effects() -> EffectQueue:
+    return EffectQueue()
+
+
+@pytest.fixture
+def connections(effects: EffectQueue) -> Connections:
+    return Connections(effects, max_request_bytes=1000)
+
+
+def opened(connections: Connections, connection_id: int = 1) -> Connection:
+    connections.on_opened(connection_id, "PLAINTEXT", "peer")
+    connection = connections.get(connection_id)
+    assert connection is not None
+    return connection
+
+
+def admitted(connections: Connections, connection: Connection, correlation_id: int = 0):
+    return connections.admit(
+        connection, RequestHeader(ApiKey.METADATA, 9, correlation_id, "client")
+    )
+
+
+def flushed(connections: Connections, effects: EffectQueue) -> list[object]:
+    connections.flush()
+    connections.check()
+    return effects.take()
+
+
+def test_a_reply_leaves_at_the_flush_and_not_before(connections, effects):
+    pending = admitted(connections, opened(connections))
+    connections.fill(pending, [b"one"])
+    assert effects.take() == []
+    assert flushed(connections, effects) == [Send(1, [b"one"])]
+    assert flushed(connections, effects) == []
+
+
+def test_a_filled_slot_waits_for_the_slots_before_it(connections, effects):
+    connection = opened(connections)
+    first, second, third = (admitted(connections, connection, n) for n in range(3))
+    connections.fill(third, [b"3"])
+    connections.fill(second, [b"2"])
+    assert flushed(connections, effects) == []
+    connections.fill(first, [b"1"])
+    assert flushed(connections, effects) == [Send(1, [b"1", b"2", b"3"])]
+
+
+def test_an_empty_reply_takes_its_turn_and_sends_nothing(connections, effects):
+    connection = opened(connections)
+    silent, loud = admitted(connections, connection), admitted(connections, connection)
+    connections.fill(loud, [b"loud"])
+    connections.fill(silent, [])
+    assert flushed(connections, effects) == [Send(1, [b"loud"])]
+    assert not connection.slots
+
+
+def test_every_connection_gets_its_own_send(connections, effects):
+    slots = [admitted(connections, opened(connections, n)) for n in (1, 2, 3)]
+    connections.fill(slots[2], [b"c"])
+    connections.fill(slots[0], [b"a"])
+    assert flushed(connections, effects) == [Send(3, [b"c"]), Send(1, [b"a"])]
+
+
+def test_a_slot_is_filled_once(connections):
+    pending = admitted(connections, opened(connections))
+    connections.fill(pending, [b"x"])
+    with pytest.raises(AssertionError, match="answered twice"):
+        connections.fill(pending, [b"y"])
+
+
+def test_a_reply_to_a_connection_that_is_gone_is_dropped(connections, effects):
+    pending = admitted(connections, opened(connections))
+    assert connections.on_closed(1) is pending.connection
+    connections.fill(pending, [b"late"])
+    assert flushed(connections, effects) == []
+    assert connections.on_closed(1) is None
+    assert len(connections) == 0
+
+
+def test_a_reply_that_was_ready_is_dropped_with_its_connection(connections, effects):
+    pending = admitted(connections, opened(connections))
+    connections.fill(pending, [b"ready"])
+    connections.on_closed(1)
+    assert flushed(connections, effects) == []
+
+
+def test_an_id_is_never_opened_twice(connections):
+    opened(connections)
+    with pytest.raises(AssertionError, match="opened twice"):
+        opened(connections)
+
+
+def test_drop_closes_at_once_and_forgets_replies(connections, effects):
+    connection = opened(connections)
+    connections.fill(admitted(connections, connection), [b"reply"])
+    connections.drop(connection)
+    connections.drop(connection)
+    assert not connection.open
+    assert connections.get(1) is None
+    assert flushed(connections, effects) == [Close(1)]
+
+
+def test_a_closing_slot_lets_the_replies_before_it_leave_first(connections, effects):
+    connection = opened(connections)
+    slow, failed, later = (admitted(connections, connection, n) for n in range(3))
+    connections.fill(later, [b"never"])
+    connections.fill_and_close(failed)
+    assert flushed(connections, effects) == []
+    assert connection.open
+    connections.fill(slow, [b"slow"])
+    assert flushed(connections, effects) == [Send(1, [b"slow"]), Close(1)]
+    assert not connection.open
+
+
+def test_a_closing_slot_of_a_connection_that_is_gone_does_nothing(connections, effects):
+    pending = admitted(connections, opened(connections))
+    connections.on_closed(1)
+    connections.fill_and_close(pending)
+    assert flushed(connections, effects) == []
+
+
+def test_reading_pauses_at_the_bound_and_resumes_at_half_of_it(connections, effects):
+    connection = opened(connections)
+    slots = [admitted(connections, connection, n) for n in range(MAX_IN_FLIGHT_REQUESTS - 1)]
+    assert effects.take() == []
+    slots += [admitted(connections, connection) for _ in range(3)]
+    assert effects.take() == [PauseReading(1)]
+
+    half = MAX_IN_FLIGHT_REQUESTS // 2
+    for pending in slots[: half + 1]:
+        connections.fill(pending, [b"."])
+    assert flushed(connections, effects) == [Send(1, [b"."] * (half + 1))]
+    connections.fill(slots[half + 1], [b"."])
+    assert flushed(connections, effects) == [Send(1, [b"."]), ResumeReading(1)]
+    for _ in range(half):
+        admitted(connections, connection)
+    assert effects.take() == [PauseReading(1)]
+
+
+def test_frames_above_the_configured_size_are_refused_by_each_connection(connections):
+    with pytest.raises(MalformedFrame):
+        opened(connections).frames.feed((1001).to_bytes(4, "big"))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_replies_keep_the_order_of_requests_for_any_order_of_fills(seed, connections, effects):
+    """RepliesInOrder, as a property: random interleavings of requests, fills and flushes."""
+    prng = Prng(seed)
+    open_slots: dict[int, list[tuple[bytes, PendingRequest]]] = {}
+    expected: dict[int, list[bytes]] = {}
+    sent: dict[int, list[bytes]] = {}
+    lines = [opened(connections, n) for n in (1, 2, 3)]
+    for connection in lines:
+        open_slots[connection.connection_id] = []
+        expected[connection.connection_id] = []
+        sent[connection.connection_id] = []
+    for number in range(600):
+        connection = prng.choice(lines)
+        name = connection.connection_id
+        if prng.chance(1, 2) or not open_slots[name]:
+            label = number.to_bytes(2, "big")
+            expected[name].append(label)
+            open_slots[name].append((label, admitted(connections, connection, number)))
+        else:
+            label, pending = open_slots[name].pop(prng.below(len(open_slots[name])))
+            connections.fill(pending, [label])
+        if prng.chance(1, 5):
+            for effect in flushed(connections, effects):
+                if isinstance(effect, Send):
+                    sent[effect.connection] += effect.chunks
+    for name, slots in open_slots.items():
+        for label, pending in slots:
+            connections.fill(pending, [label])
+        assert len(sent[name]) < len(expected[name])
+    for effect in flushed(connections, effects):
+        if isinstance(effect, Send):
+            sent[effect.connection] += effect.chunks
+    assert sent == expected

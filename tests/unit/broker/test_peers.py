@@ -1,0 +1,270 @@
+"""Outbound connections: every request ends once, in order, and loss is told."""
+
+import pytest
+
+from tidelog.broker.peers import (
+    Answered,
+    ChannelKey,
+    Failed,
+    PeerChannels,
+    PeerLost,
+    PeerReached,
+    Purpose,
+)
+from tidelog.env.effects import Close, CloseReason, Connect, EffectQueue, Send
+from tidelog.env.instant import Instant
+from tidelog.env.prng import Prng
+
+LATER = Instant(10_000)
+
+
+@pytest.fixture
+def effects() -> EffectQueue:
+    return EffectQueue()
+
+
+@pytest.fixture
+def peers(effects: EffectQueue) -> PeerChannels:
+    channels = PeerChannels(effects)
+    for peer_id in (2, 3):
+        for purpose in Purpose:
+            channels.set_address(peer_id, purpose, f"host{peer_id}", 9093)
+    return channels
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+def send(peers: PeerChannels, token: str, deadline: int = LATER, peer_id: int = 2) -> None:
+    peers.send(peer_id, Purpose.CONTROL, [token.encode()], token, Instant(deadline))
+
+
+def connected(peers: PeerChannels, effects: EffectQueue, token: str = "first") -> int:
+    """A channel to peer 2 with one request sent; the connection id."""
+    send(peers, token)
+    (connect,) = effects.take()
+    peers.on_connected(connect.connection)
+    peers.flush()
+    assert effects.take() == [Send(connect.connection, [token.encode()])]
+    assert peers.take_outputs() == [PeerReached(2)]
+    return connect.connection
+
+
+def test_the_first_request_connects_and_leaves_once_connected(peers, effects):
+    send(peers, "a")
+    send(peers, "b")
+    assert effects.take() == [Connect(-1, "host2", 9093)]
+    peers.flush()
+    assert effects.take() == []
+    peers.on_connected(-1)
+    peers.flush()
+    assert effects.take() == [Send(-1, [b"a", b"b"])]
+    peers.flush()
+    assert effects.take() == []
+    assert peers.take_outputs() == [PeerReached(2)]
+
+
+def test_requests_of_one_tick_leave_as_one_send(peers, effects):
+    connection = connected(peers, effects)
+    send(peers, "x")
+    send(peers, "y")
+    assert effects.take() == []
+    peers.flush()
+    assert effects.take() == [Send(connection, [b"x", b"y"])]
+
+
+def test_responses_are_matched_by_order(peers, effects):
+    connection = connected(peers, effects, "a")
+    send(peers, "b")
+    peers.on_received(connection, framed(b"ra") + framed(b"rb"))
+    assert [(o.token, bytes(o.frame)) for o in peers.take_outputs()] == [("a", b"ra"), ("b", b"rb")]
+
+
+def test_a_response_in_pieces_is_one_answer(peers, effects):
+    connection = connected(peers, effects)
+    data = framed(b"response")
+    for index in range(len(data) - 1):
+        peers.on_received(connection, data[index : index + 1])
+        assert not peers.has_outputs
+    peers.on_received(connection, data[-1:])
+    (answered,) = peers.take_outputs()
+    assert (answered.peer_id, answered.purpose) == (2, Purpose.CONTROL)
+    assert bytes(answered.frame) == b"response"
+
+
+def test_half_a_response_of_an_old_connection_is_forgotten_with_it(peers, effects):
+    connection = connected(peers, effects)
+    peers.on_received(connection, framed(b"response")[:6])
+    peers.on_closed(connection, CloseReason.PEER)
+    peers.take_outputs()
+    again = connected(peers, effects)
+    peers.on_received(again, framed(b"whole"))
+    assert [bytes(o.frame) for o in peers.take_outputs()] == [b"whole"]
+
+
+def test_a_refused_connect_fails_what_waited_for_it(peers, effects):
+    send(peers, "a")
+    send(peers, "b")
+    peers.on_closed(-1, CloseReason.REFUSED)
+    peers.check()
+    assert peers.take_outputs() == [
+        PeerLost(2, CloseReason.REFUSED),
+        Failed(2, Purpose.CONTROL, "a", CloseReason.REFUSED),
+        Failed(2, Purpose.CONTROL, "b", CloseReason.REFUSED),
+    ]
+    effects.take()
+    send(peers, "c")
+    assert effects.take() == [Connect(-2, "host2", 9093)]
+
+
+def test_unsent_bytes_do_not_leak_into_the_next_connection(peers, effects):
+    connection = connected(peers, effects)
+    send(peers, "lost")
+    peers.on_closed(connection, CloseReason.PEER)
+    peers.flush()
+    assert effects.take() == []
+    peers.take_outputs()
+    assert connected(peers, effects, "next") != connection
+
+
+def test_purposes_and_peers_have_separate_connections(peers, effects):
+    peers.send(2, Purpose.CONTROL, [b"c"], "c", LATER)
+    peers.send(2, Purpose.QUORUM_RPC, [b"q"], "q", LATER)
+    peers.send(3, Purpose.CONTROL, [b"d"], "d", LATER)
+    assert [effect.host for effect in effects.take()] == ["host2", "host2", "host3"]
+    peers.on_closed(-1, CloseReason.ERROR)
+    assert [output.token for output in peers.take_outputs() if isinstance(output, Failed)] == ["c"]
+
+
+def test_the_oldest_request_times_out_the_whole_connection(peers, effects):
+    connection = connected(peers, effects, "old")
+    send(peers, "young", deadline=LATER + 500)
+    assert peers.deadline() == LATER
+    peers.wake(Instant(LATER - 1))
+    assert not peers.has_outputs
+    peers.wake(LATER)
+    peers.check()
+    assert effects.take() == [Close(connection)]
+    assert peers.take_outputs() == [
+        PeerLost(2, CloseReason.TIMEOUT),
+        Failed(2, Purpose.CONTROL, "old", CloseReason.TIMEOUT),
+        Failed(2, Purpose.CONTROL, "young", CloseReason.TIMEOUT),
+    ]
+    assert peers.deadline() is None
+
+
+def test_a_connect_that_hangs_times_out_with_its_request(peers, effects):
+    send(peers, "a", deadline=50)
+    effects.take()
+    peers.wake(Instant(50))
+    assert effects.take() == [Close(-1)]
+    assert Failed(2, Purpose.CONTROL, "a", CloseReason.TIMEOUT) in peers.take_outputs()
+    peers.on_connected(-1)
+    peers.on_received(-1, framed(b"late"))
+    peers.on_closed(-1, CloseReason.PEER)
+    assert not peers.has_outputs
+
+
+@pytest.mark.parametrize(
+    "data", [framed(b"unasked"), b"\x00\x00\x00\x00", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"]
+)
+def test_bytes_that_are_no_response_end_the_connection(peers, effects, data):
+    connection = connected(peers, effects)
+    peers.on_received(connection, framed(b"fine"))
+    peers.take_outputs()
+    peers.on_received(connection, data)
+    assert effects.take() == [Close(connection)]
+    assert peers.take_outputs() == [PeerLost(2, CloseReason.ERROR)]
+    peers.check()
+
+
+def test_a_new_address_counts_from_the_next_connection_on(peers, effects):
+    connection = connected(peers, effects)
+    peers.set_address(2, Purpose.CONTROL, "elsewhere", 1)
+    send(peers, "still there")
+    assert effects.take() == []
+    peers.on_closed(connection, CloseReason.PEER)
+    send(peers, "moved")
+    assert effects.take() == [Connect(-2, "elsewhere", 1)]
+
+
+def test_only_peers_with_an_address_are_known(peers):
+    assert peers.knows(3, Purpose.PROBE)
+    assert not peers.knows(4, Purpose.PROBE)
+
+
+def test_owns_only_live_connections(peers, effects):
+    connection = connected(peers, effects)
+    assert peers.owns(connection)
+    peers.on_closed(connection, CloseReason.PEER)
+    assert not peers.owns(connection)
+
+
+def test_a_probe_connects_once_and_then_tells_whether_it_is_up(peers, effects):
+    assert peers.probe(2) is False
+    assert effects.take() == [Connect(-1, "host2", 9093)]
+    assert peers.probe(2) is False
+    assert effects.take() == []
+    peers.on_connected(-1)
+    assert peers.probe(2) is True
+    peers.on_closed(-1, CloseReason.PEER)
+    assert peers.take_outputs() == [PeerReached(2), PeerLost(2, CloseReason.PEER)]
+    assert peers.probe(2) is False
+    assert effects.take() == [Connect(-2, "host2", 9093)]
+
+
+def test_giving_up_fails_requests_and_accuses_nobody(peers, effects):
+    connection = connected(peers, effects, "a")
+    send(peers, "b")
+    peers.give_up(2, Purpose.CONTROL)
+    peers.check()
+    assert effects.take() == [Close(connection)]
+    assert peers.take_outputs() == [
+        Failed(2, Purpose.CONTROL, "a", CloseReason.TIMEOUT),
+        Failed(2, Purpose.CONTROL, "b", CloseReason.TIMEOUT),
+    ]
+    peers.flush()
+    assert effects.take() == []
+    peers.give_up(2, Purpose.CONTROL)
+    assert effects.take() == []
+    send(peers, "c")
+    assert effects.take() == [Connect(connection - 1, "host2", 9093)]
+
+
+def test_a_channel_key_is_its_pair():
+    assert ChannelKey((2, Purpose.PROBE)) == (2, Purpose.PROBE)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_request_ends_exactly_once(seed):
+    """Random sends, connects, answers, closes and timeouts; then everything is cut."""
+    effects = EffectQueue()
+    peers = PeerChannels(effects)
+    peers.set_address(2, Purpose.CONTROL, "host2", 9093)
+    prng, now = Prng(seed), 0
+    sent: list[int] = []
+    ended: list[int] = []
+    live: int | None = None
+    for token in range(400):
+        now += prng.below(30)
+        match prng.below(6):
+            case 0 | 1 | 2:
+                sent.append(token)
+                peers.send(2, Purpose.CONTROL, [b"x"], token, Instant(now + 100))
+            case 3 if live is not None:
+                peers.on_received(live, framed(b"r"))
+            case 4 if live is not None:
+                peers.on_connected(live)
+            case 5 if live is not None and prng.chance(1, 4):
+                peers.on_closed(live, prng.choice(list(CloseReason)))
+        peers.wake(Instant(now))
+        peers.flush()
+        peers.check()
+        for effect in effects.take():
+            if isinstance(effect, Connect):
+                live = effect.connection
+        ended += [o.token for o in peers.take_outputs() if isinstance(o, Answered | Failed)]
+    peers.wake(Instant(now + 100_000))
+    ended += [o.token for o in peers.take_outputs() if isinstance(o, Answered | Failed)]
+    assert ended == sent

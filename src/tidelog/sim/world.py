@@ -1,13 +1,22 @@
 """A cluster in one process and in virtual time.
 
-Every node runs on its own memory disk. The world carries out the effects of each node: bytes travel
-over `Stream`s, flushes take a drawn time and are answered in order, timers are the nodes' own
-deadlines. After every event of a node its `check()` runs, so an invariant that breaks names the
-event that broke it.
+Every node runs on its own simulated disk. The world carries out the effects of each node: bytes
+travel over the `Network`, flushes take a drawn time and are answered in order, timers are the
+nodes' own deadlines. After events of a node its `check()` runs, so an invariant that breaks names
+the event that broke it; observers (the checkers) look at the node at the same moments.
 
 Ticks work as in the real driver: inputs that reach a node at the same instant are followed by one
-`wake`. Kill -9 keeps what the process had written (the page cache survives it); a power cut also
-drops what was not flushed.
+`wake`.
+
+How a process can end
+- `kill`: SIGKILL between two events; `disk.fuse`: SIGKILL at a chosen write. The page cache
+  survives, the kernel closes the streams.
+- `power_cut`: what was not flushed is lost, and nobody is told anything.
+- `stop`: SIGTERM. `Exit` effects: the node gives up by itself; `host.exit_code` says so.
+- a disk that fails while the process starts.
+
+One queue orders everything by (time, seeded tie-break, sequence): the same seed is the same run,
+on every machine, whatever the hash seed of the interpreter.
 """
 
 import heapq
@@ -16,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog.broker.node import Node
-from tidelog.config import NodeConfig, parse_node_config
+from tidelog.config import parse_node_config
 from tidelog.env.disk import Buffer, FileSlice
 from tidelog.env.effects import (
     Chunk,
@@ -29,22 +38,24 @@ from tidelog.env.effects import (
     Exit,
     Flush,
     Flushed,
+    FlushFailed,
     Input,
-    Opened,
     PauseReading,
-    Received,
     Replace,
     ResumeReading,
     Send,
     StopRequested,
+    WallClock,
 )
 from tidelog.env.instant import Instant
-from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, TraceEvent
+from tidelog.errors import StorageError
 from tidelog.log.directory import format_directory
 from tidelog.model import Uuid
-from tidelog.sim.network import Stream
+from tidelog.sim.disk import ProcessKilled, SimDisk
+from tidelog.sim.host import Host
+from tidelog.sim.network import End, Network
 
 WALL_START_MS: Final = 1_700_000_000_000
 CLUSTER_ID: Final = "c2ltdWxhdGVkLWNsdXN0ZQ"
@@ -62,32 +73,7 @@ class HostTrace:
 
     def emit(self, event: TraceEvent) -> None:
         """Appends one line."""
-        self._world.lines.append(f"{self._world.now:>8} {self._host} {event.text()}")
-
-
-@dataclass(slots=True, eq=False)
-class Host:
-    """One machine: a disk that outlives the process that may run on it."""
-
-    name: str
-    config: NodeConfig
-    disk: MemoryDisk
-    # The running process; None while it is down.
-    node: Node | None = None
-    # Counts processes, so that events for a dead one are dropped.
-    life: int = 0
-    # Whether the process is stopped (SIGSTOP): inputs wait.
-    paused: bool = False
-    waiting: list[Input] = field(default_factory=list)
-    # Open streams by this host's connection id.
-    streams: dict[int, Stream] = field(default_factory=dict)
-    next_accepted_id: int = 1
-    # When the disk's flush queue is through.
-    disk_busy_until: int = 0
-    # The instant for which a tick or timer is already queued.
-    tick_at: int = -1
-    timer_at: int = -1
-    exit_code: int | None = None
+        self._world.note(f"{self._host} {event.text()}")
 
 
 class ClientPort:
@@ -101,6 +87,36 @@ class ClientPort:
 
     def on_bytes(self, connection_id: int, data: bytes) -> None:
         """Bytes arrived."""
+
+
+@dataclass(slots=True, eq=False)
+class ClientMachine:
+    """The machine on which all clients run. It is a `network.Machine`."""
+
+    name: str = CLIENT
+    ends: dict[int, End] = field(default_factory=dict)
+    powered: bool = True
+    listening: bool = False
+    # Who gets the events of a connection.
+    ports: dict[int, ClientPort] = field(default_factory=dict)
+    # Counts down: clients open connections, they accept none.
+    next_id: int = -1
+
+    def new_connection_id(self) -> int:
+        """Clients are not connected to."""
+        raise AssertionError("a client does not listen")
+
+    def on_opened(self, connection_id: int, peer: str, port: int) -> None:
+        """Clients are not connected to."""
+        raise AssertionError("a client does not listen")
+
+    def on_bytes(self, connection_id: int, data: bytes) -> None:
+        """Bytes for the client."""
+        self.ports[connection_id].on_bytes(connection_id, data)
+
+    def on_closed(self, connection_id: int, reason: CloseReason) -> None:
+        """The stream of the client ended."""
+        self.ports.pop(connection_id).on_closed(connection_id)
 
 
 class World:
@@ -119,24 +135,32 @@ class World:
         self.now = Instant(0)
         # The trace of all hosts.
         self.lines: list[str] = []
+        # Inputs and ticks that reached nodes.
+        self.event_count = 0
+        # Called with a host after each event of its node.
+        self.observers: list[Callable[[Host], None]] = []
+        # Called with every line of the trace.
+        self.listeners: list[Callable[[str], None]] = []
         self._trace_level = trace_level
-        # Whether `check()` runs after every event.
-        self._check = check
+        # `check()` runs after every event, or after every n-th; 0 is never.
+        self.check_every = 1 if check else 0
         # (time, tie-break, sequence, action).
         self._queue: list[tuple[int, int, int, Callable[[], None]]] = []
         self._sequence = 0
+        self.network = Network(self.at, Prng(self.prng.next_u64()))
+        self.clients = ClientMachine()
+        self.network.machines[CLIENT] = self.clients
         self.hosts: dict[int, Host] = {}
-        # Streams that clients opened, by their (negative) id.
-        self._client_streams: dict[int, Stream] = {}
-        self._next_client_id = -1
-        # Who gets client events, by connection id.
-        self._client_ports: dict[int, ClientPort] = {}
-        # Pairs of host names that cannot reach each other, in the direction given.
-        self.cuts: set[tuple[str, str]] = set()
-        # Streams with something kept back, in order of the first.
-        self._cut_streams: dict[Stream, None] = {}
         for node_id in range(1, nodes + 1):
-            self.hosts[node_id] = self._make_host(node_id, nodes, dict(settings or {}))
+            host = self._make_host(node_id, nodes, dict(settings or {}))
+            self.hosts[node_id] = self.network.machines[host.name] = host
+
+    def note(self, text: str) -> None:
+        """Adds a line to the trace."""
+        line = f"{self.now:>8} {text}"
+        self.lines.append(line)
+        for listener in self.listeners:
+            listener(line)
 
     # Processes -----------------------------------------------------------------------------
 
@@ -155,33 +179,46 @@ class World:
             "min.insync.replicas": str(min(2, nodes)),
             **extra,
         }
-        disk = MemoryDisk(root=f"host{node_id}")
+        disk = SimDisk(root=f"host{node_id}")
         format_directory(
             disk,
             cluster_id=CLUSTER_ID,
             node_id=node_id,
             directory_id=Uuid(self.prng.uuid()),
         )
-        return Host(f"host{node_id}", parse_node_config(settings), disk)
+        return Host(f"host{node_id}", parse_node_config(settings), disk, self._deliver)
 
-    def start(self, node_id: int) -> None:
-        """Starts the process of a host on its disk."""
+    def start(self, node_id: int) -> bool:
+        """Starts the process of a host on its disk; False when the disk does not let it."""
         host = self.hosts[node_id]
         assert host.node is None, f"{host.name} runs already"
         host.life += 1
         host.exit_code = None
         host.paused = False
         host.waiting = []
-        host.node = Node(
-            host.config,
-            host.disk,
-            self.prng.next_u64(),
-            HostTrace(self, host.name),
-            now=self.now,
-            wall_ms=WALL_START_MS + self.now,
-            trace_level=self._trace_level,
-        )
+        host.disk_busy_until = 0
+        if not host.powered:
+            host.powered = True
+            self.network.power_up(host.name)
+        try:
+            host.node = Node(
+                host.config,
+                host.disk,
+                self.prng.next_u64(),
+                HostTrace(self, host.name),
+                now=self.now,
+                wall_ms=WALL_START_MS + self.now + host.wall_offset_ms,
+                trace_level=self._trace_level,
+            )
+        except ProcessKilled:
+            self._end_process(host)
+            return False
+        except StorageError as error:
+            host.exit_code, host.exit_message = 1, str(error)
+            self._end_process(host)
+            return False
         self._queue_tick(host)
+        return True
 
     def start_all(self) -> None:
         """Starts every host that is down."""
@@ -189,20 +226,34 @@ class World:
             if host.node is None:
                 self.start(node_id)
 
-    def kill(self, node_id: int) -> None:
-        """SIGKILL: the process is gone, its kernel closes its streams, the page cache stays."""
-        host = self.hosts[node_id]
+    def _end_process(self, host: Host) -> None:
         host.node = None
         host.life += 1
         host.tick_at = host.timer_at = -1
-        for connection_id, stream in sorted(host.streams.items()):
-            self._close_stream(stream, host.name, connection_id)
-        host.streams = {}
+        host.paused = False
+        host.waiting = []
+        host.connecting.clear()
 
-    def power_cut(self, node_id: int) -> None:
-        """The machine loses power: what was not flushed is lost."""
-        self.kill(node_id)
-        self.hosts[node_id].disk.crash(self.prng)
+    def kill(self, node_id: int, *, reset: bool = False) -> None:
+        """SIGKILL: the process is gone, its kernel closes its streams, the page cache stays.
+        With `reset` what is under way is lost, perhaps in the middle of a frame."""
+        host = self.hosts[node_id]
+        self._end_process(host)
+        ends, host.ends = host.ends, {}
+        for end in ends.values():
+            if reset:
+                self.network.reset(end)
+            else:
+                self.network.close(end)
+
+    def power_cut(self, node_id: int, *, torn: bool = True) -> None:
+        """The machine loses power: what was not flushed is lost (with `torn` only in part), and
+        no stream is closed."""
+        host = self.hosts[node_id]
+        self._end_process(host)
+        host.ends = {}
+        host.powered = False
+        host.disk.crash(self.prng if torn else None)
 
     def stop(self, node_id: int) -> None:
         """SIGTERM."""
@@ -215,11 +266,20 @@ class World:
     def resume(self, node_id: int) -> None:
         """SIGCONT."""
         host = self.hosts[node_id]
+        if not host.paused:
+            return
         host.paused = False
         waiting, host.waiting = host.waiting, []
         for event in waiting:
             self._deliver(host, host.life, event)
-        self._queue_tick(host)
+        if host.node is not None:
+            self._queue_tick(host)
+
+    def set_wall_offset(self, node_id: int, offset_ms: int) -> None:
+        """The wall clock of a machine jumps."""
+        host = self.hosts[node_id]
+        host.wall_offset_ms = offset_ms
+        self._deliver(host, host.life, WallClock(WALL_START_MS + offset_ms))
 
     # Time ----------------------------------------------------------------------------------
 
@@ -235,7 +295,7 @@ class World:
             return False
         at, _, _, action = heapq.heappop(self._queue)
         assert at >= self.now, "time runs backwards"
-        self.now = Instant(at)
+        self.now = self.network.now = Instant(at)
         action()
         return True
 
@@ -244,7 +304,7 @@ class World:
         end = self.now + duration_ms
         while self._queue and self._queue[0][0] <= end:
             self.step()
-        self.now = Instant(end)
+        self.now = self.network.now = Instant(end)
 
     def run_until(self, condition: Callable[[], bool], limit_ms: int = 60_000) -> int:
         """Runs until the condition holds; returns the virtual ms it took.
@@ -266,9 +326,14 @@ class World:
         if host.paused:
             host.waiting.append(event)
             return
-        host.node.receive(event, self.now)
+        try:
+            host.node.receive(event, self.now)
+        except ProcessKilled:
+            self._on_fuse(host)
+            return
         self._after(host)
-        self._queue_tick(host)
+        if host.node is not None:
+            self._queue_tick(host)
 
     def _queue_tick(self, host: Host) -> None:
         if host.tick_at != self.now:
@@ -281,23 +346,37 @@ class World:
             host.tick_at = -1
         if host.node is None or host.life != life or host.paused:
             return
-        host.node.wake(self.now)
+        try:
+            host.node.wake(self.now)
+        except ProcessKilled:
+            self._on_fuse(host)
+            return
         self._after(host)
+
+    def _on_fuse(self, host: Host) -> None:
+        self.note(f"world {host.name}: killed (inside a write)")
+        self.kill(host.node_id)
 
     def _after(self, host: Host) -> None:
         node = host.node
         assert node is not None
+        life = host.life
+        self.event_count += 1
         effects = node.take_effects()
-        if self._check:
+        if self.check_every and self.event_count % self.check_every == 0:
             node.check()
+        for observe in self.observers:
+            observe(host)
         for effect in effects:
+            if host.life != life:
+                return
             self._carry_out(host, effect)
-        if host.node is None:
+        if host.life != life:
             return
         deadline = node.deadline()
         if deadline is not None and (host.timer_at < 0 or deadline < host.timer_at):
             host.timer_at = max(deadline, self.now)
-            life, due = host.life, host.timer_at
+            due = host.timer_at
             self.at(due - self.now, lambda: self._on_timer(host, life, due))
 
     def _on_timer(self, host: Host, life: int, due: int) -> None:
@@ -308,172 +387,106 @@ class World:
     def _carry_out(self, host: Host, effect: Effect) -> None:
         match effect:
             case Send(connection_id, chunks):
-                stream = host.streams.get(connection_id)
-                if stream is not None:
-                    self._send(stream, host.name, connection_id, _joined(chunks))
+                end = host.ends.get(connection_id)
+                if end is not None:
+                    self.network.send(end, _joined(chunks))
             case Connect(connection_id, target, port):
                 self._connect(host, connection_id, target, port)
             case Close(connection_id):
-                stream = host.streams.pop(connection_id, None)
-                if stream is not None:
-                    self._close_stream(stream, host.name, connection_id)
+                host.connecting.discard(connection_id)
+                end = host.ends.pop(connection_id, None)
+                if end is not None:
+                    self.network.close(end)
             case Flush(file, subject):
                 self._on_disk(host, lambda: host.disk.sync(file), subject)
             case Replace(path, data, subject):
                 self._on_disk(host, lambda: host.disk.replace(path, data), subject)
             case PauseReading() | ResumeReading():
                 pass
-            case Exit(code, _):
-                host.exit_code = code
-                self.kill(_node_id(host))
+            case Exit(code, message):
+                host.exit_code, host.exit_message = code, message
+                self.kill(host.node_id)
 
     def _on_disk(self, host: Host, action: Callable[[], None], subject: object) -> None:
         life = host.life
-        host.disk_busy_until = max(host.disk_busy_until, self.now) + self.prng.between(0, 2)
+        host.disk_busy_until = max(host.disk_busy_until, self.now)
+        host.disk_busy_until += self.prng.between(*host.flush_ms)
 
         def finish() -> None:
-            if host.life == life:
+            if host.life != life:
+                return
+            try:
                 action()
+            except ProcessKilled:
+                self._on_fuse(host)
+            except StorageError as error:
+                self._deliver(host, life, FlushFailed(subject, str(error)))
+            else:
                 if subject is not None:
                     self._deliver(host, life, Flushed(subject))
 
         self.at(host.disk_busy_until - self.now, finish)
 
-    # Streams -------------------------------------------------------------------------------
-
-    def _host_named(self, name: str) -> Host:
-        return next(host for host in self.hosts.values() if host.name == name)
-
     def _connect(self, host: Host, connection_id: int, target: str, port: int) -> None:
         life = host.life
+        host.connecting.add(connection_id)
 
-        def arrive() -> None:
-            if host.node is None or host.life != life:
-                return
-            stream = self._accept(host.name, connection_id, target, port)
-            if stream is None:
-                refused = Closed(connection_id, CloseReason.REFUSED)
-                self.at(1, lambda: self._deliver(host, life, refused))
-                return
-            host.streams[connection_id] = stream
-            self.at(1, lambda: self._deliver(host, life, Connected(connection_id)))
+        def wanted() -> bool:
+            return host.life == life and connection_id in host.connecting
 
-        self.at(self.prng.between(0, 1), arrive)
+        def done(up: bool) -> None:
+            host.connecting.discard(connection_id)
+            event = Connected(connection_id) if up else Closed(connection_id, CloseReason.REFUSED)
+            self._deliver(host, life, event)
 
-    def _accept(self, opener: str, opener_id: int, target: str, port: int) -> Stream | None:
-        acceptor = self._host_named(target)
-        if acceptor.node is None:
-            return None
-        listener = next(e.listener for e in acceptor.config.listeners if e.port == port)
-        accepted_id = acceptor.next_accepted_id
-        acceptor.next_accepted_id += 1
-        stream = Stream(opener, opener_id, acceptor.name, accepted_id)
-        acceptor.streams[accepted_id] = stream
-        self._deliver(acceptor, acceptor.life, Opened(accepted_id, listener, opener))
-        return stream
+        self.network.connect((host.name, connection_id), (target, port), wanted, done)
 
-    def _send(self, stream: Stream, sender: str, connection_id: int, data: bytes) -> None:
-        if not stream.open:
-            return
-        host_name, other_id = stream.other_end(sender, connection_id)
-        when = self._delivery_time(stream, host_name)
-        self.at(when - self.now, lambda: self._arrive(stream, sender, host_name, other_id, data))
-
-    def _delivery_time(self, stream: Stream, receiver: str) -> int:
-        when = self.now + self.prng.between(0, 1)
-        if receiver == stream.opener:
-            when = stream.last_to_opener = max(when, stream.last_to_opener)
-        else:
-            when = stream.last_to_acceptor = max(when, stream.last_to_acceptor)
-        return when
-
-    def _arrive(
-        self, stream: Stream, sender: str, receiver: str, connection_id: int, data: bytes
-    ) -> None:
-        if self._holds(stream, sender, receiver):
-            arrival = (stream, sender, receiver, connection_id, data)
-            stream.held[receiver].append(lambda: self._arrive(*arrival))
-            return
-        if receiver == CLIENT:
-            self._client_ports[connection_id].on_bytes(connection_id, data)
-            return
-        host = self._host_named(receiver)
-        if connection_id in host.streams:
-            self._deliver(host, host.life, Received(connection_id, data))
-
-    def _holds(self, stream: Stream, sender: str, receiver: str) -> bool:
-        if (sender, receiver) in self.cuts:
-            stream.held.setdefault(receiver, [])
-            self._cut_streams[stream] = None
-            return True
-        return False
+    # Links ---------------------------------------------------------------------------------
 
     def cut(self, sender_id: int, receiver_id: int) -> None:
         """From now on nothing that `sender_id` sends reaches `receiver_id`."""
-        self.cuts.add((self.hosts[sender_id].name, self.hosts[receiver_id].name))
+        self.network.cut(self.hosts[sender_id].name, self.hosts[receiver_id].name)
 
     def heal(self) -> None:
         """Ends all cuts; what was kept back arrives, in order."""
-        self.cuts.clear()
-        streams, self._cut_streams = self._cut_streams, {}
-        for stream in streams:
-            held, stream.held = stream.held, {}
-            for arrivals in held.values():
-                for arrive in arrivals:
-                    arrive()
-
-    def _close_stream(self, stream: Stream, closer: str, connection_id: int) -> None:
-        if not stream.open:
-            return
-        stream.open = False
-        receiver, other_id = stream.other_end(closer, connection_id)
-        when = self._delivery_time(stream, receiver)
-        self.at(when - self.now, lambda: self._arrive_close(stream, closer, receiver, other_id))
-
-    def _arrive_close(self, stream: Stream, closer: str, receiver: str, connection_id: int) -> None:
-        if self._holds(stream, closer, receiver):
-            arrival = (stream, closer, receiver, connection_id)
-            stream.held[receiver].append(lambda: self._arrive_close(*arrival))
-            return
-        if receiver == CLIENT:
-            self._client_ports[connection_id].on_closed(connection_id)
-            return
-        host = self._host_named(receiver)
-        if host.streams.pop(connection_id, None) is not None:
-            self._deliver(host, host.life, Closed(connection_id, CloseReason.PEER))
+        for source, target in sorted(self.network.cuts):
+            self.network.mend(source, target)
 
     # Clients -------------------------------------------------------------------------------
 
     def open_client(self, port: ClientPort, node_id: int, listener: str = BROKER_LISTENER) -> int:
         """Connects a client to a listener of a node; returns the connection id."""
-        connection_id = self._next_client_id
-        self._next_client_id -= 1
-        self._client_ports[connection_id] = port
+        clients = self.clients
+        connection_id = clients.next_id
+        clients.next_id -= 1
+        clients.ports[connection_id] = port
         target = self.hosts[node_id]
         target_port = next(e.port for e in target.config.listeners if e.listener == listener)
 
-        def arrive() -> None:
-            stream = self._accept(CLIENT, connection_id, target.name, target_port)
-            if stream is None:
-                port.on_closed(connection_id)
-                return
-            self._client_streams[connection_id] = stream
-            port.on_connected(connection_id)
+        def wanted() -> bool:
+            return connection_id in clients.ports
 
-        self.at(1, arrive)
+        def done(up: bool) -> None:
+            if up:
+                port.on_connected(connection_id)
+            else:
+                clients.on_closed(connection_id, CloseReason.REFUSED)
+
+        self.network.connect((CLIENT, connection_id), (target.name, target_port), wanted, done)
         return connection_id
 
     def client_send(self, connection_id: int, data: bytes) -> None:
         """Sends a client's bytes."""
-        stream = self._client_streams.get(connection_id)
-        if stream is not None:
-            self._send(stream, CLIENT, connection_id, data)
+        end = self.clients.ends.get(connection_id)
+        if end is not None:
+            self.network.send(end, data)
 
     def client_close(self, connection_id: int) -> None:
-        """Closes a client's end."""
-        stream = self._client_streams.pop(connection_id, None)
-        if stream is not None:
-            self._close_stream(stream, CLIENT, connection_id)
+        """Closes a client's end; its port hears nothing any more."""
+        self.clients.ports.pop(connection_id, None)
+        end = self.clients.ends.pop(connection_id, None)
+        if end is not None:
+            self.network.close(end)
 
 
 def _joined(chunks: list[Chunk]) -> bytes:
@@ -484,7 +497,3 @@ def _joined(chunks: list[Chunk]) -> bytes:
         else:
             parts.append(chunk)
     return b"".join(parts)
-
-
-def _node_id(host: Host) -> int:
-    return host.config.node_id

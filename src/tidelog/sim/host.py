@@ -1,0 +1,80 @@
+"""A simulated machine: a disk that outlives the process that may run on it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tidelog.broker.node import Node
+from tidelog.config import NodeConfig
+from tidelog.env.effects import Closed, CloseReason, Input, Opened, Received
+from tidelog.sim.disk import SimDisk
+from tidelog.sim.network import End
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """One machine. It is a `network.Machine`."""
+
+    name: str
+    config: NodeConfig
+    disk: SimDisk
+    # Hands an input to the running process, in the world's way.
+    deliver: Callable[["Host", int, Input], None]
+    # The running process; None while it is down.
+    node: Node | None = None
+    # Counts processes, so that events for a dead one are dropped.
+    life: int = 0
+    # Whether the process is stopped (SIGSTOP): inputs wait.
+    paused: bool = False
+    waiting: list[Input] = field(default_factory=list)
+    # False between a power cut and the next start.
+    powered: bool = True
+    # Open streams by this host's connection id.
+    ends: dict[int, End] = field(default_factory=dict)
+    # Connections that the process has asked for and that are not up.
+    connecting: set[int] = field(default_factory=set)
+    next_accepted_id: int = 1
+    # How long a flush takes, and when the disk's queue is through.
+    flush_ms: tuple[int, int] = (0, 2)
+    disk_busy_until: int = 0
+    # Wall time minus the world's time.
+    wall_offset_ms: int = 0
+    # The instant for which a tick or timer is already queued.
+    tick_at: int = -1
+    timer_at: int = -1
+    # Of the last process that ended by itself.
+    exit_code: int | None = None
+    exit_message: str = ""
+
+    @property
+    def node_id(self) -> int:
+        """The number of the node that lives here."""
+        return self.config.node_id
+
+    @property
+    def listening(self) -> bool:
+        """Whether connects are accepted: by a stopped process too, its kernel does it."""
+        return self.node is not None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process runs and is not stopped."""
+        return self.node is not None and not self.paused
+
+    def new_connection_id(self) -> int:
+        """The number of a connection about to be accepted."""
+        connection_id = self.next_accepted_id
+        self.next_accepted_id += 1
+        return connection_id
+
+    def on_opened(self, connection_id: int, peer: str, port: int) -> None:
+        """A peer connected to one of the listeners."""
+        listener = next(e.listener for e in self.config.listeners if e.port == port)
+        self.deliver(self, self.life, Opened(connection_id, listener, peer))
+
+    def on_bytes(self, connection_id: int, data: bytes) -> None:
+        """Bytes for the process."""
+        self.deliver(self, self.life, Received(connection_id, data))
+
+    def on_closed(self, connection_id: int, reason: CloseReason) -> None:
+        """A stream of the process ended."""
+        self.deliver(self, self.life, Closed(connection_id, reason))

@@ -12,9 +12,10 @@ from typing import Final
 
 from tidelog.env.disk import FileSlice
 from tidelog.env.effects import Chunk
-from tidelog.errors import StorageError
+from tidelog.errors import CorruptBatch, StorageError
 from tidelog.kraft.messages import CommittedBatch
 from tidelog.log.log import Log
+from tidelog.log.values import LogRead
 from tidelog.records.batch import BatchHeader, crc_of, decode_body, iter_headers
 
 READ_BYTES: Final = 1 << 20
@@ -27,6 +28,18 @@ def contiguous(chunks: Sequence[Chunk]) -> bytes:
         chunk.file.read(chunk.position, chunk.length) if isinstance(chunk, FileSlice) else chunk
         for chunk in chunks
     )
+
+
+def read_own(log: Log, offset: int, max_bytes: int, upper_offset: int) -> LogRead:
+    """At least one batch from `offset` on, below `upper_offset`.
+
+    Raises `StorageError` when the disk gives damaged bytes: nobody but it can be blamed for what
+    is in the own log.
+    """
+    try:
+        return log.read(offset, max_bytes, upper_offset, at_least_one=True)
+    except CorruptBatch as error:
+        raise StorageError(str(log.topic_partition), error.message) from error
 
 
 class CommittedReader:
@@ -46,7 +59,7 @@ class CommittedReader:
         """
         batches: list[CommittedBatch] = []
         while self.next_offset < high_watermark:
-            read = self._log.read(self.next_offset, READ_BYTES, high_watermark, at_least_one=True)
+            read = read_own(self._log, self.next_offset, READ_BYTES, high_watermark)
             assert read.size_bytes > 0, f"nothing at {self.next_offset} below {high_watermark}"
             data = contiguous(read.chunks)
             for position, header in iter_headers(data):

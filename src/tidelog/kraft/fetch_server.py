@@ -22,6 +22,7 @@ from typing import Final
 from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode
+from tidelog.kraft.committed import read_own
 from tidelog.kraft.core import SUBJECT, QuorumCore
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import QuorumFetchRequest, QuorumFetchResponse, ReplicaKey
@@ -214,7 +215,7 @@ class FetchServer:
         log_end_offset = core.log.log_end_offset
         if diverging is None and request.fetch_offset < log_end_offset:
             max_bytes = max(1, min(request.max_bytes, core.config.fetch_max_bytes))
-            read = core.log.read(request.fetch_offset, max_bytes, log_end_offset, at_least_one=True)
+            read = read_own(core.log, request.fetch_offset, max_bytes, log_end_offset)
             records, records_bytes = tuple(read.chunks), read.size_bytes
         core.reply(
             reply_to,

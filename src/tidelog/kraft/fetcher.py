@@ -17,19 +17,36 @@ after the other, without waiting there.
 from typing import Final
 
 from tidelog.env.instant import Instant
-from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError
 from tidelog.kraft.committed import contiguous
 from tidelog.kraft.core import SUBJECT, QuorumCore
 from tidelog.kraft.elections import Elections
 from tidelog.kraft.messages import QuorumFetchRequest, QuorumFetchResponse
 from tidelog.kraft.roles import Follower, Unattached
 from tidelog.model import EpochEndOffset
+from tidelog.records.batch import batch_size_at, read_header
 
 MAX_PROBE_WAIT_MS: Final = 500
 """The longest pause of a replica that asks around and hears of no leader."""
 
 _LEADER_GONE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE)
 """From the leader of this very epoch these mean: no more."""
+
+
+def check_contiguous(records: bytes, offset: int) -> None:
+    """Raises `CorruptBatch` unless the first batch begins at `offset` and each other one where
+    the one before ends: the metadata log is never compacted, so it has no holes. A last batch
+    that is cut is left to the log, which ignores it."""
+    position = 0
+    while True:
+        size_bytes = batch_size_at(records, position)
+        if size_bytes is None or position + size_bytes > len(records):
+            return
+        header = read_header(records, position)
+        if header.base_offset != offset:
+            raise CorruptBatch(f"fetched offset `{header.base_offset}` where `{offset}` was due")
+        offset = header.last_offset + 1
+        position += header.size_bytes
 
 
 class Fetcher:
@@ -146,8 +163,10 @@ class Fetcher:
         core = self._core
         if not response.records:
             return True
+        records = contiguous(response.records)
         try:
-            appended = core.log.append_as_follower(contiguous(response.records), role.epoch)
+            check_contiguous(records, core.log.log_end_offset)
+            appended = core.log.append_as_follower(records, role.epoch)
         except ProtocolError as error:
             self._retry_later(role, error.message, now)
             return False

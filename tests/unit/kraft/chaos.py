@@ -72,9 +72,9 @@ class Story:
         elif draw < 94:
             cluster.heal()
         elif alive:
-            one = prng.choice(alive)
-            one.quorum.resign(cluster.now)
-            one.end_tick()
+            tired = prng.choice(alive)
+            tired.quorum.resign(cluster.now)
+            tired.end_tick()
 
     def restart(self, replica: Replica) -> None:
         """The process comes back."""

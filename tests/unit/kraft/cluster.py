@@ -434,8 +434,9 @@ class Cluster:
         self.at(self.now + self._latency_ms(), deliver, requester)
 
     def _show_to_oracle(self, voter_id: int, request: Request, response: Response) -> None:
-        is_vote = isinstance(request, VoteRequest) and isinstance(response, VoteResponse)
-        if is_vote and response.granted and not request.pre_vote:
+        if not isinstance(request, VoteRequest) or not isinstance(response, VoteResponse):
+            return
+        if response.granted and not request.pre_vote:
             self.oracle.on_vote(voter_id, request.epoch, request.candidate_id)
 
     def _is_lost(self, source: int, target: int) -> bool:
@@ -450,11 +451,9 @@ class Cluster:
     def _answer(
         self, requester: Replica, peer_id: int, request: Request, response: Response | None
     ) -> None:
-        entry = (peer_id, request)
         kept = [one for one in requester.open_requests if one[1] is not request]
         if len(kept) == len(requester.open_requests):
             return
-        assert entry
         requester.open_requests = kept
         requester.quorum.on_response(peer_id, request, response, self.now)
         requester.end_tick()

@@ -1,0 +1,184 @@
+"""The quorum's messages on the wire, against what Kafka 4.3.1 nodes said to each other."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.kraft.solo import begin, end, fetch, fetched, pre_vote, vote
+from tests.wire_corpus import Exchange, wire_corpus
+from tidelog.errors import ErrorCode, MalformedFrame
+from tidelog.kraft import codec as quorum_codec
+from tidelog.kraft.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    QuorumFetchRequest,
+    ReplicaKey,
+    VoteRequest,
+    VoteResponse,
+)
+from tidelog.model import METADATA_TOPIC_ID, ZERO_UUID, Endpoint, EpochEndOffset, TopicId
+from tidelog.wire import codec
+from tidelog.wire import fetch as wire_fetch
+from tidelog.wire.api import ApiKey, RequestHeader, parse_header
+from tidelog.wire.entities import make, nested
+
+RPCS = (ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH)
+QUORUM_EXCHANGES = [
+    exchange
+    for exchange in wire_corpus()
+    if exchange.peer.startswith("controller") and exchange.api_key in (*RPCS, ApiKey.FETCH)
+]
+
+
+def joined(chunks: object) -> bytes:
+    """A packed message without its length prefix."""
+    assert isinstance(chunks, bytes | list)
+    data = chunks if isinstance(chunks, bytes) else b"".join(chunks)
+    return data[4:]
+
+
+def test_the_corpus_has_every_kind() -> None:
+    """Otherwise the next test would prove little."""
+    assert {exchange.api_key for exchange in QUORUM_EXCHANGES} == {*RPCS, ApiKey.FETCH}
+
+
+@pytest.mark.parametrize("exchange", QUORUM_EXCHANGES, ids=str)
+def test_kafkas_bytes_survive_the_round_trip(exchange: Exchange) -> None:
+    """Bytes to value to bytes, request and response; the version is the one that is sent."""
+    header, offset = parse_header(exchange.request)
+    key, version = header.api_key, header.api_version
+    assert version == quorum_codec.SENT_VERSIONS[ApiKey(key)]
+    if key == ApiKey.FETCH:
+        parsed = wire_fetch.parse_request(version, exchange.request, offset)
+        request = quorum_codec.fetch_request_to_wire(quorum_codec.fetch_request_of(parsed))
+        sent = wire_fetch.pack_request(version, header.correlation_id, header.client_id, request)
+        correlation_id, answer = wire_fetch.parse_response(version, exchange.response)
+        response = quorum_codec.fetch_response_to_wire(quorum_codec.fetch_response_of(answer))
+        returned = wire_fetch.pack_response(version, correlation_id, response)
+        assert (joined(sent), joined(returned)) == (exchange.request, exchange.response)
+        return
+    value = quorum_codec.request_of(codec.decode_request(header, exchange.request, offset))
+    entity = quorum_codec.request_to_entity(value)
+    assert joined(codec.encode_request(entity, header.correlation_id, header.client_id)) == (
+        exchange.request
+    )
+    _, answer_entity = codec.decode_response(key, version, exchange.response)
+    returned_value = quorum_codec.response_of(answer_entity)
+    back = quorum_codec.response_to_entity(returned_value, version)
+    assert joined(codec.encode_response(header, back)) == exchange.response
+
+
+ENDPOINT = Endpoint("CONTROLLER", "n2", 9093)
+
+
+@pytest.mark.parametrize(
+    "request_value",
+    [
+        pre_vote(),
+        vote(epoch=7, last_epoch=6, last_offset=2**40, cluster_id=None),
+        begin(leader_endpoints=(ENDPOINT,)),
+        end(),
+        end(preferred_candidates=()),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_requests_survive_entities(
+    request_value: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest,
+) -> None:
+    """Value to entity to value."""
+    entity = quorum_codec.request_to_entity(request_value)
+    assert quorum_codec.request_of(entity) == request_value
+    assert int(entity.__api_key__) == quorum_codec.api_of(request_value)
+
+
+def old_version(request: VoteRequest | EndQuorumEpochRequest, version: int) -> object:
+    """The same request as an older voter would send it."""
+    entity = quorum_codec.request_to_entity(request)
+    entity_type = codec.request_class(int(entity.__api_key__), version)
+    topic_type = nested(entity_type, "topics")
+    new = entity.topics[0].partitions[0]
+    known = {name: getattr(new, name) for name in type(new).__slots__}
+    known["preferred_successors"] = (1, 3)
+    partition = make(nested(topic_type, "partitions"), **known)
+    topic = make(topic_type, topic_name=entity.topics[0].topic_name, partitions=(partition,))
+    return make(entity_type, cluster_id=entity.cluster_id, topics=(topic,))
+
+
+def test_older_versions_are_read_without_what_they_lack() -> None:
+    """Vote 0 has no directories and no pre-vote, EndQuorumEpoch 0 only ids."""
+    read = quorum_codec.request_of(old_version(pre_vote(), 0))
+    assert read == replace(
+        pre_vote(), voter_id=-1, candidate_directory_id=ZERO_UUID, pre_vote=False
+    )
+    ended = quorum_codec.request_of(old_version(end(), 0))
+    assert isinstance(ended, EndQuorumEpochRequest)
+    assert ended.preferred_candidates == (ReplicaKey(1), ReplicaKey(3))
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize(
+    "response",
+    [
+        VoteResponse(ErrorCode.NONE, 2, 7, True, Endpoint("", "n2", 9093)),
+        BeginQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 7, Endpoint("", "n2", 9093)),
+        EndQuorumEpochResponse(ErrorCode.NONE, -1, 7),
+        EndQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID, -1, 0),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_responses_survive_entities_of_every_version(
+    response: VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse, version: int
+) -> None:
+    """Version 0 has no endpoints; a wrong cluster is said at the top and says nothing else."""
+    entity = quorum_codec.response_to_entity(response, version)
+    expected = response if version else replace(response, leader_endpoint=None)
+    assert quorum_codec.response_of(entity) == expected
+    is_top_level = response.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert (entity.topics == ()) is is_top_level
+
+
+def test_a_fetch_survives_the_wire() -> None:
+    """With records, a divergence, and an error at the top."""
+    request = fetch(high_watermark=17, last_fetched_epoch=1, fetch_offset=20)
+    wire = quorum_codec.fetch_request_to_wire(request)
+    assert quorum_codec.fetch_request_of(wire) == request
+    answers = [
+        fetched(high_watermark=9, log_start_offset=0, records=(b"batch",), records_bytes=5),
+        fetched(diverging_epoch=EpochEndOffset(3, 40), leader_endpoint=ENDPOINT),
+        fetched(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, leader_id=-1, leader_epoch=0),
+    ]
+    for answer in answers:
+        assert quorum_codec.fetch_response_of(quorum_codec.fetch_response_to_wire(answer)) == answer
+
+
+def test_a_request_about_anything_else_is_malformed() -> None:
+    """Another topic, no partition, two partitions."""
+    entity = quorum_codec.request_to_entity(pre_vote())
+    topic = entity.topics[0]
+    for topics in (
+        (),
+        (topic, topic),
+        (replace(topic, partitions=()),),
+        (replace(topic, topic_name="orders"),),
+    ):
+        with pytest.raises(MalformedFrame):
+            quorum_codec.request_of(replace(entity, topics=topics))
+    wire = quorum_codec.fetch_request_to_wire(fetch())
+    strange = wire.partitions[0]._replace(topic_id=TopicId(bytes(15) + b"\x09"))
+    for partitions in ([], [strange], [wire.partitions[0]._replace(partition=1)]):
+        with pytest.raises(MalformedFrame):
+            quorum_codec.fetch_request_of(wire._replace(partitions=partitions))
+    assert wire.partitions[0].topic_id == METADATA_TOPIC_ID
+
+
+def test_a_fetch_by_name_is_understood() -> None:
+    """Version 12 names the topic instead of its id."""
+    wire = quorum_codec.fetch_request_to_wire(fetch())
+    header = RequestHeader(ApiKey.FETCH, 12, 1, "old")
+    frame = joined(wire_fetch.pack_request(12, 1, "old", wire))
+    _, offset = parse_header(frame)
+    parsed = quorum_codec.fetch_request_of(wire_fetch.parse_request(12, frame, offset))
+    assert isinstance(parsed, QuorumFetchRequest)
+    assert (parsed.fetch_offset, parsed.epoch, header.api_version) == (0, 1, 12)

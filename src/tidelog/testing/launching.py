@@ -58,22 +58,23 @@ class Launcher:
         if self._process.returncode != 0 or not text:
             lines = errors.strip().splitlines() or ["it ended without a word"]
             return {}, StartFailed(f"the launcher failed: {lines[-1]}", "see the lines above it")
-        return self._read_report(nodes, json.loads(text)["nodes"])
+        return read_report(nodes, json.loads(text)["nodes"])
 
-    @staticmethod
-    def _read_report(
-        nodes: Sequence[LocalNode], reports: list[dict[str, Any]]
-    ) -> tuple[dict[int, ProcessId], StartFailed | None]:
-        processes: dict[int, ProcessId] = {}
-        failure = None
-        for node, report in zip(nodes, reports, strict=True):
-            process = ProcessId.of(report["pid"])
-            if not report["error"] and process is not None:
-                processes[node.node_id] = process
-            elif failure is None:
-                text = report["error"] or f"it ended at once, see `{node.log_file}`"
-                failure = StartFailed(f"node `{node.node_id}`: {text}", report["hint"])
-        return processes, failure
+
+def read_report(
+    nodes: Sequence[LocalNode], reports: list[dict[str, Any]]
+) -> tuple[dict[int, ProcessId], StartFailed | None]:
+    """The processes of those that run, and the first failure."""
+    processes: dict[int, ProcessId] = {}
+    failure = None
+    for node, report in zip(nodes, reports, strict=True):
+        process = ProcessId.of(report["pid"])
+        if not report["error"] and process is not None:
+            processes[node.node_id] = process
+        elif failure is None:
+            text = report["error"] or f"it ended at once, see `{node.log_file}`"
+            failure = StartFailed(f"node `{node.node_id}`: {text}", report["hint"])
+    return processes, failure
 
 
 _prepared: list[Launcher] = []

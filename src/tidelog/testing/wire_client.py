@@ -42,7 +42,7 @@ class NodeConnection:
             answered_id, response = codec.decode_response(key, version, frame)
         except MalformedFrame as error:
             raise Unreachable(f"`{self.address}` answered with a bad frame: {error}") from None
-        self._check_id(correlation_id, answered_id)
+        self.check_id(correlation_id, answered_id)
         return response
 
     def call_raw(self, framed: bytes, timeout_s: float) -> bytes:
@@ -65,7 +65,8 @@ class NodeConnection:
         """Ends the connection."""
         self._socket.close()
 
-    def _check_id(self, sent: int, answered: int) -> None:
+    def check_id(self, sent: int, answered: int) -> None:
+        """Raises `Unreachable` for an answer to another request."""
         if sent != answered:
             raise Unreachable(f"`{self.address}` answered request {answered}, not {sent}")
 

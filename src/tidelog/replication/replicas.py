@@ -308,7 +308,7 @@ class Replicas:
     def _drop(self, key: TopicPartition, reason: str) -> None:
         partition = self._hosted.partitions.pop(key)
         self._trace.info(key, "apply", "dropped", reason, log_end=partition.log.log_end_offset)
-        self._put_out_of_service(partition, f"dropped: {reason}", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._put_out_of_service(partition, reason, self._hosted.error_of_missing(*key))
         self._schedule_delete(key)
 
     def _schedule_delete(self, key: TopicPartition) -> None:

@@ -13,7 +13,7 @@ answers to clients. Time stands still but for `run MS`. Links take one milliseco
     fence NODE, unfence NODE, kill NODE, start NODE [unfence=no], configure KEY VALUE
     cut A B, heal A B                          connections between two brokers fail, or work
     hold A B, release A B                      messages from A to B are kept back, or delivered
-    metadata NODE off|on, flushes NODE off|on, disk NODE broken
+    metadata NODE off|on|past, flushes NODE off|on, disk NODE broken
     controller decides|silent|unreachable|ERROR_NAME       what AlterPartition is answered
     forge NODE VALUE@EPOCH…                    the answer to the fetch that NODE has under way
     trim NODE OFFSET                           raises the log start (as DeleteRecords does)
@@ -177,8 +177,10 @@ class Interpreter:
         self.cluster.release(int(command.word(0)), int(command.word(1)))
 
     def do_metadata(self, command: Command) -> None:
-        """Whether a broker hears of new metadata."""
-        self.cluster.brokers[int(command.word())].sees_metadata = command.word(1) == "on"
+        """How far a broker has read the metadata log."""
+        broker = self.cluster.brokers[int(command.word())]
+        broker.sees_metadata = command.word(1) != "off"
+        broker.lives_in_the_past = command.word(1) == "past"
 
     def do_flushes(self, command: Command) -> None:
         """Whether a broker's device flushes."""

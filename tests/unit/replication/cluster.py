@@ -94,6 +94,8 @@ class Broker:
     incarnation: int = 0
     running: bool = False
     sees_metadata: bool = True
+    # Has read the metadata log only up to its own registration, exclusive.
+    lives_in_the_past: bool = False
     flushes: bool = True
     waiting_flushes: list[Flush | Replace] = field(default_factory=list)
 
@@ -221,7 +223,8 @@ class Cluster:
         if not broker.running:
             return False
         if broker.sees_metadata:
-            self.feed.publish(broker.node_id, broker.replicas, self.now)
+            upto = broker.replicas.broker_epoch - 1 if broker.lives_in_the_past else 2**62
+            self.feed.publish(broker.node_id, broker.replicas, self.now, upto)
         broker.replicas.wake(self.now)
         outputs = broker.replicas.take_outputs()
         flushed = self._carry_out_effects(broker)

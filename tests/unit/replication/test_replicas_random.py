@@ -21,8 +21,12 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.model import TopicPartition
-from tidelog.replication.leader import LeaderState, RemoteReplica
+from tidelog.replication import fetch_path
+from tidelog.replication.fetcher import ReplicaFetcher
+from tidelog.replication.isr import PendingShrink
+from tidelog.replication.leader import LeaderState
 from tidelog.replication.messages import Role
+from tidelog.replication.partition import Partition
 from tidelog.replication.replicas import Replicas
 
 NODES = (1, 2, 3)
@@ -259,7 +263,7 @@ class Storm:
                     raise Violation(f"b{node} lost {value!r} at {offset}")
 
 
-@pytest.mark.parametrize("first", range(0, 240, 40))
+@pytest.mark.parametrize("first", range(0, 200, 40))
 def test_no_acknowledged_record_is_lost(first: int) -> None:
     """Kills, cuts, stalls and elections; the safeguards are in place."""
     acknowledged = 0
@@ -267,4 +271,47 @@ def test_no_acknowledged_record_is_lost(first: int) -> None:
         storm = Storm(seed, flush_messages=1 if seed % 4 == 0 else None)
         storm.storm()
         acknowledged += len(storm.acknowledged)
-    assert acknowledged > 40, "the runs wrote next to nothing"
+    assert acknowledged > 100, "the runs wrote next to nothing"
+
+
+ABLATIONS: dict[str, tuple[object, str, object]] = {
+    "the high watermark moves below the min ISR": (
+        LeaderState,
+        "is_under_min_isr",
+        property(lambda _: False),
+    ),
+    "a pending shrink no longer counts": (
+        PendingShrink,
+        "maximal_isr",
+        property(lambda self: tuple(m for m in self.last.isr if m not in self.leaving)),
+    ),
+    "followers are not waited for": (LeaderState, "waits_for", lambda *_: False),
+    "divergence is not looked for": (fetch_path, "_divergence", lambda *_: None),
+    "followers cut to the high watermark": (
+        ReplicaFetcher,
+        "add",
+        lambda self, partition, epoch: _add_after_cutting(self, partition, epoch),
+    ),
+}
+_add = ReplicaFetcher.add
+
+
+def _add_after_cutting(fetcher: ReplicaFetcher, partition: Partition, epoch: int) -> bool:
+    partition.log.truncate_to(partition.log.high_watermark)
+    return _add(fetcher, partition, epoch)
+
+
+@pytest.mark.parametrize("safeguard", ABLATIONS)
+def test_the_storm_notices_a_missing_safeguard(
+    safeguard: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a hundred seeds at most."""
+    target, name, replacement = ABLATIONS[safeguard]
+    monkeypatch.setattr(target, name, replacement)
+    for seed in range(100):
+        storm = Storm(seed)
+        try:
+            storm.storm()
+        except Violation:
+            return
+    raise AssertionError(f"nobody noticed that {safeguard}")

@@ -1,0 +1,114 @@
+"""Each safeguard of replication, taken away: its golden script must turn red.
+
+A script that stays green without the rule it tells of would prove nothing.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scripts.replication.test_replication_scripts import Interpreter
+from tests.scripts.runner import run_script
+from tidelog.log.log import Log
+from tidelog.replication import fetch_path, fetcher, follower, lookups, replicas
+from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.fetch_path import FetchPath
+from tidelog.replication.isr import PendingShrink
+from tidelog.replication.leader import LeaderState, RemoteReplica
+from tidelog.replication.partition import Partition
+
+
+def _wait_for_committed_isr(
+    self: LeaderState, replica_id: int, _remote: RemoteReplica, _now: int
+) -> bool:
+    return replica_id in self.isr
+
+
+def _expand_without_epoch_start(self: LeaderState, replica_id: int) -> bool:
+    remote = self.remotes[replica_id]
+    return (
+        replica_id not in self.maximal_isr
+        and remote.log_end_offset >= self._log.high_watermark
+        and self._brokers.may_join_isr(replica_id, remote.broker_epoch)
+    )
+
+
+def _append_whatever_comes(log: Log, fetched: Any, _epoch: int, trace: Any) -> Any:
+    return follower.append_fetched(log, fetched, 2**31 - 1, trace)
+
+
+SAFEGUARDS: dict[str, tuple[object, str, object]] = {
+    "acks_all_refused_below_min_isr": (LeaderState, "is_under_min_isr", property(lambda _: False)),
+    "batches_above_requested_epoch_are_skipped": (
+        fetcher,
+        "append_fetched",
+        _append_whatever_comes,
+    ),
+    "election_without_records_still_answers_for_its_epoch": (
+        Log,
+        "assign_epoch",
+        lambda *_: False,
+    ),
+    "follower_below_the_epoch_start_stays_out_of_isr": (
+        LeaderState,
+        "may_expand",
+        _expand_without_epoch_start,
+    ),
+    "follower_truncates_to_diverging_epoch": (fetch_path, "_divergence", lambda *_: None),
+    "group_commit_holds_high_watermark_until_flush": (
+        LeaderState,
+        "own_end_offset",
+        property(lambda self: self._log.log_end_offset),
+    ),
+    "group_commit_holds_the_fetch_that_acknowledges": (
+        Partition,
+        "is_flushed",
+        property(lambda _: True),
+    ),
+    "high_watermark_waits_for_a_replica_about_to_join": (
+        LeaderState,
+        "waits_for",
+        _wait_for_committed_isr,
+    ),
+    "high_watermark_waits_for_min_isr": (
+        LeaderState,
+        "is_under_min_isr",
+        property(lambda _: False),
+    ),
+    "metadata_of_a_former_life_is_not_acted_upon": (replicas, "is_in_force", lambda *_: True),
+    "new_leader_hides_offsets_until_epoch_start": (lookups, "_is_unsettled", lambda *_: False),
+    "parked_fetches_end_when_leadership_begins": (
+        FetchPath,
+        "release_followers",
+        lambda *_: None,
+    ),
+    "pending_expand_counts_at_once": (LeaderState, "waits_for", _wait_for_committed_isr),
+    "pending_shrink_still_counts": (
+        PendingShrink,
+        "maximal_isr",
+        property(lambda self: tuple(m for m in self.last.isr if m not in self.leaving)),
+    ),
+    "stale_broker_epoch_never_joins_isr": (BrokerEpochs, "may_join_isr", lambda *_: True),
+    "unreachable_leader_is_not_hammered": (
+        fetcher.ReplicaFetcher,
+        "_pause_ms",
+        lambda *_: 0,
+    ),
+}
+
+
+@pytest.mark.parametrize("script", sorted(SAFEGUARDS))
+def test_the_script_needs_its_safeguard(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the rule away and play the script."""
+    target, name, replacement = SAFEGUARDS[script]
+    monkeypatch.setattr(target, name, replacement)
+    path = Path(__file__).parent / f"{script}.txt"
+    with pytest.raises(AssertionError):
+        run_script(path, Interpreter().run, rewrite=False)
+
+
+def test_every_safeguard_has_its_script() -> None:
+    """A renamed script must not silently leave the list."""
+    scripts = {path.stem for path in Path(__file__).parent.glob("*.txt")}
+    assert set(SAFEGUARDS) <= scripts

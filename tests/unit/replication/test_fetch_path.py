@@ -1,0 +1,327 @@
+"""What followers and consumers read, and what a follower's fetch tells."""
+
+import pytest
+
+from tests.unit.replication.cluster import Cluster, values_in
+from tests.unit.replication.feed import topic_id_of
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.log.log import Log
+from tidelog.model import TopicPartition
+from tidelog.records.batch import build_batch
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
+from tidelog.records.record import Record
+from tidelog.replication.leader import RemoteReplica
+from tidelog.replication.replicas import Replicas
+from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Broker 1 leads three partitions; nobody fetches by itself."""
+    cluster = Cluster((1, 2, 3))
+    cluster.held = {(2, 1), (3, 1)}
+    cluster.feed.create_topic("orders", (1, 2), partitions=3)
+    cluster.run(0)
+    return cluster
+
+
+def want(
+    partition: int = 0,
+    offset: int = 0,
+    *,
+    epoch: int = -1,
+    last_epoch: int = -1,
+    max_bytes: int = 1 << 20,
+    topic_number: int = 1,
+) -> FetchPartition:
+    """One wish."""
+    topic_id = topic_id_of(topic_number)
+    return FetchPartition("orders", topic_id, partition, epoch, offset, last_epoch, 0, max_bytes)
+
+
+class Reader:
+    """Fetches from one broker and collects the answers."""
+
+    def __init__(self, cluster: Cluster, node: int = 1) -> None:
+        self.cluster = cluster
+        self.replicas: Replicas = cluster.brokers[node].replicas
+        self._sent = 0
+
+    def send(
+        self,
+        *wants: FetchPartition,
+        replica_id: int = -1,
+        replica_epoch: int = -1,
+        max_wait_ms: int = 0,
+        min_bytes: int = 1,
+        max_bytes: int = 1 << 20,
+        isolation_level: int = 0,
+        followers_may_serve: bool = True,
+    ) -> str:
+        """Sends a fetch."""
+        self._sent += 1
+        name = f"r{self._sent}"
+        request = FetchRequest(
+            replica_id, replica_epoch, max_wait_ms, min_bytes, max_bytes, isolation_level, 0, -1,
+            list(wants), [],
+        )  # fmt: skip
+        self.replicas.fetch(
+            request, name, self.cluster.now, followers_may_serve=followers_may_serve
+        )
+        return name
+
+    def answer(self, name: str) -> list[FetchedPartition] | None:
+        """What was answered, if it was."""
+        self.cluster.run(0)
+        return self.cluster.replies.get(name)
+
+    def fetch(self, *wants: FetchPartition, **options: int) -> list[FetchedPartition]:
+        """Sends a fetch that is answered at once."""
+        answer = self.answer(self.send(*wants, **options))  # type: ignore[arg-type]
+        assert answer is not None, "parked"
+        return answer
+
+    def code(self, wish: FetchPartition, **options: int) -> ErrorCode:
+        """The code of a fetch of one partition."""
+        return self.fetch(wish, **options)[0].error_code
+
+
+def append(cluster: Cluster, *values: bytes, partition: int = 0, commit: bool = True) -> None:
+    """One batch for each value."""
+    for value in values:
+        cluster.produce(1, [value], partition=partition, acks=1)
+    if commit:
+        log = cluster.brokers[1].log("orders", partition)
+        log.update_high_watermark(log.log_end_offset)
+
+
+def remote(cluster: Cluster, partition: int = 0) -> RemoteReplica:
+    """What broker 1 knows of broker 2."""
+    hosted = cluster.brokers[1].replicas._hosted.partitions[TopicPartition("orders", partition)]
+    assert hosted.leadership is not None
+    return hosted.leadership.remotes[2]
+
+
+def test_refusals_of_a_leader(cluster: Cluster) -> None:
+    """Each error that a partition can have."""
+    cluster.feed.change("orders", leader=1, isr=(1, 2))
+    reader = Reader(cluster)
+    epoch_of_2 = cluster.feed.image.brokers[2].broker_epoch
+    cluster.run(0)
+    assert reader.code(want(epoch=0)) is ErrorCode.FENCED_LEADER_EPOCH
+    assert reader.code(want(epoch=2)) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert reader.code(want(epoch=1)) is ErrorCode.NONE
+    assert reader.code(want(7)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert reader.code(want(topic_number=9)) is ErrorCode.INCONSISTENT_TOPIC_ID
+    assert reader.code(want(offset=1)) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert reader.code(want(epoch=1), replica_id=3) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert reader.code(want(), replica_id=3) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    stale = {"replica_id": 2, "replica_epoch": epoch_of_2 - 1}
+    assert reader.code(want(epoch=1), **stale) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert remote(cluster).log_end_offset == -1
+
+
+def test_a_follower_serves_consumers_but_no_followers(cluster: Cluster) -> None:
+    """Consumers below version 11 must go to the leader."""
+    reader = Reader(cluster, node=2)
+    assert reader.code(want()) is ErrorCode.NONE
+    assert reader.code(want(), followers_may_serve=False) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert reader.code(want(), replica_id=3) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_readers_see_as_far_as_they_may(cluster: Cluster) -> None:
+    """Followers the log end, consumers the high watermark."""
+    append(cluster, b"a")
+    append(cluster, b"b", commit=False)
+    reader = Reader(cluster)
+    (consumer,) = reader.fetch(want())
+    assert values_in(consumer) == [b"a"]
+    assert (consumer.high_watermark, consumer.last_stable_offset) == (1, 1)
+    (follower,) = reader.fetch(want(), replica_id=2)
+    assert values_in(follower) == [b"a", b"b"]
+    (empty,) = reader.fetch(want(offset=1))
+    assert (empty.error_code, empty.records_bytes) == (ErrorCode.NONE, 0)
+    assert reader.code(want(offset=3)) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_one_whole_batch_whatever_the_limits(cluster: Cluster) -> None:
+    """From the first partition that has anything; the others get what is left."""
+    append(cluster, b"x" * 500, b"y", partition=1)
+    append(cluster, b"z", partition=2)
+    reader = Reader(cluster)
+    wishes = [want(number, max_bytes=10) for number in range(3)]
+    answers = reader.fetch(*wishes, max_bytes=10)
+    assert [len(values_in(answer)) for answer in answers] == [0, 1, 0]
+    size_bytes = answers[1].records_bytes
+    answers = reader.fetch(want(1), want(2), max_bytes=size_bytes + 70)
+    assert [len(values_in(answer)) for answer in answers] == [2, 0]
+    answers = reader.fetch(want(1, offset=1), want(2), max_bytes=1000)
+    assert [len(values_in(answer)) for answer in answers] == [1, 1]
+
+
+def test_the_partitions_own_limit_holds_too(cluster: Cluster) -> None:
+    """But for the first batch of all."""
+    append(cluster, b"a", b"b", partition=0)
+    append(cluster, b"c", partition=1)
+    answers = Reader(cluster).fetch(want(0, max_bytes=1), want(1, max_bytes=1))
+    assert [len(values_in(answer)) for answer in answers] == [1, 0]
+
+
+def test_divergence_is_told_and_nothing_noted(cluster: Cluster) -> None:
+    """The follower's offset lies in another history."""
+    append(cluster, b"a", b"b")
+    cluster.feed.change("orders", leader=1, isr=(1, 2))
+    cluster.run(0)
+    append(cluster, b"c")
+    reader = Reader(cluster)
+    (answer,) = reader.fetch(want(offset=3, epoch=1, last_epoch=0), replica_id=2, max_wait_ms=500)
+    assert answer.error_code is ErrorCode.NONE
+    assert answer.diverging_epoch == (0, 2)
+    assert (answer.records_bytes, answer.high_watermark) == (0, -1)
+    assert remote(cluster).log_end_offset == -1
+    (answer,) = reader.fetch(want(offset=2, epoch=1, last_epoch=0), replica_id=2)
+    assert answer.diverging_epoch is None
+    assert values_in(answer) == [b"c"]
+    assert remote(cluster).log_end_offset == 2
+
+
+def test_an_unknown_last_epoch_is_out_of_range(cluster: Cluster) -> None:
+    """There is nothing to compare with; so is an offset below the log start."""
+    append(cluster, b"a", b"b")
+    reader = Reader(cluster)
+    assert reader.code(want(last_epoch=9)) is ErrorCode.OFFSET_OUT_OF_RANGE
+    cluster.brokers[1].log("orders").maybe_raise_log_start_offset(1)
+    assert reader.code(want(offset=0, last_epoch=0)) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_the_leaders_end_is_sampled_before_the_read(cluster: Cluster) -> None:
+    """A follower that is given the last record by this fetch is not level yet."""
+    append(cluster, b"a", commit=False)
+    cluster.now = Instant(cluster.now + 10)
+    Reader(cluster).fetch(want(), replica_id=2)
+    assert (remote(cluster).log_end_offset, remote(cluster).leader_end_at_fetch) == (0, 1)
+    assert remote(cluster).last_caught_up == cluster.now - 10
+    cluster.now = Instant(cluster.now + 10)
+    Reader(cluster).fetch(want(offset=1), replica_id=2)
+    assert remote(cluster).last_caught_up == cluster.now
+
+
+def test_a_parked_fetch_wakes_for_its_partition_only(cluster: Cluster) -> None:
+    """And takes everything there is."""
+    reader = Reader(cluster)
+    name = reader.send(want(0), want(1), replica_id=2, max_wait_ms=500)
+    append(cluster, b"z", partition=2, commit=False)
+    assert reader.answer(name) is None
+    append(cluster, b"a", partition=1, commit=False)
+    append(cluster, b"b", partition=0, commit=False)
+    answers = reader.answer(name)
+    assert answers is not None
+    assert [values_in(answer) for answer in answers] == [[b"b"], [b"a"]]
+
+
+def test_a_parked_fetch_waits_for_enough_bytes(cluster: Cluster) -> None:
+    """Summed over its partitions."""
+    reader = Reader(cluster)
+    name = reader.send(want(0), want(1), max_wait_ms=500, min_bytes=130)
+    cluster.held.clear()
+    append(cluster, b"a", partition=0)
+    cluster.run(1)
+    assert reader.answer(name) is None
+    append(cluster, b"b", partition=1)
+    cluster.run(1)
+    answers = reader.answer(name)
+    assert answers is not None
+    assert sum(answer.records_bytes for answer in answers) >= 130
+
+
+def test_a_parked_fetch_ends_at_its_deadline(cluster: Cluster) -> None:
+    """With what there is: nothing."""
+    reader = Reader(cluster)
+    name = reader.send(want(0), max_wait_ms=500)
+    cluster.run(499)
+    assert reader.answer(name) is None
+    cluster.run(1)
+    answers = reader.answer(name)
+    assert answers is not None and answers[0].records_bytes == 0
+
+
+def test_completing_tells_the_leader_nothing_new(cluster: Cluster) -> None:
+    """Progress counts once, at the arrival of the fetch."""
+    reader = Reader(cluster)
+    name = reader.send(want(0), replica_id=2, max_wait_ms=500)
+    arrived = cluster.now
+    cluster.run(100)
+    append(cluster, b"a", commit=False)
+    assert reader.answer(name) is not None
+    assert remote(cluster).last_fetch == arrived
+    assert remote(cluster).leader_end_at_fetch == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("elect", ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ("epoch", ErrorCode.FENCED_LEADER_EPOCH),
+        ("delete", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_a_parked_fetch_ends_with_the_term(
+    cluster: Cluster, change: str, expected: ErrorCode
+) -> None:
+    """The follower must hear at once that it asks the wrong broker, or in the wrong epoch."""
+    reader = Reader(cluster)
+    epoch = -1 if change == "elect" else 0
+    name = reader.send(want(0, epoch=epoch), replica_id=2, max_wait_ms=500)
+    if change == "delete":
+        cluster.feed.delete_topic("orders")
+    else:
+        cluster.feed.change("orders", leader=2 if change == "elect" else 1, isr=(1, 2))
+    answers = reader.answer(name)
+    assert answers is not None and answers[0].error_code is expected
+
+
+def test_an_error_or_no_wish_is_answered_at_once(cluster: Cluster) -> None:
+    """Whatever may be waited for."""
+    reader = Reader(cluster)
+    assert reader.answer(reader.send(max_wait_ms=500)) == []
+    assert reader.answer(reader.send(want(0), want(9), max_wait_ms=500)) is not None
+
+
+def test_a_broken_device_is_told(cluster: Cluster) -> None:
+    """The replica goes offline, and so it stays."""
+    append(cluster, b"a")
+    log: Log = cluster.brokers[1].log("orders")
+    log._tail.clear()
+    cluster.brokers[1].disk.failing = "input/output error"
+    reader = Reader(cluster)
+    assert reader.code(want()) is ErrorCode.KAFKA_STORAGE_ERROR
+    cluster.brokers[1].disk.failing = None
+    assert reader.code(want()) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert reader.code(want(1)) is ErrorCode.NONE
+
+
+def test_read_committed_ends_at_the_first_open_transaction(cluster: Cluster) -> None:
+    """And names what was aborted."""
+    log = cluster.brokers[1].log("orders")
+    transactional = build_batch(
+        [Record(1, None, b"t")],
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    log.append_as_leader(transactional, 0, 1)
+    append(cluster, b"a")
+    reader = Reader(cluster)
+    (answer,) = reader.fetch(want(), isolation_level=1)
+    assert (answer.records_bytes, answer.last_stable_offset, answer.aborted) == (0, 0, [])
+    (answer,) = reader.fetch(want())
+    assert (values_in(answer), answer.aborted) == ([b"t", b"a"], None)
+    marker = build_end_txn_marker(EndTxnMarker(is_commit=False, coordinator_epoch=0), 7, 0, 1)
+    log.append_records(marker, 0, 1)
+    log.update_high_watermark(3)
+    (answer,) = reader.fetch(want(), isolation_level=1)
+    assert answer.last_stable_offset == 3
+    assert answer.aborted is not None
+    assert [tuple(aborted) for aborted in answer.aborted] == [(7, 0)]

@@ -1,0 +1,398 @@
+"""One leader's answers, and what the follower makes of them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.replication.cluster import CONFIG, Cluster, records_of
+from tests.unit.replication.feed import topic_id_of
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.log.log import Log
+from tidelog.model import EpochEndOffset, TopicPartition
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
+from tidelog.replication.fetcher import FIRST_BACKOFF_MS, ReplicaFetcher
+from tidelog.replication.messages import (
+    ListOffsetsResult,
+    Output,
+    RoleChanged,
+    SendFetch,
+    SendListOffsets,
+)
+from tidelog.replication.partition import Partition
+from tidelog.wire.fetch import FetchedPartition, FetchResponse
+
+
+class Follower:
+    """Broker 2, which follows broker 1; the test is the leader and the network."""
+
+    def __init__(self, partitions: int = 1, **configs: str) -> None:
+        self.cluster = Cluster((1, 2))
+        self.cluster.feed.create_topic("orders", (1, 2), partitions=partitions, **configs)
+        self.broker = self.cluster.brokers[2]
+        self.replicas = self.broker.replicas
+        self.now = Instant(1000)
+        self.cluster.feed.publish(2, self.replicas, self.now)
+
+    def outputs(self, for_ms: int = 0) -> list[Output]:
+        """What is sent after a while, at the end of a tick."""
+        self.now = Instant(self.now + for_ms)
+        self.replicas.wake(self.now)
+        self.replicas.check()
+        outputs = self.replicas.take_outputs()
+        return [output for output in outputs if not isinstance(output, RoleChanged)]
+
+    def sent(self, for_ms: int = 0) -> SendFetch:
+        """The one fetch that is sent."""
+        (output,) = self.outputs(for_ms)
+        assert isinstance(output, SendFetch), f"{output}"
+        return output
+
+    def asked(self, for_ms: int = 0) -> SendListOffsets:
+        """The one ListOffsets that is sent, perhaps beside a fetch of other partitions."""
+        (output,) = [o for o in self.outputs(for_ms) if isinstance(o, SendListOffsets)]
+        return output
+
+    def answer(self, fetch: SendFetch, *parts: FetchedPartition, session_id: int = 9) -> None:
+        """The leader's answer."""
+        response = FetchResponse(0, ErrorCode.NONE, session_id, list(parts))
+        self.replicas.on_fetch_response(fetch.token, response, self.now)
+
+    def tell_offset(self, question: SendListOffsets, offset: int) -> None:
+        """The leader's answer to ListOffsets."""
+        results = [
+            ListOffsetsResult(query.topic, query.partition, ErrorCode.NONE, -1, offset, 0)
+            for query in question.queries
+        ]
+        self.replicas.on_list_offsets_response(question.token, results, self.now)
+
+    def log(self, partition: int = 0) -> Log:
+        """The follower's log."""
+        return self.broker.log("orders", partition)
+
+    def deadline_in(self) -> int:
+        """How long until it wants to be woken for a pause to end."""
+        deadline = self.replicas._fetchers.deadline()
+        assert deadline is not None
+        return deadline - self.now
+
+
+def part(
+    *values: bytes,
+    partition: int = 0,
+    base: int = 0,
+    epoch: int = 0,
+    high_watermark: int = 0,
+    code: ErrorCode = ErrorCode.NONE,
+    diverging: EpochEndOffset | None = None,
+) -> FetchedPartition:
+    """One partition's answer."""
+    data = b""
+    if values:
+        records = [Record(1, None, value) for value in values]
+        data = build_batch(records, base_offset=base, leader_epoch=epoch)
+    topic_id = topic_id_of(1)
+    return FetchedPartition(
+        "orders", topic_id, partition, code, high_watermark, high_watermark, 0,
+        [data] if data else [], len(data), diverging,
+    )  # fmt: skip
+
+
+def test_the_first_request_says_where_the_log_ends() -> None:
+    """With uptime, leader epoch, last epoch and limits."""
+    follower = Follower()
+    fetch = follower.sent()
+    request = fetch.request
+    assert fetch.leader_id == 1
+    assert (request.replica_id, request.replica_epoch) == (2, follower.replicas.broker_epoch)
+    assert (request.max_wait_ms, request.min_bytes) == (CONFIG.replica_fetch_wait_max_ms, 1)
+    assert request.max_bytes == CONFIG.replica_fetch_response_max_bytes
+    (wanted,) = request.partitions
+    assert (wanted.topic, wanted.topic_id, wanted.partition) == ("orders", topic_id_of(1), 0)
+    assert (wanted.fetch_offset, wanted.current_leader_epoch) == (0, 0)
+    assert (wanted.last_fetched_epoch, wanted.log_start_offset) == (-1, 0)
+    assert wanted.max_bytes == CONFIG.replica_fetch_max_bytes
+
+
+def test_one_request_in_flight_then_the_next_with_what_changed() -> None:
+    """Only the partition that got records is listed again."""
+    follower = Follower(partitions=3)
+    first = follower.sent()
+    assert len(first.request.partitions) == 3
+    assert follower.outputs() == []
+    follower.answer(first, part(b"a", b"b", partition=1, high_watermark=1))
+    assert [record.value for record in records_of(follower.log(1))] == [b"a", b"b"]
+    assert follower.log(1).high_watermark == 1
+    second = follower.sent()
+    assert (second.request.session_id, second.request.session_epoch) == (9, 1)
+    (wanted,) = second.request.partitions
+    assert (wanted.partition, wanted.fetch_offset, wanted.last_fetched_epoch) == (1, 2, 0)
+    follower.answer(second)
+    assert follower.sent().request.partitions == []
+
+
+def test_an_answer_to_another_epoch_is_dropped() -> None:
+    """The partition was asked for in epoch 0 and is followed in epoch 1 by now."""
+    follower = Follower()
+    fetch = follower.sent()
+    follower.cluster.feed.change("orders", leader=1, isr=(1, 2))
+    follower.cluster.feed.publish(2, follower.replicas, follower.now)
+    follower.answer(fetch, part(b"a", high_watermark=1))
+    assert follower.log().log_end_offset == 0
+    (wanted,) = follower.sent().request.partitions
+    assert wanted.current_leader_epoch == 1
+
+
+def test_an_answer_to_another_offset_is_dropped() -> None:
+    """The log was cut since."""
+    follower = Follower()
+    follower.answer(follower.sent(), part(b"a", b"b"))
+    fetch = follower.sent()
+    follower.log().truncate_to(0)
+    follower.answer(fetch, part(b"c", base=2))
+    assert follower.log().log_end_offset == 0
+
+
+def test_records_and_bounds_of_a_diverging_answer_mean_nothing() -> None:
+    """The log is cut, and the next fetch begins there."""
+    follower = Follower()
+    follower.answer(follower.sent(), part(b"a", b"b", b"c", high_watermark=1))
+    answer = part(b"x", base=3, high_watermark=9, diverging=EpochEndOffset(0, 2))
+    follower.broker.effects.take()
+    follower.answer(follower.sent(), answer)
+    assert follower.log().log_end_offset == 2
+    assert follower.log().high_watermark == 1
+    paths = [getattr(effect, "path", "") for effect in follower.broker.effects.take()]
+    assert "recovery-point-offset-checkpoint" in paths
+    (wanted,) = follower.sent().request.partitions
+    assert (wanted.fetch_offset, wanted.last_fetched_epoch) == (2, 0)
+
+
+def test_a_diverging_answer_without_effect_pauses() -> None:
+    """A leader that contradicts itself must not be asked in a circle."""
+    follower = Follower()
+    follower.answer(follower.sent(), part(b"a"))
+    follower.answer(follower.sent(), part(diverging=EpochEndOffset(0, 1)))
+    assert follower.outputs() == []
+    assert follower.deadline_in() == FIRST_BACKOFF_MS
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    ],
+)
+def test_errors_pause_their_partition_only(code: ErrorCode) -> None:
+    """Longer each time, up to the limit; a good answer starts over."""
+    follower = Follower(partitions=2)
+    fetch = follower.sent()
+    for pause_ms in (20, 40, 80, 160, 200, 200):
+        follower.answer(fetch, part(code=code))
+        fetch = follower.sent()
+        assert 0 not in [wanted.partition for wanted in fetch.request.partitions]
+        assert follower.deadline_in() == pause_ms
+        follower.answer(fetch)
+        fetch = follower.sent(for_ms=pause_ms)
+        assert [wanted.partition for wanted in fetch.request.partitions] == [0]
+    follower.answer(fetch, part(b"a"))
+    follower.answer(follower.sent(), part(code=code))
+    follower.sent()
+    assert follower.deadline_in() == 20
+
+
+def test_a_paused_partition_is_forgotten_by_the_session() -> None:
+    """Or the leader would read it all the same."""
+    follower = Follower(partitions=2)
+    follower.answer(follower.sent(), part(code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    (forgotten,) = follower.sent().request.forgotten
+    assert (forgotten.topic, forgotten.partition) == ("orders", 0)
+
+
+def test_a_fenced_epoch_waits_for_metadata() -> None:
+    """However long it takes."""
+    follower = Follower()
+    follower.answer(follower.sent(), part(code=ErrorCode.FENCED_LEADER_EPOCH))
+    assert follower.outputs(for_ms=60_000) == []
+    follower.cluster.feed.change("orders", leader=1, isr=(1, 2))
+    follower.cluster.feed.publish(2, follower.replicas, follower.now)
+    (wanted,) = follower.sent().request.partitions
+    assert wanted.current_leader_epoch == 1
+
+
+def test_damaged_records_are_fetched_again() -> None:
+    """After a pause."""
+    follower = Follower()
+    good = part(b"a")
+    damaged = bytearray(good.records[0])  # type: ignore[arg-type]
+    damaged[-1] ^= 1
+    follower.answer(follower.sent(), good._replace(records=[bytes(damaged)]))
+    assert follower.outputs() == []
+    follower.answer(follower.sent(for_ms=FIRST_BACKOFF_MS), good)
+    assert follower.log().log_end_offset == 1
+
+
+def test_no_answer_pauses_everything() -> None:
+    """Longer each time; then everything is asked for anew, and the old session is closed."""
+    follower = Follower()
+    follower.answer(follower.sent(), part(b"a"))
+    fetch = follower.sent()
+    for pause_ms in (20, 40, 80, 160, 200):
+        follower.replicas.on_fetch_response(fetch.token, None, follower.now)
+        assert follower.outputs() == []
+        assert follower.deadline_in() == pause_ms
+        fetch = follower.sent(for_ms=pause_ms)
+        assert (fetch.request.session_id, fetch.request.session_epoch) == (9, 0)
+        assert len(fetch.request.partitions) == 1
+
+
+def test_news_about_the_leader_end_the_pause() -> None:
+    """Such as its registration after a restart."""
+    follower = Follower()
+    follower.replicas.on_fetch_response(follower.sent().token, None, follower.now)
+    assert follower.outputs() == []
+    follower.cluster.feed.register(1)
+    follower.cluster.feed.publish(2, follower.replicas, follower.now)
+    assert follower.sent().leader_id == 1
+
+
+def test_a_lost_session_begins_anew() -> None:
+    """The leader restarted, or made room for others."""
+    follower = Follower()
+    follower.answer(follower.sent())
+    response = FetchResponse(0, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, [])
+    follower.replicas.on_fetch_response(follower.sent().token, response, follower.now)
+    fetch = follower.sent(for_ms=FIRST_BACKOFF_MS)
+    assert (fetch.request.session_id, fetch.request.session_epoch) == (0, 0)
+    assert len(fetch.request.partitions) == 1
+
+
+def out_of_range(values: int = 3) -> tuple[Follower, SendListOffsets]:
+    """A follower with some records whose fetch is out of range."""
+    follower = Follower()
+    follower.answer(follower.sent(), part(*[b"v"] * values, high_watermark=values))
+    follower.answer(follower.sent(), part(code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    return follower, follower.asked()
+
+
+def test_out_of_range_above_the_leaders_end_cuts() -> None:
+    """Only an unclean election leads there; it is said aloud."""
+    follower, question = out_of_range()
+    assert [query.timestamp for query in question.queries] == [-1]
+    assert question.queries[0].current_leader_epoch == 0
+    follower.tell_offset(question, 1)
+    assert follower.log().log_end_offset == 1
+    (wanted,) = follower.sent().request.partitions
+    assert wanted.fetch_offset == 1
+
+
+def test_out_of_range_below_the_leaders_start_begins_there() -> None:
+    """All that the follower has was deleted by the leader."""
+    follower, question = out_of_range()
+    follower.tell_offset(question, 90)
+    question = follower.asked()
+    assert [query.timestamp for query in question.queries] == [-2]
+    follower.tell_offset(question, 40)
+    log = follower.log()
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (40, 40, 40)
+    (wanted,) = follower.sent().request.partitions
+    assert (wanted.fetch_offset, wanted.last_fetched_epoch) == (40, -1)
+
+
+def test_in_range_after_all_asks_again_after_a_pause() -> None:
+    """Nothing has changed here, so the same answer may come again."""
+    follower, question = out_of_range()
+    follower.tell_offset(question, 90)
+    follower.tell_offset(follower.asked(), 0)
+    assert follower.log().log_end_offset == 3
+    assert follower.outputs() == []
+    (wanted,) = follower.sent(for_ms=FIRST_BACKOFF_MS).request.partitions
+    assert wanted.fetch_offset == 3
+
+
+@pytest.mark.parametrize("results", [None, []])
+def test_no_answer_to_the_question_pauses(results: list[ListOffsetsResult] | None) -> None:
+    """Then the fetch is tried again, and will lead to the question again."""
+    follower, question = out_of_range()
+    follower.replicas.on_list_offsets_response(question.token, results, follower.now)
+    assert follower.outputs() == []
+    assert isinstance(follower.sent(for_ms=FIRST_BACKOFF_MS), SendFetch)
+
+
+def test_a_refused_question_pauses() -> None:
+    """The leader is not the leader, for example."""
+    follower, question = out_of_range()
+    refusal = ListOffsetsResult("orders", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    follower.replicas.on_list_offsets_response(question.token, [refusal], follower.now)
+    assert follower.outputs() == []
+
+
+def test_an_answer_for_a_partition_that_left_is_ignored() -> None:
+    """It was deleted while the question travelled."""
+    follower, question = out_of_range()
+    follower.cluster.feed.delete_topic("orders")
+    follower.cluster.feed.publish(2, follower.replicas, follower.now)
+    follower.tell_offset(question, 1)
+    assert follower.outputs() == []
+
+
+@pytest.mark.parametrize("when", ["append", "cut"])
+def test_a_broken_device_ends_the_following(when: str) -> None:
+    """The replica is offline for good."""
+    follower = Follower()
+    follower.answer(follower.sent(), part(b"a", b"b"))
+    fetch = follower.sent()
+    follower.broker.disk.failing = "input/output error"
+    if when == "append":
+        follower.answer(fetch, part(b"c", base=2))
+    else:
+        follower.answer(fetch, part(diverging=EpochEndOffset(0, 1)))
+    (output,) = follower.outputs()
+    assert type(output).__name__ == "LogDirFailed"
+    assert follower.outputs(for_ms=60_000) == []
+
+
+def test_group_commit_holds_the_next_request() -> None:
+    """It would claim what is not on the device."""
+    follower = Follower(**{"flush.messages": "1"})
+    follower.answer(follower.sent(), part(b"a"))
+    assert follower.outputs() == []
+    (flush,) = [
+        effect
+        for effect in follower.broker.effects.take()
+        if getattr(getattr(effect, "subject", None), "completes", False)
+    ]
+    follower.replicas.on_flushed(flush.subject, follower.now)  # type: ignore[union-attr, arg-type]
+    (wanted,) = follower.sent().request.partitions
+    assert wanted.fetch_offset == 1
+
+
+def test_a_log_without_epochs_keeps_only_what_is_committed() -> None:
+    """It cannot be compared with the leader's."""
+    follower = Follower()
+    follower.answer(follower.sent(), part(b"a", b"b", high_watermark=1))
+    follower.log().epochs.clear()
+    follower.cluster.feed.change("orders", leader=1, isr=(1, 2))
+    follower.cluster.feed.publish(2, follower.replicas, follower.now)
+    assert follower.log().log_end_offset == 1
+
+
+def test_following_the_wrong_leader_is_a_bug() -> None:
+    """`check` says so."""
+    follower = Follower()
+    partition: Partition = follower.replicas._hosted.partitions[TopicPartition("orders", 0)]
+    fetcher: ReplicaFetcher = follower.replicas._fetchers._by_partition[partition]
+    breaks: list[Callable[[], None]] = [
+        lambda: setattr(partition, "leader_epoch", 7),
+        lambda: setattr(fetcher, "leader_id", 5),
+    ]
+    for break_it in breaks:
+        break_it()
+        with pytest.raises(AssertionError, match="FollowsItsLeader"):
+            follower.replicas.check()
+        partition.leader_epoch, fetcher.leader_id = 0, 1
+    follower.replicas.check()

@@ -1,0 +1,114 @@
+"""Proposals travel together, one per partition, one request at a time."""
+
+import pytest
+
+from tests.unit.replication.feed import topic_id_of
+from tidelog.env.instant import Instant
+from tidelog.env.trace import Trace, TraceList
+from tidelog.errors import ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.replication.isr_updates import IsrUpdates
+from tidelog.replication.messages import (
+    AlterPartitionProposal,
+    AlterPartitionResult,
+    SendAlterPartition,
+)
+from tidelog.replication.outbox import Outbox
+
+NOW = Instant(1000)
+TOPIC = topic_id_of(1)
+
+
+def proposal(partition: int) -> AlterPartitionProposal:
+    """Something to propose."""
+    return AlterPartitionProposal(TopicPartition("orders", partition), TOPIC, 0, 0, (), False)
+
+
+def make() -> tuple[IsrUpdates, Outbox]:
+    """An empty queue."""
+    outbox = Outbox()
+    return IsrUpdates(outbox, 50, Trace(TraceList())), outbox
+
+
+def sent(outbox: Outbox) -> SendAlterPartition:
+    """The one request that was sent."""
+    (output,) = outbox.take()
+    assert isinstance(output, SendAlterPartition)
+    return output
+
+
+def test_proposals_of_one_tick_travel_together() -> None:
+    """And nothing more is sent before the answer."""
+    updates, outbox = make()
+    updates.submit(proposal(0))
+    updates.submit(proposal(1))
+    assert updates.maybe_send(7, NOW)
+    request = sent(outbox)
+    assert request.broker_epoch == 7
+    assert [each.topic_partition.partition for each in request.proposals] == [0, 1]
+    updates.submit(proposal(2))
+    assert not updates.maybe_send(7, NOW)
+    updates.check()
+    answers = updates.on_response(
+        request.token, [AlterPartitionResult(TOPIC, 0, ErrorCode.NONE)], NOW
+    )
+    assert [(each.topic_partition.partition, result.error_code) for each, result in answers] == [
+        (0, ErrorCode.NONE),
+        (1, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ]
+    assert updates.maybe_send(7, NOW)
+
+
+def test_one_proposal_per_partition() -> None:
+    """Queued or in flight."""
+    updates, outbox = make()
+    updates.submit(proposal(0))
+    assert not updates.takes(TopicPartition("orders", 0), TOPIC)
+    with pytest.raises(AssertionError, match="OneProposal"):
+        updates.submit(proposal(0))
+    updates.maybe_send(7, NOW)
+    assert not updates.takes(TopicPartition("orders", 0), TOPIC)
+    updates.on_response(sent(outbox).token, [], NOW)
+    assert updates.takes(TopicPartition("orders", 0), TOPIC)
+
+
+@pytest.mark.parametrize("answer", [None, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER])
+def test_a_failed_request_is_sent_again_after_a_pause(answer: ErrorCode | None) -> None:
+    """With the broker epoch of then."""
+    updates, outbox = make()
+    updates.submit(proposal(0))
+    updates.maybe_send(7, NOW)
+    assert updates.on_response(sent(outbox).token, answer, NOW) == []
+    assert updates.deadline() == NOW + 50
+    assert not updates.maybe_send(8, Instant(NOW + 49))
+    assert updates.maybe_send(8, Instant(NOW + 50))
+    request = sent(outbox)
+    assert request.broker_epoch == 8
+    assert request.proposals == (proposal(0),)
+    assert updates.deadline() is None
+
+
+def test_a_withdrawn_proposal_is_neither_sent_nor_answered() -> None:
+    """Whether it had left or not."""
+    updates, outbox = make()
+    updates.submit(proposal(0))
+    updates.maybe_send(7, NOW)
+    updates.submit(proposal(1))
+    for partition in (0, 1):
+        updates.withdraw(TopicPartition("orders", partition), TOPIC)
+    updates.submit(proposal(0))
+    result = AlterPartitionResult(TOPIC, 0, ErrorCode.NONE)
+    assert updates.on_response(sent(outbox).token, [result], NOW) == []
+    updates.maybe_send(7, NOW)
+    assert sent(outbox).proposals == (proposal(0),)
+
+
+def test_a_stale_answer_changes_nothing() -> None:
+    """The request under way stays under way."""
+    updates, outbox = make()
+    updates.submit(proposal(0))
+    updates.maybe_send(7, NOW)
+    token = sent(outbox).token
+    assert updates.on_response(token + 1, None, NOW) == []
+    assert updates.deadline() is None
+    assert len(updates.on_response(token, [], NOW)) == 1

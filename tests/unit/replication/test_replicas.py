@@ -1,0 +1,221 @@
+"""The composition: metadata, ticks, timers, failures and views."""
+
+import pytest
+
+from tests.unit.replication.cluster import CONFIG, Cluster
+from tests.unit.replication.feed import topic_id_of
+from tidelog.config import LogConfig
+from tidelog.env.effects import Replace
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.log.log import LogFlush
+from tidelog.model import TopicPartition
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
+from tidelog.replication.messages import LogDirFailed, Role, RoleChanged
+
+KEY = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Two brokers with one topic."""
+    cluster = Cluster((1, 2))
+    cluster.feed.create_topic("orders", (1, 2))
+    cluster.run(10)
+    return cluster
+
+
+def test_metadata_that_comes_before_the_broker_epoch_takes_effect_later(cluster: Cluster) -> None:
+    """The answer to the registration may be slower than the metadata log."""
+    broker = cluster.brokers[1]
+    cluster.kill(1)
+    broker.start()
+    cluster.feed.forget(1)
+    epoch = cluster.feed.register(1)
+    cluster.run(0)
+    assert broker.replicas.describe(cluster.now) == []
+    broker.replicas.broker_epoch = epoch
+    cluster.run(0)
+    assert len(broker.replicas.describe(cluster.now)) == 1
+
+
+def test_metadata_older_than_the_log_is_refused(cluster: Cluster) -> None:
+    """A log with epochs that the metadata does not know must not be cut: it stays offline."""
+    cluster.kill(1)
+    broker = cluster.brokers[1]
+    broker.log("orders").assign_epoch(7, 0)
+    effects = [effect for effect in broker.effects.take() if isinstance(effect, Replace)]
+    for effect in effects:
+        broker.disk.replace(effect.path, effect.data)
+    broker.log("orders").append_as_leader(build_batch([Record(1, None, b"v")]), 7, 1)
+    cluster.start(1)
+    cluster.run(0)
+    (view,) = broker.replicas.describe(cluster.now)
+    assert view.role is Role.OFFLINE
+    assert any("leader epoch 7" in line for line in cluster.lines)
+
+
+def test_roles_are_told_to_those_who_live_on_them(cluster: Cluster) -> None:
+    """Coordinators load and unload with the leadership."""
+    replicas = cluster.brokers[1].replicas
+    cluster.feed.change("orders", leader=2, isr=(1, 2))
+    cluster.feed.publish(1, replicas, cluster.now)
+    assert replicas.take_outputs()[0] == RoleChanged(KEY, False, 1)
+    cluster.feed.change("orders", leader=1, isr=(1, 2))
+    cluster.feed.publish(1, replicas, cluster.now)
+    assert replicas.take_outputs()[0] == RoleChanged(KEY, True, 2)
+    cluster.feed.delete_topic("orders")
+    cluster.feed.publish(1, replicas, cluster.now)
+    assert replicas.take_outputs()[0] == RoleChanged(KEY, False, 2)
+
+
+def test_configs_follow_the_metadata(cluster: Cluster) -> None:
+    """Of the topic at once."""
+    cluster.feed.configure("orders", "segment.bytes", "4096")
+    cluster.run(0)
+    assert cluster.brokers[1].log("orders").config == LogConfig(segment_bytes=4096)
+
+
+def test_strays_are_removed_once_the_metadata_counts(cluster: Cluster) -> None:
+    """Before that nothing is known to be stray."""
+    broker = cluster.brokers[1]
+    cluster.kill(1)
+    cluster.feed.delete_topic("orders")
+    broker.start()
+    cluster.feed.forget(1)
+    assert broker.replicas.remove_strays() == []
+    assert KEY in broker.directory.logs
+    broker.replicas.broker_epoch = cluster.feed.register(1)
+    cluster.run(0)
+    assert broker.replicas.remove_strays() == [KEY]
+    assert broker.directory.logs == {}
+
+
+def test_deleted_directories_go_with_time(cluster: Cluster) -> None:
+    """At the next turn of the slow timer."""
+    cluster.feed.delete_topic("orders")
+    cluster.run(0)
+    disk = cluster.brokers[1].disk
+    assert any(name.endswith("-delete") for name in disk.list_dir())
+    cluster.run(CONFIG.recovery_point_checkpoint_interval_ms)
+    assert not any(name.endswith("-delete") for name in disk.list_dir())
+
+
+def test_checkpoints_are_written_at_their_intervals(cluster: Cluster) -> None:
+    """The high watermark often, the others rarely."""
+    broker = cluster.brokers[1]
+    cluster.produce(1, [b"a"])
+    cluster.run(50)
+    assert broker.disk.read_file("replication-offset-checkpoint") is None
+    cluster.run(CONFIG.high_watermark_checkpoint_interval_ms)
+    assert broker.disk.read_file("replication-offset-checkpoint") == b"0\n1\norders 0 1\n"
+    cluster.run(CONFIG.recovery_point_checkpoint_interval_ms)
+    assert broker.disk.read_file("recovery-point-offset-checkpoint") == b"0\n1\norders 0 0\n"
+    assert broker.disk.read_file("log-start-offset-checkpoint") == b"0\n0\n"
+
+
+def test_a_failed_flush_takes_the_replica_offline(cluster: Cluster) -> None:
+    """What it should have made durable may be lost, whatever a later flush says."""
+    replicas = cluster.brokers[1].replicas
+    name = cluster.produce(1, [b"a"])
+    subject = LogFlush(KEY, topic_id_of(1), 1, True, 0)
+    replicas.on_flush_failed(subject, "input/output error", cluster.now)
+    outputs = replicas.take_outputs()
+    assert LogDirFailed(KEY, "flush failed: input/output error") in outputs
+    (view,) = replicas.describe(cluster.now)
+    assert view.role is Role.OFFLINE
+    replicas.on_flushed(subject, cluster.now)
+    replicas.on_flush_failed(subject, "again", cluster.now)
+    assert replicas.take_outputs() == []
+    assert name not in cluster.replies
+
+
+def test_a_flush_of_a_former_topic_is_ignored(cluster: Cluster) -> None:
+    """Same name, other id."""
+    replicas = cluster.brokers[1].replicas
+    subject = LogFlush(KEY, topic_id_of(77), 1, True, 0)
+    replicas.on_flushed(subject, cluster.now)
+    replicas.on_flush_failed(subject, "gone", cluster.now)
+    (view,) = replicas.describe(cluster.now)
+    assert view.role is Role.LEADER
+
+
+def test_coordinators_append_and_watch_the_high_watermark(cluster: Cluster) -> None:
+    """And hear why they cannot."""
+    replicas = cluster.brokers[1].replicas
+    batch = build_batch([Record(1, None, b"group metadata")])
+    assert replicas.append_batch(KEY, batch, 1) == 0
+    assert replicas.high_watermark(KEY) == 0
+    cluster.run(10)
+    assert replicas.high_watermark(KEY) == 1
+    assert replicas.high_watermark(TopicPartition("nothing", 0)) == -1
+    cluster.feed.configure("orders", "min.insync.replicas", "2")
+    cluster.feed.change("orders", isr=(1,))
+    cluster.run(0)
+    errors = []
+    for node in (1, 2):
+        with pytest.raises(ProtocolError) as raised:
+            cluster.brokers[node].replicas.append_batch(KEY, batch, 1)
+        errors.append(raised.value.code)
+    assert errors == [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_views_tell_what_is_known(cluster: Cluster) -> None:
+    """A leader knows all replicas, a follower itself."""
+    cluster.produce(1, [b"a", b"b"])
+    cluster.run(150)
+    (led,) = cluster.brokers[1].replicas.describe(cluster.now)
+    assert (led.role, led.leader_id, led.isr, led.maximal_isr) == (Role.LEADER, 1, (1, 2), (1, 2))
+    own, other = led.replicas
+    assert (own.node_id, own.log_end_offset, own.high_watermark, own.in_sync) == (1, 2, 2, True)
+    assert (other.node_id, other.log_end_offset, other.high_watermark) == (2, 2, -1)
+    assert 0 <= other.caught_up_ms_ago < 150
+    (followed,) = cluster.brokers[2].replicas.describe(cluster.now)
+    assert followed.role is Role.FOLLOWER
+    assert [view.node_id for view in followed.replicas] == [2]
+    assert followed.replicas[0].log_end_offset == 2
+
+
+def test_a_hundred_appends_of_a_tick_wake_a_parked_fetch_once(cluster: Cluster) -> None:
+    """And the answer holds them all."""
+    name = cluster.fetch(1, 0, max_wait_ms=500)
+    for number in range(100):
+        cluster.produce(1, [b"%d" % number], acks=1)
+    cluster.run(20)
+    (answer,) = cluster.replies[name]
+    assert answer.high_watermark == 100
+    assert len(answer.records) == 100
+
+
+def test_a_fenced_outsider_is_waited_for_no_longer(cluster: Cluster) -> None:
+    """At once, not at the next append."""
+    cluster.feed.change("orders", isr=(1,))
+    cluster.controller = "INELIGIBLE_REPLICA"
+    cluster.run(150)
+    cluster.held.add((2, 1))
+    cluster.run(150)
+    name = cluster.produce(1, [b"a"])
+    cluster.run(10)
+    assert name not in cluster.replies
+    cluster.feed.fence(2)
+    cluster.run(0)
+    assert cluster.replies[name][0].error_code is ErrorCode.NONE
+
+
+def test_a_crowd_of_partitions_moves_in_one_request(cluster: Cluster) -> None:
+    """Two hundred expansions are one AlterPartition, and an idle follower lists nothing."""
+    cluster.feed.create_topic("many", (1, 2), partitions=200)
+    cluster.run(200)
+    cluster.kill(2)
+    cluster.feed.fence(2)
+    for partition in range(200):
+        cluster.feed.change("many", partition=partition, isr=(1,))
+    cluster.run(50)
+    cluster.start(2)
+    cluster.proposals.clear()
+    cluster.run(300)
+    sizes = [len(request.proposals) for request in cluster.proposals]
+    assert sum(sizes) >= 200
+    assert len(sizes) <= 3
+    call = cluster.call_of(2)
+    assert call.sent.request.partitions == []  # type: ignore[union-attr]

@@ -1,0 +1,36 @@
+"""What this software says it can run."""
+
+from tests.unit.broker.one_node import SETTINGS
+from tidelog.broker.features import FEATURES, METADATA_VERSION
+from tidelog.config import parse_node_config
+from tidelog.controller.bootstrap import activation_records
+from tidelog.metadata.image import EMPTY_IMAGE
+
+
+def test_ranges_are_ranges():
+    for name, (low, high) in FEATURES.items():
+        assert 0 <= low <= high, name
+
+
+def test_metadata_version_is_always_named():
+    """A registration without it is refused (KIP-778)."""
+    assert FEATURES["metadata.version"] == (7, METADATA_VERSION)
+
+
+def test_a_new_cluster_finalises_only_levels_that_this_software_runs():
+    config = parse_node_config(SETTINGS).controller
+    levels = {
+        record.name: record.feature_level
+        for record in activation_records(EMPTY_IMAGE, config)
+        if type(record).__name__ == "FeatureLevelRecord"
+    }
+    assert levels["metadata.version"] == METADATA_VERSION
+    for name, level in levels.items():
+        low, high = FEATURES[name]
+        assert low <= level <= high, name
+
+
+def test_nothing_is_offered_that_has_no_coordinator():
+    """transaction.version 2 or group.version 1 would make clients use APIs that are not served."""
+    assert FEATURES["transaction.version"] == (0, 0)
+    assert FEATURES["group.version"] == (0, 0)

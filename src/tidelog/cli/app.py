@@ -87,7 +87,9 @@ def demo(context: typer.Context) -> None:
             "install it with `pip install tidelog[demo]`",
         ) from None
     command = typer.main.get_command(module.app)
-    command.main(args=context.args, prog_name="tidelog demo", standalone_mode=False)
+    code = command.main(args=context.args, prog_name="tidelog demo", standalone_mode=False)
+    if isinstance(code, int) and code:
+        raise typer.Exit(code)
 
 
 # The fault of a wrong option or argument, from whichever click this typer stands on.
@@ -105,10 +107,10 @@ def run(arguments: Sequence[str]) -> int:
     except BaseException as error:
         if debug and not isinstance(error, BadAnswer):
             raise
-        return _report(error)
+        return _report(error, arguments)
 
 
-def _report(error: BaseException) -> int:
+def _report(error: BaseException, arguments: Sequence[str]) -> int:
     """Says what went wrong; returns the exit code. Bugs go on as they are."""
     from tidelog.testing.asking import AdminError
     from tidelog.testing.wire_client import Unreachable
@@ -116,6 +118,8 @@ def _report(error: BaseException) -> int:
     match error:
         case BadAnswer() | BrokenPipeError():
             return EXIT_BAD
+        case SystemExit(code=int(code)):
+            return code
         case typer.Exit():
             return int(error.exit_code)
         case KeyboardInterrupt() | typer.Abort():
@@ -135,6 +139,7 @@ def _report(error: BaseException) -> int:
     if isinstance(error, _Misuse):
         context = getattr(error, "ctx", None)
         path = "tidelog" if context is None else context.command_path
-        print_error(error.format_message(), f"run `{path} --help`")
+        written = " ".join(("tidelog", *arguments))
+        print_error(f"{error.format_message()} (in `{written}`)", f"run `{path} --help`")
         return EXIT_USAGE
     raise error

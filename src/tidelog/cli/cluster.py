@@ -180,7 +180,7 @@ def status(data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.T
     alive = [node.address for node in processes.alive()]
     if alive:
         try:
-            with AdminClient(alive, timeout_s=3.0) as admin:
+            with AdminClient(alive, timeout_s=1.0) as admin:
                 fenced = {node.node_id: node.fenced for node in admin.describe_cluster().nodes}
                 quorum = admin.describe_quorum()
         except (Unreachable, AdminError):

@@ -1,0 +1,80 @@
+"""Goal: a dump can be compared, line by line, with the one of Kafka's own tool."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures import kafka_dump_text, kafka_files
+from tests.unit.cli.command import tidelog
+
+SEGMENTS = sorted(
+    name
+    for name in kafka_files("node1")
+    if name.endswith(".log") and not name.startswith("__") and not name.endswith("~")
+)
+
+
+@pytest.mark.parametrize("name", SEGMENTS)
+def test_the_lines_are_kafkas_lines(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    """Method: byte for byte, but for the path in the first line."""
+    path = tmp_path / Path(name).name
+    path.write_bytes(kafka_files("node1")[name])
+    # Kafka's dumps of `rolled` were made without the data.
+    done = tidelog(capsys, "dump-log", "--deep" if "rolled" in name else "--print-data", path)
+    assert done.code == 0
+    ours = done.out.splitlines()
+    assert ours[0] == f"Dumping {path}"
+    assert ours[1:] == kafka_dump_text(name).splitlines()[1:]
+
+
+def test_batches_alone_without_deep(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(kafka_files("node1")["plain-0/00000000000000000000.log"])
+    lines = tidelog(capsys, "dump-log", path).out.splitlines()
+    assert lines[1] == "Log starting offset: 0"
+    assert all(line.startswith("baseOffset: ") for line in lines[2:])
+
+
+def test_metadata_records_are_decoded(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(kafka_files("node1")["__cluster_metadata-0/00000000000000000000.log"])
+    out = tidelog(capsys, "dump-log", "--cluster-metadata-decoder", path).out
+    assert ' payload: {"type":"TOPIC_RECORD","version":0,"data":{"name":"plain",' in out
+    assert "controlType: LEADER_CHANGE(2)" in out
+
+
+def test_json_is_one_line_an_entry(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.timeindex"
+    path.write_bytes(kafka_files("node1")["rolled-0/00000000000000000000.timeindex"])
+    lines = tidelog(capsys, "dump-log", path, "--output", "json").out.splitlines()
+    first, *rest = map(json.loads, lines)
+    assert first == {"file": str(path), "kind": "file", "size_bytes": path.stat().st_size}
+    assert {entry["kind"] for entry in rest} == {"timeindex"}
+
+
+def test_damage_is_shown_and_is_code_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(kafka_files("node1")["epochs-0/00000000000000000000.log"][:-1])
+    done = tidelog(capsys, "dump-log", path)
+    assert done.code == 1
+    assert "damaged at position" in done.out
+
+
+def test_every_other_kind_has_its_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    names = {
+        "rolled-0/00000000000000000000.index": "offset: ",
+        "plain-0/00000000000000000218.snapshot": "producerId: ",
+        "epochs-0/leader-epoch-checkpoint": "leaderEpoch: ",
+        "replication-offset-checkpoint": "topic: ",
+        "meta.properties": "cluster.id: ",
+        "plain-0/partition.metadata": "topic_id: ",
+    }
+    for name, beginning in names.items():
+        path = tmp_path / Path(name).name
+        path.write_bytes(kafka_files("node1")[name])
+        done = tidelog(capsys, "dump-log", path)
+        assert done.code == 0, done.err
+        assert any(line.startswith(beginning) for line in done.out.splitlines()[1:]), done.out

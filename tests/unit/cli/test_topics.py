@@ -1,0 +1,96 @@
+"""Goal: topics are asked for and shown as the cluster has them, against a scripted node."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.command import tidelog
+from tests.unit.testing.entities import cluster, created, response_type, topic_page
+from tests.unit.testing.fake_node import scripted_node
+from tidelog.errors import ErrorCode
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make, nested
+from tidelog.wire.values import error, millis
+
+
+def test_create_sends_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = created("orders", ErrorCode.NONE)
+    with scripted_node({ApiKey.CREATE_TOPICS: lambda _: answer}) as node:
+        done = tidelog(
+            capsys,
+            *("topics", "create", "orders", "--bootstrap-server", node.address),
+            *("--partitions", 6, "--replication-factor", 3),
+            *("--config", "min.insync.replicas=2", "--output", "json"),
+        )
+        topic = node.requests[0].topics[0]
+    assert done.json == {"topic": "orders", "created": True}
+    assert (topic.name, topic.num_partitions, topic.replication_factor) == ("orders", 6, 3)
+    assert [(c.name, c.value) for c in topic.configs] == [("min.insync.replicas", "2")]
+
+
+def test_an_existing_topic_is_an_error_unless_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = created("orders", ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'orders' already exists.")
+    with scripted_node({ApiKey.CREATE_TOPICS: lambda _: answer}) as node:
+        command = ["topics", "create", "orders", "--bootstrap-server", node.address]
+        refused = tidelog(capsys, *command)
+        allowed = tidelog(capsys, *command, "--if-not-exists", "--output", "json")
+    assert refused.code == 1
+    assert "already exists" in refused.err
+    assert allowed.code == 0
+    assert allowed.json == {"topic": "orders", "created": False}
+
+
+def configs(_: Any) -> Any:
+    """One override and one default of topic `t`."""
+    kind = response_type(ApiKey.DESCRIBE_CONFIGS)
+    result = nested(kind, "results")
+    config = nested(result, "configs")
+
+    def row(name: str, value: str, source: int) -> Any:
+        return make(
+            config,
+            name=name,
+            value=value,
+            read_only=False,
+            config_source=source,
+            is_sensitive=False,
+            synonyms=(),
+            config_type=0,
+            documentation=None,
+        )
+
+    return make(
+        kind,
+        throttle_time=millis(0),
+        results=(
+            make(
+                result,
+                error_code=error(0),
+                error_message=None,
+                resource_type=2,
+                resource_name="t",
+                configs=(row("retention.ms", "5", 1), row("segment.ms", "9", 5)),
+            ),
+        ),
+    )
+
+
+def test_describe_shows_what_is_known_and_question_marks_for_the_rest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answers = {
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda _: topic_page("t", [0]),
+        ApiKey.DESCRIBE_CONFIGS: configs,
+        ApiKey.DESCRIBE_CLUSTER: lambda _: cluster((1, "127.0.0.1", 1, True)),
+    }
+    with scripted_node(answers) as node:
+        command = ["topics", "describe", "t", "--bootstrap-server", node.address]
+        table = tidelog(capsys, *command)
+        (topic,) = tidelog(capsys, *command, "--output", "json").json
+    assert "retention.ms=5" in table.out
+    assert "segment.ms" not in table.out
+    assert "high watermark" in table.out
+    assert "?" in table.out
+    assert topic["configs"] == {"retention.ms": "5"}
+    assert topic["partitions"][0]["eligible_leaders"] == [2]
+    assert topic["partitions"][0]["replica_logs"][0]["high_watermark"] == -1

@@ -244,13 +244,29 @@ class LeaderState:
                 candidate = remote.log_end_offset
         if candidate <= old:
             return False
-        assert candidate <= self._log.log_end_offset, (
-            f"{candidate} above {self._log.log_end_offset}"
-        )
+        self._check_advance(candidate)
         self._log.update_high_watermark(candidate)
         self.advanced_at = now
         self.stall_reported = False
         return True
+
+    def _check_advance(self, candidate: int) -> None:
+        log = self._log
+        assert candidate <= log.log_end_offset, (
+            f"HighWatermarkBounds: {log.topic_partition} {candidate} > {log.log_end_offset}"
+        )
+        assert len(self.isr) >= self.min_isr, (
+            f"MinIsrFreeze: {log.topic_partition} isr {self.isr} of {self.min_isr}"
+        )
+        assert log.config.flush_messages != 1 or candidate <= log.recovery_point, (
+            f"GroupCommitFirst: {log.topic_partition} {candidate} > {log.recovery_point}"
+        )
+        for member in self.maximal_isr:
+            remote = self.remotes.get(member)
+            assert remote is None or remote.log_end_offset >= candidate, (
+                f"HighWatermarkIsReplicated: {log.topic_partition} {candidate}, replica {member} "
+                f"holds {remote.log_end_offset}"
+            )
 
     def held_back_by(self, now: Instant) -> tuple[str, dict[str, object]]:
         """Why the high watermark does not move, and the numbers to it."""

@@ -27,6 +27,7 @@ from tidelog.replication.isr import PendingShrink
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.messages import Role
 from tidelog.replication.partition import Partition
+from tidelog.replication.purgatory import AckQueue
 from tidelog.replication.replicas import Replicas
 
 NODES = (1, 2, 3)
@@ -286,6 +287,11 @@ ABLATIONS: dict[str, tuple[object, str, object]] = {
         property(lambda self: tuple(m for m in self.last.isr if m not in self.leaving)),
     ),
     "followers are not waited for": (LeaderState, "waits_for", lambda *_: False),
+    "acks come one record early": (
+        AckQueue,
+        "take_up_to",
+        lambda self, high_watermark: _take_up_to(self, high_watermark + 1),
+    ),
     "divergence is not looked for": (fetch_path, "_divergence", lambda *_: None),
     "followers cut to the high watermark": (
         ReplicaFetcher,
@@ -294,6 +300,7 @@ ABLATIONS: dict[str, tuple[object, str, object]] = {
     ),
 }
 _add = ReplicaFetcher.add
+_take_up_to = AckQueue.take_up_to
 
 
 def _add_after_cutting(fetcher: ReplicaFetcher, partition: Partition, epoch: int) -> bool:

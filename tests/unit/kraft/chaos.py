@@ -54,7 +54,11 @@ class Story:
         if draw < 15 and alive:
             cluster.kill(prng.choice(alive).node_id)
         elif draw < 30 and alive:
-            cluster.cut_power(prng.choice(alive).node_id, torn=prng.chance(1, 2))
+            victim = prng.choice(alive)
+            cluster.cut_power(victim.node_id, torn=prng.chance(1, 2))
+            if prng.chance(1, 2):
+                # Back at once: what it forgot is still in everybody's memory.
+                self.restart(victim)
         elif draw < 60 and dead:
             self.restart(prng.choice(dead))
         elif draw < 70 and dead:
@@ -118,9 +122,11 @@ def play(seed: int, *, steps: int = 25, quorum_type: type[Quorum] = Quorum) -> S
     """Plays one seed to its good end; an `AssertionError` names what was violated."""
     prng = Prng(seed)
     slow = prng.choice((5, 20, 20, 120))
+    # In a storm faults hit while elections are under way, again and again.
+    is_storm = prng.chance(1, 4)
     conditions = Conditions(
         latency_ms=(1, slow),
-        flush_ms=(1, prng.choice((2, 10, 60))),
+        flush_ms=(1, prng.choice((2, 10, 60)) if not is_storm else 60),
         loss_percent=prng.choice((0, 0, 5, 20)),
     )
     config = replace(QUICK, disconnect_grace_ms=prng.choice((0, 500)))
@@ -134,8 +140,8 @@ def play(seed: int, *, steps: int = 25, quorum_type: type[Quorum] = Quorum) -> S
     )
     story = Story(cluster, prng)
     cluster.start()
-    for _ in range(steps):
-        cluster.run(prng.between(10, prng.choice((60, 300))))
+    for _ in range(3 * steps if is_storm else steps):
+        cluster.run(prng.between(5, 40) if is_storm else prng.between(10, prng.choice((60, 300))))
         if prng.chance(1, 2):
             story.strike()
         else:

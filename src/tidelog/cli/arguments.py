@@ -6,6 +6,8 @@ from typing import Annotated, Final
 
 import typer
 
+from tidelog.errors import UsageError
+
 DEFAULT_DATA_DIR: Final = Path("tidelog-data")
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
@@ -37,7 +39,10 @@ def assignments(items: Sequence[str] | None) -> dict[str, str]:
 
 
 def find_bootstrap(given: str | None, data_dir: Path) -> list[str]:
-    """Addresses to ask: the given ones, those of the local cluster's nodes, or the default."""
+    """Addresses to ask: the given ones, the running nodes of the local cluster, or the default.
+
+    Raises `UsageError` for a local cluster of which no node runs.
+    """
     if given is not None:
         return given.split(",")
     from tidelog.testing.cluster_state import read_state
@@ -47,4 +52,9 @@ def find_bootstrap(given: str | None, data_dir: Path) -> list[str]:
     if state is None:
         return [DEFAULT_BOOTSTRAP]
     running = [node.address for node in state.nodes if node.state is ProcessState.RUNNING]
-    return running or [node.address for node in state.nodes]
+    if not running:
+        raise UsageError(
+            f"no node of the cluster in `{data_dir}` runs",
+            f"start it with `tidelog up --data-dir {data_dir}`, or give `--bootstrap-server`",
+        )
+    return running

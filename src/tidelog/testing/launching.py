@@ -57,7 +57,10 @@ class Launcher:
         text, errors = self._process.communicate(json.dumps(order))
         if self._process.returncode != 0 or not text:
             lines = errors.strip().splitlines() or ["it ended without a word"]
-            return {}, StartFailed(f"the launcher failed: {lines[-1]}", "see the lines above it")
+            return {}, StartFailed(
+                f"the launcher failed: {lines[-1]}",
+                "`python -m tidelog.runtime.launch </dev/null` shows the whole trace",
+            )
         return read_report(nodes, json.loads(text)["nodes"])
 
 

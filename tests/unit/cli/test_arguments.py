@@ -21,7 +21,8 @@ def test_running_nodes_of_the_directory_come_next(tmp_path: Path) -> None:
     assert find_bootstrap(None, tmp_path) == ["127.0.0.1:9093"]
     stopped = ClusterState(state.cluster_id, "test", {}, state.with_process(1, None).nodes)
     write_state(tmp_path, stopped)
-    assert find_bootstrap(None, tmp_path) == ["127.0.0.1:9093", "127.0.0.1:9094"]
+    with pytest.raises(UsageError, match="no node of the cluster"):
+        find_bootstrap(None, tmp_path)
 
 
 def test_without_a_cluster_it_is_the_usual_port(tmp_path: Path) -> None:

@@ -65,6 +65,8 @@ class ScriptedNode:
 
     def close(self) -> None:
         """Ends it and every connection."""
+        # Wakes the thread that accepts, which a close alone does not.
+        self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
         for sock in self._sockets:
             sock.close()

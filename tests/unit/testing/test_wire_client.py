@@ -1,5 +1,7 @@
 """Goal: whatever a node does to its connection, the caller gets an answer or `Unreachable`."""
 
+import socket
+
 import pytest
 
 from tests.unit.testing.entities import cluster
@@ -62,7 +64,7 @@ def _framed(correlation_id: int) -> bytes:
 
 
 def test_a_port_that_nobody_has_is_unreachable() -> None:
-    with scripted_node({}) as node:
-        port = node.port
-    with pytest.raises(Unreachable, match="cannot be reached"):
-        NodeConnection("127.0.0.1", port, 1)
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        with pytest.raises(Unreachable, match="cannot be reached"):
+            NodeConnection("127.0.0.1", reserved.getsockname()[1], 1)

@@ -367,7 +367,12 @@ class Partition:
         return log.config.flush_messages != 1 or log.recovery_point >= log.log_end_offset
 
     def maybe_request_flush(self) -> bool:
-        """Asks for a flush when enough is unflushed and none is under way."""
+        """Asks for a flush when enough is unflushed and none is under way.
+
+        Raises `StorageError`.
+        """
+        if self.offline is not None:
+            return False
         log = self.log
         unflushed = log.log_end_offset - log.recovery_point
         if self._flush_in_flight or unflushed < log.config.flush_messages:

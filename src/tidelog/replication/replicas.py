@@ -11,36 +11,28 @@ until it says otherwise. It composes the parts that do the work and owns none of
 | `produce_path`, `fetch_path`, `purgatory` | requests and their waiting |
 | `isr_updates` | proposals on their way to the controller |
 | `lookups` | questions about offsets |
-| `hosting` | which partitions to host, from the metadata |
+| `hosting`, `roles` | which partitions to host, from the metadata, and what that takes |
 
 **A tick.** Inputs of one tick (requests, answers, metadata, flushes) only note what moved.
 `end_tick` then, in this order: advances high watermarks and answers acks; answers parked fetches;
 asks for flushes; sends ISR proposals; sends the next fetches. So a hundred appends of one tick move
 the high watermark once and wake a parked fetch once.
 
-**Failing devices.** A `StorageError` takes the replica offline: it leads and follows no longer,
-answers KAFKA_STORAGE_ERROR, and `LogDirFailed` tells the node. A failed flush is the same: what it
-should have made durable must be taken to be lost, and a later flush that succeeds proves nothing.
-
 Invariants: `ActsOnPresentMetadata` (`hosting`), `FollowsItsLeader` (`fetchers`), and those of the
 parts; all are explained in `docs/protocol/replication.md`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
 
-from tidelog.config import LogConfig, ReplicationConfig
+from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
-from tidelog.log.log import Log, LogFlush
+from tidelog.log.log import LogFlush
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from tidelog.model import (
     METADATA_PARTITION,
-    NO_LEADER,
-    ZERO_TOPIC_ID,
-    TopicId,
     TopicPartition,
 )
 from tidelog.replication.brokers import BrokerEpochs
@@ -65,49 +57,20 @@ from tidelog.replication.messages import (
     EpochEndResult,
     ListOffsetsQuery,
     ListOffsetsResult,
-    LogDirFailed,
     Output,
     PartitionView,
     ReplyTo,
-    RoleChanged,
     Token,
 )
+from tidelog.replication.moved import Moved
 from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition, PartitionEnv
 from tidelog.replication.produce_path import ProducePath
 from tidelog.replication.purgatory import Deadlines, DelayedProduce
+from tidelog.replication.roles import LogConfigs, LogStore, Parts, Roles
 from tidelog.replication.schedule import Recurring
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceRequest
-
-LogConfigs = Callable[[str], LogConfig]
-"""Topic name to the configuration that its logs obey."""
-
-
-class LogStore(Protocol):
-    """What replication needs of a log directory; `log.directory.LogDirectory` is one."""
-
-    @property
-    def logs(self) -> Mapping[TopicPartition, Log]:
-        """The open logs, the metadata log included."""
-
-    def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
-        """Makes and opens an empty log."""
-
-    def schedule_delete(self, topic_partition: TopicPartition) -> None:
-        """Takes a log out of service and marks its directory for deletion."""
-
-    def delete_renamed(self) -> int:
-        """Deletes what was marked for deletion; returns how many directories."""
-
-    def checkpoint_high_watermarks(self) -> None:
-        """Emits the write of `replication-offset-checkpoint`."""
-
-    def checkpoint_recovery_points(self) -> None:
-        """Emits the write of `recovery-point-offset-checkpoint`."""
-
-    def checkpoint_log_start_offsets(self) -> None:
-        """Emits the write of `log-start-offset-checkpoint`."""
 
 
 class Replicas:
@@ -123,7 +86,7 @@ class Replicas:
         self._brokers = BrokerEpochs()
         self._outbox = Outbox()
         self._hosted = Hosted()
-        self._partition_env = PartitionEnv(node_id, config, self._brokers, trace)
+        env = PartitionEnv(node_id, config, self._brokers, trace)
         self._deadlines = Deadlines()
         self._produce = ProducePath(self._hosted, self._outbox, self._deadlines)
         self._fetch = FetchPath(
@@ -139,10 +102,18 @@ class Replicas:
         self._in_force = False
         # Of the newest metadata.
         self._log_configs: LogConfigs | None = None
-        # Partitions whose log end, high watermark, ISR or role may have moved in this tick.
-        self._moved: dict[Partition, None] = {}
-        # Partitions that may have enough unflushed records for a flush.
-        self._unflushed: dict[Partition, None] = {}
+        # What this tick's inputs have moved.
+        self._moved = Moved()
+        parts = Parts(
+            self._hosted,
+            self._produce,
+            self._fetch,
+            self._fetchers,
+            self._isr_updates,
+            self._moved,
+            self._outbox,
+        )
+        self._roles = Roles(directory, parts, env, trace)
         # Members that lag are looked for at half the allowed lag, so that one leaves the ISR
         # after one to one and a half times the limit.
         self._isr_checks = Recurring(max(1, config.replica_lag_time_max_ms // 2))
@@ -179,8 +150,8 @@ class Replicas:
             self._brokers.follow(image)
             self._fetchers.resume(sorted(delta.changed_brokers))
             # Whoever may no longer join an ISR is no longer waited for.
-            self._moved.update(dict.fromkeys(self._uncommitted()))
-        self._rehost(
+            self._mark_uncommitted()
+        self._carry_out(
             decide_hosting(
                 changed_topics(delta, image),
                 delta.deleted_topics,
@@ -204,7 +175,7 @@ class Replicas:
         ):
             recurring.start(now)
         topics = all_topics(image)
-        self._rehost(decide_hosting(topics, (), self._hosted.partitions, self.node_id), now)
+        self._carry_out(decide_hosting(topics, (), self._hosted.partitions, self.node_id), now)
 
     def remove_strays(self) -> list[TopicPartition]:
         """Schedules the deletion of logs that the metadata does not place on this node; returns
@@ -220,120 +191,12 @@ class Replicas:
         found = decide_strays(self._hosted.image, logs, self.node_id)
         for key in found:
             self._trace.warn(key, "remove_strays", "deleted", "not placed on this node")
-            self._schedule_delete(key)
+            self._roles.schedule_delete(key)
         return found
 
-    def _rehost(self, decisions: Iterable[Drop | Host], now: Instant) -> None:
-        for decision in list(decisions):
-            if isinstance(decision, Drop):
-                self._drop(decision.topic_partition, decision.reason)
-            else:
-                self._host(decision, now)
-
-    def _host(self, decision: Host, now: Instant) -> None:
-        key = decision.topic_partition
-        partition = self._hosted.partitions.get(key)
-        if partition is not None and partition.topic_id != decision.topic_id:
-            self._drop(key, "created again with another topic id")
-            partition = None
-        if partition is None:
-            try:
-                partition = Partition(self._open(decision), self._partition_env)
-            except StorageError as error:
-                self._outbox.emit(LogDirFailed(key, str(error)))
-                return
-            self._hosted.partitions[key] = partition
-        objection = partition.objection_to(decision.image)
-        if objection is not None:
-            self._trace.debug(key, "apply", "ignored", objection)
-            return
-        try:
-            self._change_role(partition, decision, now)
-        except StorageError as error:
-            self._go_offline(partition, str(error))
-
-    def _open(self, decision: Host) -> Log:
+    def _carry_out(self, decisions: Iterable[Drop | Host], now: Instant) -> None:
         assert self._log_configs is not None, "no metadata was applied"
-        key, topic_id = decision.topic_partition, decision.topic_id
-        config = self._log_configs(key.topic)
-        log = self._directory.logs.get(key)
-        if log is not None and log.topic_id == ZERO_TOPIC_ID:
-            log.assign_topic_id(topic_id)
-        if log is not None and log.topic_id != topic_id:
-            self._trace.info(key, "apply", "deleted", "the log has another topic id")
-            self._directory.schedule_delete(key)
-            log = None
-        if log is None:
-            return self._directory.create(key, topic_id, config)
-        log.config = config
-        return log
-
-    def _change_role(self, partition: Partition, decision: Host, now: Instant) -> None:
-        image = decision.image
-        led = partition.leadership is not None
-        if image.leader_epoch < partition.log.latest_epoch:
-            # The metadata was lost or restored from an old copy: records of a leadership that it
-            # does not know. Going on would cut them.
-            self._go_offline(partition, f"the log has leader epoch {partition.log.latest_epoch}, "
-                             f"the metadata {image.leader_epoch}")  # fmt: skip
-            return
-        self._moved[partition] = None
-        self._unflushed[partition] = None
-        if image.leader == self.node_id:
-            if partition.become_leader(image, now):
-                self._fetchers.stop(partition)
-                self._fetch.release(partition)
-                self._fetch.release_followers(image.replicas)
-                self._outbox.emit(RoleChanged(partition.topic_partition, True, image.leader_epoch))
-            if not partition.is_proposing:
-                # Whatever was proposed was proposed for an older version of the partition.
-                self._isr_updates.withdraw(partition.topic_partition, partition.topic_id)
-            return
-        if not partition.become_follower(image):
-            return
-        self._produce.fail_acks(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self._fetch.release(partition)
-        if led:
-            self._cease_to_lead(partition)
-        if image.leader == NO_LEADER:
-            self._fetchers.stop(partition)
-        elif self._fetchers.follow(partition):
-            self._directory.checkpoint_recovery_points()
-
-    def _cease_to_lead(self, partition: Partition) -> None:
-        key = partition.topic_partition
-        self._isr_updates.withdraw(key, partition.topic_id)
-        self._outbox.emit(RoleChanged(key, False, partition.leader_epoch))
-
-    def _drop(self, key: TopicPartition, reason: str) -> None:
-        partition = self._hosted.partitions.pop(key)
-        self._trace.info(key, "apply", "dropped", reason, log_end=partition.log.log_end_offset)
-        self._put_out_of_service(partition, reason, self._hosted.error_of_missing(*key))
-        self._schedule_delete(key)
-
-    def _schedule_delete(self, key: TopicPartition) -> None:
-        try:
-            self._directory.schedule_delete(key)
-        except StorageError as error:
-            self._outbox.emit(LogDirFailed(key, str(error)))
-
-    def _put_out_of_service(self, partition: Partition, cause: str, code: ErrorCode) -> None:
-        led = partition.leadership is not None
-        self._produce.fail_acks(partition, code)
-        self._fetch.release(partition)
-        self._fetchers.stop(partition)
-        partition.go_offline(cause)
-        self._moved.pop(partition, None)
-        self._unflushed.pop(partition, None)
-        if led:
-            self._cease_to_lead(partition)
-
-    def _go_offline(self, partition: Partition, error: str) -> None:
-        if partition.offline is not None:
-            return
-        self._trace.error(partition, "go_offline", "offline", error)
-        self._put_out_of_service(partition, error, ErrorCode.KAFKA_STORAGE_ERROR)
-        self._outbox.emit(LogDirFailed(partition.topic_partition, error))
+        self._roles.carry_out(decisions, self._log_configs, now)
 
     def _reconfigure(self, delta: MetadataDelta) -> None:
         if not delta.changed_configs:
@@ -350,8 +213,7 @@ class Replicas:
         for key, partition in self._hosted.partitions.items():
             if everything or key.topic in topics:
                 partition.log.config = self._log_configs(key.topic)
-                self._moved[partition] = None
-                self._unflushed[partition] = None
+                self._moved.mark(partition)
 
     # Requests ---------------------------------------------------------------------------------
 
@@ -375,10 +237,9 @@ class Replicas:
         try:
             result = partition.log.append_records(batch, partition.leader_epoch, wall_ms)
         except StorageError as error:
-            self._go_offline(partition, str(error))
+            self._roles.go_offline(partition, str(error))
             raise ProtocolError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        self._moved[partition] = None
-        self._unflushed[partition] = None
+        self._moved.mark(partition)
         return result.last_offset
 
     def fetch(
@@ -408,7 +269,7 @@ class Replicas:
             if self._isr_updates.takes(partition.topic_partition, partition.topic_id):
                 proposal = partition.propose_expand(replica_id, self.broker_epoch)
                 self._isr_updates.submit(proposal)
-                self._moved[partition] = None
+                self._moved.mark(partition)
 
     def list_offsets(
         self, queries: Sequence[ListOffsetsQuery], *, replica_id: int, isolation_level: int
@@ -423,7 +284,7 @@ class Replicas:
                 )
             except StorageError as error:
                 key = TopicPartition(query.topic, query.partition)
-                self._go_offline(self._hosted.partitions[key], str(error))
+                self._roles.go_offline(self._hosted.partitions[key], str(error))
                 result = ListOffsetsResult(*key, ErrorCode.KAFKA_STORAGE_ERROR)
             results.append(result)
         return results
@@ -446,10 +307,9 @@ class Replicas:
 
     def _take_outcome(self, outcome: FetchOutcome) -> None:
         for partition in outcome.moved:
-            self._moved[partition] = None
-            self._unflushed[partition] = None
+            self._moved.mark(partition)
         for partition, error in outcome.failed:
-            self._go_offline(partition, str(error))
+            self._roles.go_offline(partition, str(error))
         if outcome.truncated:
             # A recovery point beyond the log's end would be believed after a crash.
             self._directory.checkpoint_recovery_points()
@@ -468,7 +328,7 @@ class Replicas:
                 continue
             if partition.on_isr_answer(proposal, result):
                 self._isr_updates.resubmit(proposal, now)
-            self._moved[partition] = None
+            self._moved.mark(partition)
 
     def on_flushed(self, subject: LogFlush, now: Instant) -> None:
         """A flush of a hosted log is durable."""
@@ -478,14 +338,13 @@ class Replicas:
         partition.log.on_flushed(subject)
         if subject.completes:
             partition.on_flushed()
-            self._moved[partition] = None
-            self._unflushed[partition] = None
+            self._moved.mark(partition)
 
     def on_flush_failed(self, subject: LogFlush, error: str, now: Instant) -> None:
         """A flush failed: what was not yet durable is taken to be lost."""
         partition = self._hosted_by(subject)
         if partition is not None:
-            self._go_offline(partition, f"flush failed: {error}")
+            self._roles.go_offline(partition, f"flush failed: {error}")
 
     def _hosted_by(self, subject: LogFlush) -> Partition | None:
         partition = self._hosted.partitions.get(subject.topic_partition)
@@ -499,8 +358,7 @@ class Replicas:
         """Completes what this tick's inputs made ready and sends the next requests. Called once
         after each group of inputs; `wake` does it too."""
         self._collect()
-        moved = self._moved
-        self._moved = {}
+        moved = self._moved.take()
         for partition in moved:
             leadership = partition.leadership
             if leadership is not None:
@@ -517,38 +375,35 @@ class Replicas:
         """Takes over what requests have moved and what failed under them."""
         appended, progressed = self._produce.appended, self._fetch.progressed
         if appended:
-            self._moved.update(appended)
-            self._unflushed.update(appended)
+            for partition in appended:
+                self._moved.mark(partition)
             appended.clear()
         if progressed:
-            self._moved.update(progressed)
+            for partition in progressed:
+                self._moved.mark(partition, log_changed=False)
             progressed.clear()
         for failed in (self._produce.failed, self._fetch.failed):
             for partition, error in failed:
-                self._go_offline(partition, str(error))
+                self._roles.go_offline(partition, str(error))
             failed.clear()
 
     def _request_flushes(self) -> None:
-        if not self._unflushed:
-            return
-        unflushed = self._unflushed
-        self._unflushed = {}
-        for partition in unflushed:
-            if partition.offline is None:
-                try:
-                    partition.maybe_request_flush()
-                except StorageError as error:
-                    self._go_offline(partition, str(error))
+        for partition in self._moved.take_unflushed():
+            try:
+                partition.maybe_request_flush()
+            except StorageError as error:
+                self._roles.go_offline(partition, str(error))
 
     def wake(self, now: Instant) -> None:
         """Runs what is due: ISR checks, expiries, pauses, checkpoints; then ends the tick."""
         if not self._in_force:
             self._maybe_take_effect(now)
-        if self._isr_checks.is_due(now):
-            self._check_isrs(now)
-        if self._high_watermark_checkpoints.is_due(now):
+        late_ms = self._isr_checks.due(now)
+        if late_ms is not None:
+            self._check_isrs(late_ms, now)
+        if self._high_watermark_checkpoints.due(now) is not None:
             self._directory.checkpoint_high_watermarks()
-        if self._recovery_checkpoints.is_due(now):
+        if self._recovery_checkpoints.due(now) is not None:
             self._directory.checkpoint_recovery_points()
             self._directory.checkpoint_log_start_offsets()
             self._delete_renamed()
@@ -567,17 +422,22 @@ class Replicas:
             # Nobody reads there any more, so nothing is at stake but space; the next time again.
             self._trace.warn("replicas", "delete_renamed", "postponed", str(error))
 
-    def _uncommitted(self) -> Iterator[Partition]:
-        """Led partitions with records above the high watermark."""
+    def _mark_uncommitted(self) -> None:
+        """Looks again at led partitions with records above the high watermark."""
         for partition in self._hosted.partitions.values():
             log = partition.log
             if partition.leadership is not None and log.high_watermark < log.log_end_offset:
-                yield partition
+                self._moved.mark(partition, log_changed=False)
 
-    def _check_isrs(self, now: Instant) -> None:
+    def _check_isrs(self, late_ms: int, now: Instant) -> None:
         # The high watermark also waits for replicas outside of the ISR that were level lately;
         # that they no longer are is told by nothing but time.
-        self._moved.update(dict.fromkeys(self._uncommitted()))
+        self._mark_uncommitted()
+        if late_ms > self._isr_checks.interval_ms:
+            # This process stood still, so nobody's fetch could arrive: they wait in the sockets.
+            # The next check is early enough for those who really lag.
+            self._trace.info("replicas", "check_isrs", "skipped", "paused", late_ms=late_ms)
+            return
         for partition in self._hosted.partitions.values():
             if partition.leadership is None:
                 continue

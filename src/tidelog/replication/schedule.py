@@ -19,10 +19,11 @@ class Recurring:
         if self.due_at is None:
             self.due_at = Instant(now + self.interval_ms)
 
-    def is_due(self, now: Instant) -> bool:
-        """Whether to do it now; if so the next time is one interval from now, so that a pause of
-        the process does not make up for what it missed."""
+    def due(self, now: Instant) -> int | None:
+        """How late it is, when it is time to do it. The next time is one interval from now, so
+        that a pause of the process does not make up for what it missed."""
         if self.due_at is None or now < self.due_at:
-            return False
+            return None
+        late_ms = now - self.due_at
         self.due_at = Instant(now + self.interval_ms)
-        return True
+        return late_ms

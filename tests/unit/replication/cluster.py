@@ -20,7 +20,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceEvent
-from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.errors import ErrorCode, ProtocolError, StorageError
 from tidelog.log.directory import LogDirectory, format_directory
 from tidelog.log.log import Log, LogFlush
 from tidelog.model import TopicId, TopicPartition, Uuid
@@ -240,13 +240,23 @@ class Cluster:
         effects = broker.waiting_flushes
         broker.waiting_flushes = []
         for effect in effects:
+            self._carry_out_effect(broker, effect)
+        return True
+
+    def _carry_out_effect(self, broker: Broker, effect: Flush | Replace) -> None:
+        subject = effect.subject
+        assert subject is None or isinstance(subject, LogFlush), f"{effect}"
+        try:
             if isinstance(effect, Replace):
                 broker.disk.replace(effect.path, effect.data)
-                continue
-            broker.disk.sync(effect.file)
-            assert isinstance(effect.subject, LogFlush), f"{effect}"
-            broker.replicas.on_flushed(effect.subject, self.now)
-        return True
+            else:
+                broker.disk.sync(effect.file)
+        except StorageError as error:
+            if subject is not None:
+                broker.replicas.on_flush_failed(subject, str(error), self.now)
+            return
+        if subject is not None:
+            broker.replicas.on_flushed(subject, self.now)
 
     # Messages ---------------------------------------------------------------------------------
 

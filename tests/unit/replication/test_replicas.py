@@ -6,12 +6,13 @@ from tests.unit.replication.cluster import CONFIG, Cluster
 from tests.unit.replication.feed import topic_id_of
 from tidelog.config import LogConfig
 from tidelog.env.effects import Replace
+from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.log.log import LogFlush
 from tidelog.model import TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.replication.messages import LogDirFailed, Role, RoleChanged
+from tidelog.replication.messages import LogDirFailed, Role, RoleChanged, SendAlterPartition
 
 KEY = TopicPartition("orders", 0)
 
@@ -219,3 +220,24 @@ def test_a_crowd_of_partitions_moves_in_one_request(cluster: Cluster) -> None:
     assert len(sizes) <= 3
     call = cluster.call_of(2)
     assert call.sent.request.partitions == []  # type: ignore[union-attr]
+
+
+def test_a_paused_leader_does_not_blame_its_followers(cluster: Cluster) -> None:
+    """Their fetches wait in its sockets; those who really lag are found by the next check."""
+    replicas = cluster.brokers[1].replicas
+    cluster.produce(1, [b"a"], acks=1)
+    now = Instant(cluster.now + 20 * CONFIG.replica_lag_time_max_ms)
+    replicas.wake(now)
+    assert not any(isinstance(o, SendAlterPartition) for o in replicas.take_outputs())
+    replicas.wake(Instant(now + CONFIG.replica_lag_time_max_ms // 2))
+    assert any(isinstance(o, SendAlterPartition) for o in replicas.take_outputs())
+
+
+def test_offline_replicas_are_left_alone(cluster: Cluster) -> None:
+    """No tick touches a log on a failed device again."""
+    cluster.feed.configure("orders", "flush.messages", "1")
+    cluster.run(0)
+    cluster.brokers[1].disk.failing = "input/output error"
+    cluster.produce(1, [b"a"])
+    cluster.run(10_000)
+    assert sum("log dir failed" in line for line in cluster.lines) == 1

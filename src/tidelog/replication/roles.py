@@ -1,0 +1,211 @@
+"""Carries out what the metadata and the devices decide: replicas come, change roles, and go.
+
+A role change touches every part of the room, in an order that matters:
+1. The partition itself takes its new role, and with it new epochs.
+2. Acks that wait on a leadership that is over are answered; the answer names the new leader.
+3. Fetches that wait are answered, because what they wait for may never come here.
+4. Fetching stops, or begins at the new leader.
+
+A replica whose device fails goes offline for the rest of the process's life; it leads and follows
+no longer, and its log is not touched any more. A failed flush is such a failure too: what it should
+have made durable must be taken to be lost, and a later flush that succeeds proves nothing.
+
+A log whose newest leader epoch is above the metadata's is a sign that the metadata was lost or
+restored from an old copy. Following such metadata would cut records that were committed; the
+replica stays offline and says why.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidelog.config import LogConfig
+from tidelog.env.instant import Instant
+from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode, StorageError
+from tidelog.log.log import Log
+from tidelog.model import NO_LEADER, ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.replication.fetch_path import FetchPath
+from tidelog.replication.fetchers import Fetchers
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.hosting import Drop, Host
+from tidelog.replication.isr_updates import IsrUpdates
+from tidelog.replication.messages import LogDirFailed, RoleChanged
+from tidelog.replication.moved import Moved
+from tidelog.replication.outbox import Outbox
+from tidelog.replication.partition import Partition, PartitionEnv
+from tidelog.replication.produce_path import ProducePath
+
+LogConfigs = Callable[[str], LogConfig]
+"""Topic name to the configuration that its logs obey."""
+
+
+class LogStore(Protocol):
+    """What replication needs of a log directory; `log.directory.LogDirectory` is one."""
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, Log]:
+        """The open logs, the metadata log included."""
+
+    def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+        """Makes and opens an empty log."""
+
+    def schedule_delete(self, topic_partition: TopicPartition) -> None:
+        """Takes a log out of service and marks its directory for deletion."""
+
+    def delete_renamed(self) -> int:
+        """Deletes what was marked for deletion; returns how many directories."""
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Emits the write of `replication-offset-checkpoint`."""
+
+    def checkpoint_recovery_points(self) -> None:
+        """Emits the write of `recovery-point-offset-checkpoint`."""
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Emits the write of `log-start-offset-checkpoint`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of the room that a role change touches."""
+
+    hosted: Hosted
+    produce: ProducePath
+    fetch: FetchPath
+    fetchers: Fetchers
+    isr_updates: IsrUpdates
+    moved: Moved
+    outbox: Outbox
+
+
+class Roles:
+    """Changes the roles of the replicas hosted here."""
+
+    __slots__ = ("_directory", "_env", "_parts", "_trace")
+
+    def __init__(self, directory: LogStore, parts: Parts, env: PartitionEnv, trace: Trace) -> None:
+        self._directory = directory
+        self._parts = parts
+        self._env = env
+        self._trace = trace
+
+    # As the metadata says ---------------------------------------------------------------------
+
+    def carry_out(
+        self, decisions: Iterable[Drop | Host], log_configs: LogConfigs, now: Instant
+    ) -> None:
+        """Drops and hosts, in this order."""
+        for decision in list(decisions):
+            if isinstance(decision, Drop):
+                self._drop(decision.topic_partition, decision.reason)
+            else:
+                self._host(decision, log_configs, now)
+
+    def _host(self, decision: Host, log_configs: LogConfigs, now: Instant) -> None:
+        key = decision.topic_partition
+        partition = self._parts.hosted.partitions.get(key)
+        if partition is not None and partition.topic_id != decision.topic_id:
+            self._drop(key, "created again with another topic id")
+            partition = None
+        if partition is None:
+            try:
+                partition = Partition(self._open(decision, log_configs), self._env)
+            except StorageError as error:
+                self._parts.outbox.emit(LogDirFailed(key, str(error)))
+                return
+            self._parts.hosted.partitions[key] = partition
+        objection = partition.objection_to(decision.image)
+        if objection is not None:
+            self._trace.debug(key, "apply", "ignored", objection)
+            return
+        try:
+            self._change_role(partition, decision, now)
+        except StorageError as error:
+            self.go_offline(partition, str(error))
+
+    def _open(self, decision: Host, log_configs: LogConfigs) -> Log:
+        key, topic_id = decision.topic_partition, decision.topic_id
+        config = log_configs(key.topic)
+        log = self._directory.logs.get(key)
+        if log is not None and log.topic_id == ZERO_TOPIC_ID:
+            log.assign_topic_id(topic_id)
+        if log is not None and log.topic_id != topic_id:
+            self._trace.info(key, "apply", "deleted", "the log has another topic id")
+            self._directory.schedule_delete(key)
+            log = None
+        if log is None:
+            return self._directory.create(key, topic_id, config)
+        log.config = config
+        return log
+
+    def _change_role(self, partition: Partition, decision: Host, now: Instant) -> None:
+        image = decision.image
+        led = partition.leadership is not None
+        if image.leader_epoch < partition.log.latest_epoch:
+            # The metadata was lost or restored from an old copy: records of a leadership that it
+            # does not know. Going on would cut them.
+            self.go_offline(partition, f"the log has leader epoch {partition.log.latest_epoch}, "
+                             f"the metadata {image.leader_epoch}")  # fmt: skip
+            return
+        self._parts.moved.mark(partition)
+        if image.leader == self._env.node_id:
+            if partition.become_leader(image, now):
+                self._parts.fetchers.stop(partition)
+                self._parts.fetch.release(partition)
+                self._parts.fetch.release_followers(image.replicas)
+                self._parts.outbox.emit(
+                    RoleChanged(partition.topic_partition, True, image.leader_epoch)
+                )
+            if not partition.is_proposing:
+                # Whatever was proposed was proposed for an older version of the partition.
+                self._parts.isr_updates.withdraw(partition.topic_partition, partition.topic_id)
+            return
+        if not partition.become_follower(image):
+            return
+        self._parts.produce.fail_acks(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._parts.fetch.release(partition)
+        if led:
+            self._cease_to_lead(partition)
+        if image.leader == NO_LEADER:
+            self._parts.fetchers.stop(partition)
+        elif self._parts.fetchers.follow(partition):
+            self._directory.checkpoint_recovery_points()
+
+    def _cease_to_lead(self, partition: Partition) -> None:
+        key = partition.topic_partition
+        self._parts.isr_updates.withdraw(key, partition.topic_id)
+        self._parts.outbox.emit(RoleChanged(key, False, partition.leader_epoch))
+
+    def _drop(self, key: TopicPartition, reason: str) -> None:
+        partition = self._parts.hosted.partitions.pop(key)
+        self._trace.info(key, "apply", "dropped", reason, log_end=partition.log.log_end_offset)
+        self._put_out_of_service(partition, reason, self._parts.hosted.error_of_missing(*key))
+        self.schedule_delete(key)
+
+    def schedule_delete(self, key: TopicPartition) -> None:
+        """Marks a log that is not hosted for deletion."""
+        try:
+            self._directory.schedule_delete(key)
+        except StorageError as error:
+            self._parts.outbox.emit(LogDirFailed(key, str(error)))
+
+    def _put_out_of_service(self, partition: Partition, cause: str, code: ErrorCode) -> None:
+        led = partition.leadership is not None
+        self._parts.produce.fail_acks(partition, code)
+        self._parts.fetch.release(partition)
+        self._parts.fetchers.stop(partition)
+        partition.go_offline(cause)
+        self._parts.moved.forget(partition)
+        if led:
+            self._cease_to_lead(partition)
+
+    # As the devices say -----------------------------------------------------------------------
+
+    def go_offline(self, partition: Partition, error: str) -> None:
+        """The device failed under a replica: it is out of service, and the node hears of it."""
+        if partition.offline is not None:
+            return
+        self._trace.error(partition, "go_offline", "offline", error)
+        self._put_out_of_service(partition, error, ErrorCode.KAFKA_STORAGE_ERROR)
+        self._parts.outbox.emit(LogDirFailed(partition.topic_partition, error))

@@ -1,0 +1,92 @@
+"""Replicas come, change roles, and go; devices fail."""
+
+import pytest
+
+from tests.unit.replication.cluster import Cluster
+from tidelog.model import ZERO_TOPIC_ID, TopicPartition
+from tidelog.replication.messages import Role
+
+KEY = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Two brokers with one topic."""
+    cluster = Cluster((1, 2))
+    cluster.feed.create_topic("orders", (1, 2))
+    cluster.run(10)
+    return cluster
+
+
+def roles(cluster: Cluster) -> list[Role | None]:
+    """The role on each broker."""
+    found: list[Role | None] = []
+    for broker in cluster.brokers.values():
+        views = broker.replicas.describe(cluster.now)
+        found.append(views[0].role if views else None)
+    return found
+
+
+def test_a_moved_partition_leaves_and_takes_its_log_along(cluster: Cluster) -> None:
+    """Broker 2 is no replica any more."""
+    cluster.feed.change("orders", replicas=(1,), isr=(1,))
+    cluster.run(0)
+    assert roles(cluster) == [Role.LEADER, None]
+    assert KEY not in cluster.brokers[2].directory.logs
+
+
+def test_old_metadata_changes_nothing(cluster: Cluster) -> None:
+    """A delta that holds the same partition again."""
+    before = cluster.brokers[1].replicas.describe(cluster.now)
+    image = cluster.brokers[1].replicas._hosted.partitions[KEY].image
+    assert image is not None
+    assert cluster.brokers[1].replicas._hosted.partitions[KEY].objection_to(image) == "unchanged"
+    cluster.feed.create_topic("others", (2,))
+    cluster.run(0)
+    assert cluster.brokers[1].replicas.describe(cluster.now) == before
+
+
+def test_a_log_that_lost_its_id_gets_it_back(cluster: Cluster) -> None:
+    """It is the topic's by name, and its records are worth keeping."""
+    cluster.produce(1, [b"a"])
+    cluster.run(20)
+    cluster.kill(1)
+    broker = cluster.brokers[1]
+    broker.disk.delete("orders-0/partition.metadata")
+    broker.start()
+    assert broker.log("orders").topic_id == ZERO_TOPIC_ID
+    cluster.feed.forget(1)
+    broker.replicas.broker_epoch = cluster.feed.register(1)
+    cluster.run(0)
+    assert broker.log("orders").topic_id == cluster.feed.image.topics_by_name["orders"].topic_id
+    assert broker.log("orders").log_end_offset == 1
+
+
+def test_a_device_that_takes_no_new_log(cluster: Cluster) -> None:
+    """The node hears of it, and the other partitions go on."""
+    cluster.brokers[1].disk.capacity_bytes = 0
+    cluster.feed.create_topic("another", (1,))
+    cluster.run(0)
+    assert any("another-0 log dir failed" in line for line in cluster.lines)
+    assert roles(cluster)[0] is Role.LEADER
+
+
+def test_a_device_that_fails_during_a_role_change(cluster: Cluster) -> None:
+    """Cutting a log needs the device."""
+    cluster.held.add((2, 1))
+    cluster.produce(1, [b"a"], acks=1)
+    cluster.run(5)
+    cluster.brokers[1].log("orders").epochs.clear()
+    cluster.brokers[1].disk.failing = "input/output error"
+    cluster.feed.change("orders", leader=2, isr=(2,))
+    cluster.run(0)
+    assert roles(cluster) == [Role.OFFLINE, Role.LEADER]
+
+
+def test_a_device_that_cannot_delete(cluster: Cluster) -> None:
+    """The replica is gone all the same; the node hears of the device."""
+    cluster.brokers[1].disk.failing = "input/output error"
+    cluster.feed.delete_topic("orders")
+    cluster.run(0)
+    assert roles(cluster) == [None, None]
+    assert any("log dir failed" in line for line in cluster.lines)

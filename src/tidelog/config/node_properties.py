@@ -61,188 +61,184 @@ def _row(
     return Property(name=name, type=kind, doc=doc, fields=fields, check=check, default=default)
 
 
-def _identity() -> tuple[Property, ...]:
-    return (
-        _row("node.id", _INT, "This node's id in the cluster.", check=at_least(0)),
-        _row("broker.id", _INT, "The old name of `node.id`.", check=at_least(0)),
-        _row("process.roles", _LIST, "Always `broker,controller` here."),
-        _row(
-            "listeners",
-            _LIST,
-            "What to bind, as NAME://host:port; an empty host is every interface.",
-            default="PLAINTEXT://:9092",
-        ),
-        _row("advertised.listeners", _LIST, "Where others reach the broker's listeners."),
-        _row(
-            "listener.security.protocol.map",
-            _STRING,
-            "Protocol of each listener name; only PLAINTEXT is there today.",
-        ),
-        _row("controller.listener.names", _LIST, "Listeners that speak the controller's APIs."),
-        _row(
-            "inter.broker.listener.name",
-            _STRING,
-            "The listener on which brokers fetch from each other.",
-        ),
-        _row(
-            "controller.quorum.voters",
-            _LIST,
-            "The controllers, as id@host:port, the same list on every node.",
-        ),
-        _row("log.dirs", _LIST, "The data directory."),
-        _row("log.dir", _STRING, "The data directory, where `log.dirs` is not given."),
-        _row("broker.rack", _STRING, "The rack that placement spreads replicas over."),
-        _row(
-            "tidelog.metrics.port",
-            _INT,
-            "Port of the Prometheus endpoint; not given, there is none.",
-            check=between(1, 65_535),
-        ),
-    )
+_IDENTITY: Final = (
+    _row("node.id", _INT, "This node's id in the cluster.", check=at_least(0)),
+    _row("broker.id", _INT, "The old name of `node.id`.", check=at_least(0)),
+    _row("process.roles", _LIST, "Always `broker,controller` here."),
+    _row(
+        "listeners",
+        _LIST,
+        "What to bind, as NAME://host:port; an empty host is every interface.",
+        default="PLAINTEXT://:9092",
+    ),
+    _row("advertised.listeners", _LIST, "Where others reach the broker's listeners."),
+    _row(
+        "listener.security.protocol.map",
+        _STRING,
+        "Protocol of each listener name; only PLAINTEXT is there today.",
+    ),
+    _row("controller.listener.names", _LIST, "Listeners that speak the controller's APIs."),
+    _row(
+        "inter.broker.listener.name",
+        _STRING,
+        "The listener on which brokers fetch from each other.",
+    ),
+    _row(
+        "controller.quorum.voters",
+        _LIST,
+        "The controllers, as id@host:port, the same list on every node.",
+    ),
+    _row("log.dirs", _LIST, "The data directory."),
+    _row("log.dir", _STRING, "The data directory, where `log.dirs` is not given."),
+    _row("broker.rack", _STRING, "The rack that placement spreads replicas over."),
+    _row(
+        "tidelog.metrics.port",
+        _INT,
+        "Port of the Prometheus endpoint; not given, there is none.",
+        check=between(1, 65_535),
+    ),
+)
 
 
-def _broker() -> tuple[Property, ...]:
-    return (
-        _row(
-            "broker.heartbeat.interval.ms",
-            _INT,
-            "Time between two heartbeats to the controller.",
-            "broker.heartbeat_interval_ms",
-            check=at_least(1),
-        ),
-        _row(
-            "broker.session.timeout.ms",
-            _INT,
-            "Silence after which the controller fences a broker.",
-            "broker.session_timeout_ms",
-            "controller.broker_session_timeout_ms",
-            check=at_least(1),
-        ),
-        _row(
-            "initial.broker.registration.timeout.ms",
-            _INT,
-            "How long a starting broker may try to register.",
-            "broker.initial_registration_timeout_ms",
-            check=at_least(1),
-        ),
-        _row(
-            "controlled.shutdown.enable",
-            _BOOLEAN,
-            "Whether a clean stop hands leadership over first.",
-            "broker.controlled_shutdown_enable",
-        ),
-        _row(
-            "auto.create.topics.enable",
-            _BOOLEAN,
-            "Whether a client's first use of a name creates the topic.",
-            "broker.auto_create_topics_enable",
-        ),
-        _row(
-            "request.timeout.ms",
-            _INT,
-            "How long a request to another node may take.",
-            "broker.request_timeout_ms",
-            check=at_least(1),
-        ),
-        _row(
-            "socket.connection.setup.timeout.ms",
-            _LONG,
-            "How long a connection to another node may take to open.",
-            "broker.connect_timeout_ms",
-            check=at_least(1),
-        ),
-        _row(
-            "connections.max.idle.ms",
-            _LONG,
-            "Idle time after which a client's connection is closed.",
-            "broker.connections_max_idle_ms",
-        ),
-        _row(
-            "max.connections",
-            _INT,
-            "Connections at one time; one more is closed at once.",
-            "broker.max_connections",
-            check=at_least(0),
-        ),
-        _row(
-            "socket.listen.backlog.size",
-            _INT,
-            "Connections that may wait to be accepted.",
-            "broker.listen_backlog",
-            check=at_least(1),
-        ),
-        _row(
-            "socket.request.max.bytes",
-            _INT,
-            "The largest request; a larger one closes its connection.",
-            "broker.max_request_bytes",
-            check=at_least(1),
-        ),
-        _row(
-            "max.incremental.fetch.session.cache.slots",
-            _INT,
-            "Fetch sessions that are remembered.",
-            "broker.max_fetch_sessions",
-            check=at_least(0),
-        ),
-        _row(
-            "fetch.max.bytes",
-            _INT,
-            "The most that one fetch answers.",
-            "broker.fetch_max_bytes",
-            "replication.fetch_max_bytes",
-            check=at_least(1024),
-        ),
-        _row(
-            "producer.id.expiration.ms",
-            _INT,
-            "How long a silent producer's sequence numbers are remembered.",
-            "log.producer_id_expiration_ms",
-            check=at_least(1),
-        ),
-    )
+_BROKER: Final = (
+    _row(
+        "broker.heartbeat.interval.ms",
+        _INT,
+        "Time between two heartbeats to the controller.",
+        "broker.heartbeat_interval_ms",
+        check=at_least(1),
+    ),
+    _row(
+        "broker.session.timeout.ms",
+        _INT,
+        "Silence after which the controller fences a broker.",
+        "broker.session_timeout_ms",
+        "controller.broker_session_timeout_ms",
+        check=at_least(1),
+    ),
+    _row(
+        "initial.broker.registration.timeout.ms",
+        _INT,
+        "How long a starting broker may try to register.",
+        "broker.initial_registration_timeout_ms",
+        check=at_least(1),
+    ),
+    _row(
+        "controlled.shutdown.enable",
+        _BOOLEAN,
+        "Whether a clean stop hands leadership over first.",
+        "broker.controlled_shutdown_enable",
+    ),
+    _row(
+        "auto.create.topics.enable",
+        _BOOLEAN,
+        "Whether a client's first use of a name creates the topic.",
+        "broker.auto_create_topics_enable",
+    ),
+    _row(
+        "request.timeout.ms",
+        _INT,
+        "How long a request to another node may take.",
+        "broker.request_timeout_ms",
+        check=at_least(1),
+    ),
+    _row(
+        "socket.connection.setup.timeout.ms",
+        _LONG,
+        "How long a connection to another node may take to open.",
+        "broker.connect_timeout_ms",
+        check=at_least(1),
+    ),
+    _row(
+        "connections.max.idle.ms",
+        _LONG,
+        "Idle time after which a client's connection is closed.",
+        "broker.connections_max_idle_ms",
+    ),
+    _row(
+        "max.connections",
+        _INT,
+        "Connections at one time; one more is closed at once.",
+        "broker.max_connections",
+        check=at_least(0),
+    ),
+    _row(
+        "socket.listen.backlog.size",
+        _INT,
+        "Connections that may wait to be accepted.",
+        "broker.listen_backlog",
+        check=at_least(1),
+    ),
+    _row(
+        "socket.request.max.bytes",
+        _INT,
+        "The largest request; a larger one closes its connection.",
+        "broker.max_request_bytes",
+        check=at_least(1),
+    ),
+    _row(
+        "max.incremental.fetch.session.cache.slots",
+        _INT,
+        "Fetch sessions that are remembered.",
+        "broker.max_fetch_sessions",
+        check=at_least(0),
+    ),
+    _row(
+        "fetch.max.bytes",
+        _INT,
+        "The most that one fetch answers.",
+        "broker.fetch_max_bytes",
+        "replication.fetch_max_bytes",
+        check=at_least(1024),
+    ),
+    _row(
+        "producer.id.expiration.ms",
+        _INT,
+        "How long a silent producer's sequence numbers are remembered.",
+        "log.producer_id_expiration_ms",
+        check=at_least(1),
+    ),
+)
 
 
-def _controller() -> tuple[Property, ...]:
-    grace = "tidelog.broker.disconnect.grace.ms"
-    return (
-        _row(
-            grace,
-            _INT,
-            "Time after a node's connections broke and are refused until it is taken for dead; "
-            "0 waits for the session timeout, as Kafka does.",
-            "controller.disconnect_grace_ms",
-            "quorum.disconnect_grace_ms",
-            check=at_least(0),
-        ),
-        _row(
-            "metadata.max.idle.interval.ms",
-            _INT,
-            "Time after which an idle active controller writes a no-op record.",
-            "controller.max_idle_interval_ms",
-            check=at_least(0),
-        ),
-        _row(
-            "default.replication.factor",
-            _INT,
-            "Replicas of a topic that does not say.",
-            "controller.default_replication_factor",
-            check=between(1, 32_767),
-        ),
-        _row(
-            "num.partitions",
-            _INT,
-            "Partitions of a topic that does not say.",
-            "controller.num_partitions",
-            check=at_least(1),
-        ),
-        _row(
-            "delete.topic.enable",
-            _BOOLEAN,
-            "Whether topics can be deleted.",
-            "controller.delete_topic_enable",
-        ),
-    )
+_CONTROLLER: Final = (
+    _row(
+        "tidelog.broker.disconnect.grace.ms",
+        _INT,
+        "Time after a node's connections broke and are refused until it is taken for dead; "
+        "0 waits for the session timeout, as Kafka does.",
+        "controller.disconnect_grace_ms",
+        "quorum.disconnect_grace_ms",
+        check=at_least(0),
+    ),
+    _row(
+        "metadata.max.idle.interval.ms",
+        _INT,
+        "Time after which an idle active controller writes a no-op record.",
+        "controller.max_idle_interval_ms",
+        check=at_least(0),
+    ),
+    _row(
+        "default.replication.factor",
+        _INT,
+        "Replicas of a topic that does not say.",
+        "controller.default_replication_factor",
+        check=between(1, 32_767),
+    ),
+    _row(
+        "num.partitions",
+        _INT,
+        "Partitions of a topic that does not say.",
+        "controller.num_partitions",
+        check=at_least(1),
+    ),
+    _row(
+        "delete.topic.enable",
+        _BOOLEAN,
+        "Whether topics can be deleted.",
+        "controller.delete_topic_enable",
+    ),
+)
 
 
 def _quorum() -> tuple[Property, ...]:
@@ -294,77 +290,76 @@ def _replication() -> tuple[Property, ...]:
     )
 
 
-def _coordinators() -> tuple[Property, ...]:
-    def row(name: str, kind: PropertyType, doc: str, field: str, low: int = 1) -> Property:
-        return _row(name, kind, doc, f"coordinators.{field}", check=at_least(low))
+def _coordinator_row(name: str, kind: PropertyType, doc: str, field: str, low: int = 1) -> Property:
+    return _row(name, kind, doc, f"coordinators.{field}", check=at_least(low))
 
-    offsets, transactions = "offsets.topic.", "transaction.state.log."
-    return (
-        row(
-            f"{offsets}num.partitions",
-            _INT,
-            "Partitions of the offsets topic.",
-            "offsets_partitions",
-        ),
-        row(
-            f"{offsets}replication.factor",
-            _SHORT,
-            "Replicas of the offsets topic.",
-            "offsets_replication_factor",
-        ),
-        row(
-            f"{offsets}segment.bytes",
-            _INT,
-            "Segment size of the offsets topic.",
-            "offsets_segment_bytes",
-        ),
-        row(
-            f"{transactions}num.partitions",
-            _INT,
-            "Partitions of the transaction topic.",
-            "transaction_log_partitions",
-        ),
-        row(
-            f"{transactions}replication.factor",
-            _SHORT,
-            "Replicas of the transaction topic.",
-            "transaction_log_replication_factor",
-        ),
-        row(
-            f"{transactions}min.isr",
-            _INT,
-            "`min.insync.replicas` of the transaction topic.",
-            "transaction_log_min_isr",
-        ),
-        row(
-            f"{transactions}segment.bytes",
-            _INT,
-            "Segment size of the transaction topic.",
-            "transaction_log_segment_bytes",
-        ),
-        row(
-            "group.initial.rebalance.delay.ms",
-            _INT,
-            "How long the first rebalance of a group waits for more members.",
-            "group_initial_rebalance_delay_ms",
-            0,
-        ),
-        row(
-            "transaction.max.timeout.ms",
-            _INT,
-            "The longest timeout a transaction may ask for.",
-            "transaction_max_timeout_ms",
-        ),
-    )
+
+_COORDINATORS: Final = (
+    _coordinator_row(
+        "offsets.topic.num.partitions",
+        _INT,
+        "Partitions of the offsets topic.",
+        "offsets_partitions",
+    ),
+    _coordinator_row(
+        "offsets.topic.replication.factor",
+        _SHORT,
+        "Replicas of the offsets topic.",
+        "offsets_replication_factor",
+    ),
+    _coordinator_row(
+        "offsets.topic.segment.bytes",
+        _INT,
+        "Segment size of the offsets topic.",
+        "offsets_segment_bytes",
+    ),
+    _coordinator_row(
+        "transaction.state.log.num.partitions",
+        _INT,
+        "Partitions of the transaction topic.",
+        "transaction_log_partitions",
+    ),
+    _coordinator_row(
+        "transaction.state.log.replication.factor",
+        _SHORT,
+        "Replicas of the transaction topic.",
+        "transaction_log_replication_factor",
+    ),
+    _coordinator_row(
+        "transaction.state.log.min.isr",
+        _INT,
+        "`min.insync.replicas` of the transaction topic.",
+        "transaction_log_min_isr",
+    ),
+    _coordinator_row(
+        "transaction.state.log.segment.bytes",
+        _INT,
+        "Segment size of the transaction topic.",
+        "transaction_log_segment_bytes",
+    ),
+    _coordinator_row(
+        "group.initial.rebalance.delay.ms",
+        _INT,
+        "How long the first rebalance of a group waits for more members.",
+        "group_initial_rebalance_delay_ms",
+        0,
+    ),
+    _coordinator_row(
+        "transaction.max.timeout.ms",
+        _INT,
+        "The longest timeout a transaction may ask for.",
+        "transaction_max_timeout_ms",
+    ),
+)
 
 
 _ROWS: Final = (
-    *_identity(),
-    *_broker(),
-    *_controller(),
+    *_IDENTITY,
+    *_BROKER,
+    *_CONTROLLER,
     *_quorum(),
     *_replication(),
-    *_coordinators(),
+    *_COORDINATORS,
 )
 
 NODE_PROPERTIES: Final = {prop.name: prop for prop in _ROWS}

@@ -85,54 +85,51 @@ def request_to_entity(
     api_key = api_of(request)
     entity_type = codec.request_class(api_key, SENT_VERSIONS[api_key])
     topic_type = nested(entity_type, "topics")
-    partition_type = nested(topic_type, "partitions")
-    match request:
-        case VoteRequest():
-            partition = make(
-                partition_type,
-                partition_index=METADATA_PARTITION.partition,
-                replica_epoch=request.epoch,
-                replica_id=request.candidate_id,
-                replica_directory_id=uuid_of(request.candidate_directory_id),
-                voter_directory_id=uuid_of(request.voter_directory_id),
-                last_offset_epoch=request.last_epoch,
-                last_offset=request.last_offset,
-                pre_vote=request.pre_vote,
-            )
-        case BeginQuorumEpochRequest():
-            partition = make(
-                partition_type,
-                partition_index=METADATA_PARTITION.partition,
-                voter_directory_id=uuid_of(request.voter_directory_id),
-                leader_id=request.leader_id,
-                leader_epoch=request.leader_epoch,
-            )
-        case EndQuorumEpochRequest():
-            candidate_type = nested(partition_type, "preferred_candidates")
-            partition = make(
-                partition_type,
-                partition_index=METADATA_PARTITION.partition,
-                leader_id=request.leader_id,
-                leader_epoch=request.leader_epoch,
-                preferred_candidates=tuple(
-                    make(
-                        candidate_type,
-                        candidate_id=candidate.node_id,
-                        candidate_directory_id=uuid_of(candidate.directory_id),
-                    )
-                    for candidate in request.preferred_candidates
-                ),
-            )
-    topic = make(topic_type, topic_name=METADATA_TOPIC, partitions=(partition,))
+    partition = _request_partition(request, nested(topic_type, "partitions"))
     endpoints = () if isinstance(request, VoteRequest) else request.leader_endpoints
     voter_id = -1 if isinstance(request, EndQuorumEpochRequest) else request.voter_id
     return make(
         entity_type,
         cluster_id=request.cluster_id,
         voter_id=voter_id,
-        topics=(topic,),
+        topics=(make(topic_type, topic_name=METADATA_TOPIC, partitions=(partition,)),),
         leader_endpoints=_endpoint_entities(entity_type, endpoints),
     )
+
+
+def _request_partition(
+    request: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest, partition_type: type
+) -> Entity:
+    if isinstance(request, VoteRequest):
+        return make(
+            partition_type,
+            partition_index=METADATA_PARTITION.partition,
+            replica_epoch=request.epoch,
+            replica_id=request.candidate_id,
+            replica_directory_id=uuid_of(request.candidate_directory_id),
+            voter_directory_id=uuid_of(request.voter_directory_id),
+            last_offset_epoch=request.last_epoch,
+            last_offset=request.last_offset,
+            pre_vote=request.pre_vote,
+        )
+    common = {
+        "partition_index": METADATA_PARTITION.partition,
+        "leader_id": request.leader_id,
+        "leader_epoch": request.leader_epoch,
+    }
+    if isinstance(request, BeginQuorumEpochRequest):
+        voter_directory_id = uuid_of(request.voter_directory_id)
+        return make(partition_type, voter_directory_id=voter_directory_id, **common)
+    candidate_type = nested(partition_type, "preferred_candidates")
+    candidates = tuple(
+        make(
+            candidate_type,
+            candidate_id=candidate.node_id,
+            candidate_directory_id=uuid_of(candidate.directory_id),
+        )
+        for candidate in request.preferred_candidates
+    )
+    return make(partition_type, preferred_candidates=candidates, **common)
 
 
 def request_of(entity: Entity) -> VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest:

@@ -154,7 +154,7 @@ class Fetcher:
     def _retry_later(self, role: Follower, reason: str, now: Instant) -> None:
         core = self._core
         role.fetch_at = Instant(now + core.config.retry_backoff_ms)
-        core.env.trace.warn(
+        core.env.trace.debug(
             SUBJECT, "on_fetch_response", "retried", reason, leader=role.leader_id, epoch=role.epoch
         )
 
@@ -168,7 +168,10 @@ class Fetcher:
             check_contiguous(records, core.log.log_end_offset)
             appended = core.log.append_as_follower(records, role.epoch)
         except ProtocolError as error:
-            self._retry_later(role, error.message, now)
+            core.env.trace.warn(
+                SUBJECT, "on_fetch_response", "refused", error.message, leader=role.leader_id
+            )
+            self._retry_later(role, "refused", now)
             return False
         core.env.trace.debug(
             SUBJECT,

@@ -84,6 +84,10 @@ class Quorum:
         self._reader = CommittedReader(log)
         # The log end that the flush under way covers; None while none is.
         self._flushing_to: int | None = None
+        # What `deadline` returned since the last input, if `_is_deadline_known`: a node wakes its
+        # rooms at the end of every tick, and in most ticks nothing happens here.
+        self._known_deadline: Instant | None = None
+        self._is_deadline_known: bool = False
 
     # Views -----------------------------------------------------------------------------------
 
@@ -159,7 +163,11 @@ class Quorum:
     # Inputs ----------------------------------------------------------------------------------
 
     def start(self, now: Instant) -> None:
-        """Takes up the role that the durable state allows. Call it once, before anything else."""
+        """Takes up the role that the durable state allows. Call it once, before anything else.
+
+        Raises `UsageError` when the log was cut at its start: without snapshots the state cannot
+        be rebuilt from it.
+        """
         self._elections.start(now)
         self._settle(now)
 
@@ -216,6 +224,9 @@ class Quorum:
 
     def wake(self, now: Instant) -> None:
         """A deadline has passed, or a tick ends."""
+        deadline = self.deadline()
+        if deadline is None or deadline > now:
+            return
         for peer_id, request in self._core.requests.take_overdue(now):
             self._on_request_failed(peer_id, request, now)
         self._elections.wake(now)
@@ -234,6 +245,7 @@ class Quorum:
             raise NotLeader(f"node {core.own_id} is {core.role.name.value} in epoch {core.epoch}")
         batch = build_batch([Record(wall_ms, None, value) for value in records])
         result = core.log.append_records(batch, core.epoch, wall_ms, origin=AppendOrigin.RAFT)
+        self._is_deadline_known = False
         return result.last_offset
 
     def resign(self, now: Instant) -> None:
@@ -256,7 +268,13 @@ class Quorum:
         return self._reader.take(self._core.high_watermark)
 
     def deadline(self) -> Instant | None:
-        """When it wants to be woken."""
+        """When it wants to be woken; in the past when a tick brought something to finish."""
+        if not self._is_deadline_known:
+            self._known_deadline = self._next_deadline()
+            self._is_deadline_known = True
+        return self._known_deadline
+
+    def _next_deadline(self) -> Instant | None:
         core = self._core
         due = [core.role.deadline(), core.requests.deadline(), self._server.deadline()]
         if self._wants_flush():
@@ -358,6 +376,7 @@ class Quorum:
         self._server.fail_all_unless_leading()
         self._send_due(now)
         self._core.settle()
+        self._is_deadline_known = False
 
     def _wants_flush(self) -> bool:
         core = self._core

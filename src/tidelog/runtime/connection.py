@@ -132,11 +132,13 @@ class Connection(asyncio.BufferedProtocol):
     def send(self, chunks: Sequence[Chunk]) -> bool:
         """Sends chunks after all that was sent before; false when too much is unsent, in which
         case the connection has been cut."""
-        self._outbox.extend(chunks)
-        for chunk in chunks:
-            if not isinstance(chunk, FileSlice):
-                self._unsent_bytes += len(chunk)
-        self._drain()
+        if self._outbox or self._paused_writing or any(type(c) is FileSlice for c in chunks):
+            self._outbox.extend(chunks)
+            self._unsent_bytes += sum(len(c) for c in chunks if not isinstance(c, FileSlice))
+            self._drain()
+        elif not self._transport.is_closing():
+            # The usual case: nothing waits, and everything is in memory.
+            self._transport.writelines(chunks)
         if self._unsent_bytes + self._transport.get_write_buffer_size() <= MAX_UNSENT_BYTES:
             return True
         self.abort()

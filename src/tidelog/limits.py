@@ -15,6 +15,14 @@ MAX_ARRAY_ENTRIES: Final = 1 << 20
 MAX_IN_FLIGHT_REQUESTS: Final = 256
 """Requests of one connection that wait for an answer; at the bound reading is paused."""
 
+MAX_REQUESTS_PER_TURN: Final = 32
+"""Requests of one connection handled in a row; those behind wait for its next turn, unread bytes
+for longer, so that a client that sends without end cannot keep the node from everything else."""
+
+MAX_TURNS_PER_TICK: Final = 8
+"""Connections with requests left over that get a turn in one tick; the others are first next
+time."""
+
 MAX_DECOMPRESSED_BATCH_BYTES: Final = 256 << 20
 """A batch that decompresses to more is refused as INVALID_RECORD: a decompression bomb."""
 

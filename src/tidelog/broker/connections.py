@@ -6,14 +6,22 @@ rooms fill slots in any order and at any time (an `acks=all` produce waits for f
 waits for data); at the end of a tick the filled slots at the head of each queue leave together
 as one `Send`. So a pipelining producer costs one write a tick, not one a request.
 
-Invariants: a slot is filled exactly once; slots leave in order; a connection with
-`limits.MAX_IN_FLIGHT_REQUESTS` open slots is not read until half of them have left.
+One read can bring ten thousand requests. A connection handles `limits.MAX_REQUESTS_PER_TURN` of
+them in a row; what is left over is kept and gets a turn in each of the following ticks, between
+which every other connection, peer and timer has its own. Nothing more is read meanwhile.
+
+Invariants: a slot is filled exactly once; slots leave in order; no connection has more than
+`limits.MAX_IN_FLIGHT_REQUESTS` open slots; one that has as many is not read until half of them
+have left, one with requests left over not until they are handled.
 """
 
 from collections import deque
+from collections.abc import Sequence
+from itertools import islice
 
+from tidelog.env.disk import Buffer
 from tidelog.env.effects import Chunk, Close, EffectQueue, PauseReading, ResumeReading, Send
-from tidelog.limits import MAX_IN_FLIGHT_REQUESTS
+from tidelog.limits import MAX_IN_FLIGHT_REQUESTS, MAX_TURNS_PER_TICK
 from tidelog.wire.api import RequestHeader
 from tidelog.wire.frames import FrameReader
 
@@ -40,6 +48,7 @@ class Connection:
     """One accepted connection."""
 
     __slots__ = (
+        "backlog",
         "broker_id",
         "connection_id",
         "frames",
@@ -63,12 +72,19 @@ class Connection:
         self.frames = FrameReader(max_request_bytes)
         # Requests in order of arrival; the head leaves first.
         self.slots: deque[PendingRequest] = deque()
+        # Requests that were read and not handled yet, copied out of the driver's buffer.
+        self.backlog: deque[bytes] = deque()
         # False once the driver reported it closed or we closed it.
         self.open = True
-        # Whether reading is paused because of too many open slots.
+        # Whether reading is paused: too many open slots, or requests left over.
         self.paused = False
         # The broker at the other end, once a heartbeat or registration said so; else None.
         self.broker_id: int | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another request may be handled now."""
+        return self.open and len(self.slots) < MAX_IN_FLIGHT_REQUESTS
 
 
 class Connections:
@@ -83,6 +99,8 @@ class Connections:
         self._connections: dict[int, Connection] = {}
         # Connections with a filled slot since the last flush, in order of filling.
         self._ready: dict[int, Connection] = {}
+        # Connections with a backlog and room, in the order of their turns.
+        self._waiting: dict[int, Connection] = {}
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -104,17 +122,69 @@ class Connections:
         if connection is not None:
             connection.open = False
             connection.slots.clear()
+            connection.backlog.clear()
             self._ready.pop(connection_id, None)
+            self._waiting.pop(connection_id, None)
         return connection
 
     def admit(self, connection: Connection, header: RequestHeader) -> PendingRequest:
         """Takes a slot for a request that has just been read."""
         pending = PendingRequest(connection, header)
         connection.slots.append(pending)
-        if len(connection.slots) >= MAX_IN_FLIGHT_REQUESTS and not connection.paused:
+        if len(connection.slots) >= MAX_IN_FLIGHT_REQUESTS:
+            self._pause(connection)
+        return pending
+
+    def _pause(self, connection: Connection) -> None:
+        if not connection.paused:
             connection.paused = True
             self._effects.emit(PauseReading(connection.connection_id))
-        return pending
+
+    # Turns ----------------------------------------------------------------------------------
+
+    @property
+    def has_turns(self) -> bool:
+        """Whether requests are left over that could be handled at once."""
+        return bool(self._waiting)
+
+    def put_off(self, connection: Connection, frames: Sequence[Buffer]) -> None:
+        """Keeps requests for the connection's later turns."""
+        if not connection.open or not frames:
+            return
+        connection.backlog.extend(map(bytes, frames))
+        self._pause(connection)
+        if connection.has_room:
+            self._waiting[connection.connection_id] = connection
+
+    def take_turns(self) -> list[Connection]:
+        """The connections whose turn it is; each must be given back by `end_turn`."""
+        turns = list(islice(self._waiting.values(), MAX_TURNS_PER_TICK))
+        for connection in turns:
+            del self._waiting[connection.connection_id]
+        return turns
+
+    def end_turn(self, connection: Connection, handled: int) -> None:
+        """So many requests of the backlog were handled."""
+        backlog = connection.backlog
+        if not connection.open:
+            return
+        for _ in range(handled):
+            backlog.popleft()
+        if backlog and connection.has_room:
+            self._waiting[connection.connection_id] = connection
+        self._resume(connection)
+
+    def _resume(self, connection: Connection) -> None:
+        """Goes on after a pause, if its reasons are gone: with the backlog, else by reading."""
+        if not connection.paused or len(connection.slots) > MAX_IN_FLIGHT_REQUESTS // 2:
+            return
+        if connection.backlog:
+            self._waiting[connection.connection_id] = connection
+        else:
+            connection.paused = False
+            self._effects.emit(ResumeReading(connection.connection_id))
+
+    # Replies --------------------------------------------------------------------------------
 
     def fill(self, pending: PendingRequest, chunks: list[Chunk]) -> None:
         """Answers a request; it leaves at the next `flush` when all before it have left."""
@@ -158,13 +228,20 @@ class Connections:
             self._effects.emit(Send(connection.connection_id, chunks))
         if closes:
             self.drop(connection)
-        elif connection.paused and len(slots) <= MAX_IN_FLIGHT_REQUESTS // 2:
-            connection.paused = False
-            self._effects.emit(ResumeReading(connection.connection_id))
+        else:
+            self._resume(connection)
 
     def check(self) -> None:
-        """RepliesInOrder: a filled slot at a head is always queued for the next flush."""
+        """RepliesInOrder: a filled slot at a head is always queued for the next flush.
+        NothingForgotten: who has a backlog gets a turn, or waits for its slots to leave."""
         for connection in self._connections.values():
             assert connection.open, f"closed connection {connection.connection_id} kept"
+            open_slots = len(connection.slots)
+            assert open_slots <= MAX_IN_FLIGHT_REQUESTS, f"{open_slots} slots"
+            if connection.backlog:
+                assert connection.paused, f"connection {connection.connection_id} is read on"
+                assert connection.connection_id in self._waiting or (
+                    open_slots > MAX_IN_FLIGHT_REQUESTS // 2
+                ), f"connection {connection.connection_id} waits for ever"
             if connection.slots and connection.slots[0].answered:
                 assert connection.connection_id in self._ready, "a filled head is not queued"

@@ -13,12 +13,15 @@ between them, because siblings do not see each other:
 A *tick* is what a driver does once per turn of its loop: any number of `receive`, then one `wake`.
 `receive` only takes input; `wake` runs due timers and lets the rooms' outputs flow until nothing
 moves (at most `MAX_ROUNDS` rounds, more is a bug), then flushes one `Send` per connection. So all
-appends of one tick complete parked fetches and acks once.
+appends of one tick complete parked fetches and acks once. A connection that sent more requests
+than a turn takes has the rest handled in the ticks that follow at once.
 
 Invariant `MetadataFollowsLog`: the image given to the replicas is the fold of all committed batches
 up to its offset, and offsets only grow.
 """
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from tidelog.broker.api import (
@@ -28,7 +31,7 @@ from tidelog.broker.api import (
     k22_init_producer_id,
     k55_describe_quorum,
 )
-from tidelog.broker.connections import Connections, PendingRequest
+from tidelog.broker.connections import Connection, Connections, PendingRequest
 from tidelog.broker.context import AutoCreate, Broker
 from tidelog.broker.control_link import Call, CallEnded, ControlLink, Forward, ForwardDecided
 from tidelog.broker.failure_detector import FailureDetector
@@ -50,7 +53,7 @@ from tidelog.broker.router import ControllerRequest, Router
 from tidelog.config import LogConfig, NodeConfig
 from tidelog.controller import messages as controller_messages
 from tidelog.controller.controller import Controller
-from tidelog.env.disk import Disk
+from tidelog.env.disk import Buffer, Disk
 from tidelog.env.effects import (
     Closed,
     CloseReason,
@@ -72,6 +75,7 @@ from tidelog.env.trace import Level, Trace, TraceSink
 from tidelog.errors import MalformedFrame, UsageError
 from tidelog.kraft.messages import Voter, VoterIdentity
 from tidelog.kraft.quorum import Quorum, QuorumEnv
+from tidelog.limits import MAX_REQUESTS_PER_TURN
 from tidelog.log.directory import DirectoryClosed, LogDirectory
 from tidelog.log.log import LogFlush
 from tidelog.model import (
@@ -156,6 +160,8 @@ class Node:
         self._replica_link = ReplicaLink(config, self._replicas, self._peers)
         # What the controller was last told about the quorum's leadership.
         self._told_leader: tuple[int, int] = (-2, -1)
+        # The last tick; requests left over ask for another one at once.
+        self._woken_at = now
         # Whether logs that the metadata does not place here were looked for, once unfenced.
         self._strays_removed = False
         # The last disk effect of a clean stop: until it is durable nothing else matters.
@@ -247,6 +253,8 @@ class Node:
         if self._exited or self._closing is not None:
             return
         self._metadata_log.at(now, self.broker.wall_ms(now))
+        self._woken_at = now
+        self._serve_left_over(now)
         self._peers.wake(now)
         self._detector.wake(now)
         self._control.wake(now)
@@ -273,6 +281,7 @@ class Node:
             self._detector.deadline(),
             self.broker.producer_ids.deadline(),
             self.broker.held_metadata[0][0] if self.broker.held_metadata else None,
+            self._woken_at if self._connections.has_turns else None,
         )
 
     def take_effects(self) -> list[Effect]:
@@ -313,12 +322,29 @@ class Node:
             )
             self._connections.drop(connection)
             return
-        for frame in frames:
-            if not connection.open:
-                break
-            self._router.on_frame(connection, memoryview(frame), now)
+        handled = 0
+        if not connection.backlog:
+            handled = self._serve(connection, frames[:MAX_REQUESTS_PER_TURN], now)
+        if handled < len(frames):
+            self._connections.put_off(connection, frames[handled:])
         if connection.broker_id is not None:
             self._detector.on_reached(connection.broker_id)
+
+    def _serve(self, connection: Connection, frames: Sequence[Buffer], now: Instant) -> int:
+        """Handles requests as long as the connection has room; returns how many."""
+        handled = 0
+        for frame in frames:
+            if not connection.has_room:
+                break
+            self._router.on_frame(connection, memoryview(frame), now)
+            handled += 1
+        return handled
+
+    def _serve_left_over(self, now: Instant) -> None:
+        """A turn for connections that sent more than one turn takes."""
+        for connection in self._connections.take_turns():
+            turn = list(islice(connection.backlog, MAX_REQUESTS_PER_TURN))
+            self._connections.end_turn(connection, self._serve(connection, turn, now))
 
     def _on_closed(self, connection_id: int, reason: CloseReason, now: Instant) -> None:
         if connection_id < 0:

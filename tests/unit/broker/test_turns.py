@@ -1,0 +1,137 @@
+"""One client cannot keep a node from its other work: requests are handled in turns."""
+
+from itertools import chain
+
+from tests.unit.broker.one_node import OneNode, Wire
+from tidelog.env.effects import PauseReading, Received, ResumeReading, Send
+from tidelog.limits import MAX_IN_FLIGHT_REQUESTS, MAX_REQUESTS_PER_TURN, MAX_TURNS_PER_TICK
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make, nested
+from tidelog.wire.values import millis
+
+
+def hello(correlation_id: int) -> bytes:
+    return codec.encode_request(
+        make(codec.request_class(ApiKey.API_VERSIONS, 0)), correlation_id, "flood"
+    )
+
+
+def hellos(count: int) -> bytes:
+    return b"".join(map(hello, range(count)))
+
+
+def topic_creation(correlation_id: int) -> bytes:
+    """A request that is answered in a later tick, when the metadata log has it."""
+    request_type = codec.request_class(ApiKey.CREATE_TOPICS, 7)
+    topic_type = nested(request_type, "topics")
+    topic = make(
+        topic_type,
+        name=f"topic{correlation_id}",
+        num_partitions=1,
+        replication_factor=1,
+        assignments=(),
+        configs=(),
+    )
+    entity = make(request_type, topics=(topic,), timeout=millis(1000), validate_only=False)
+    return codec.encode_request(entity, correlation_id, "flood")
+
+
+def correlation_ids(wire: Wire) -> list[int]:
+    return [int.from_bytes(frame[:4], "big") for frame in wire.frames()]
+
+
+def tick(node: OneNode) -> int:
+    """One tick; returns how many connections got replies."""
+    node.node.wake(node.now)
+    effects = node.node.take_effects()
+    node.node.check()
+    for effect in effects:
+        node._carry_out(effect)
+    return sum(isinstance(effect, Send) for effect in effects)
+
+
+def test_requests_behind_a_turn_are_handled_in_the_ticks_that_follow_at_once():
+    node = OneNode()
+    flood = node.client()
+    node.node.receive(
+        Received(flood.connection_id, hellos(3 * MAX_REQUESTS_PER_TURN + 1)), node.now
+    )
+    answered = []
+    while node.node.deadline() <= node.now or not answered:
+        tick(node)
+        answered.append(correlation_ids(flood))
+    turn = MAX_REQUESTS_PER_TURN
+    # The tick of the read has the read's own turn and a first one of the rest.
+    assert [len(ids) for ids in answered] == [2 * turn, turn, 1]
+    assert list(chain.from_iterable(answered)) == list(range(3 * turn + 1))
+
+
+def test_nothing_more_is_read_until_what_was_read_is_handled():
+    node = OneNode()
+    flood = node.client()
+    node.node.receive(Received(flood.connection_id, hellos(5 * MAX_REQUESTS_PER_TURN)), node.now)
+    seen = []
+    for _ in range(10):
+        node.node.wake(node.now)
+        seen += [type(e) for e in node.node.take_effects() if not isinstance(e, Send)]
+    assert seen == [PauseReading, ResumeReading]
+
+
+def test_bytes_that_arrive_during_a_pause_keep_their_place():
+    node = OneNode()
+    flood = node.client()
+    first = hellos(4 * MAX_REQUESTS_PER_TURN)
+    node.node.receive(Received(flood.connection_id, first), node.now)
+    node.node.receive(Received(flood.connection_id, hello(9999)), node.now)
+    node.settle()
+    assert correlation_ids(flood) == [*range(4 * MAX_REQUESTS_PER_TURN), 9999]
+
+
+def test_another_client_is_answered_in_the_tick_of_its_request():
+    node = OneNode()
+    flood, patient = node.client(), node.client()
+    node.node.receive(Received(flood.connection_id, hellos(10 * MAX_REQUESTS_PER_TURN)), node.now)
+    tick(node)
+    node.node.receive(Received(patient.connection_id, hello(1)), node.now)
+    tick(node)
+    assert correlation_ids(patient) == [1]
+    assert len(correlation_ids(flood)) == 3 * MAX_REQUESTS_PER_TURN
+
+
+def test_a_tick_has_a_bounded_number_of_turns_and_all_connections_come_round():
+    node = OneNode()
+    floods = [node.client() for _ in range(2 * MAX_TURNS_PER_TICK)]
+    for flood in floods:
+        event = Received(flood.connection_id, hellos(4 * MAX_REQUESTS_PER_TURN))
+        node.node.receive(event, node.now)
+    assert tick(node) == len(floods)
+    for flood in floods:
+        flood.frames()
+    for half in (1, 0):
+        assert tick(node) == MAX_TURNS_PER_TICK
+        assert [bool(flood.frames()) for flood in floods] == (
+            [not half] * MAX_TURNS_PER_TICK + [bool(half)] * MAX_TURNS_PER_TICK
+        )
+
+
+def test_no_connection_has_more_open_requests_than_the_bound():
+    node = OneNode()
+    flood = node.client()
+    count = MAX_IN_FLIGHT_REQUESTS + 50
+    frames = b"".join(map(topic_creation, range(count)))
+    node.node.receive(Received(flood.connection_id, frames), node.now)
+    node.settle()
+    assert correlation_ids(flood) == list(range(count))
+
+
+def test_a_connection_that_closes_takes_what_is_left_over_with_it():
+    node = OneNode()
+    flood = node.client()
+    bad = (2).to_bytes(4, "big") + b"??"
+    node.node.receive(
+        Received(flood.connection_id, hellos(MAX_REQUESTS_PER_TURN) + bad + hellos(100)), node.now
+    )
+    node.settle()
+    assert flood.closed
+    assert node.node.deadline() > node.now

@@ -62,6 +62,9 @@ class Storm:
         self.batches = 0
         self.acknowledged: dict[int, bytes] = {}
         self._judged: set[str] = set()
+        self._next_heartbeat = 0
+        # What each leader's log looked like when it was last compared.
+        self._seen: dict[int, tuple[object, ...]] = {}
         # With group commit whole machines may die, all of them at once if need be.
         self.power_cuts = power_cuts
         configs = {"min.insync.replicas": "2"}
@@ -77,9 +80,11 @@ class Storm:
         """Moves time in small steps; brokers heartbeat, the oracle watches."""
         for _ in range(max(1, for_ms // 10)):
             self.feed.now = self.cluster.now
-            for node, broker in self.cluster.brokers.items():
-                if broker.running and broker.sees_metadata:
-                    self.keep_alive(node, broker.replicas)
+            if self.cluster.now >= self._next_heartbeat:
+                self._next_heartbeat = self.cluster.now + 40
+                for node, broker in self.cluster.brokers.items():
+                    if broker.running and broker.sees_metadata:
+                        self.keep_alive(node, broker.replicas)
             self.feed.wake()
             self.cluster.run(10)
             self.watch()
@@ -109,12 +114,18 @@ class Storm:
 
     def watch_leader(self, node: int, log: Log) -> None:
         """Extends the oracle, or finds that the leader contradicts it."""
+        newest = self.feed.partition("orders")
+        bounds = (log.high_watermark, log.log_end_offset, log.latest_epoch)
+        incarnation = self.cluster.brokers[node].incarnation
+        look = (incarnation, *bounds, newest.leader, newest.leader_epoch, len(self.committed))
+        if self._seen.get(node) == look:
+            return
+        self._seen[node] = look
         known = len(self.committed)
         shown = records_of(log, log.high_watermark)
         if shown[:known] != self.committed[: len(shown)]:
             raise Violation(f"b{node} shows {shown}, committed was {self.committed}")
         self.committed += shown[known:]
-        newest = self.feed.partition("orders")
         if newest.leader == node and newest.leader_epoch == log.latest_epoch:
             held = records_of(log)
             if held[: len(self.committed)] != self.committed:

@@ -109,7 +109,7 @@ class FetchPath:
         if (
             request.max_wait_ms <= 0
             or reading.at_once
-            or reading.records_bytes >= request.min_bytes
+            or reading.has_enough
             or not request.partitions
         ):
             parked.complete()
@@ -153,7 +153,7 @@ class FetchPath:
             if parked.done:
                 continue
             reading = self._read(parked, now, on_arrival=False)
-            if reading.at_once or reading.records_bytes >= parked.request.min_bytes:
+            if reading.at_once or reading.has_enough:
                 self._finish(parked, reading)
 
     def complete(self, parked: DelayedFetch, now: Instant) -> None:
@@ -209,6 +209,7 @@ class _Reading:
     __slots__ = (
         "_by_follower",
         "_committed_only",
+        "_enough_bytes",
         "_followers_may_serve",
         "_left_bytes",
         "_now",
@@ -236,13 +237,20 @@ class _Reading:
         # Whether a follower's fetch still counts as its progress.
         self._on_arrival = on_arrival
         # What may still be read, but for the first batch of all.
-        self._left_bytes = min(request.max_bytes, path.max_bytes)
+        self._left_bytes = max(0, min(request.max_bytes, path.max_bytes))
+        # Nobody may wait for more than an answer can hold.
+        self._enough_bytes = min(request.min_bytes, self._left_bytes)
         # In the order of the request.
         self.answers: list[FetchedPartition] = []
         # An error or a divergence: the sender must hear of it now.
         self.at_once = False
         # Record bytes found so far.
         self.records_bytes = 0
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether the records found are worth an answer."""
+        return self.records_bytes >= self._enough_bytes
 
     def refuse(self, want: FetchPartition, code: ErrorCode) -> FetchedPartition:
         """The answer of a partition that is not read."""
@@ -334,7 +342,7 @@ class _Reading:
     def _answer_with_records(self, log: Log, want: FetchPartition, upper: int) -> FetchedPartition:
         got = log.read(
             want.fetch_offset,
-            min(want.max_bytes, self._left_bytes),
+            max(0, min(want.max_bytes, self._left_bytes)),
             upper,
             at_least_one=not self.records_bytes,
         )

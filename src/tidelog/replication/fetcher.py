@@ -336,7 +336,7 @@ class ReplicaFetcher:
             if fetched.diverging_epoch is not None:
                 self._on_divergence(state, fetched, outcome, now)
             else:
-                self._on_records(state, fetched, outcome)
+                self._on_records(state, fetched, outcome, now)
         except StorageError as error:
             self._enter(state, Phase.FAILED)
             outcome.failed.append((partition, error))
@@ -356,10 +356,14 @@ class ReplicaFetcher:
         self._enter(state, Phase.FETCHING)
 
     def _on_records(
-        self, state: FetchState, fetched: FetchedPartition, outcome: FetchOutcome
+        self, state: FetchState, fetched: FetchedPartition, outcome: FetchOutcome, now: Instant
     ) -> None:
         log = state.partition.log
         progress = append_fetched(log, fetched, state.leader_epoch, self._env.trace)
+        if fetched.records_bytes and progress is not Progress.APPENDED:
+            # All of it is of a later epoch, or cut short. The leader would send the same at once.
+            self._delay(state, "no batch could be taken", now)
+            return
         state.errors = 0
         if progress is not Progress.NOTHING:
             outcome.moved.append(state.partition)

@@ -22,7 +22,7 @@ Invariants: `ActsOnPresentMetadata` (`hosting`), `FollowsItsLeader` (`fetchers`)
 parts; all are explained in `docs/protocol/replication.md`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant, earliest
@@ -482,6 +482,11 @@ class Replicas:
         return self._outbox.take()
 
     # Views and invariants ---------------------------------------------------------------------
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, Partition]:
+        """The hosted replicas, to be looked at and not changed."""
+        return self._hosted.partitions
 
     def high_watermark(self, topic_partition: TopicPartition) -> int:
         """The high watermark of a hosted replica, -1 when it is not hosted."""

@@ -235,6 +235,15 @@ def test_a_parked_fetch_waits_for_enough_bytes(cluster: Cluster) -> None:
     assert sum(answer.records_bytes for answer in answers) >= 130
 
 
+def test_nobody_waits_for_more_than_an_answer_can_hold(cluster: Cluster) -> None:
+    """A minimum above the limits is the limit."""
+    append(cluster, b"x" * 300)
+    reader = Reader(cluster)
+    wish = {"max_wait_ms": 500, "min_bytes": 1 << 30, "max_bytes": 200}
+    assert values_in(reader.fetch(want(), **wish)[0]) == [b"x" * 300]
+    assert reader.fetch(want(), max_wait_ms=500, max_bytes=-7)[0].error_code is ErrorCode.NONE
+
+
 def test_a_parked_fetch_ends_at_its_deadline(cluster: Cluster) -> None:
     """With what there is: nothing."""
     reader = Reader(cluster)

@@ -236,6 +236,21 @@ def test_damaged_records_are_fetched_again() -> None:
     assert follower.log().log_end_offset == 1
 
 
+def test_batches_that_cannot_be_taken_pause() -> None:
+    """All of a later epoch, or a cut one: asked again at once, the leader would send them again."""
+    follower = Follower()
+    later = part(b"a", epoch=1)
+    follower.answer(follower.sent(), later)
+    assert follower.outputs() == []
+    whole = part(b"a")
+    data = bytes(whole.records[0])[:-1]  # type: ignore[arg-type]
+    cut = whole._replace(records=[data], records_bytes=len(data))
+    follower.answer(follower.sent(for_ms=20), cut)
+    assert follower.outputs() == []
+    assert follower.deadline_in() == 40
+    assert follower.log().log_end_offset == 0
+
+
 def test_no_answer_pauses_everything() -> None:
     """Longer each time; then everything is asked for anew, and the old session is closed."""
     follower = Follower()

@@ -11,9 +11,12 @@ still unless a test or a waiting client moves it.
 from collections import deque
 from typing import Any
 
+from tidelog.broker.api import k62_broker_registration, k63_broker_heartbeat
 from tidelog.broker.context import Broker
+from tidelog.broker.features import FEATURES
 from tidelog.broker.node import Node
 from tidelog.config import parse_node_config
+from tidelog.controller.messages import BrokerHeartbeat, FeatureRange, RegisterBroker
 from tidelog.env.disk import FileSlice
 from tidelog.env.effects import (
     Close,
@@ -32,7 +35,7 @@ from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Level, TraceList
 from tidelog.errors import ErrorCode
 from tidelog.log.directory import format_directory
-from tidelog.model import Uuid
+from tidelog.model import Endpoint, Uuid
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make, nested
@@ -140,6 +143,31 @@ class OneNode:
             self.now = Instant(max(self.now, deadline))
             self.settle()
 
+    def add_broker(self, node_id: int, *, fenced: bool = False) -> int:
+        """Registers another broker, which exists only in the metadata; its broker epoch."""
+        wire = self.client(CONTROLLER)
+        registration = RegisterBroker(
+            broker_id=node_id,
+            cluster_id=CLUSTER_ID,
+            incarnation_id=Uuid(bytes((node_id,)) * 16),
+            endpoints=(Endpoint(BROKER, f"host{node_id}", 9092),),
+            rack=f"rack{node_id}",
+            features={name: FeatureRange(*levels) for name, levels in FEATURES.items()},
+            log_dirs=(Uuid(bytes((node_id,)) * 15 + b"d"),),
+        )
+        entity = k62_broker_registration.request_of(registration)
+        frame = wire.ask(ApiKey.BROKER_REGISTRATION, entity)
+        _, answer = codec.decode_response(ApiKey.BROKER_REGISTRATION, 4, frame or b"")
+        assert error_of(answer.error_code) is ErrorCode.NONE, answer
+        if not fenced:
+            heartbeat = BrokerHeartbeat(
+                node_id, answer.broker_epoch, self.broker.image.offset, False, False
+            )
+            wire.ask(ApiKey.BROKER_HEARTBEAT, k63_broker_heartbeat.request_of(heartbeat))
+            assert self.broker.is_alive(node_id)
+        epoch: int = answer.broker_epoch
+        return epoch
+
     def client(self, listener: str = BROKER) -> "Wire":
         """A new connection to a listener."""
         connection_id = self._next_connection
@@ -198,10 +226,13 @@ class Wire:
         assert correlation_id == self._correlation_id
         return entity
 
-    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
-        """A topic with one replica."""
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: tuple[int, ...] = (), **configs: str
+    ) -> None:
+        """A topic with one replica, or with one partition on these replicas."""
         topic_type = nested(codec.request_class(ApiKey.CREATE_TOPICS, 7), "topics")
         config_type = nested(topic_type, "configs")
+        place_type = nested(topic_type, "assignments")
         response = self.call(
             ApiKey.CREATE_TOPICS,
             7,
@@ -209,9 +240,11 @@ class Wire:
                 make(
                     topic_type,
                     name=name,
-                    num_partitions=partitions,
-                    replication_factor=1,
-                    assignments=(),
+                    num_partitions=-1 if replicas else partitions,
+                    replication_factor=-1 if replicas else 1,
+                    assignments=(make(place_type, partition_index=0, broker_ids=replicas),)
+                    if replicas
+                    else (),
                     configs=tuple(
                         make(config_type, name=key.replace("_", "."), value=value)
                         for key, value in configs.items()

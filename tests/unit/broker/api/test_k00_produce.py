@@ -1,0 +1,213 @@
+"""Produce: what is refused before the log is asked, silence, and where the leader is."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.broker.one_node import OneNode, Wire
+from tidelog.errors import ErrorCode
+from tidelog.model import INTERNAL_TOPICS
+from tidelog.records.batch import build_batch
+from tidelog.records.compression import Codec
+from tidelog.records.record import Record
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import field, make, nested
+from tidelog.wire.values import bytes_of, error_of, millis, uuid_of
+
+VERSIONS = range(3, 14)
+RECORDS = [Record(1_700_000_000_000, b"k", b"v"), Record(1_700_000_000_001, b"k", b"w")]
+BATCH = build_batch(RECORDS)
+
+
+def request_of(
+    wire: Wire,
+    version: int,
+    *,
+    topic: str = "t",
+    partition: int = 0,
+    records: bytes | None = BATCH,
+    acks: int = -1,
+    transactional_id: str | None = None,
+) -> Any:
+    """A request for one partition."""
+    entity_type = codec.request_class(ApiKey.PRODUCE, version)
+    topic_type = nested(entity_type, "topic_data")
+    data = make(nested(topic_type, "partition_data"), index=partition, records=records)
+    topic_id = id_of(wire, topic)
+    return make(
+        entity_type,
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout=millis(1000),
+        topic_data=(
+            make(topic_type, name=topic, topic_id=uuid_of(topic_id), partition_data=(data,)),
+        ),
+    )
+
+
+def id_of(wire: Wire, topic: str) -> bytes:
+    found = wire.node.broker.image.topics_by_name.get(topic)
+    return found.topic_id if found else b"?" * 16
+
+
+def produce(
+    wire: Wire, version: int, *, topic: str = "t", client_id: str = "test", **values: Any
+) -> Any:
+    """The answer for the one partition of a request."""
+    entity = request_of(wire, version, topic=topic, **values)
+    frame = wire.ask(ApiKey.PRODUCE, entity, client_id)
+    assert frame is not None, "closed"
+    _, response = codec.decode_response(ApiKey.PRODUCE, version, frame)
+    (answered,) = response.responses
+    if version < 13:
+        assert answered.name == topic
+    else:
+        assert bytes_of(answered.topic_id) == id_of(wire, topic)
+    (answer,) = answered.partition_responses
+    assert answer.index == values.get("partition", 0)
+    return answer
+
+
+def code(answer: Any) -> ErrorCode:
+    return error_of(answer.error_code)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_records_get_their_offsets(wire, version, acks):
+    first = produce(wire, version, acks=acks)
+    second = produce(wire, version, acks=acks)
+    assert code(first) is code(second) is ErrorCode.NONE
+    assert (first.base_offset, second.base_offset) == (0, 2)
+    assert field(second, "log_start_offset", 0) == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_unknown_topics_and_partitions(wire, version):
+    unknown = produce(wire, version, topic="nobody")
+    by_id = version >= 13
+    assert code(unknown) is (
+        ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+    assert unknown.base_offset == -1
+    outside = produce(wire, version, partition=2)
+    assert code(outside) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_zstd_needs_version_seven(wire, version):
+    compressed = build_batch(RECORDS, codec=Codec.ZSTD)
+    expected = ErrorCode.NONE if version >= 7 else ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert code(produce(wire, version, records=compressed)) is expected
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_transactional_records_without_a_transaction_are_refused(wire, version):
+    """Accepted, they would open a transaction that nobody can end, and readers of committed data
+    would wait at its first record for ever."""
+    batch = build_batch(
+        RECORDS, producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    answer = produce(wire, version, records=batch)
+    assert code(answer) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert produce(wire, version).base_offset == 0
+
+
+@pytest.mark.parametrize("version", [3, 13])
+def test_a_transactional_id_has_no_coordinator(wire, version):
+    answer = produce(wire, version, transactional_id="tx")
+    assert code(answer) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("acks", [2, -2, 32767])
+def test_other_acks_are_refused_and_nothing_is_written(wire, acks):
+    assert code(produce(wire, 9, acks=acks)) is ErrorCode.INVALID_REQUIRED_ACKS
+    assert produce(wire, 9).base_offset == 0
+
+
+@pytest.mark.parametrize(
+    "records",
+    [None, b"", bytes(22), bytes(23), bytes(61), BATCH * 2],
+    ids=["null", "empty", "short", "flags only", "zeros", "two batches"],
+)
+def test_anything_but_one_batch_is_no_record(wire, records):
+    assert code(produce(wire, 9, records=records)) is ErrorCode.INVALID_RECORD
+
+
+def test_damaged_batches_are_told_apart_from_wrong_ones(wire):
+    damaged = bytearray(BATCH)
+    damaged[-1] ^= 1
+    assert code(produce(wire, 9, records=bytes(damaged))) is ErrorCode.CORRUPT_MESSAGE
+    assert code(produce(wire, 9, records=BATCH[:-1])) is ErrorCode.CORRUPT_MESSAGE
+    assert produce(wire, 9).base_offset == 0
+
+
+@pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
+def test_internal_topics_are_not_for_clients(node, wire, topic):
+    wire.create_topic(topic)
+    assert code(produce(wire, 9, topic=topic)) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    admin = produce(wire, 9, topic=topic, client_id="__admin_client")
+    assert code(admin) is ErrorCode.NONE
+
+
+# acks=0 ------------------------------------------------------------------------------------
+
+
+def test_acks_zero_is_answered_by_silence(wire):
+    entity = request_of(wire, 9, acks=0)
+    wire.send(codec.encode_request(entity, 1, "test"))
+    assert wire.frames() == []
+    assert not wire.closed
+    assert produce(wire, 9).base_offset == 2
+
+
+def test_a_failed_acks_zero_closes_the_connection_behind_earlier_replies(wire):
+    good = codec.encode_request(request_of(wire, 9, acks=-1), 1, "test")
+    bad = codec.encode_request(request_of(wire, 9, acks=0, topic="nobody"), 2, "test")
+    wire.send(good + bad + good)
+    frames = wire.frames()
+    assert [int.from_bytes(frame[:4], "big") for frame in frames] == [1]
+    assert wire.closed
+
+
+# Leaders elsewhere -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_not_the_leader_names_the_leader_and_its_endpoint(node: OneNode, wire, version):
+    node.add_broker(2)
+    wire.create_topic("far", replicas=(2,))
+    entity = request_of(wire, version, topic="far")
+    _, response = codec.decode_response(
+        ApiKey.PRODUCE, version, wire.ask(ApiKey.PRODUCE, entity) or b""
+    )
+    (answer,) = response.responses[0].partition_responses
+    assert code(answer) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if version >= 10:
+        assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (2, 0)
+        (end,) = response.node_endpoints
+        assert (end.node_id, end.host, end.port, end.rack) == (2, "host2", 9092, "rack2")
+
+
+def test_good_and_bad_partitions_share_a_request(wire):
+    entity_type = codec.request_class(ApiKey.PRODUCE, 9)
+    topic_type = nested(entity_type, "topic_data")
+    data_type = nested(topic_type, "partition_data")
+    entity = make(
+        entity_type,
+        transactional_id=None,
+        acks=-1,
+        timeout=millis(1000),
+        topic_data=tuple(
+            make(topic_type, name=name, partition_data=(make(data_type, index=0, records=BATCH),))
+            for name in ("nobody", "t")
+        ),
+    )
+    frame = wire.ask(ApiKey.PRODUCE, entity)
+    _, response = codec.decode_response(ApiKey.PRODUCE, 9, frame)
+    codes = {topic.name: code(topic.partition_responses[0]) for topic in response.responses}
+    assert codes == {
+        "t": ErrorCode.NONE,
+        "nobody": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }

@@ -1,0 +1,90 @@
+"""Envelope: a request inside a request, and its answer the same way back."""
+
+import pytest
+
+from tests.unit.broker.one_node import OneNode
+from tidelog.broker.api import k19_create_topics, k58_envelope, k63_broker_heartbeat
+from tidelog.controller.messages import (
+    BrokerHeartbeat,
+    BrokerHeartbeatResult,
+    CreateTopics,
+    NewTopic,
+    Refused,
+)
+from tidelog.errors import ErrorCode
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey, pack_header
+from tidelog.wire.entities import make
+from tidelog.wire.values import error_of
+
+ENVELOPE = codec.request_class(ApiKey.ENVELOPE, 0)
+
+
+def wrap(frame: bytes):
+    return make(
+        ENVELOPE, request_data=frame, request_principal=None, client_host_address=b"\x7f\0\0\x01"
+    )
+
+
+def create(name="new"):
+    message = CreateTopics((NewTopic(name, 1, 1),))
+    return codec.encode_request(k19_create_topics.request_of(message), 321, "inner")[4:]
+
+
+def unwrap(frame):
+    _, entity = codec.decode_response(ApiKey.ENVELOPE, 0, frame)
+    return error_of(entity.error_code), entity.response_data
+
+
+def test_the_inner_response_answers_the_inner_request(node, controller_wire):
+    code, inner = unwrap(controller_wire.ask(ApiKey.ENVELOPE, wrap(create())))
+    assert code is ErrorCode.NONE
+    correlation_id, response = codec.decode_response(ApiKey.CREATE_TOPICS, 7, inner)
+    assert correlation_id == 321
+    assert error_of(response.topics[0].error_code) is ErrorCode.NONE
+    assert "new" in node.broker.image.topics_by_name
+
+
+def test_an_error_inside_is_no_error_of_the_envelope(controller_wire):
+    code, inner = unwrap(controller_wire.ask(ApiKey.ENVELOPE, wrap(create("t"))))
+    _, response = codec.decode_response(ApiKey.CREATE_TOPICS, 7, inner)
+    assert code is ErrorCode.NONE
+    assert error_of(response.topics[0].error_code) is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def heartbeat_frame():
+    message = BrokerHeartbeat(1, 0, 0, False, False)
+    return codec.encode_request(k63_broker_heartbeat.request_of(message), 1, "inner")[4:]
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        b"",
+        b"\x00",
+        create()[:-1],
+        create() + b"\x00",
+        pack_header(ApiKey.CREATE_TOPICS, 1, 1, "old"),
+        pack_header(ApiKey.CREATE_TOPICS, 8, 1, "new"),
+        pack_header(ApiKey.PRODUCE, 9, 1, "not for controllers"),
+        pack_header(ApiKey.ENVELOPE, 0, 1, "within itself"),
+        pack_header(ApiKey.API_VERSIONS, 3, 1, "no decision"),
+    ],
+    ids=["empty", "short", "cut", "long", "old", "new", "produce", "envelope", "hello"],
+)
+def test_what_may_not_be_inside_closes_the_connection(controller_wire, inner):
+    assert controller_wire.ask(ApiKey.ENVELOPE, wrap(inner)) is None
+    assert controller_wire.closed
+
+
+def test_a_node_that_is_no_controller_refuses_the_envelope(node: OneNode, controller_wire):
+    node.broker.controller.on_leader_change(2, 99, -1, node.now)
+    code, inner = unwrap(controller_wire.ask(ApiKey.ENVELOPE, wrap(create())))
+    assert (code, inner) == (ErrorCode.NOT_CONTROLLER, None)
+    assert not controller_wire.closed
+
+
+def test_which_answers_mean_that_another_controller_must_be_found():
+    assert k58_envelope.is_not_controller(Refused(ErrorCode.NOT_CONTROLLER, "not me"))
+    assert not k58_envelope.is_not_controller(Refused(ErrorCode.REQUEST_TIMED_OUT, "busy"))
+    assert not k58_envelope.is_not_controller(BrokerHeartbeatResult(True, False, False))

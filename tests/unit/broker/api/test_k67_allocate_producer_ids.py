@@ -1,0 +1,37 @@
+"""AllocateProducerIds: blocks that never overlap."""
+
+from tests.unit.broker.api.wire_turns import answered, sent
+from tidelog.broker.api import k67_allocate_producer_ids as module
+from tidelog.controller.messages import (
+    AllocateProducerIds,
+    AllocateProducerIdsResult,
+    Refused,
+)
+from tidelog.errors import ErrorCode
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+
+KEY = ApiKey.ALLOCATE_PRODUCER_IDS
+MESSAGE = AllocateProducerIds(2, 77)
+
+
+def test_there_and_back(broker):
+    assert module.message_of(sent(module.request_of(MESSAGE))) == MESSAGE
+    result = AllocateProducerIdsResult(2**40, 1000)
+    entity = answered(KEY, 0, module.entity_of(broker, 0, None, result))
+    assert module.response_of(MESSAGE, entity) == result
+    refused = Refused(ErrorCode.STALE_BROKER_EPOCH, "stale")
+    entity = answered(KEY, 0, module.entity_of(broker, 0, None, refused))
+    assert (entity.producer_id_start, entity.producer_id_len) == (-1, 0)
+    assert module.response_of(MESSAGE, entity).error_code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_end_to_end(node, controller_wire):
+    epoch = node.add_broker(2)
+    message = AllocateProducerIds(2, epoch)
+    blocks = []
+    for _ in range(2):
+        frame = controller_wire.ask(KEY, module.request_of(message))
+        _, entity = codec.decode_response(KEY, 0, frame)
+        blocks.append(module.response_of(message, entity))
+    assert blocks[1].first_producer_id == blocks[0].first_producer_id + blocks[0].count

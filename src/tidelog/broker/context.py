@@ -16,6 +16,7 @@ from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
 from tidelog.controller.messages import CreateTopics, NewTopic
 from tidelog.env.instant import Instant
+from tidelog.env.trace import Trace
 from tidelog.kraft.quorum import Quorum
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage
 from tidelog.model import INTERNAL_TOPICS, NO_EPOCH, NO_LEADER, Endpoint
@@ -44,6 +45,7 @@ class Broker:
     controller: Controller
     control: ControlLink
     fetch_sessions: FetchSessions
+    trace: Trace
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     # The newest committed image that the replicas have applied.
     image: MetadataImage = EMPTY_IMAGE

@@ -72,7 +72,7 @@ from tidelog.env.effects import (
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceSink
-from tidelog.errors import MalformedFrame, UsageError
+from tidelog.errors import MalformedFrame, StorageError, UsageError
 from tidelog.kraft.messages import Voter, VoterIdentity
 from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.limits import MAX_REQUESTS_PER_TURN
@@ -154,6 +154,7 @@ class Node:
             fetch_sessions=FetchSessions(
                 Prng(self._prng.next_u64()), config.broker.max_fetch_sessions
             ),
+            trace=self._trace,
         )
         self._router = Router(self.broker, self._trace)
         self._quorum_link = QuorumLink(config, self._quorum, self._peers, self._connections)
@@ -222,9 +223,15 @@ class Node:
     # Verbs ---------------------------------------------------------------------------------
 
     def receive(self, event: Input, now: Instant) -> None:
-        """Takes one input; never raises for a bad peer."""
+        """Takes one input; never raises for a bad peer or a bad disk."""
         if self._exited:
             return
+        try:
+            self._receive(event, now)
+        except StorageError as error:
+            self._on_storage_error(error)
+
+    def _receive(self, event: Input, now: Instant) -> None:
         if self._closing is not None:
             self._on_input_while_closing(event)
             return
@@ -252,6 +259,12 @@ class Node:
         """Ends a tick: due timers, then everything flows until nothing moves."""
         if self._exited or self._closing is not None:
             return
+        try:
+            self._wake(now)
+        except StorageError as error:
+            self._on_storage_error(error)
+
+    def _wake(self, now: Instant) -> None:
         self._metadata_log.at(now, self.broker.wall_ms(now))
         self._woken_at = now
         self._serve_left_over(now)
@@ -289,7 +302,9 @@ class Node:
         return self._effects.take()
 
     def check(self) -> None:
-        """Asserts every invariant of every room."""
+        """Asserts every invariant of every room; a node that has ended has none."""
+        if self._exited:
+            return
         self._connections.check()
         self._peers.check()
         self._detector.check()
@@ -372,6 +387,16 @@ class Node:
             1,
             f"metadata could not be made durable: {error}; hint: free space or repair the disk, "
             "then start the node again",
+        )
+
+    def _on_storage_error(self, error: StorageError) -> None:
+        # Rooms keep the failures of their own files to themselves; what comes up to here hit the
+        # metadata log or the directory as a whole, in the middle of a step. Only an end is safe.
+        self._trace.error("disk", "on_storage_error", "stopping", str(error))
+        self._exit(
+            1,
+            f"the log directory failed: {error}; hint: free space or repair the disk, then start "
+            "the node again",
         )
 
     def _drain_peers(self, now: Instant) -> None:

@@ -8,7 +8,8 @@ timestamps are refused (to name the guilty records), and recompression.
 Deviation from Kafka, on purpose, because walking a hundred records costs Python more than
 everything else together: for other topics the header is trusted for the largest timestamp, and
 that the records inside are numbered 0..n-1 and readable is not verified. The checksum, the
-lengths, the record count and the offset range are. A producer that lies harms only the readers of
+lengths, the record count (more records than the body has room for would use up offsets by the
+million) and the offset range are. A producer that lies harms only the readers of
 its own batch: replication, recovery, indexes and offsets never look behind the header.
 
 Order of checks: shape, size, checksum, then contents, so that the error codes equal Kafka's.
@@ -33,8 +34,8 @@ from tidelog.records.batch import (
     decode_body,
     read_header,
 )
-from tidelog.records.compression import CODEC_BY_NAME, Codec
-from tidelog.records.record import Record
+from tidelog.records.compression import CODEC_BY_NAME, Codec, inflate_bound_bytes
+from tidelog.records.record import MIN_RECORD_BYTES, Record
 from tidelog.wire.produce import RecordError
 
 _MAX_CODEC: Final = max(Codec)
@@ -57,6 +58,8 @@ def check_client_batch(records: Buffer, config: LogConfig, wall_ms: int) -> Batc
     plain = 0 <= header.attributes <= _MAX_CODEC
     if not (plain and sequenced) or count != header.last_offset_delta + 1:
         _check_header(header)
+    if count * MIN_RECORD_BYTES > size_bytes - HEADER_BYTES:
+        _check_room(header, size_bytes - HEADER_BYTES)
     if config.message_timestamp_type == "CreateTime":
         newest = wall_ms + config.message_timestamp_after_max_ms
         if header.max_timestamp > newest or config.message_timestamp_before_max_ms != LONG_MAX:
@@ -123,6 +126,16 @@ def _check_header(header: BatchHeader) -> None:
     if header.codec > _MAX_CODEC:
         raise InvalidRecords(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression codec `{header.codec}`"
+        )
+
+
+def _check_room(header: BatchHeader, body_bytes: int) -> None:
+    if header.codec != Codec.NONE:
+        body_bytes = inflate_bound_bytes(body_bytes)
+    if header.record_count * MIN_RECORD_BYTES > body_bytes:
+        raise InvalidRecords(
+            ErrorCode.INVALID_RECORD,
+            f"{header.record_count} records cannot be in {body_bytes} bytes",
         )
 
 

@@ -18,6 +18,9 @@ from typing import Final, NamedTuple
 
 from tidelog.errors import CorruptBatch
 
+MIN_RECORD_BYTES: Final = 7
+"""A record of null key and null value: six varints of one byte and the attributes."""
+
 _SINGLE_BYTES: Final = tuple(bytes((value,)) for value in range(128))
 _MASK_64: Final = (1 << 64) - 1
 

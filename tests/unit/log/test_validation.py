@@ -78,6 +78,17 @@ def test_sizes_are_bounded() -> None:
     assert _code(data, replace(CONFIG, segment_bytes=50)) is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
+@pytest.mark.parametrize("codec", Codec)
+def test_a_batch_cannot_claim_more_records_than_its_body_has_room_for(codec: Codec) -> None:
+    """Goal: one small batch cannot use up two thousand million offsets."""
+    honest = build_batch([Record(-1, None, None)] * 500, codec=codec)
+    assert _code(honest) is ErrorCode.NONE
+    count = 1000 if codec is Codec.NONE else 2**31 - 1
+    last_delta = (count - 1).to_bytes(4, "big")
+    lying = _patched(57, count.to_bytes(4, "big"), _patched(23, last_delta, honest))
+    assert _code(lying) is ErrorCode.INVALID_RECORD
+
+
 def test_keyless_records_of_a_compacted_topic_are_named() -> None:
     """Goal: the whole batch is refused and the guilty indexes are listed."""
     records = [Record(WALL_MS, key, b"v") for key in (b"a", None, b"b", None)]

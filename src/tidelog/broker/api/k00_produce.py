@@ -11,6 +11,8 @@ end the transaction, and its first record would be the last stable offset for ev
 With acks=0 there is no response at all; when a partition failed, the connection is closed, because
 that is the only way the client can notice. On NOT_LEADER_OR_FOLLOWER the answer names the
 leader that the metadata knows, with its endpoint (KIP-951, version 10 and up).
+
+A request whose batches are at fault leaves one log line, whatever its acks.
 """
 
 from typing import Final
@@ -29,6 +31,18 @@ ADMIN_CLIENT_ID: Final = "__admin_client"
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 FIRST_VERSION_WITH_LEADER_HINTS: Final = 10
 FIRST_VERSION_WITH_ZSTD: Final = 7
+
+_BAD_BATCH: Final = frozenset(
+    (
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    )
+)
+"""What only the sender of a batch can mend."""
 
 _FLAGS_AT: Final = CRC_START + 1
 """The low byte of a batch's attributes: codec and flags."""
@@ -119,19 +133,39 @@ def on_reply(broker: Broker, call: ProduceCall, response: wire.ProduceResponse) 
     if call.refused:
         response = response._replace(partitions=[*response.partitions, *call.refused])
     pending = call.pending
+    failed = [p for p in response.partitions if p.error_code is not ErrorCode.NONE]
+    if failed:
+        _log_bad_batches(broker, pending, failed)
     if call.acks == 0:
-        if any(answer.error_code is not ErrorCode.NONE for answer in response.partitions):
+        if failed:
             broker.connections.fill_and_close(pending)
         else:
             broker.connections.fill(pending, [])
         return
     version = pending.header.api_version
     if version >= FIRST_VERSION_WITH_LEADER_HINTS and any(
-        answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER for answer in response.partitions
+        answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER for answer in failed
     ):
         response = _with_leaders(broker, pending, response)
     packed = wire.pack_response(version, pending.header.correlation_id, response)
     broker.connections.fill(pending, [packed])
+
+
+def _log_bad_batches(
+    broker: Broker, pending: PendingRequest, failed: list[ProducedPartition]
+) -> None:
+    bad = [partition for partition in failed if partition.error_code in _BAD_BATCH]
+    if bad:
+        first = bad[0]
+        broker.trace.warn(
+            f"connection {pending.connection.connection_id}",
+            "produce",
+            "refused",
+            f"{first.error_code.name}: {first.error_message or 'no record batch'}",
+            partition=f"{first.topic}-{first.partition}",
+            batches=len(bad),
+            peer=pending.connection.peer_host,
+        )
 
 
 def _with_leaders(

@@ -16,6 +16,7 @@ import pytest
 
 from tidelog.config import parse_properties
 from tidelog.testing import LocalCluster
+from tidelog.testing.admin_client import AdminClient
 from tidelog.testing.cluster_state import ClusterState, read_state
 from tidelog.testing.ports import ports_from
 from tidelog.testing.processes import ProcessId, ProcessState
@@ -153,6 +154,12 @@ def test_one_node_is_formatted_served_and_stopped_from_its_file(tmp_path: Path) 
         [sys.executable, "-m", "tidelog.cli.main", "server", str(file)], stderr=subprocess.PIPE
     )
     bootstrap = ("--bootstrap-server", f"127.0.0.1:{ports.broker}")
+    with AdminClient(bootstrap[1:], timeout_s=TIMEOUT_S) as admin:
+        wait_until(
+            lambda: [node.fenced for node in admin.describe_cluster().nodes] == [False],
+            TIMEOUT_S,
+            "unfenced broker",
+        )
     report("topics", "create", "t", "--partitions", 1, "--replication-factor", 1, *bootstrap)
     assert report("topics", "list", *bootstrap) == ["t"]
     process.send_signal(signal.SIGTERM)

@@ -22,6 +22,7 @@ from tidelog.cli.output import (
 
 if TYPE_CHECKING:
     from tidelog.testing.cluster_state import LocalNode
+    from tidelog.testing.launching import Launcher
     from tidelog.testing.local_cluster import LocalCluster
     from tidelog.testing.node_processes import NodeProcesses
 
@@ -93,12 +94,7 @@ def up(
     except BaseException:
         launcher.cancel()
         raise
-    with _interruptible():
-        with progress(f"starting {len(cluster.nodes)} nodes"):
-            cluster.start(launcher=launcher)
-        _report_up(cluster, output)
-        if not detach:
-            _stay(cluster, output)
+    _run(cluster, launcher, output, detach=detach)
 
 
 @contextmanager
@@ -117,17 +113,29 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _stay(cluster: "LocalCluster", output: OutputFormat) -> None:
-    """Waits for Ctrl-C, or until another process has stopped all nodes."""
-    if output is OutputFormat.TABLE:
-        print_line("Ctrl-C stops the nodes.")
-    try:
-        while any(node.pid is not None for node in cluster.nodes):
-            time.sleep(_WATCH_S)
-    except KeyboardInterrupt:
-        pass
-    with progress("stopping"):
-        cluster.stop()
+def _run(
+    cluster: "LocalCluster", launcher: "Launcher", output: OutputFormat, *, detach: bool
+) -> None:
+    """Starts the nodes and, in the foreground, stays until Ctrl-C or until another process has
+    stopped them all. An interruption at any point stops what was started."""
+    ready = False
+    with _interruptible():
+        try:
+            with progress(f"starting {len(cluster.nodes)} nodes"):
+                cluster.start(launcher=launcher)
+            ready = True
+            _report_up(cluster, output)
+            if detach:
+                return
+            if output is OutputFormat.TABLE:
+                print_line("Ctrl-C stops the nodes.")
+            while any(node.pid is not None for node in cluster.nodes):
+                time.sleep(_WATCH_S)
+        except KeyboardInterrupt:
+            with progress("stopping"):
+                cluster.stop()
+            if not ready:
+                raise
 
 
 def _report_up(cluster: "LocalCluster", output: OutputFormat) -> None:

@@ -29,6 +29,7 @@ from tidelog.config import ControllerConfig
 from tidelog.controller import brokers
 from tidelog.controller.bootstrap import activation_records
 from tidelog.controller.configs import decide_alter_configs
+from tidelog.controller.elect_leaders import decide_elect_leaders
 from tidelog.controller.forms import producer_ids_record
 from tidelog.controller.heartbeats import (
     BrokerSessions,
@@ -45,6 +46,7 @@ from tidelog.controller.messages import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    ElectLeaders,
     IncrementalAlterConfigs,
     Refused,
     RegisterBroker,
@@ -374,6 +376,7 @@ _DECIDERS: Final[dict[type, Callable[[Controller, Any, Instant], ControllerDecis
     CreateTopics: lambda self, request, _now: decide_create_topics(self._view(), request),
     DeleteTopics: lambda self, request, _now: decide_delete_topics(self._view(), request),
     CreatePartitions: lambda self, request, _now: decide_create_partitions(self._view(), request),
+    ElectLeaders: lambda self, request, _now: decide_elect_leaders(self._view(), request),
     IncrementalAlterConfigs: lambda self, request, _now: decide_alter_configs(
         self._view(), request
     ),

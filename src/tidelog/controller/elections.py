@@ -14,13 +14,14 @@ election uses both, and an election may change both again.
 - ONLINE keeps a valid leader, else takes the first valid replica in *replica list* order.
 - With ISR and ELR empty the last known leader may lead again, uncleanly: it most likely has the
   longest log.
+- PREFERRED takes the first replica of the list if it is valid, and else goes on like ONLINE.
 - UNCLEAN ends with the first replica that is alive.
 - An unclean leader alone is the ISR; it must report its recovery (`recovering`).
 
 Invariants: the result's leader is in its ISR or absent; ISR and ELR are disjoint; without ELR the
 ISR is never emptied: the last member stays, with no leader, because only it may lead cleanly.
 
-Left out: reassignment and preferred-leader elections.
+Left out: reassignment.
 
 Source: KIP-966, KIP-841; Kafka's partition change rules.
 """
@@ -37,6 +38,7 @@ class Election(Enum):
     """How far an election may go."""
 
     ONLINE = "online"
+    PREFERRED = "preferred"
     UNCLEAN = "unclean"
 
 
@@ -143,6 +145,9 @@ def _elect(
     candidates = isr or elr
     clean = Outcome.FROM_ISR if isr else Outcome.FROM_ELR
     may_lead = rules.may_lead
+    preferred = partition.replicas[0]
+    if rules.election is Election.PREFERRED and preferred in candidates and may_lead(preferred):
+        return clean, preferred
     if partition.leader in candidates and may_lead(partition.leader):
         return clean, partition.leader
     for replica in partition.replicas:

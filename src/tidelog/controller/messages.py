@@ -172,6 +172,24 @@ class IncrementalAlterConfigs:
     validate_only: bool = False
 
 
+class ElectionType(IntEnum):
+    """Which leader an operator wants (wire numbers)."""
+
+    PREFERRED = 0
+    """The first replica, when it is in sync."""
+    UNCLEAN = 1
+    """Any replica that is alive, for a partition without a leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeaders:
+    """Elections by hand (API 43). `election_type` is the raw wire number; `partitions` are
+    (topic, partition numbers) pairs, and `None` asks for all partitions that need one."""
+
+    election_type: int
+    partitions: tuple[tuple[str, tuple[int, ...]], ...] | None
+
+
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
     """A broker wants a block of producer ids (API 67)."""
@@ -205,6 +223,7 @@ Request = (
     | DeleteTopics
     | CreatePartitions
     | IncrementalAlterConfigs
+    | ElectLeaders
     | AllocateProducerIds
     | UnregisterBroker
     | RegisterController
@@ -329,6 +348,23 @@ class IncrementalAlterConfigsResult:
     resources: tuple[ConfigResourceResult, ...]
 
 
+class ElectionResult(NamedTuple):
+    """What became of the election of one partition."""
+
+    topic: str
+    partition: int
+    error_code: ErrorCode
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeadersResult:
+    """In the order of the request, each partition once. A request for all partitions leaves out
+    those that needed no election."""
+
+    results: tuple[ElectionResult, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIdsResult:
     """The broker owns `first_producer_id` and the `count` - 1 ids after it, for ever."""
@@ -356,6 +392,7 @@ Response = (
     | DeleteTopicsResult
     | CreatePartitionsResult
     | IncrementalAlterConfigsResult
+    | ElectLeadersResult
     | AllocateProducerIdsResult
     | UnregisterBrokerResult
     | RegisterControllerResult

@@ -47,7 +47,7 @@ from tidelog.model import NO_LEADER, TopicId
 # Brokers come and go -----------------------------------------------------------------------
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """One partition and where it stands."""
 
     topic: TopicImage
@@ -61,7 +61,7 @@ def decide_broker_left(view: View, broker_id: int, cause: str) -> list[MetadataR
     def may_lead(replica: int) -> bool:
         return replica != broker_id and view.image.is_active(replica)
 
-    places = _places(view, lambda partition: broker_id in partition.isr)
+    places = places_where(view, lambda partition: broker_id in partition.isr)
     return _change_all(view, places, may_lead, cause, leaving=broker_id)
 
 
@@ -86,7 +86,7 @@ def decide_unclean_restart(view: View, broker_id: int, cause: str) -> list[Metad
     def may_lead(replica: int) -> bool:
         return replica != broker_id and view.image.is_active(replica)
 
-    places = _places(
+    places = places_where(
         view,
         lambda partition: broker_id in partition.isr or broker_id in partition.eligible_leaders,
     )
@@ -96,20 +96,21 @@ def decide_unclean_restart(view: View, broker_id: int, cause: str) -> list[Metad
 def _elect_leaderless(
     view: View, may_lead: Callable[[int], bool], cause: str
 ) -> list[MetadataRecord]:
-    places = _places(view, lambda partition: partition.leader == NO_LEADER)
+    places = places_where(view, lambda partition: partition.leader == NO_LEADER)
     return _change_all(view, places, may_lead, cause)
 
 
-def _places(view: View, wanted: Callable[[PartitionImage], bool]) -> Iterator[_Place]:
+def places_where(view: View, wanted: Callable[[PartitionImage], bool]) -> Iterator[Place]:
+    """The partitions that `wanted` holds for, topic by topic."""
     for topic in view.image.topics_by_id.values():
         for number, partition in topic.partitions.items():
             if wanted(partition):
-                yield _Place(topic, number, partition)
+                yield Place(topic, number, partition)
 
 
 def _change_all(
     view: View,
-    places: Iterable[_Place],
+    places: Iterable[Place],
     may_lead: Callable[[int], bool],
     cause: str,
     *,
@@ -120,20 +121,18 @@ def _change_all(
     topic_id, rules = None, None
     for place in places:
         if rules is None or place.topic.topic_id != topic_id:
-            topic_id, rules = place.topic.topic_id, _rules(view, place.topic, may_lead)
+            topic_id, rules = place.topic.topic_id, rules_of(view, place.topic, may_lead)
         partition = place.partition
         isr = tuple(replica for replica in partition.isr if replica != leaving)
         target = PartitionTarget(isr, partition.recovering, unclean)
-        change = decide_change(partition, target, rules)
-        if change.empty:
-            continue
-        record = partition_change_record(place.topic.topic_id, place.number, change)
-        records.append(record)
-        _trace_change(view, place, change, record, cause)
+        record = change_partition(view, place, target, rules, cause)
+        if record is not None:
+            records.append(record)
     return records
 
 
-def _rules(view: View, topic: TopicImage, may_lead: Callable[[int], bool]) -> ElectionRules:
+def rules_of(view: View, topic: TopicImage, may_lead: Callable[[int], bool]) -> ElectionRules:
+    """The rules for a topic's partitions when nobody asked for a special election."""
     unclean = view.unclean_election_enabled(topic.name)
     return ElectionRules(
         may_lead=may_lead,
@@ -143,8 +142,20 @@ def _rules(view: View, topic: TopicImage, may_lead: Callable[[int], bool]) -> El
     )
 
 
+def change_partition(
+    view: View, place: Place, target: PartitionTarget, rules: ElectionRules, cause: str
+) -> PartitionChangeRecord | None:
+    """The record that brings a partition to its target, traced; `None` when nothing changes."""
+    change = decide_change(place.partition, target, rules)
+    if change.empty:
+        return None
+    record = partition_change_record(place.topic.topic_id, place.number, change)
+    _trace_change(view, place, change, record, cause)
+    return record
+
+
 def _trace_change(
-    view: View, place: _Place, change: PartitionChange, record: PartitionChangeRecord, cause: str
+    view: View, place: Place, change: PartitionChange, record: PartitionChangeRecord, cause: str
 ) -> None:
     """One line per election; an ISR change without one is told by its cause alone."""
     if not view.trace.enabled(Level.INFO):
@@ -208,14 +219,14 @@ def decide_alter_partition(view: View, request: AlterPartition) -> ControllerDec
     return ControllerDecision(AlterPartitionResult(tuple(results)), records, atomic=False)
 
 
-def _find(view: View, proposal: IsrProposal) -> _Place:
+def _find(view: View, proposal: IsrProposal) -> Place:
     topic = view.image.topics_by_id.get(proposal.topic_id)
     if topic is None:
         raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_ID, "unknown topic id")
     partition = topic.partitions.get(proposal.partition)
     if partition is None:
         raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "unknown partition")
-    return _Place(topic, proposal.partition, partition)
+    return Place(topic, proposal.partition, partition)
 
 
 def _validate(view: View, sender: int, proposal: IsrProposal, partition: PartitionImage) -> None:
@@ -261,13 +272,13 @@ def _ineligible(view: View, broker_id: int, broker_epoch: int) -> str | None:
 
 
 def _accept(
-    view: View, proposal: IsrProposal, place: _Place
+    view: View, proposal: IsrProposal, place: Place
 ) -> tuple[PartitionImage, PartitionChangeRecord | None]:
     """The partition after an accepted proposal, and the record unless nothing changes."""
     new_isr = tuple(member.broker_id for member in proposal.new_isr)
     target = PartitionTarget(new_isr, proposal.recovering)
     before = place.partition
-    change = decide_change(before, target, _rules(view, place.topic, view.image.is_active))
+    change = decide_change(before, target, rules_of(view, place.topic, view.image.is_active))
     assert change.leader is None, f"an accepted ISR moved the leader: {before} -> {change}"
     if change.empty:
         return before, None

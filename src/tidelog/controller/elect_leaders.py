@@ -1,0 +1,102 @@
+"""Elections that somebody asks for, where nothing about the brokers has changed.
+
+An operator moves leaders back to the preferred replica, which is the first of the list, or gives
+up records to have a leader at all (`decide_elect_leaders`).
+
+A preferred election never costs a record: the preferred replica must be in the ISR (or, while the
+ISR is empty, in the ELR). If it is not, the leader stays where it is. An unclean election is only
+for partitions without a leader, and prefers a clean leader even then. Both change leaders by the
+rules of `elections.py`; this module says which partitions, and what to answer.
+
+A request for all partitions names in its answer those only that were to change; who asks for
+single partitions hears of each that it needed no election.
+
+Source: KIP-183, KIP-460; Kafka's replication control.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tidelog.controller.elections import Election, PartitionTarget
+from tidelog.controller.messages import (
+    ElectionResult,
+    ElectionType,
+    ElectLeaders,
+    ElectLeadersResult,
+)
+from tidelog.controller.partitions import Place, change_partition, rules_of
+from tidelog.controller.view import ControllerDecision, View
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.metadata.image import PartitionImage
+from tidelog.metadata.records import MetadataRecord
+from tidelog.model import NO_LEADER
+
+_ELECTIONS = {
+    ElectionType.PREFERRED: Election.PREFERRED,
+    ElectionType.UNCLEAN: Election.UNCLEAN,
+}
+_NOBODY = {
+    ElectionType.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    ElectionType.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+}
+
+
+def decide_elect_leaders(view: View, request: ElectLeaders) -> ControllerDecision:
+    """Decides the election of every partition of the request.
+
+    Raises `ProtocolError(INVALID_REQUEST)` for an unknown election type.
+    """
+    try:
+        kind = ElectionType(request.election_type)
+    except ValueError:
+        text = f"Unknown election type {request.election_type}."
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, text) from None
+    records: list[MetadataRecord] = []
+    results: list[ElectionResult] = []
+    for name, number in dict.fromkeys(_named(view, request)):
+        try:
+            records.append(_elect(view, name, number, kind))
+            results.append(ElectionResult(name, number, ErrorCode.NONE))
+        except ProtocolError as error:
+            if request.partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
+                continue
+            results.append(ElectionResult(name, number, error.code, error.message))
+    return ControllerDecision(ElectLeadersResult(tuple(results)), records, atomic=False)
+
+
+def _named(view: View, request: ElectLeaders) -> Iterator[tuple[str, int]]:
+    if request.partitions is None:
+        for topic in view.image.topics_by_id.values():
+            for number in topic.partitions:
+                yield topic.name, number
+        return
+    for name, numbers in request.partitions:
+        for number in numbers:
+            yield name, number
+
+
+def _elect(view: View, name: str, number: int, kind: ElectionType) -> MetadataRecord:
+    topic = view.image.topic(name)
+    partition = None if topic is None else topic.partitions.get(number)
+    if topic is None or partition is None:
+        text = f"No such partition as {name}-{number}"
+        raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    if not _needs_election(partition, kind):
+        text = "The leader is the one that this election would choose."
+        raise ProtocolError(ErrorCode.ELECTION_NOT_NEEDED, text)
+    rules = replace(rules_of(view, topic, view.image.is_active), election=_ELECTIONS[kind])
+    target = PartitionTarget(partition.isr, partition.recovering)
+    cause = f"{kind.name.lower()} election by hand"
+    record = change_partition(view, Place(topic, number, partition), target, rules, cause)
+    if record is None:
+        text = f"None of the replicas {list(partition.replicas)} may take over."
+        if kind is ElectionType.PREFERRED:
+            text = f"The preferred leader {partition.replicas[0]} is not in sync, or not alive."
+        raise ProtocolError(_NOBODY[kind], text)
+    return record
+
+
+def _needs_election(partition: PartitionImage, kind: ElectionType) -> bool:
+    if kind is ElectionType.PREFERRED:
+        return partition.leader != partition.replicas[0]
+    return partition.leader == NO_LEADER

@@ -1,0 +1,152 @@
+"""Elections that somebody asks for: who gets to lead, and what is answered."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from tests.unit.controller.harness import a_broker, a_stage, a_view, after, an_image
+from tidelog.controller.elect_leaders import decide_elect_leaders
+from tidelog.controller.messages import ElectionType, ElectLeaders, ElectLeadersResult
+from tidelog.controller.view import ControllerDecision
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.metadata.image import MetadataImage, PartitionImage
+
+PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
+LED_BY_2 = PartitionImage((1, 2, 3), (1, 2, 3), 2, 4, 8)
+LEADERLESS = PartitionImage((1, 2, 3), (), -1, 4, 8, eligible_leaders=(1,))
+FENCED_1 = (a_broker(1, fenced=True), a_broker(2), a_broker(3))
+LIVE = tuple(a_broker(node_id) for node_id in (1, 2, 3))
+
+
+def elect(
+    image: MetadataImage, kind: int, partitions: tuple[tuple[str, tuple[int, ...]], ...] | None
+) -> ControllerDecision:
+    return decide_elect_leaders(a_view(image), ElectLeaders(kind, partitions))
+
+
+def codes_of(decision: ControllerDecision) -> list[tuple[str, int, ErrorCode]]:
+    assert isinstance(decision.response, ElectLeadersResult)
+    return [(item.topic, item.partition, item.error_code) for item in decision.response.results]
+
+
+class Case(NamedTuple):
+    """An election and what must come of it."""
+
+    name: str
+    kind: ElectionType
+    partition: PartitionImage
+    brokers: tuple[object, ...]
+    code: ErrorCode
+    leader: int
+    isr: tuple[int, ...]
+    recovering: bool = False
+
+
+CASES = [
+    Case("back to the first", PREFERRED, LED_BY_2, LIVE, ErrorCode.NONE, 1, (1, 2, 3)),
+    Case(
+        "the first leads already",
+        PREFERRED,
+        replace(LED_BY_2, leader=1),
+        LIVE,
+        ErrorCode.ELECTION_NOT_NEEDED,
+        1,
+        (1, 2, 3),
+    ),
+    Case(
+        "the first is not in sync",
+        PREFERRED,
+        replace(LED_BY_2, isr=(2, 3)),
+        LIVE,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        2,
+        (2, 3),
+    ),
+    Case(
+        "the first is dead",
+        PREFERRED,
+        replace(LED_BY_2, isr=(2, 3)),
+        FENCED_1,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        2,
+        (2, 3),
+    ),
+    Case(
+        "unclean is for the leaderless",
+        UNCLEAN,
+        LED_BY_2,
+        LIVE,
+        ErrorCode.ELECTION_NOT_NEEDED,
+        2,
+        (1, 2, 3),
+    ),
+    Case("unclean gives up records", UNCLEAN, LEADERLESS, FENCED_1, ErrorCode.NONE, 2, (2,), True),
+    Case("but not without need", UNCLEAN, LEADERLESS, LIVE, ErrorCode.NONE, 1, (1,)),
+    Case(
+        "nobody is alive",
+        UNCLEAN,
+        LEADERLESS,
+        (),
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        -1,
+        (),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_one_partition(case: Case) -> None:
+    image = an_image(*case.brokers, t=[case.partition])  # type: ignore[arg-type]
+    decision = elect(image, case.kind, (("t", (0,)),))
+    assert codes_of(decision) == [("t", 0, case.code)]
+    assert bool(decision.records) == (case.code is ErrorCode.NONE)
+    partition = after(image, decision.records).topics_by_name["t"].partitions[0]
+    assert (partition.leader, partition.isr) == (case.leader, case.isr)
+    assert partition.recovering == case.recovering
+    assert partition.leader_epoch == case.partition.leader_epoch + bool(decision.records)
+
+
+def test_each_partition_is_answered_once_in_the_order_of_the_request() -> None:
+    image = an_image(*LIVE, t=[LED_BY_2, replace(LED_BY_2, leader=1)])
+    decision = elect(image, PREFERRED, (("gone", (0,)), ("t", (1, 0, 0, 9)), ("t", (0,))))
+    assert codes_of(decision) == [
+        ("gone", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("t", 1, ErrorCode.ELECTION_NOT_NEEDED),
+        ("t", 0, ErrorCode.NONE),
+        ("t", 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert len(decision.records) == 1
+
+
+def test_a_request_for_all_is_silent_about_those_that_need_nothing() -> None:
+    image = an_image(
+        *LIVE,
+        a=[replace(LED_BY_2, leader=1), LED_BY_2],
+        b=[replace(LED_BY_2, isr=(2, 3))],
+    )
+    assert codes_of(elect(image, PREFERRED, None)) == [
+        ("a", 1, ErrorCode.NONE),
+        ("b", 0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+    ]
+
+
+def test_an_unknown_type_is_an_invalid_request() -> None:
+    with pytest.raises(ProtocolError) as refused:
+        elect(an_image(*LIVE, t=[LED_BY_2]), 2, None)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_an_election_is_answered_when_it_is_committed() -> None:
+    stage = a_stage(1, 2, 3)
+    stage.create("t", (1, 2, 3))
+    stage.propose("t", 0, 1, 2, 3)
+    stage.heartbeat(1, fence=True)
+    assert stage.partition("t").leader == 2
+    stage.heartbeat(1)
+    stage.propose("t", 0, 2, 3, 1)
+    stage.send(ElectLeaders(PREFERRED, (("t", (0,)),)))
+    assert stage.answers == []
+    stage.settle()
+    assert stage.partition("t").leader == 1
+    assert [answer.results[0].error_code for _, answer in stage.answers] == [ErrorCode.NONE]

@@ -136,6 +136,10 @@ def _report(error: BaseException, arguments: Sequence[str]) -> int:
         case StorageError():
             print_error(str(error), "check the disk and its permissions")
             return EXIT_BAD
+        case OSError():
+            named = "" if error.filename is None else f"`{error.filename}`: "
+            print_error(f"{named}{error.strerror or error}", "check the disk and its permissions")
+            return EXIT_BAD
     if isinstance(error, _Misuse):
         context = getattr(error, "ctx", None)
         path = "tidelog" if context is None else context.command_path

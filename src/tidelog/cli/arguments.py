@@ -41,7 +41,8 @@ def assignments(items: Sequence[str] | None) -> dict[str, str]:
 def find_bootstrap(given: str | None, data_dir: Path) -> list[str]:
     """Addresses to ask: the given ones, the running nodes of the local cluster, or the default.
 
-    Raises `UsageError` for a local cluster of which no node runs.
+    Raises `UsageError` for a local cluster of which no node runs, and for a directory without one
+    that somebody named: another cluster must not answer for it.
     """
     if given is not None:
         return given.split(",")
@@ -49,6 +50,11 @@ def find_bootstrap(given: str | None, data_dir: Path) -> list[str]:
     from tidelog.testing.processes import ProcessState
 
     state = read_state(data_dir)
+    if state is None and data_dir != DEFAULT_DATA_DIR:
+        raise UsageError(
+            f"there is no cluster in `{data_dir}`",
+            f"start one with `tidelog up --data-dir {data_dir}`, or give `--bootstrap-server`",
+        )
     if state is None:
         return [DEFAULT_BOOTSTRAP]
     running = [node.address for node in state.nodes if node.state is ProcessState.RUNNING]

@@ -33,10 +33,13 @@ def plan_cluster(
 
     `brokers` `None` is as many as there were, else three; `base_port` `None` the ports there
     were, else free ones. Raises `UsageError` for another number of brokers than the directory
-    has, while nodes of it run, and for properties that no node would take.
+    has, while nodes of it run, for properties that no node would take, and for a directory that
+    cannot be written.
     """
     previous = _previous(data_dir, brokers)
-    count = brokers or (len(previous.nodes) if previous is not None else 3)
+    if brokers is None:
+        brokers = len(previous.nodes) if previous is not None else 3
+    count = brokers
     if not 1 <= count <= MAX_BROKERS:
         raise UsageError(f"`{count}` brokers", f"use 1 to {MAX_BROKERS}")
     if previous is not None and base_port in (None, 0):
@@ -59,11 +62,21 @@ def plan_cluster(
     for node in nodes:
         # Wrong properties are refused here, before anything is written or started.
         parse_node_config(settings[node.node_id])
-    for node in nodes:
-        Path(node.directory).mkdir(parents=True, exist_ok=True)
-        text = format_properties(settings[node.node_id], "Written by tidelog for a local cluster.")
-        node.properties_file.write_text(text, encoding="utf-8")
+    try:
+        for node in nodes:
+            _write_properties(node, settings[node.node_id])
+    except OSError as error:
+        raise UsageError(
+            f"`{data_dir}` cannot be written: {error.strerror}",
+            "make room, give it to this user, or use another directory with `--data-dir DIR`",
+        ) from None
     return state
+
+
+def _write_properties(node: LocalNode, settings: Mapping[str, str]) -> None:
+    Path(node.directory).mkdir(parents=True, exist_ok=True)
+    text = format_properties(settings, "Written by tidelog for a local cluster.")
+    node.properties_file.write_text(text, encoding="utf-8")
 
 
 def node_settings(state: ClusterState, node: LocalNode) -> dict[str, str]:

@@ -100,6 +100,8 @@ def test_wrong_use_is_code_2_with_a_hint(
         (Unreachable("what"), 1),
         (TimeoutError("what"), 1),
         (StorageError("file", "what"), 1),
+        (PermissionError(13, "not yours", "what"), 1),
+        (OSError("what"), 1),
         (KeyboardInterrupt(), 130),
         (typer.Exit(3), 3),
     ],

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.testing.test_cluster_state import example
-from tidelog.cli.arguments import assignments, find_bootstrap
+from tidelog.cli.arguments import DEFAULT_DATA_DIR, assignments, find_bootstrap
 from tidelog.errors import UsageError
 from tidelog.testing.cluster_state import ClusterState, write_state
 
@@ -25,8 +25,16 @@ def test_running_nodes_of_the_directory_come_next(tmp_path: Path) -> None:
         find_bootstrap(None, tmp_path)
 
 
-def test_without_a_cluster_it_is_the_usual_port(tmp_path: Path) -> None:
-    assert find_bootstrap(None, tmp_path) == ["localhost:9092"]
+def test_without_a_cluster_it_is_the_usual_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_bootstrap(None, DEFAULT_DATA_DIR) == ["localhost:9092"]
+
+
+def test_another_cluster_does_not_answer_for_a_named_directory(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no cluster in"):
+        find_bootstrap(None, tmp_path)
 
 
 def test_assignments_are_a_mapping() -> None:

@@ -84,6 +84,7 @@ def test_a_directory_with_other_things_is_refused(tmp_path: Path) -> None:
         {"config": {"num.partitions": "none"}},
         {"profile": "fast"},
         {"brokers": -1},
+        {"brokers": 0},
         {"brokers": 51},
         {"base_port": 65_530},
     ],
@@ -92,3 +93,11 @@ def test_a_bad_plan_writes_nothing(tmp_path: Path, changes: dict[str, Any]) -> N
     with pytest.raises(UsageError):
         plan(tmp_path, **changes)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be"):
+        plan(tmp_path / "file" / "cluster")
+    with pytest.raises(UsageError, match="cannot be written: No such file or directory"):
+        plan(Path("/proc/nobody"))

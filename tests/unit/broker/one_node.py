@@ -8,7 +8,7 @@ Everything behind the wire is the real thing: quorum, controller, replicas and l
 still unless a test or a waiting client moves it.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from typing import Any
 
 from tidelog.broker.api import k62_broker_registration, k63_broker_heartbeat
@@ -20,6 +20,7 @@ from tidelog.controller.messages import BrokerHeartbeat, FeatureRange, RegisterB
 from tidelog.env.disk import FileSlice
 from tidelog.env.effects import (
     Close,
+    Connect,
     Effect,
     Exit,
     Flush,
@@ -45,6 +46,7 @@ from tidelog.wire.values import error_of, millis
 BROKER = "PLAINTEXT"
 CONTROLLER = "CONTROLLER"
 CLUSTER_ID = "b25lLW5vZGUtY2x1c3Rlcg"
+DIRECTORY_ID = Uuid(b"d" * 16)
 WALL_MS = 1_700_000_000_000
 
 SETTINGS = {
@@ -62,11 +64,12 @@ SETTINGS = {
 class OneNode:
     """The driver of one node."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, *, disk: MemoryDisk | None = None, **settings: str) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
         config = parse_node_config(SETTINGS | given)
-        self.disk = MemoryDisk(root="host1")
-        format_directory(self.disk, cluster_id=CLUSTER_ID, node_id=1, directory_id=Uuid(b"d" * 16))
+        self.disk = disk or MemoryDisk(root="host1")
+        if disk is None:
+            format_directory(self.disk, cluster_id=CLUSTER_ID, node_id=1, directory_id=DIRECTORY_ID)
         self.trace = TraceList()
         self.now = Instant(1000)
         self.node = Node(
@@ -75,7 +78,8 @@ class OneNode:
         # What was not carried out here but matters to a test.
         self.closed: list[int] = []
         self.exits: list[Exit] = []
-        self.sent: dict[int, bytearray] = {}
+        self.connects: list[Connect] = []
+        self.sent: dict[int, bytearray] = defaultdict(bytearray)
         self._next_connection = 1
         self.run_until(lambda: self.broker.is_alive(1))
 
@@ -109,6 +113,8 @@ class OneNode:
                     if isinstance(chunk, FileSlice):
                         chunk = chunk.file.read(chunk.position, chunk.length)
                     self.sent[connection_id] += chunk
+            case Connect():
+                self.connects.append(effect)
             case Close(connection_id):
                 self.closed.append(connection_id)
             case Flush(file, subject):
@@ -143,6 +149,14 @@ class OneNode:
             self.now = Instant(max(self.now, deadline))
             self.settle()
 
+    def run_until_exit(self) -> None:
+        """Lets time pass until the node is done."""
+        while not self.exits:
+            deadline = self.node.deadline()
+            assert deadline is not None, "the node neither ends nor wants anything"
+            self.now = Instant(max(self.now, deadline))
+            self.settle()
+
     def add_broker(self, node_id: int, *, fenced: bool = False) -> int:
         """Registers another broker, which exists only in the metadata; its broker epoch."""
         wire = self.client(CONTROLLER)
@@ -172,7 +186,6 @@ class OneNode:
         """A new connection to a listener."""
         connection_id = self._next_connection
         self._next_connection += 1
-        self.sent[connection_id] = bytearray()
         self.receive(Opened(connection_id, listener, "peer"))
         return Wire(self, connection_id)
 

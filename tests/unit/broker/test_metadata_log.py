@@ -1,0 +1,27 @@
+"""The quorum as the controller's log."""
+
+import pytest
+
+from tests.unit.broker.one_node import WALL_MS, OneNode
+from tidelog.broker.metadata_log import MetadataLog
+from tidelog.env.instant import Instant
+from tidelog.kraft.messages import NotLeader
+from tidelog.metadata.records import NoOpRecord, encode_record
+
+
+def test_appends_go_to_the_end_with_the_time_of_the_input():
+    node = OneNode()
+    log = MetadataLog(node.broker.quorum)
+    end = log.end_offset
+    log.at(node.now, WALL_MS + 777)
+    assert log.append([encode_record(NoOpRecord())] * 3) == end + 2
+    assert log.end_offset == end + 3
+
+
+def test_only_the_leader_appends():
+    node = OneNode()
+    log = MetadataLog(node.broker.quorum)
+    log.at(node.now, WALL_MS)
+    node.broker.quorum.resign(Instant(node.now))
+    with pytest.raises(NotLeader):
+        log.append([encode_record(NoOpRecord())])

@@ -1,0 +1,176 @@
+"""The composed node: its verbs, its end, and what a restart finds."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.broker.one_node import SETTINGS, WALL_MS, OneNode
+from tidelog.broker.node import Node
+from tidelog.config import parse_node_config
+from tidelog.env.effects import Flush, FlushFailed, Replace, StopRequested, WallClock
+from tidelog.env.instant import Instant
+from tidelog.env.memory_disk import MemoryDisk
+from tidelog.env.trace import TraceList
+from tidelog.errors import UsageError
+from tidelog.log.directory import format_directory
+from tidelog.model import Uuid
+from tidelog.sim.client import SimClient
+from tidelog.sim.world import World
+
+
+def made(disk: MemoryDisk, **settings: str) -> Node:
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    config = parse_node_config(SETTINGS | given)
+    return Node(config, disk, 1, TraceList(), now=Instant(0), wall_ms=WALL_MS)
+
+
+def formatted(node_id: int) -> MemoryDisk:
+    disk = MemoryDisk(root="host1")
+    format_directory(disk, cluster_id="c", node_id=node_id, directory_id=Uuid(b"d" * 16))
+    return disk
+
+
+# The directory -----------------------------------------------------------------------------
+
+
+def test_a_directory_of_another_node_is_refused_with_a_hint():
+    with pytest.raises(UsageError) as raised:
+        made(formatted(7))
+    assert "belongs to node `7`" in raised.value.message
+    assert "node.id" in raised.value.hint
+
+
+def test_an_unformatted_directory_is_refused_with_a_hint():
+    with pytest.raises(UsageError) as raised:
+        made(MemoryDisk(root="host1"))
+    assert raised.value.hint
+
+
+# The end -----------------------------------------------------------------------------------
+
+
+def test_a_stop_is_controlled_and_exits_with_zero():
+    node = OneNode()
+    node.client().create_topic("t")
+    node.receive(StopRequested())
+    node.run_until_exit()
+    (exit_,) = node.exits
+    assert (exit_.code, exit_.message) == (0, "")
+    assert node.node.deadline() is None
+    lines = node.trace.take_lines()
+    assert any("leave: stopped" in line for line in lines)
+
+
+def test_nothing_is_done_after_the_end():
+    node = OneNode()
+    node.receive(StopRequested())
+    node.run_until_exit()
+    node.node.receive(StopRequested(), node.now)
+    node.node.wake(Instant(node.now + 10_000))
+    assert node.node.take_effects() == []
+
+
+def test_metadata_that_cannot_be_made_durable_stops_the_node():
+    node = OneNode()
+    node.node.take_effects()
+    wire = node.client()
+    subject = None
+    carry_out = node._carry_out
+
+    def fail(effect: Any) -> None:
+        nonlocal subject
+        if isinstance(effect, Flush | Replace) and effect.subject is not None:
+            subject = effect.subject
+            node.node.receive(FlushFailed(subject, "no space left on device"), node.now)
+        else:
+            carry_out(effect)
+
+    node._carry_out = fail  # type: ignore[method-assign]
+    with pytest.raises(AssertionError):
+        wire.create_topic("t")
+    assert subject is not None
+    (exit_,) = node.exits
+    assert exit_.code == 1
+    assert "no space left on device" in exit_.message
+
+
+# Time --------------------------------------------------------------------------------------
+
+
+def test_the_wall_clock_may_be_set():
+    node = OneNode()
+    node.receive(WallClock(offset_ms=123))
+    assert node.broker.wall_ms(Instant(1000)) == 1123
+
+
+def test_an_idle_node_asks_to_be_woken_and_never_spins():
+    """In ten idle seconds the node wakes for heartbeats, no-ops and its quorum, not in a loop."""
+    node = OneNode()
+    node.settle()
+    end = node.now + 10_000
+    wakes = 0
+    while True:
+        deadline = node.node.deadline()
+        assert deadline is not None
+        assert deadline > node.now
+        if deadline > end:
+            break
+        node.now = deadline
+        node.settle()
+        wakes += 1
+    assert 5 <= wakes < 200
+
+
+# Restarts ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_restart_finds_topics_and_records(clean):
+    first = OneNode()
+    wire = first.client()
+    wire.create_topic("t", 2)
+    before = first.broker.image.topics_by_name["t"]
+    if clean:
+        first.receive(StopRequested())
+        first.run_until_exit()
+    second = OneNode(disk=first.disk)
+    second.run_until(lambda: "t" in second.broker.image.topics_by_name)
+    assert second.broker.image.topics_by_name["t"].topic_id == before.topic_id
+    recovered = any("logs were recovered" in line for line in second.trace.take_lines())
+    assert recovered is not clean
+
+
+# A cluster ---------------------------------------------------------------------------------
+
+
+def test_a_paused_controller_costs_nobody_else_its_session():
+    """A process that stands still keeps its connections, and the heartbeats that are under way to
+    it. Brokers must turn to the next controller at once, or it ends all their sessions."""
+    world = World(3, settings={"broker.session.timeout.ms": "2000"})
+    world.start_all()
+
+    def image_of(node_id: int) -> Any:
+        node = world.hosts[node_id].node
+        assert node is not None
+        return node.broker.image
+
+    def alive(node_id: int) -> set[int]:
+        return {b.node_id for b in image_of(node_id).brokers.values() if b.active}
+
+    world.run_until(lambda: all(alive(node_id) == {1, 2, 3} for node_id in world.hosts))
+    assert SimClient(world, 1).create_topic("t") == 0
+    (paused,) = [
+        node_id
+        for node_id, host in world.hosts.items()
+        if host.node is not None and host.node.broker.controller.active
+    ]
+    world.run_for(1000)
+    world.pause(paused)
+    others = set(world.hosts) - {paused}
+    seen: set[frozenset[int]] = set()
+    for _ in range(120):
+        world.run_for(100)
+        seen |= {frozenset(alive(node_id)) for node_id in others}
+    assert seen == {frozenset((1, 2, 3)), frozenset(others)}
+    world.resume(paused)
+    world.run_until(lambda: all(alive(node_id) == {1, 2, 3} for node_id in world.hosts))

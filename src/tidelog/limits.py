@@ -45,6 +45,9 @@ REQUEST_TIMED_OUT, which every client retries."""
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 """Partitions that one CreateTopics or CreatePartitions may ask for; more is POLICY_VIOLATION."""
 
+MAX_ELECTIONS_PER_ROUND: Final = 1000
+"""Leaders that one round of balancing moves at most; it goes on in the next."""
+
 MAX_TOPIC_NAME_LENGTH: Final = 249
 """Leaves room for `-<partition>` and a suffix in a file name of 255 bytes."""
 

@@ -10,7 +10,7 @@ from typing import Final
 _FAMILIES: Final = {
     "": (
         "add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms "
-        "authorizer.class.name auto.include.jmx.reporter auto.leader.rebalance.enable "
+        "authorizer.class.name auto.include.jmx.reporter "
         "background.threads client.quota.callback.class config.providers "
         "connection.failed.authentication.delay.ms connections.max.reauth.ms cordoned.log.dirs "
         "create.topic.policy.class.name delete.records.purgatory.purge.interval.requests "
@@ -75,9 +75,7 @@ _FAMILIES: Final = {
     "internal": (
         "metadata.delete.delay.millis metadata.log.segment.bytes metadata.max.batch.size.in.bytes"
     ),
-    "leader": (
-        "imbalance.check.interval.seconds replication.throttled.rate replication.throttled.replicas"
-    ),
+    "leader": "replication.throttled.rate replication.throttled.replicas",
     "log": (
         "dir.failure.timeout.ms flush.start.offset.checkpoint.interval.ms initial.task.delay.ms "
         "retention.check.interval.ms"

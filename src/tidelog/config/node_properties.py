@@ -238,6 +238,19 @@ _CONTROLLER: Final = (
         "Whether topics can be deleted.",
         "controller.delete_topic_enable",
     ),
+    _row(
+        "auto.leader.rebalance.enable",
+        _BOOLEAN,
+        "Whether leaders go back to their preferred replicas by themselves.",
+        "controller.auto_leader_rebalance_enable",
+    ),
+    _row(
+        "leader.imbalance.check.interval.seconds",
+        _LONG,
+        "Time between two looks for partitions that their preferred replica does not lead.",
+        "controller.leader_imbalance_check_interval_seconds",
+        check=at_least(1),
+    ),
 )
 
 

@@ -67,6 +67,8 @@ class ControllerConfig:
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
     delete_topic_enable: bool = True
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
     max_records_per_batch: int = 10_000
     producer_id_block_size: int = 1000
 

@@ -12,7 +12,8 @@ each activation (`heartbeats.py`).
 
 What it does by itself, without a request: fencing brokers whose session ended or whose death is
 suspected, a no-op record every `metadata.max.idle.interval.ms` of silence so that brokers can
-measure their lag, and the bootstrap records of an empty log.
+measure their lag, moving leaders back to their preferred replicas (`rounds.py`), and the bootstrap
+records of an empty log.
 
 Requests are decided by the modules beside this one, each a function of a `View`; this one routes,
 keeps time, and applies to the sessions what a decision meant for them.
@@ -29,7 +30,7 @@ from tidelog.config import ControllerConfig
 from tidelog.controller import brokers
 from tidelog.controller.bootstrap import activation_records
 from tidelog.controller.configs import decide_alter_configs
-from tidelog.controller.elect_leaders import decide_elect_leaders
+from tidelog.controller.elect_leaders import decide_balance, decide_elect_leaders
 from tidelog.controller.forms import producer_ids_record
 from tidelog.controller.heartbeats import (
     BrokerSessions,
@@ -58,6 +59,7 @@ from tidelog.controller.messages import (
     UnregisterBroker,
 )
 from tidelog.controller.partitions import decide_alter_partition, decide_leaderless
+from tidelog.controller.rounds import Round
 from tidelog.controller.topics import (
     decide_create_partitions,
     decide_create_topics,
@@ -69,6 +71,7 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.kraft.messages import CommittedBatch
+from tidelog.limits import MAX_ELECTIONS_PER_ROUND
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.invariants import check_image
@@ -142,6 +145,12 @@ class Controller:
         self._elected: tuple[int, int] | None = None
         # When a no-op is due; `None` while not active or when no-ops are off.
         self._no_op_at: Instant | None = None
+        # Leaders go back to their preferred replicas.
+        self._balance = Round(
+            config.leader_imbalance_check_interval_seconds * 1000
+            if config.auto_leader_rebalance_enable
+            else 0
+        )
         # Answers that are due, in order, apart from those that the kernel still holds.
         self._outputs: list[Reply] = []
         # The newest images that `check` has looked at.
@@ -218,10 +227,16 @@ class Controller:
         self._fence_stale(now)
         if self._no_op_at is not None and now >= self._no_op_at:
             self._submit(ControllerDecision(None, [NoOpRecord()]), now)
+        if self._balance.is_due(now):
+            records = decide_balance(self._view())
+            self._balance.finish(now, complete=len(records) < MAX_ELECTIONS_PER_ROUND)
+            self._submit(ControllerDecision(None, records, atomic=False), now)
 
     def deadline(self) -> Instant | None:
         """When it wants to be woken."""
-        return earliest(self._sessions.deadline(), self._no_op_at) if self.active else None
+        if not self.active:
+            return None
+        return earliest(self._sessions.deadline(), self._no_op_at, self._balance.due_at)
 
     def take_outputs(self) -> list[Reply]:
         """All answers that became due."""
@@ -253,6 +268,7 @@ class Controller:
         self._sessions.start(image.brokers.values(), now, image.offset)
         self._trace.info("controller", "become_active", "active", epoch=epoch, offset=image.offset)
         self._schedule_no_op(now)
+        self._balance.start(now)
         opening = ControllerDecision(None, activation_records(image, self._config))
         if self._submit(opening, now) is not None:
             elections = decide_leaderless(self._view(), "controller activated")
@@ -263,6 +279,7 @@ class Controller:
         self._kernel.resign(_NOT_CONTROLLER)
         self._sessions.stop()
         self._no_op_at = None
+        self._balance.stop()
         self._trace.info("controller", "resign", "inactive", reason, **values)
 
     # The cycle -----------------------------------------------------------------------------

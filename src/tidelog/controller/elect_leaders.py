@@ -1,7 +1,9 @@
 """Elections that somebody asks for, where nothing about the brokers has changed.
 
 An operator moves leaders back to the preferred replica, which is the first of the list, or gives
-up records to have a leader at all (`decide_elect_leaders`).
+up records to have a leader at all (`decide_elect_leaders`). The controller moves leaders back by
+itself every `leader.imbalance.check.interval.seconds` (`decide_balance`): after a rolling restart
+the last broker to come back would lead nothing for ever.
 
 A preferred election never costs a record: the preferred replica must be in the ISR (or, while the
 ISR is empty, in the ELR). If it is not, the leader stays where it is. An unclean election is only
@@ -24,9 +26,10 @@ from tidelog.controller.messages import (
     ElectLeaders,
     ElectLeadersResult,
 )
-from tidelog.controller.partitions import Place, change_partition, rules_of
+from tidelog.controller.partitions import Place, change_partition, places_where, rules_of
 from tidelog.controller.view import ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.limits import MAX_ELECTIONS_PER_ROUND
 from tidelog.metadata.image import PartitionImage
 from tidelog.metadata.records import MetadataRecord
 from tidelog.model import NO_LEADER
@@ -84,10 +87,8 @@ def _elect(view: View, name: str, number: int, kind: ElectionType) -> MetadataRe
     if not _needs_election(partition, kind):
         text = "The leader is the one that this election would choose."
         raise ProtocolError(ErrorCode.ELECTION_NOT_NEEDED, text)
-    rules = replace(rules_of(view, topic, view.image.is_active), election=_ELECTIONS[kind])
-    target = PartitionTarget(partition.isr, partition.recovering)
     cause = f"{kind.name.lower()} election by hand"
-    record = change_partition(view, Place(topic, number, partition), target, rules, cause)
+    record = _change_leader(view, Place(topic, number, partition), _ELECTIONS[kind], cause)
     if record is None:
         text = f"None of the replicas {list(partition.replicas)} may take over."
         if kind is ElectionType.PREFERRED:
@@ -96,7 +97,33 @@ def _elect(view: View, name: str, number: int, kind: ElectionType) -> MetadataRe
     return record
 
 
+def _change_leader(
+    view: View, place: Place, election: Election, cause: str
+) -> MetadataRecord | None:
+    rules = replace(rules_of(view, place.topic, view.image.is_active), election=election)
+    target = PartitionTarget(place.partition.isr, place.partition.recovering)
+    return change_partition(view, place, target, rules, cause)
+
+
 def _needs_election(partition: PartitionImage, kind: ElectionType) -> bool:
     if kind is ElectionType.PREFERRED:
         return partition.leader != partition.replicas[0]
     return partition.leader == NO_LEADER
+
+
+# Without a request -------------------------------------------------------------------------
+
+
+def decide_balance(view: View, limit: int = MAX_ELECTIONS_PER_ROUND) -> list[MetadataRecord]:
+    """Leaders back to their preferred replicas, `limit` of them at most."""
+    is_active = view.image.is_active
+    records: list[MetadataRecord] = []
+    for place in places_where(view, lambda partition: partition.leader != partition.replicas[0]):
+        if not is_active(place.partition.replicas[0]):
+            continue
+        record = _change_leader(view, place, Election.PREFERRED, "preferred replica is back")
+        if record is not None:
+            records.append(record)
+        if len(records) == limit:
+            break
+    return records

@@ -5,8 +5,17 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.unit.controller.harness import a_broker, a_stage, a_view, after, an_image
-from tidelog.controller.elect_leaders import decide_elect_leaders
+from tests.unit.controller.harness import (
+    CONFIG,
+    Stage,
+    a_broker,
+    a_stage,
+    a_view,
+    after,
+    an_image,
+)
+from tidelog.config import ControllerConfig
+from tidelog.controller.elect_leaders import decide_balance, decide_elect_leaders
 from tidelog.controller.messages import ElectionType, ElectLeaders, ElectLeadersResult
 from tidelog.controller.view import ControllerDecision
 from tidelog.errors import ErrorCode, ProtocolError
@@ -150,3 +159,64 @@ def test_an_election_is_answered_when_it_is_committed() -> None:
     stage.settle()
     assert stage.partition("t").leader == 1
     assert [answer.results[0].error_code for _, answer in stage.answers] == [ErrorCode.NONE]
+
+
+# Balance -----------------------------------------------------------------------------------
+
+
+def test_balancing_moves_what_it_can_up_to_its_bound() -> None:
+    image = an_image(
+        *LIVE,
+        a=[LED_BY_2, replace(LED_BY_2, isr=(2, 3)), LED_BY_2],
+        b=[replace(LED_BY_2, leader=1), LED_BY_2],
+    )
+    first = decide_balance(a_view(image), 2)
+    image = after(image, first)
+    leaders = [p.leader for topic in image.topics_by_id.values() for p in topic.partitions.values()]
+    assert leaders == [1, 2, 1, 1, 2]
+    rest = decide_balance(a_view(image), 2)
+    assert len(rest) == 1
+    assert decide_balance(a_view(after(image, rest)), 2) == []
+
+
+def test_balancing_leaves_alone_whose_preferred_replica_is_away() -> None:
+    assert decide_balance(a_view(an_image(*FENCED_1, t=[replace(LED_BY_2, isr=(2, 3))]))) == []
+
+
+def displaced(config: ControllerConfig = CONFIG) -> Stage:
+    """A partition that its second replica leads, with everybody in sync, and brokers whose
+    sessions never end."""
+    stage = a_stage(1, 2, config=replace(config, broker_session_timeout_ms=10_000_000))
+    stage.create("t", (1, 2))
+    stage.heartbeat(1, fence=True)
+    stage.heartbeat(1)
+    stage.propose("t", 0, 2, 1)
+    assert stage.partition("t").leader == 2
+    return stage
+
+
+def test_leaders_go_back_after_the_interval() -> None:
+    stage = displaced()
+    stage.pass_time(stage.now + 299_999)
+    assert stage.partition("t").leader == 2
+    stage.pass_time(stage.now + 1)
+    assert stage.partition("t").leader == 1
+    assert stage.partition("t").isr == (2, 1)
+
+
+def test_leaders_stay_where_the_operator_wants_it() -> None:
+    stage = displaced(replace(CONFIG, auto_leader_rebalance_enable=False))
+    stage.pass_time(stage.now + 1_000_000)
+    assert stage.partition("t").leader == 2
+
+
+def test_a_new_controller_waits_a_whole_interval() -> None:
+    stage = displaced()
+    stage.pass_time(stage.now + 299_000)
+    stage.lose()
+    assert stage.controller.deadline() is None
+    stage.lead(3)
+    stage.pass_time(stage.now + 299_999)
+    assert stage.partition("t").leader == 2
+    stage.pass_time(stage.now + 1)
+    assert stage.partition("t").leader == 1

@@ -4,7 +4,7 @@ import uuid
 
 from tidelog.config import NodeConfig
 from tidelog.errors import UsageError
-from tidelog.log.directory import format_directory, is_formatted
+from tidelog.log.directory import format_directory, is_formatted, read_identity
 from tidelog.model import Uuid, uuid_to_text
 from tidelog.runtime.os_disk import OsDisk
 
@@ -21,13 +21,15 @@ def format_node(config: NodeConfig, cluster_id: str, *, ignore_formatted: bool =
     """Writes `meta.properties` into a node's data directory, which is made when missing.
 
     Returns false for a directory that was formatted already and is to be left alone. Raises
-    `UsageError` when it is formatted, or is not empty and no data directory.
+    `UsageError` when it is formatted, for another cluster even if it would be left alone, or is
+    not empty and no data directory.
     """
     disk = OsDisk(config.log_dir)
     disk.lock()
     try:
         if is_formatted(disk):
             if ignore_formatted:
+                _require_cluster(disk, cluster_id)
                 return False
         elif others := [name for name in disk.list_dir() if name != ".lock"]:
             raise UsageError(
@@ -40,3 +42,12 @@ def format_node(config: NodeConfig, cluster_id: str, *, ignore_formatted: bool =
     finally:
         disk.unlock()
     return True
+
+
+def _require_cluster(disk: OsDisk, cluster_id: str) -> None:
+    found = read_identity(disk).cluster_id
+    if found != cluster_id:
+        raise UsageError(
+            f"data directory `{disk.root}` belongs to cluster `{found}`, not to `{cluster_id}`",
+            "correct `log.dirs` or the cluster id, or format another directory",
+        )

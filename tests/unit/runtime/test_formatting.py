@@ -30,7 +30,9 @@ def test_a_formatted_directory_is_refused_or_left_alone(tmp_path: Path) -> None:
     before = (tmp_path / "meta.properties").read_bytes()
     with pytest.raises(UsageError, match="already formatted"):
         format_node(config, "other")
-    assert not format_node(config, "other", ignore_formatted=True)
+    with pytest.raises(UsageError, match=f"belongs to cluster `{CLUSTER}`, not to `other`"):
+        format_node(config, "other", ignore_formatted=True)
+    assert not format_node(config, CLUSTER, ignore_formatted=True)
     assert (tmp_path / "meta.properties").read_bytes() == before
 
 

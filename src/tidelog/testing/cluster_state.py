@@ -16,6 +16,7 @@ from tidelog.errors import UsageError
 from tidelog.testing.processes import ProcessId, ProcessState
 
 STATE_FILE: Final = "cluster.json"
+PROPERTIES_FILE: Final = "server.properties"
 HOST: Final = "127.0.0.1"
 
 
@@ -35,7 +36,7 @@ class LocalNode:
     @property
     def properties_file(self) -> Path:
         """Kafka's `server.properties`."""
-        return Path(self.directory) / "server.properties"
+        return Path(self.directory) / PROPERTIES_FILE
 
     @property
     def data_dir(self) -> Path:

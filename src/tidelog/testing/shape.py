@@ -13,7 +13,14 @@ from typing import Final
 from tidelog.config import format_properties, parse_node_config, profile_settings
 from tidelog.errors import UsageError
 from tidelog.model import uuid_to_text
-from tidelog.testing.cluster_state import HOST, ClusterState, LocalNode, read_state
+from tidelog.testing.cluster_state import (
+    HOST,
+    PROPERTIES_FILE,
+    STATE_FILE,
+    ClusterState,
+    LocalNode,
+    read_state,
+)
 from tidelog.testing.ports import NodePorts, ports_from
 from tidelog.testing.processes import ProcessState
 
@@ -98,7 +105,7 @@ def node_settings(state: ClusterState, node: LocalNode) -> dict[str, str]:
 def _previous(data_dir: Path, brokers: int | None) -> ClusterState | None:
     state = read_state(data_dir)
     if state is None:
-        if data_dir.is_dir() and any(data_dir.iterdir()):
+        if data_dir.is_dir() and not all(map(_is_unfinished_plan, data_dir.iterdir())):
             raise UsageError(
                 f"`{data_dir}` is not empty and holds no cluster",
                 "use an empty directory with `--data-dir DIR`",
@@ -117,6 +124,14 @@ def _previous(data_dir: Path, brokers: int | None) -> ClusterState | None:
                 "stop it with `tidelog down`, or use another `--data-dir`",
             )
     return replace(state, nodes=tuple(sorted(state.nodes, key=lambda node: node.node_id)))
+
+
+def _is_unfinished_plan(path: Path) -> bool:
+    """Whether this is what a plan leaves behind that ended half-way, on a full disk for example."""
+    if path.name.startswith(f"{STATE_FILE}."):
+        return True
+    is_node = path.name.startswith("node-") and path.is_dir()
+    return is_node and all(inside.name == PROPERTIES_FILE for inside in path.iterdir())
 
 
 def _new_cluster_id() -> str:

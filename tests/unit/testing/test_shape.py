@@ -95,6 +95,17 @@ def test_a_bad_plan_writes_nothing(tmp_path: Path, changes: dict[str, Any]) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_plan_left_behind_that_ended_half_way_is_in_nobodys_way(tmp_path: Path) -> None:
+    plan(tmp_path)
+    (tmp_path / "cluster.json").rename(tmp_path / "cluster.json.77.tmp")
+    (tmp_path / "node-3" / "server.properties").unlink()
+    assert len(plan(tmp_path).nodes) == 3
+    (tmp_path / "cluster.json").unlink()
+    (tmp_path / "node-2" / "data").mkdir()
+    with pytest.raises(UsageError, match="not empty and holds no cluster"):
+        plan(tmp_path)
+
+
 def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be"):

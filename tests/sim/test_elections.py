@@ -1,9 +1,10 @@
 """Leaders that move because somebody wants it, in a whole cluster."""
 
-from tests.sim.test_cluster import led_world, partition, read_all
+from tests.sim.test_cluster import all_know, led_world, partition, read_all, unfenced
 
 from tidelog.errors import ErrorCode
 from tidelog.sim.client import SimClient
+from tidelog.sim.world import World
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make, nested
@@ -46,3 +47,63 @@ def test_a_preferred_election_through_any_broker_moves_the_leader_and_loses_noth
     client = SimClient(world, preferred)
     assert client.produce("t", 0, [b"d"]).partitions[0].error_code == ErrorCode.NONE
     assert read_all(world, client) == [b"a", b"b", b"c", b"d"]
+
+
+def allow_unclean(client: SimClient) -> ErrorCode:
+    """Topic `t` would rather lose records than wait."""
+    resource_type = nested(codec.request_class(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1), "resources")
+    config_type = nested(resource_type, "configs")
+    name = "unclean.leader.election.enable"
+    config = make(config_type, name=name, config_operation=0, value="true")
+    resource = make(resource_type, resource_type=2, resource_name="t", configs=(config,))
+    response = client.call(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=(resource,), validate_only=False
+    )
+    return error_of(response.responses[0].error_code)
+
+
+def stranded_world():
+    """A topic with two replicas that lives on only one of them, which is dead: the other is back
+    and lacks an acknowledged record."""
+    settings = {"min.insync.replicas": "1", "default.replication.factor": "2"}
+    world = World(3, nodes=5, settings=settings)
+    world.start_all()
+    world.run_until(lambda: unfenced(world) == {1, 2, 3, 4, 5}, 10_000)
+    assert SimClient(world, 1).create_topic("t", replication_factor=2) == ErrorCode.NONE
+    world.run_until(lambda: all_know(world, "t"))
+    first, second = partition(world, "t").replicas
+    world.kill(second)
+    world.run_until(lambda: partition(world, "t").isr == (first,))
+    client = SimClient(world, first)
+    assert client.produce("t", 0, [b"lost"]).partitions[0].error_code == ErrorCode.NONE
+    world.kill(first)
+    world.run_until(lambda: partition(world, "t").leader == -1)
+    world.start(second)
+    world.run_until(lambda: unfenced(world) == {1, 2, 3, 4, 5} - {first})
+    return world, first, second
+
+
+def test_allowing_an_unclean_election_trades_records_for_a_leader_and_says_so():
+    world, first, second = stranded_world()
+    world.run_for(5_000)
+    assert partition(world, "t").leader == -1
+    client = SimClient(world, second)
+    assert allow_unclean(client) is ErrorCode.NONE
+    world.run_until(lambda: partition(world, "t").leader == second)
+    assert partition(world, "t").recovering
+    world.run_for(200)
+    assert client.produce("t", 0, [b"kept"]).partitions[0].error_code == ErrorCode.NONE
+    assert any("gave up records" in line and "t-0 elect" in line for line in world.lines)
+    world.start(first)
+    world.run_until(lambda: set(partition(world, "t").isr) == {first, second})
+    assert not partition(world, "t").recovering
+    assert read_all(world, client) == [b"kept"]
+
+
+def test_an_unclean_election_by_hand_is_for_partitions_without_a_leader():
+    world, _, second = stranded_world()
+    client = SimClient(world, second)
+    assert elect(client, 0, 0) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert elect(client, 1, 0) is ErrorCode.NONE
+    world.run_until(lambda: partition(world, "t").leader == second)
+    assert elect(client, 1, 0) is ErrorCode.ELECTION_NOT_NEEDED

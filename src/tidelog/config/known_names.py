@@ -22,7 +22,7 @@ _FAMILIES: Final = {
         "quota.window.size.seconds replication.quota.window.num "
         "replication.quota.window.size.seconds security.inter.broker.protocol "
         "security.providers server.max.startup.time.ms telemetry.max.bytes "
-        "transactional.id.expiration.ms unclean.leader.election.interval.ms "
+        "transactional.id.expiration.ms "
         "unstable.api.versions.enable unstable.feature.versions.enable"
     ),
     "alter": (

@@ -239,6 +239,13 @@ _CONTROLLER: Final = (
         "controller.delete_topic_enable",
     ),
     _row(
+        "unclean.leader.election.interval.ms",
+        _LONG,
+        "Time between two looks for partitions without a leader that may get an unclean one.",
+        "controller.unclean_leader_election_interval_ms",
+        check=at_least(1),
+    ),
+    _row(
         "auto.leader.rebalance.enable",
         _BOOLEAN,
         "Whether leaders go back to their preferred replicas by themselves.",

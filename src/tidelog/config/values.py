@@ -66,6 +66,7 @@ class ControllerConfig:
     num_partitions: int = 1
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
+    unclean_leader_election_interval_ms: int = 300_000
     delete_topic_enable: bool = True
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_seconds: int = 300

@@ -12,8 +12,8 @@ each activation (`heartbeats.py`).
 
 What it does by itself, without a request: fencing brokers whose session ended or whose death is
 suspected, a no-op record every `metadata.max.idle.interval.ms` of silence so that brokers can
-measure their lag, moving leaders back to their preferred replicas (`rounds.py`), and the bootstrap
-records of an empty log.
+measure their lag, moving leaders back to their preferred replicas and electing unclean ones
+where topics allow it (`rounds.py`), and the bootstrap records of an empty log.
 
 Requests are decided by the modules beside this one, each a function of a `View`; this one routes,
 keeps time, and applies to the sessions what a decision meant for them.
@@ -30,8 +30,13 @@ from tidelog.config import ControllerConfig
 from tidelog.controller import brokers
 from tidelog.controller.bootstrap import activation_records
 from tidelog.controller.configs import decide_alter_configs
-from tidelog.controller.elect_leaders import decide_balance, decide_elect_leaders
-from tidelog.controller.forms import producer_ids_record
+from tidelog.controller.elect_leaders import (
+    decide_balance,
+    decide_elect_leaders,
+    decide_unclean,
+    may_allow_unclean,
+)
+from tidelog.controller.forms import is_unclean_election, producer_ids_record
 from tidelog.controller.heartbeats import (
     BrokerSessions,
     Phase,
@@ -151,6 +156,10 @@ class Controller:
             if config.auto_leader_rebalance_enable
             else 0
         )
+        # Partitions without a leader get one that may lack records, where the topic allows it.
+        self._unclean = Round(config.unclean_leader_election_interval_ms)
+        # Elections of leaders that may lack committed records, decided here since the start.
+        self.unclean_elections = 0
         # Answers that are due, in order, apart from those that the kernel still holds.
         self._outputs: list[Reply] = []
         # The newest images that `check` has looked at.
@@ -207,7 +216,8 @@ class Controller:
                 "controller", "handle", "refused", error.message, request=type(request).__name__
             )
             decision = ControllerDecision(Refused(error.code, error.message))
-        self._submit(decision, now, reply_to)
+        if self._submit(decision, now, reply_to) is not None and may_allow_unclean(request):
+            self._elect_unclean("unclean elections were allowed", now)
 
     def on_broker_suspected(self, broker_id: int, now: Instant) -> None:
         """The node's failure detector: the broker's connections are gone and it has refused new
@@ -231,12 +241,16 @@ class Controller:
             records = decide_balance(self._view())
             self._balance.finish(now, complete=len(records) < MAX_ELECTIONS_PER_ROUND)
             self._submit(ControllerDecision(None, records, atomic=False), now)
+        if self.active and self._unclean.is_due(now):
+            self._unclean.finish(now, complete=True)
+            self._elect_unclean("still without a leader", now)
 
     def deadline(self) -> Instant | None:
         """When it wants to be woken."""
         if not self.active:
             return None
-        return earliest(self._sessions.deadline(), self._no_op_at, self._balance.due_at)
+        rounds = self._balance.due_at, self._unclean.due_at
+        return earliest(self._sessions.deadline(), self._no_op_at, *rounds)
 
     def take_outputs(self) -> list[Reply]:
         """All answers that became due."""
@@ -269,6 +283,7 @@ class Controller:
         self._trace.info("controller", "become_active", "active", epoch=epoch, offset=image.offset)
         self._schedule_no_op(now)
         self._balance.start(now)
+        self._unclean.start(now)
         opening = ControllerDecision(None, activation_records(image, self._config))
         if self._submit(opening, now) is not None:
             elections = decide_leaderless(self._view(), "controller activated")
@@ -280,6 +295,7 @@ class Controller:
         self._sessions.stop()
         self._no_op_at = None
         self._balance.stop()
+        self._unclean.stop()
         self._trace.info("controller", "resign", "inactive", reason, **values)
 
     # The cycle -----------------------------------------------------------------------------
@@ -312,7 +328,12 @@ class Controller:
                 self._answer(reply_to, _NOT_CONTROLLER)
         elif decision.records:
             self._schedule_no_op(now)
+            self.unclean_elections += sum(map(is_unclean_election, decision.records))
         return offset
+
+    def _elect_unclean(self, cause: str, now: Instant) -> None:
+        records = decide_unclean(self._view(), cause)
+        self._submit(ControllerDecision(None, records, atomic=False), now)
 
     def _schedule_no_op(self, now: Instant) -> None:
         interval_ms = self._config.max_idle_interval_ms

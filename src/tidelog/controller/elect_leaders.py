@@ -3,7 +3,9 @@
 An operator moves leaders back to the preferred replica, which is the first of the list, or gives
 up records to have a leader at all (`decide_elect_leaders`). The controller moves leaders back by
 itself every `leader.imbalance.check.interval.seconds` (`decide_balance`): after a rolling restart
-the last broker to come back would lead nothing for ever.
+the last broker to come back would lead nothing for ever. And where a topic allows unclean
+elections, a partition without a leader gets one: at once when an operator allows them, and else
+at the latest after `unclean.leader.election.interval.ms` (`decide_unclean`).
 
 A preferred election never costs a record: the preferred replica must be in the ISR (or, while the
 ISR is empty, in the ELR). If it is not, the leader stays where it is. An unclean election is only
@@ -25,9 +27,15 @@ from tidelog.controller.messages import (
     ElectionType,
     ElectLeaders,
     ElectLeadersResult,
+    IncrementalAlterConfigs,
+    Request,
 )
 from tidelog.controller.partitions import Place, change_partition, places_where, rules_of
-from tidelog.controller.view import ControllerDecision, View
+from tidelog.controller.view import (
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+    ControllerDecision,
+    View,
+)
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_ELECTIONS_PER_ROUND
 from tidelog.metadata.image import PartitionImage
@@ -127,3 +135,25 @@ def decide_balance(view: View, limit: int = MAX_ELECTIONS_PER_ROUND) -> list[Met
         if len(records) == limit:
             break
     return records
+
+
+def decide_unclean(view: View, cause: str) -> list[MetadataRecord]:
+    """Leaders for all partitions without one whose topic would rather lose records than wait."""
+    records: list[MetadataRecord] = []
+    for place in places_where(view, lambda partition: partition.leader == NO_LEADER):
+        if view.unclean_election_enabled(place.topic.name):
+            record = _change_leader(view, place, Election.UNCLEAN, cause)
+            if record is not None:
+                records.append(record)
+    return records
+
+
+def may_allow_unclean(request: Request) -> bool:
+    """Whether the request touches the config that allows unclean elections."""
+    if not isinstance(request, IncrementalAlterConfigs) or request.validate_only:
+        return False
+    return any(
+        change.name == UNCLEAN_LEADER_ELECTION_ENABLE
+        for item in request.resources
+        for change in item.changes
+    )

@@ -52,6 +52,11 @@ class Outcome(Enum):
     UNCLEAN = "unclean"
     LEADERLESS = "no valid leader"
 
+    @property
+    def unclean(self) -> bool:
+        """Whether the new leader may lack committed records."""
+        return self in (Outcome.LAST_KNOWN, Outcome.UNCLEAN)
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionTarget:
@@ -109,7 +114,7 @@ def decide_change(
     recovering = target.recovering
     if outcome is Outcome.FROM_ELR:
         isr, elr = (leader,), tuple(replica for replica in elr if replica != leader)
-    elif outcome in (Outcome.LAST_KNOWN, Outcome.UNCLEAN):
+    elif outcome.unclean:
         isr, elr, recovering = (leader,), (), True
     if not isr and not rules.elr_enabled:
         isr = partition.isr

@@ -19,6 +19,7 @@ from tidelog.metadata.records import (
     ConfigRecord,
     EndpointEntry,
     FeatureEntry,
+    MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -71,6 +72,11 @@ def partition_change_record(
         eligible_leader_replicas=change.eligible_leaders,
         last_known_elr=change.last_known_eligible_leaders,
     )
+
+
+def is_unclean_election(record: MetadataRecord) -> bool:
+    """Whether the record makes somebody leader who may lack committed records."""
+    return isinstance(record, PartitionChangeRecord) and record.leader_recovery_state == RECOVERING
 
 
 def config_record(resource: ConfigResource, name: str, value: str | None) -> ConfigRecord:

@@ -157,11 +157,24 @@ def change_partition(
 def _trace_change(
     view: View, place: Place, change: PartitionChange, record: PartitionChangeRecord, cause: str
 ) -> None:
-    """One line per election; an ISR change without one is told by its cause alone."""
+    """One line per election; an ISR change without one is told by its cause alone. What an
+    unclean election gives up is a warning of its own: nobody shall have to search for it."""
+    subject = f"{place.topic.name}-{place.number}"
+    if change.outcome.unclean:
+        before = place.partition
+        view.trace.warn(
+            subject,
+            "elect",
+            "gave up records",
+            change.outcome.value,
+            leader=change.leader,
+            instead_of=(*before.isr, *before.eligible_leaders),
+            last_leader=before.last_known_eligible_leaders,
+            cause=cause,
+        )
     if not view.trace.enabled(Level.INFO):
         return
     after = merge_partition(place.partition, record)
-    subject = f"{place.topic.name}-{place.number}"
     if change.leader is not None:
         view.trace.info(
             subject,

@@ -15,11 +15,26 @@ from tests.unit.controller.harness import (
     an_image,
 )
 from tidelog.config import ControllerConfig
-from tidelog.controller.elect_leaders import decide_balance, decide_elect_leaders
-from tidelog.controller.messages import ElectionType, ElectLeaders, ElectLeadersResult
+from tidelog.controller.elect_leaders import (
+    decide_balance,
+    decide_elect_leaders,
+    decide_unclean,
+)
+from tidelog.controller.forms import config_record
+from tidelog.controller.messages import (
+    ConfigChange,
+    ConfigOperation,
+    ConfigResourceChange,
+    ElectionType,
+    ElectLeaders,
+    ElectLeadersResult,
+    IncrementalAlterConfigs,
+    Request,
+)
 from tidelog.controller.view import ControllerDecision
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.metadata.image import MetadataImage, PartitionImage
+from tidelog.metadata.image import ConfigResource, MetadataImage, PartitionImage
+from tidelog.metadata.records import encode_record
 
 PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
 LED_BY_2 = PartitionImage((1, 2, 3), (1, 2, 3), 2, 4, 8)
@@ -220,3 +235,80 @@ def test_a_new_controller_waits_a_whole_interval() -> None:
     assert stage.partition("t").leader == 2
     stage.pass_time(stage.now + 1)
     assert stage.partition("t").leader == 1
+
+
+# Unclean -----------------------------------------------------------------------------------
+
+UNCLEAN_ENABLE = "unclean.leader.election.enable"
+LONG_SESSIONS = replace(CONFIG, broker_session_timeout_ms=10_000_000)
+
+
+def leaderless(config: ControllerConfig = LONG_SESSIONS) -> Stage:
+    """A partition that lost its first replica, then with the second everybody eligible; the first
+    is back, and lacks what the second may have acknowledged."""
+    stage = a_stage(1, 2, config=replace(config, min_insync_replicas=1))
+    stage.create("t", (1, 2))
+    stage.heartbeat(1, fence=True)
+    stage.heartbeat(2, fence=True)
+    stage.heartbeat(1)
+    assert stage.partition("t").leader == -1
+    assert stage.controller.unclean_elections == 0
+    stage.lines()
+    return stage
+
+
+def allow(resource_type: int, name: str, value: str, *, validate_only: bool = False) -> Request:
+    change = ConfigChange(UNCLEAN_ENABLE, ConfigOperation.SET, value)
+    resource = ConfigResourceChange(resource_type, name, (change,))
+    return IncrementalAlterConfigs((resource,), validate_only)
+
+
+@pytest.mark.parametrize("resource", [(2, "t"), (4, "")], ids=["topic", "cluster"])
+def test_allowing_unclean_elections_elects_at_once_and_tells_what_was_given_up(
+    resource: tuple[int, str],
+) -> None:
+    stage = leaderless()
+    stage.ask(allow(*resource, "true", validate_only=True))
+    stage.ask(allow(*resource, "false"))
+    assert stage.partition("t").leader == -1
+    stage.ask(allow(*resource, "true"))
+    assert (stage.partition("t").leader, stage.partition("t").isr) == (1, (1,))
+    assert stage.partition("t").recovering
+    assert stage.controller.unclean_elections == 1
+    warned = [line for line in stage.lines() if "gave up records" in line]
+    assert warned == [
+        "t-0 elect: gave up records (unclean) leader=1 instead_of=(2,) last_leader=(2,) "
+        "cause=unclean elections were allowed"
+    ]
+
+
+def test_allowing_them_for_one_topic_elects_in_no_other() -> None:
+    stage = leaderless()
+    stage.create("other", (1,))
+    stage.ask(allow(2, "other", "true"))
+    assert stage.partition("t").leader == -1
+
+
+def test_the_sweep_elects_where_it_is_allowed() -> None:
+    allowed = replace(LEADERLESS, leader=-1)
+    configs = {ConfigResource(2, "yes"): {UNCLEAN_ENABLE: "true"}}
+    image = an_image(*FENCED_1, configs=configs, yes=[allowed, LED_BY_2], no=[allowed])
+    records = decide_unclean(a_view(image), "test")
+    image = after(image, records)
+    assert len(records) == 1
+    assert image.topics_by_name["yes"].partitions[0].leader == 2
+    assert image.topics_by_name["no"].partitions[0].leader == -1
+
+
+def test_the_sweep_comes_round_after_its_interval() -> None:
+    stage = leaderless()
+    start = stage.now
+    # Behind the controller's back: as if it had failed between this record and the elections.
+    topic = ConfigResource(2, "t")
+    stage.log.append([encode_record(config_record(topic, UNCLEAN_ENABLE, "true"))])
+    stage.settle()
+    stage.pass_time(start + 299_999)
+    assert stage.partition("t").leader == -1
+    stage.pass_time(start + 300_000)
+    assert stage.partition("t").leader == 1
+    assert stage.controller.unclean_elections == 1

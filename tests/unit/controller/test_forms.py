@@ -1,5 +1,7 @@
 """Every form is a record that the log can carry and that says what was meant."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.controller.harness import FEATURES, a_broker, after, an_image, topic_id_of
@@ -90,3 +92,14 @@ def test_an_amended_registration_keeps_its_state(fenced: bool, leaving: bool) ->
     assert (amended.fenced, amended.in_controlled_shutdown) == (fenced, leaving)
     image = after(an_image(), [new])
     assert image.brokers[1].endpoints == REGISTRATION.endpoints
+
+
+def test_an_unclean_election_is_told_by_the_recovery_it_asks_for() -> None:
+    def told(**change: Any) -> bool:
+        record = forms.partition_change_record(ORDERS, 0, PartitionChange(**change))
+        return forms.is_unclean_election(record)
+
+    assert told(leader=1, recovering=True)
+    assert not told(leader=1)
+    assert not told(recovering=False)
+    assert not forms.is_unclean_election(forms.topic_record("orders", ORDERS))

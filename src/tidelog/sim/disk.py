@@ -4,9 +4,15 @@
 happen, and the process dies on the spot: whatever it had written before stays, whatever it was
 about to do is never done. That is kill -9 at a chosen write, which random kills between events
 cannot reach.
+
+`failing_syncs` makes flushes fail while writes go on. What a failed flush should have saved is
+gone, whatever later flushes say (fsyncgate): the disk remembers it in `loses_on_exit`, and whoever
+drives it lets the unsynced data go when the process has ended.
 """
 
+from tidelog.env.disk import File
 from tidelog.env.memory_disk import MemoryDisk
+from tidelog.errors import StorageError
 
 
 class ProcessKilled(BaseException):
@@ -20,6 +26,15 @@ class SimDisk(MemoryDisk):
         super().__init__(root)
         # Writes until the process dies; `None` for never.
         self.fuse: int | None = None
+        # Whether flushes fail.
+        self.failing_syncs = False
+        # Whether a flush has failed in this process's life.
+        self.loses_on_exit = False
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong with the device now."""
+        return self.failing is None and self.capacity_bytes is None and not self.failing_syncs
 
     def charge(self, path: str, size_bytes: int) -> None:
         """Takes space for a write, unless the fuse has burnt down."""
@@ -29,3 +44,18 @@ class SimDisk(MemoryDisk):
                 raise ProcessKilled(path)
             self.fuse -= 1
         super().charge(path, size_bytes)
+
+    def sync(self, file: File) -> None:
+        """Makes a file durable, or fails to."""
+        self._may_sync(file.path)
+        super().sync(file)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Replaces a file durably, or fails to."""
+        self._may_sync(path)
+        super().replace(path, data)
+
+    def _may_sync(self, path: str) -> None:
+        if self.failing_syncs:
+            self.loses_on_exit = True
+            raise StorageError(path, "flush failed")

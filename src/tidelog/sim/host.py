@@ -1,5 +1,6 @@
 """A simulated machine: a disk that outlives the process that may run on it."""
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -33,9 +34,10 @@ class Host:
     # Connections that the process has asked for and that are not up.
     connecting: set[int] = field(default_factory=set)
     next_accepted_id: int = 1
-    # How long a flush takes, and when the disk's queue is through.
+    # How long a flush takes.
     flush_ms: tuple[int, int] = (0, 2)
-    disk_busy_until: int = 0
+    # What the disk has to do, one after the other, each with its subject.
+    disk_queue: deque[tuple[Callable[[], None], object]] = field(default_factory=deque)
     # Wall time minus the world's time.
     wall_offset_ms: int = 0
     # The instant for which a tick or timer is already queued.

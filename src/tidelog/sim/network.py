@@ -18,6 +18,7 @@ Invariant `StreamOrder`: what arrives on one direction of one stream is a prefix
 in order, each byte once.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -40,8 +41,8 @@ class Pipe:
     target_id: int
     # When the newest segment arrives; later ones must not overtake it.
     last_arrival: int = 0
-    # Grows with a reset: segments of older generations are lost.
-    generation: int = 0
+    # What is under way, in order, with the time of its arrival.
+    under_way: deque[tuple[int, bytes | CloseReason]] = field(default_factory=deque)
     # What a cut keeps back, in order: bytes, or the reason of a close.
     held: list[bytes | CloseReason] = field(default_factory=list)
     # The opposite direction.
@@ -162,7 +163,7 @@ class Network:
     def reset(self, end: End) -> None:
         """Ends the stream at once: what is under way is lost."""
         pipe = end.out
-        pipe.generation += 1
+        pipe.under_way.clear()
         pipe.held.clear()
         self._transmit(pipe, CloseReason.ERROR)
 
@@ -172,12 +173,14 @@ class Network:
     def _transmit(self, pipe: Pipe, item: bytes | CloseReason) -> None:
         delay = self._prng.between(*self._delay_of(pipe.source, pipe.target))
         arrival = pipe.last_arrival = max(self.now + delay, pipe.last_arrival)
-        generation = pipe.generation
-        self._at(arrival - self.now, lambda: self._arrive(pipe, item, generation))
+        pipe.under_way.append((arrival, item))
+        self._at(arrival - self.now, lambda: self._arrive(pipe))
 
-    def _arrive(self, pipe: Pipe, item: bytes | CloseReason, generation: int) -> None:
-        if pipe.generation != generation:
+    def _arrive(self, pipe: Pipe) -> None:
+        # Two events of one instant run in any order: each takes what is first, not its own.
+        if not pipe.under_way or pipe.under_way[0][0] > self.now:
             return
+        _, item = pipe.under_way.popleft()
         if (pipe.source, pipe.target) in self.cuts:
             pipe.held.append(item)
             self._held[pipe] = None

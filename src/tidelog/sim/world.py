@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog.broker.node import Node
-from tidelog.config import parse_node_config
+from tidelog.config import NodeConfig, parse_node_config
 from tidelog.env.disk import Buffer, FileSlice
 from tidelog.env.effects import (
     Chunk,
@@ -128,6 +128,7 @@ class World:
         *,
         nodes: int = 3,
         settings: Mapping[str, str] | None = None,
+        tweak: Callable[[NodeConfig], NodeConfig] | None = None,
         trace_level: Level = Level.INFO,
         check: bool = True,
     ) -> None:
@@ -153,6 +154,8 @@ class World:
         self.hosts: dict[int, Host] = {}
         for node_id in range(1, nodes + 1):
             host = self._make_host(node_id, nodes, dict(settings or {}))
+            if tweak is not None:
+                host.config = tweak(host.config)
             self.hosts[node_id] = self.network.machines[host.name] = host
 
     def note(self, text: str) -> None:
@@ -196,7 +199,6 @@ class World:
         host.exit_code = None
         host.paused = False
         host.waiting = []
-        host.disk_busy_until = 0
         if not host.powered:
             host.powered = True
             self.network.power_up(host.name)
@@ -233,6 +235,7 @@ class World:
         host.paused = False
         host.waiting = []
         host.connecting.clear()
+        host.disk_queue.clear()
 
     def kill(self, node_id: int, *, reset: bool = False) -> None:
         """SIGKILL: the process is gone, its kernel closes its streams, the page cache stays.
@@ -363,9 +366,10 @@ class World:
         life = host.life
         self.event_count += 1
         effects = node.take_effects()
+        ended = any(isinstance(effect, Exit) for effect in effects)
         if self.check_every and self.event_count % self.check_every == 0:
             node.check()
-        for observe in self.observers:
+        for observe in self.observers if not ended else ():
             observe(host)
         for effect in effects:
             if host.life != life:
@@ -400,7 +404,7 @@ class World:
             case Flush(file, subject):
                 self._on_disk(host, lambda: host.disk.sync(file), subject)
             case Replace(path, data, subject):
-                self._on_disk(host, lambda: host.disk.replace(path, data), subject)
+                self._on_disk(host, lambda: _replace(host, path, data), subject)
             case PauseReading() | ResumeReading():
                 pass
             case Exit(code, message):
@@ -408,24 +412,29 @@ class World:
                 self.kill(host.node_id)
 
     def _on_disk(self, host: Host, action: Callable[[], None], subject: object) -> None:
+        host.disk_queue.append((action, subject))
+        if len(host.disk_queue) == 1:
+            self._begin_flush(host)
+
+    def _begin_flush(self, host: Host) -> None:
         life = host.life
-        host.disk_busy_until = max(host.disk_busy_until, self.now)
-        host.disk_busy_until += self.prng.between(*host.flush_ms)
+        self.at(self.prng.between(*host.flush_ms), lambda: self._complete(host, life))
 
-        def finish() -> None:
-            if host.life != life:
-                return
-            try:
-                action()
-            except ProcessKilled:
-                self._on_fuse(host)
-            except StorageError as error:
-                self._deliver(host, life, FlushFailed(subject, str(error)))
-            else:
-                if subject is not None:
-                    self._deliver(host, life, Flushed(subject))
-
-        self.at(host.disk_busy_until - self.now, finish)
+    def _complete(self, host: Host, life: int) -> None:
+        if host.life != life:
+            return
+        action, subject = host.disk_queue.popleft()
+        if host.disk_queue:
+            self._begin_flush(host)
+        try:
+            action()
+        except ProcessKilled:
+            self._on_fuse(host)
+        except StorageError as error:
+            self._deliver(host, life, FlushFailed(subject, str(error)))
+        else:
+            if subject is not None:
+                self._deliver(host, life, Flushed(subject))
 
     def _connect(self, host: Host, connection_id: int, target: str, port: int) -> None:
         life = host.life
@@ -487,6 +496,14 @@ class World:
         end = self.clients.ends.pop(connection_id, None)
         if end is not None:
             self.network.close(end)
+
+
+def _replace(host: Host, path: str, data: bytes) -> None:
+    directory, _, _ = path.rpartition("/")
+    if host.disk.is_well and directory and not host.disk.exists(directory):
+        # Its topic was deleted meanwhile, the directory renamed: nobody needs the file.
+        return
+    host.disk.replace(path, data)
 
 
 def _joined(chunks: list[Chunk]) -> bytes:

@@ -1,0 +1,253 @@
+"""One seed of the cluster tier: faults and work, then healing, then judgement.
+
+Phases
+1. The cluster starts and clients begin; the nemesis strikes for `fault_phase_ms`.
+2. Everything heals. Within `HEAL_LIMIT_MS` all brokers must be unfenced, every partition led with
+   a full ISR, every send resolved (`Liveness`, V5).
+3. A probe is acknowledged on every partition within `PROBE_LIMIT_MS`; a new consumer reads
+   everything from the beginning.
+4. The end checkers judge.
+
+An `AssertionError` anywhere, of a node, a client or a checker, is a failure of the seed; its text
+begins with the name of the property, or describes the broken assertion.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidelog.env.trace import Level
+from tidelog.metadata.image import MetadataImage
+from tidelog.records.compression import Codec
+from tidelog.sim.checkers.acknowledged_is_committed import AcknowledgedIsCommitted
+from tidelog.sim.checkers.base import (
+    EndChecker,
+    EventChecker,
+    Evidence,
+    SweepChecker,
+    Violation,
+)
+from tidelog.sim.checkers.candidate_completeness import CandidateCompleteness
+from tidelog.sim.checkers.image_follows_log import ImageIsFoldOfLog
+from tidelog.sim.checkers.leader_completeness import LeaderCompleteness
+from tidelog.sim.checkers.no_duplicates import NoDuplicates
+from tidelog.sim.checkers.nothing_lost import NothingLost
+from tidelog.sim.checkers.one_leader_per_epoch import OneLeaderPerEpoch
+from tidelog.sim.checkers.producer_order import ProducerOrder
+from tidelog.sim.checkers.repeatable_read import RepeatableRead
+from tidelog.sim.checkers.replicas_equal import ReplicasEqual
+from tidelog.sim.faults.budget import Budget, newest_image
+from tidelog.sim.faults.nemesis import Nemesis
+from tidelog.sim.history import History
+from tidelog.sim.host import Host
+from tidelog.sim.oracle import Oracle
+from tidelog.sim.swarm import Swarm, draw, stream
+from tidelog.sim.workloads.cluster_view import ClusterView
+from tidelog.sim.workloads.consumer import Consumer, ReadOptions
+from tidelog.sim.workloads.producer import Acks, Producer
+from tidelog.sim.workloads.workload import Workload
+from tidelog.sim.world import World
+
+HEAL_LIMIT_MS: Final = 60_000
+PROBE_LIMIT_MS: Final = 10_000
+READ_LIMIT_MS: Final = 20_000
+CHECK_EVERY: Final = 3
+SWEEP_EVERY: Final = 200
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one seed."""
+
+    seed: int
+    violation: str | None = None
+    """The property and what happened; `None` for a clean run."""
+    events: int = 0
+    virtual_ms: int = 0
+    acknowledged: int = 0
+    healed_ms: int = -1
+    faults: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def violated(self) -> str | None:
+        """The name of the property."""
+        return None if self.violation is None else self.violation.split(":", 1)[0]
+
+
+class ClusterRun:
+    """One seed's world, clients, faults and checkers."""
+
+    def __init__(
+        self, seed: int, swarm: Swarm | None = None, *, trace_level: Level = Level.INFO
+    ) -> None:
+        self.seed = seed
+        self.swarm = draw(seed) if swarm is None else swarm
+        self.world = World(
+            stream(seed, "world").next_u64(),
+            settings=self.swarm.settings(),
+            tweak=self.swarm.tweak,
+            trace_level=trace_level,
+        )
+        self.world.check_every = CHECK_EVERY
+        self.world.network.split_percent = self.swarm.split_percent
+        for host in self.world.hosts.values():
+            host.flush_ms = (0, self.swarm.flush_ms)
+        self.history = History()
+        self.oracle = Oracle()
+        self.evidence = Evidence(self.world, self.oracle, self.history)
+        budget = Budget(self.world, group_commit=self.swarm.group_commit)
+        self.nemesis = Nemesis(self.world, self.swarm, stream(seed, "faults"), budget)
+        self.workload = Workload(self.world, self.history, self.swarm, seed)
+        self.outcome = Outcome(seed)
+        self._after_event: list[EventChecker] = [
+            LeaderCompleteness(),
+            OneLeaderPerEpoch(),
+            ImageIsFoldOfLog(),
+        ]
+        self._sweeps: list[SweepChecker] = [CandidateCompleteness(), AcknowledgedIsCommitted()]
+        idempotent = [p.name for p in self.workload.producers if p.acks is Acks.IDEMPOTENT]
+        self._at_end: list[EndChecker] = [
+            ReplicasEqual(),
+            NothingLost(),
+            RepeatableRead(),
+            NoDuplicates(),
+            ProducerOrder(frozenset(idempotent)),
+        ]
+        self.world.observers.append(self._observe)
+
+    def run(self) -> Outcome:
+        """Plays the seed to its end, good or bad."""
+        try:
+            self._play()
+        except AssertionError as fault:
+            self.outcome.violation = str(fault) or repr(fault)
+        except Exception as fault:
+            self.outcome.violation = f"NoException: {fault!r}"
+        self.outcome.events = self.world.event_count
+        self.outcome.virtual_ms = self.world.now
+        self.outcome.acknowledged = self.history.acknowledged_count
+        self.outcome.faults = self.nemesis.counts
+        return self.outcome
+
+    def _play(self) -> None:
+        world = self.world
+        world.start_all()
+        self.workload.start()
+        self.nemesis.start()
+        world.run_for(self.swarm.fault_phase_ms)
+        world.note("world heals")
+        healed_at = world.now
+        self.nemesis.heal()
+        self.workload.stop()
+        self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
+        self.outcome.healed_ms = world.now - healed_at
+        self._probe()
+        self._read_all()
+        for sweep in self._sweeps:
+            sweep.sweep(self.evidence)
+        for checker in self._at_end:
+            checker.at_end(self.evidence)
+
+    def _observe(self, host: Host) -> None:
+        self.oracle.on_event(host)
+        for checker in self._after_event:
+            checker.on_event(self.evidence, host)
+        if self.world.event_count % SWEEP_EVERY == 0:
+            for sweep in self._sweeps:
+                sweep.sweep(self.evidence)
+
+    # Healing -------------------------------------------------------------------------------
+
+    def _until(
+        self,
+        name: str,
+        condition: Callable[[], bool],
+        limit_ms: int,
+        complaints: Callable[[], Sequence[str]],
+    ) -> None:
+        """Runs until the condition holds; looks every 20 ms of virtual time."""
+        world = self.world
+        end = world.now + limit_ms
+        while not condition():
+            if world.now >= end:
+                raise Violation(name, f"not within {limit_ms} ms: {'; '.join(complaints())}")
+            world.run_for(20)
+
+    def _is_healthy(self) -> bool:
+        return not self._complaints()
+
+    def _complaints(self) -> list[str]:
+        images: list[MetadataImage] = []
+        for host in self.world.hosts.values():
+            if host.node is None:
+                return [f"{host.name} is down"]
+            images.append(host.node.broker.image)
+        image = newest_image(self.world)
+        assert image is not None, "no node has metadata"
+        complaints = [
+            f"node {node_id} is not active"
+            for node_id in self.world.hosts
+            if not image.is_active(node_id)
+        ]
+        for topic in image.topics_by_name.values():
+            for number, partition in topic.partitions.items():
+                if partition.leader < 0 or len(partition.isr) < len(partition.replicas):
+                    complaints.append(
+                        f"{topic.name}-{number} leader {partition.leader} isr {partition.isr}"
+                    )
+        if any(one.offset != image.offset for one in images):
+            complaints.append(f"images at {[one.offset for one in images]}")
+        if not self.workload.is_drained:
+            complaints += self.workload.stuck or ["changes of topics are under way"]
+        return complaints
+
+    # The last words ------------------------------------------------------------------------
+
+    def _probe(self) -> None:
+        view = ClusterView(self.world, "probe", stream(self.seed, "probe"), 4_000)
+        probe = Producer(view, self.history, view.prng, Acks.IDEMPOTENT, codec=Codec.NONE)
+        asked: list[bool] = []
+
+        def send() -> None:
+            asked.append(True)
+            for key in view.places:
+                probe.send(key, 1)
+
+        view.refresh(send)
+        self._until(
+            "ProducesAfterHealing",
+            lambda: bool(asked) and not probe.unresolved,
+            PROBE_LIMIT_MS,
+            lambda: [f"{probe.unresolved} partitions do not acknowledge"],
+        )
+
+    def _read_all(self) -> None:
+        view = ClusterView(self.world, "final", stream(self.seed, "final"), 4_000)
+        history = History()
+        reader = Consumer(view, history, view.prng, ReadOptions())
+        reader.start()
+
+        def has_all() -> bool:
+            if not view.known:
+                return False
+            ends = {str(pid): log.end_offset for pid, log in self.oracle.logs.items()}
+            return all(
+                reader.positions.get(key, 0) >= ends.get(str(key), 0) for key in view.places
+            ) and all(self._is_settled(host) for host in self.world.hosts.values())
+
+        self._until(
+            "ReadsAfterHealing", has_all, READ_LIMIT_MS, lambda: [f"read to {reader.positions}"]
+        )
+        reader.stop()
+        final = {key: [polled for op in history.ops for polled in op.polled.get(key, ())]
+                 for key in view.places}  # fmt: skip
+        self.evidence.final = {key: tuple(values) for key, values in final.items()}
+
+    @staticmethod
+    def _is_settled(host: Host) -> bool:
+        assert host.node is not None, f"{host.name} is down"
+        return all(
+            partition.log.high_watermark == partition.log.log_end_offset
+            for partition in host.node.broker.replicas.partitions.values()
+        )

@@ -1,0 +1,78 @@
+"""The fault budget: what may happen now without leaving the promises P1 to P7.
+
+With group commit on every topic (P2) there is no limit. Without it, records live in page caches:
+
+- any number of kills is fine (P1): a page cache outlives its process;
+- at most `min.insync.replicas - 1`, here one, *lossy* restart at a time (P3). A kill counts as
+  unclean for the elections too, because nobody can tell a dead process from a dead machine. So a
+  power cut waits until no node is unclean, and kills wait while one is lossy.
+
+A node is *unclean* from its unclean end until its next life is unfenced and back in the ISR of all
+its partitions; it is *lossy* for as long when it also lost what was not flushed.
+
+Metadata is always flushed (P5) and needs no budget.
+"""
+
+from tidelog.metadata.image import MetadataImage
+from tidelog.sim.host import Host
+from tidelog.sim.world import World
+
+
+def newest_image(world: World) -> MetadataImage | None:
+    """The newest committed metadata that any running node has applied."""
+    images = [host.node.broker.image for host in world.hosts.values() if host.node is not None]
+    return max(images, key=lambda image: image.offset, default=None)
+
+
+def is_back(host: Host, image: MetadataImage) -> bool:
+    """Whether the present process is unfenced and in sync everywhere, according to an image that
+    knows this very process."""
+    node_id = host.node_id
+    broker = image.brokers.get(node_id)
+    if host.node is None or broker is None or broker.fenced:
+        return False
+    if broker.broker_epoch != host.node.broker.replicas.broker_epoch:
+        return False
+    return all(
+        node_id in partition.isr
+        for topic in image.topics_by_name.values()
+        for partition in topic.partitions.values()
+        if node_id in partition.replicas
+    )
+
+
+class Budget:
+    """Who is unclean and who is lossy."""
+
+    def __init__(self, world: World, *, group_commit: bool) -> None:
+        self._world = world
+        self._group_commit = group_commit
+        # Insertion-ordered, as sets are not.
+        self._unclean: dict[int, None] = {}
+        self._lossy: dict[int, None] = {}
+
+    def _settle(self) -> None:
+        image = newest_image(self._world)
+        if image is None:
+            return
+        for node_id in list(self._unclean):
+            host = self._world.hosts[node_id]
+            if host.disk.fuse is None and is_back(host, image):
+                del self._unclean[node_id]
+                self._lossy.pop(node_id, None)
+
+    def may_end_uncleanly(self, node_id: int) -> bool:
+        """Whether a process may die now, its page cache staying."""
+        self._settle()
+        return self._group_commit or not set(self._lossy) - {node_id}
+
+    def may_lose_data(self, node_id: int) -> bool:
+        """Whether a machine may lose now what was not flushed."""
+        self._settle()
+        return self._group_commit or not set(self._unclean) - {node_id}
+
+    def note_unclean(self, node_id: int, *, lossy: bool) -> None:
+        """A process ended uncleanly, or is about to."""
+        self._unclean[node_id] = None
+        if lossy:
+            self._lossy[node_id] = None

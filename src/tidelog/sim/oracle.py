@@ -1,0 +1,117 @@
+"""What is true, seen from outside: the committed log of every partition, and who led when.
+
+A record that was ever below the high watermark of some leader is committed for ever: consumers may
+have read it, producers were told so. After each event of a node the oracle looks at the partitions
+the node leads. Where a high watermark moved past everything known so far, the batches between are
+read from that leader's log and noted by (base offset, last offset, epoch, checksum). That is the
+*true log*; it only grows.
+
+The oracle itself judges nothing; the checkers compare nodes with it.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidelog.env.disk import FileSlice
+from tidelog.errors import CorruptBatch, ProtocolError, StorageError
+from tidelog.log.log import Log
+from tidelog.model import TopicId
+from tidelog.records.batch import iter_headers
+from tidelog.replication.partition import Partition
+from tidelog.sim.host import Host
+
+READ_BYTES = 1 << 20
+
+
+class PartitionId(NamedTuple):
+    """A partition that no other will ever be taken for."""
+
+    topic_id: TopicId
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}.{self.topic_id[:3].hex()}-{self.partition}"
+
+
+class BatchMark(NamedTuple):
+    """What identifies a committed batch."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    crc: int
+
+
+@dataclass(slots=True)
+class TrueLog:
+    """One partition as it is committed."""
+
+    batches: list[BatchMark] = field(default_factory=list)
+    """In order, without gaps."""
+    end_offset: int = 0
+    """The true high watermark: exclusive end of all that is committed."""
+
+    def from_offset(self, offset: int) -> list[BatchMark]:
+        """The batches that hold `offset` or lie above it."""
+        return [mark for mark in self.batches if mark.last_offset >= offset]
+
+
+def marks_of(log: Log, start: int, end: int) -> list[BatchMark]:
+    """The batches of a log between two offsets; those that begin at or above `start`.
+
+    Raises what the log raises.
+    """
+    marks: list[BatchMark] = []
+    offset = start
+    while offset < end:
+        read = log.read(offset, READ_BYTES, end, at_least_one=True)
+        if not read.size_bytes:
+            break
+        data = b"".join(
+            chunk.file.read(chunk.position, chunk.length) if isinstance(chunk, FileSlice) else chunk
+            for chunk in read.chunks
+        )
+        marks += [
+            BatchMark(header.base_offset, header.last_offset, header.leader_epoch, header.crc)
+            for _, header in iter_headers(data)
+            if header.base_offset >= start
+        ]
+        offset = read.next_offset
+    return marks
+
+
+def partition_id(partition: Partition) -> PartitionId:
+    """The name of a hosted replica's partition."""
+    return PartitionId(partition.topic_id, *partition.topic_partition)
+
+
+class Oracle:
+    """The true logs."""
+
+    def __init__(self) -> None:
+        self.logs: dict[PartitionId, TrueLog] = {}
+
+    def on_event(self, host: Host) -> None:
+        """Learns from the leaders among a node's replicas."""
+        node = host.node
+        assert node is not None, f"{host.name} has no process"
+        for partition in node.broker.replicas.partitions.values():
+            if partition.leadership is None:
+                continue
+            pid = partition_id(partition)
+            true_log = self.logs.get(pid)
+            if true_log is None:
+                true_log = self.logs[pid] = TrueLog()
+            if partition.log.high_watermark > true_log.end_offset:
+                self._learn(host, partition.log, true_log)
+
+    def _learn(self, host: Host, log: Log, true_log: TrueLog) -> None:
+        try:
+            fresh = marks_of(log, true_log.end_offset, log.high_watermark)
+        except (StorageError, ProtocolError, CorruptBatch):
+            # A disk that fails now is looked at when it works again.
+            assert not host.disk.is_well, f"{host.name}: {log.topic_partition} cannot be read"
+            return
+        true_log.batches += fresh
+        true_log.end_offset = log.high_watermark

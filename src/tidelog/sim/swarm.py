@@ -1,0 +1,122 @@
+"""What a seed decides before anything happens: sizes, timers, habits of clients, kinds of faults.
+
+Swarm testing (Groce and others, 2012): a run that can do everything does a little of everything,
+and so never reaches the states that need a lot of one thing. So every seed first draws which
+faults and habits exist at all in its run, how often they occur, and how the cluster is configured;
+then the run draws from what is left.
+
+Each purpose has a generator of its own, derived from the seed and the purpose's name: one more draw
+for the faults does not change what the clients do.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import crc32c
+
+from tidelog.config import NodeConfig, profile_settings
+from tidelog.env.prng import Prng
+from tidelog.sim.faults.kinds import FaultKind
+
+FAULT_MS: Final = 20_000
+
+
+def stream(seed: int, purpose: str) -> Prng:
+    """The generator of one purpose of one seed."""
+    salt: int = crc32c.crc32c(purpose.encode())
+    return Prng((seed << 32) ^ (salt * 0x9E3779B97F4A7C15))
+
+
+@dataclass(frozen=True, slots=True)
+class Swarm:
+    """The options of one run."""
+
+    profile: str
+    """Timers: Kafka's (`default`), short ones (`test`), or short ones without early detection."""
+    group_commit: bool
+    """All topics have `flush.messages=1`: any number of power cuts is within the promise (P2).
+    Otherwise P1 and P3 hold, and the budget keeps lossy restarts apart."""
+    topics: int
+    partitions: int
+    segment_bytes: int
+    producers: tuple[str, ...]
+    """Kinds of producers, by `Acks`."""
+    codec: int
+    consumers: int
+    follower_reads: bool
+    records_per_second: int
+    batch_records: int
+    client_timeout_ms: int
+    admin_gap_ms: int
+    """Mean time between changes of topics; 0 for none."""
+    rewind_gap_ms: int
+    """Mean time between consumers that start anew; 0 for none."""
+    faults: tuple[FaultKind, ...]
+    fault_gap_ms: int
+    """Mean time between two faults."""
+    fault_length_ms: int
+    """How long a fault lasts at most, where it lasts."""
+    split_percent: int
+    flush_ms: int
+    """Longest usual flush."""
+    fault_phase_ms: int
+
+    def settings(self) -> dict[str, str]:
+        """The node properties of this run."""
+        settings = profile_settings("default" if self.profile == "default" else "test", 3)
+        settings["auto.create.topics.enable"] = "false"
+        if self.profile == "kafka":
+            settings["tidelog.broker.disconnect.grace.ms"] = "0"
+        return settings
+
+    def tweak(self, config: NodeConfig) -> NodeConfig:
+        """Values beyond what the properties allow: small segments roll often."""
+        return replace(config, log=replace(config.log, segment_bytes=self.segment_bytes))
+
+    def topic_configs(self) -> Mapping[str, str]:
+        """Of every topic that the workload creates."""
+        return {"flush.messages": "1"} if self.group_commit else {}
+
+    def describe(self) -> str:
+        """One line, printed before a run."""
+        parts = []
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, tuple):
+                value = ",".join(getattr(one, "value", str(one)) for one in value) or "none"
+            parts.append(f"{item.name}={value}")
+        return " ".join(parts)
+
+
+def draw(seed: int) -> Swarm:
+    """The options of a seed."""
+    prng = stream(seed, "swarm")
+    group_commit = prng.chance(1, 2)
+    kinds = [kind for kind in FaultKind if group_commit or not kind.needs_group_commit]
+    faults = tuple(kind for kind in kinds if prng.chance(1, 2)) or (prng.choice(kinds),)
+    profile = prng.choice(("test", "test", "test", "kafka", "default"))
+    patience = 4 if profile == "default" else 1
+    acks = ("idempotent", "idempotent", "all", "leader", "none")
+    return Swarm(
+        profile=profile,
+        group_commit=group_commit,
+        topics=prng.between(1, 2),
+        partitions=prng.between(1, 3),
+        segment_bytes=prng.choice((1024, 4096, 1 << 20)),
+        producers=tuple(sorted(prng.choice(acks) for _ in range(prng.between(1, 3)))),
+        codec=prng.choice((0, 0, 0, 1, 2, 3, 4)),
+        consumers=prng.between(1, 2),
+        follower_reads=prng.chance(1, 4),
+        records_per_second=prng.choice((5, 20, 60)),
+        batch_records=prng.choice((1, 3, 20)),
+        client_timeout_ms=prng.choice((1_500, 4_000)),
+        admin_gap_ms=prng.choice((0, 0, 2_000, 500)),
+        rewind_gap_ms=prng.choice((0, 3_000)),
+        faults=faults,
+        fault_gap_ms=prng.choice((200, 600, 2_000)) * patience,
+        fault_length_ms=prng.choice((300, 1_500, 5_000)) * patience,
+        split_percent=prng.choice((0, 0, 20)),
+        flush_ms=prng.choice((2, 2, 20, 100)),
+        fault_phase_ms=FAULT_MS * (2 if profile == "default" else 1),
+    )

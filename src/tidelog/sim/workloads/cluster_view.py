@@ -1,0 +1,140 @@
+"""What a client knows of the cluster, and its connections: a metadata cache over sessions.
+
+`refresh` asks some node for all topics and then runs what waits for it; questions that come while
+one is under way share the answer. A client that found its knowledge wrong refreshes and tries
+again after a pause, as real clients do.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tidelog.env.prng import Prng
+from tidelog.errors import ErrorCode
+from tidelog.model import TopicId
+from tidelog.sim.history import Key
+from tidelog.sim.workloads.session import Session
+from tidelog.sim.world import World
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make
+from tidelog.wire.values import bytes_of
+
+METADATA_VERSION: Final = 12
+REFRESH_PAUSE_MS: Final = 50
+
+
+class Place(NamedTuple):
+    """Where a partition is led, as far as the client knows."""
+
+    name: str
+    topic_id: TopicId
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+
+
+def key_of(name: str, topic_id: TopicId, partition: int) -> Key:
+    """The history's name of a partition."""
+    return Key(f"{name}.{topic_id[:3].hex()}", partition)
+
+
+class ClusterView:
+    """Metadata and sessions of one client."""
+
+    def __init__(self, world: World, name: str, prng: Prng, timeout_ms: int) -> None:
+        self.world = world
+        self.name = name
+        self.prng = prng
+        self.places: dict[Key, Place] = {}
+        # Whether any answer has come yet.
+        self.known = False
+        self._timeout_ms = timeout_ms
+        self._sessions: dict[int, Session] = {}
+        self._asking_sessions: dict[int, Session] = {}
+        # What runs when the answer under way is in.
+        self._waiters: list[Callable[[], None]] = []
+        self._asking = False
+
+    def session(self, node_id: int) -> Session:
+        """The connection to a node, made when there is none."""
+        session = self._sessions.get(node_id)
+        if session is None or session.closed:
+            session = self._sessions[node_id] = Session(self.world, node_id, self._timeout_ms)
+        return session
+
+    def any_session(self) -> Session:
+        """A connection to some node, for questions that a parked request must not hold up."""
+        node_id = self.prng.choice(list(self.world.hosts))
+        session = self._asking_sessions.get(node_id)
+        if session is None or session.closed:
+            session = Session(self.world, node_id, self._timeout_ms)
+            self._asking_sessions[node_id] = session
+        return session
+
+    def drop_session(self, node_id: int) -> None:
+        """Closes the connection to a node."""
+        session = self._sessions.pop(node_id, None)
+        if session is not None:
+            session.close()
+
+    def refresh(self, then: Callable[[], None]) -> None:
+        """Asks for all topics, then goes on, after a pause that grows by chance."""
+        self._waiters.append(then)
+        if not self._asking:
+            self._asking = True
+            self._ask()
+
+    def _ask(self) -> None:
+        session = self.any_session()
+        request_type = codec.request_class(ApiKey.METADATA, METADATA_VERSION)
+        entity = make(
+            request_type,
+            topics=None,
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=False,
+        )
+        session.request(
+            codec.encode_request(entity, session.correlation_id, self.name), self._on_metadata
+        )
+
+    def _on_metadata(self, frame: bytes | None) -> None:
+        pause = self.prng.between(REFRESH_PAUSE_MS // 2, REFRESH_PAUSE_MS * 2)
+        if frame is None:
+            self.world.at(pause, self._ask)
+            return
+        _, response = codec.decode_response(ApiKey.METADATA, METADATA_VERSION, frame)
+        if not response.topics and self.places:
+            # A node that has just started knows nothing yet.
+            self.world.at(pause, self._ask)
+            return
+        self._take(response.topics)
+        self.known = True
+        self._asking = False
+        waiters, self._waiters = self._waiters, []
+        for then in waiters:
+            self.world.at(pause, then)
+
+    def _take(self, topics: tuple[object, ...]) -> None:
+        found: dict[Key, Place] = {}
+        for topic in topics:
+            if topic.error_code.value != ErrorCode.NONE:  # type: ignore[attr-defined]
+                continue
+            topic_id = TopicId(bytes_of(topic.topic_id))  # type: ignore[attr-defined]
+            name: str = topic.name  # type: ignore[attr-defined]
+            for part in topic.partitions:  # type: ignore[attr-defined]
+                key = key_of(name, topic_id, part.partition_index)
+                known = self.places.get(key)
+                if known is not None and known.leader_epoch > part.leader_epoch:
+                    # From a node that is behind: what is known is newer (KIP-320).
+                    found[key] = known
+                    continue
+                found[key] = Place(
+                    name,
+                    topic_id,
+                    part.partition_index,
+                    part.leader_id,
+                    part.leader_epoch,
+                    tuple(part.replica_nodes),
+                )
+        self.places = found

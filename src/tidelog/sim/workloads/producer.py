@@ -1,0 +1,310 @@
+"""Producers: what they send, what they may pipeline, and what an answer lets them conclude.
+
+Three kinds, as real clients have them:
+
+- IDEMPOTENT: acks=all, a producer id, up to five batches in flight per partition. A batch that
+  got no good answer is sent again with the same sequence, with all that follow it, in order, until
+  it is acknowledged. So each value must be in the log exactly once, in order.
+- ALL: acks=all without a producer id, one attempt. No answer means that nobody knows.
+- LEADER, NONE: acks=1 and acks=0, one attempt; nothing is promised.
+
+A *lane* is what one producer does on one partition. An idempotent lane never gives up: after the
+faults everything must be acknowledged (`EverySendIsResolved`), unless its topic was deleted.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from tidelog.env.prng import Prng
+from tidelog.errors import ErrorCode
+from tidelog.records.batch import build_batch
+from tidelog.records.compression import Codec
+from tidelog.records.record import Record
+from tidelog.sim.history import History, Key, Outcome, Sent
+from tidelog.sim.workloads.cluster_view import ClusterView
+from tidelog.sim.world import WALL_START_MS
+from tidelog.wire import codec as wire_codec
+from tidelog.wire import produce as wire_produce
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make
+from tidelog.wire.produce import ProducePartition, ProduceRequest
+from tidelog.wire.values import millis
+
+PRODUCE_VERSION: Final = 13
+INIT_VERSION: Final = 4
+MAX_IN_FLIGHT: Final = 5
+
+_RETRIABLE: Final = frozenset(
+    (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_TIMESTAMP,
+    )
+)
+_NOT_WRITTEN: Final = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.MESSAGE_TOO_LARGE,
+    )
+)
+
+
+class Acks(Enum):
+    """The kinds of producers."""
+
+    IDEMPOTENT = "idempotent"
+    ALL = "all"
+    LEADER = "leader"
+    NONE = "none"
+
+    @property
+    def number(self) -> int:
+        """As Produce has it."""
+        return {Acks.LEADER: 1, Acks.NONE: 0}.get(self, -1)
+
+
+class UnexpectedAnswer(AssertionError):
+    """A producer got an answer that a correct cluster does not give."""
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    values: list[str]
+    invoked_at: int
+    sequence: int = -1
+    sent: bool = False
+    """Sent in this round, and without an answer."""
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One producer on one partition."""
+
+    key: Key
+    # Unresolved batches in order; at most `MAX_IN_FLIGHT` of them are sent.
+    batches: deque[_Batch] = field(default_factory=deque)
+    next_sequence: int = 0
+    # Some batch of this round failed: nothing is sent until all answers are in.
+    failing: bool = False
+    # A pause or a refresh is under way.
+    resting: bool = False
+    # Grows with each round: answers to an older one are ignored.
+    round: int = 0
+
+
+class Producer:
+    """One client that writes."""
+
+    def __init__(
+        self, view: ClusterView, history: History, prng: Prng, acks: Acks, *, codec: Codec
+    ) -> None:
+        self.view = view
+        self.acks = acks
+        # Open lanes, by key.
+        self.lanes: dict[Key, Lane] = {}
+        # A property that an answer violated, reported by the campaign.
+        self._history = history
+        self._prng = prng
+        self._codec = codec
+        self._world = view.world
+        # (id, epoch) of an idempotent producer, once it is granted.
+        self._producer_id = -1
+        self._initialising = False
+        self._value_count = 0
+
+    @property
+    def name(self) -> str:
+        """Of the process in the history."""
+        return self.view.name
+
+    @property
+    def unresolved(self) -> int:
+        """Batches without an outcome."""
+        return sum(len(lane.batches) for lane in self.lanes.values())
+
+    def send(self, key: Key, count: int) -> None:
+        """Queues a batch of new values."""
+        values = []
+        for _ in range(count):
+            self._value_count += 1
+            values.append(f"{self.name}:{self._value_count}")
+        lane = self.lanes.setdefault(key, Lane(key))
+        batch = _Batch(values, self._world.now)
+        if self.acks is Acks.IDEMPOTENT:
+            batch.sequence = lane.next_sequence
+            lane.next_sequence += count
+        lane.batches.append(batch)
+        self._pump(lane)
+
+    # Sending -------------------------------------------------------------------------------
+
+    def _pump(self, lane: Lane) -> None:
+        if lane.resting or lane.failing or not lane.batches:
+            return
+        if self.acks is Acks.IDEMPOTENT and self._producer_id < 0:
+            self._initialise()
+            return
+        place = self.view.places.get(lane.key)
+        if place is None or place.leader < 0:
+            self._rest(lane)
+            return
+        waiting = sum(batch.sent for batch in lane.batches)
+        for batch in list(lane.batches):
+            if batch.sent:
+                continue
+            if waiting >= MAX_IN_FLIGHT or lane.resting or lane.failing:
+                return
+            waiting += 1
+            self._transmit(lane, batch)
+
+    def _transmit(self, lane: Lane, batch: _Batch) -> None:
+        place = self.view.places[lane.key]
+        session = self.view.session(place.leader)
+        timestamp = WALL_START_MS + self._world.now
+        records = build_batch(
+            [Record(timestamp, None, value.encode()) for value in batch.values],
+            codec=self._codec,
+            producer_id=self._producer_id,
+            producer_epoch=0 if self._producer_id >= 0 else -1,
+            base_sequence=batch.sequence,
+        )
+        request = ProduceRequest(
+            None,
+            self.acks.number,
+            2_000,
+            [ProducePartition("", place.topic_id, lane.key.partition, memoryview(records))],
+        )
+        batch.sent = True
+        round_number = lane.round
+        frame = wire_produce.pack_request(
+            PRODUCE_VERSION, session.correlation_id, self.name, request
+        )
+        if self.acks is Acks.NONE:
+            session.request(frame, lambda _: None, answered=False)
+            self._resolve(lane, batch, Outcome.INFO, -1, "acks=0")
+            return
+        session.request(frame, lambda answer: self._on_answer(lane, batch, round_number, answer))
+
+    def _initialise(self) -> None:
+        if self._initialising:
+            return
+        self._initialising = True
+        session = self.view.any_session()
+        entity = make(
+            wire_codec.request_class(ApiKey.INIT_PRODUCER_ID, INIT_VERSION),
+            transactional_id=None,
+            transaction_timeout=millis(60_000),
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        frame = wire_codec.encode_request(entity, session.correlation_id, self.name)
+        session.request(frame, self._on_producer_id)
+
+    def _on_producer_id(self, frame: bytes | None) -> None:
+        self._initialising = False
+        if frame is not None:
+            _, response = wire_codec.decode_response(ApiKey.INIT_PRODUCER_ID, INIT_VERSION, frame)
+            if response.error_code.value == ErrorCode.NONE:
+                self._producer_id = response.producer_id
+                for lane in list(self.lanes.values()):
+                    self._pump(lane)
+                return
+        self._world.at(self._prng.between(20, 200), self._initialise)
+
+    def _rest(self, lane: Lane) -> None:
+        """Looks for the leader and goes on after a pause."""
+        lane.resting = True
+
+        def resume() -> None:
+            lane.resting = False
+            self._pump(lane)
+
+        self.view.refresh(resume)
+
+    # Answers -------------------------------------------------------------------------------
+
+    def _on_answer(self, lane: Lane, batch: _Batch, round_number: int, frame: bytes | None) -> None:
+        batch.sent = False
+        if batch not in lane.batches:
+            # Given up with its topic.
+            return
+        if frame is None:
+            self._fail(lane, batch, None, "no answer")
+            return
+        _, response = wire_produce.parse_response(PRODUCE_VERSION, frame)
+        part = response.partitions[0]
+        code = part.error_code
+        if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._succeed(lane, batch, part.base_offset)
+        else:
+            self._fail(lane, batch, code, code.name)
+
+    def _succeed(self, lane: Lane, batch: _Batch, base_offset: int) -> None:
+        promised = self.acks in (Acks.IDEMPOTENT, Acks.ALL)
+        outcome = Outcome.OK if promised else Outcome.INFO
+        self._resolve(lane, batch, outcome, base_offset, "" if promised else "acks=1")
+        self._end_round(lane)
+        self._pump(lane)
+
+    def _fail(self, lane: Lane, batch: _Batch, code: ErrorCode | None, reason: str) -> None:
+        if self.acks is not Acks.IDEMPOTENT:
+            written = code not in _NOT_WRITTEN
+            self._resolve(lane, batch, Outcome.INFO if written else Outcome.FAIL, -1, reason)
+            self._rest(lane)
+            return
+        if code is not None and code not in _RETRIABLE:
+            raise UnexpectedAnswer(f"ErrorCodeTruth: {self.name} {lane.key} got {reason}")
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and lane.batches[0] is batch:
+            raise UnexpectedAnswer(
+                f"SequenceContinuity: {self.name} {lane.key} got {reason} for its oldest batch, "
+                f"sequence {batch.sequence}; all before it was acknowledged"
+            )
+        lane.failing = True
+        self._end_round(lane)
+
+    def _end_round(self, lane: Lane) -> None:
+        """Starts again from the oldest batch once all answers of a failed round are in."""
+        if lane.failing and not any(batch.sent for batch in lane.batches):
+            lane.failing = False
+            lane.round += 1
+            if not lane.resting:
+                self._rest(lane)
+
+    def _resolve(
+        self, lane: Lane, batch: _Batch, outcome: Outcome, base_offset: int, reason: str
+    ) -> None:
+        lane.batches.remove(batch)
+        known = base_offset >= 0
+        self._history.send(
+            self.name,
+            outcome,
+            [
+                Sent(lane.key, base_offset + index if known else -1, value)
+                for index, value in enumerate(batch.values)
+            ],
+            invoked_at=batch.invoked_at,
+            completed_at=self._world.now,
+            reason=reason,
+        )
+
+    def abandon(self, is_gone: Callable[[Key], bool]) -> None:
+        """Gives up the lanes of deleted topics: nobody knows what became of their batches."""
+        for key in [key for key in self.lanes if is_gone(key)]:
+            lane = self.lanes.pop(key)
+            lane.resting = True
+            for batch in list(lane.batches):
+                self._resolve(lane, batch, Outcome.INFO, -1, "topic deleted")

@@ -1,0 +1,158 @@
+"""Everything that clients do in one run: producers, consumers, an administrator.
+
+The workload starts by creating its topics, then each habit runs on its own timer. `stop` ends new
+writes; `is_drained` says whether every write has come to its end.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from tidelog.env.prng import Prng
+from tidelog.errors import ErrorCode
+from tidelog.records.compression import Codec
+from tidelog.sim.history import History, Key
+from tidelog.sim.swarm import Swarm, stream
+from tidelog.sim.workloads.admin import Admin
+from tidelog.sim.workloads.cluster_view import ClusterView
+from tidelog.sim.workloads.consumer import Consumer, ReadOptions
+from tidelog.sim.workloads.producer import Acks, Producer
+from tidelog.sim.world import World
+
+MAX_TOPICS: Final = 6
+MAX_PARTITIONS: Final = 5
+RETRY_MS: Final = 100
+
+
+class Workload:
+    """The clients of one run."""
+
+    def __init__(self, world: World, history: History, swarm: Swarm, seed: int) -> None:
+        self.history = history
+        self._world = world
+        self._swarm = swarm
+        self._prng = stream(seed, "workload")
+        self._stopped = False
+        self.admin = Admin(self._view("admin"), history)
+        self._topic_count = 0
+        self.producers = [
+            self._producer(f"p{number}", Acks(kind))
+            for number, kind in enumerate(swarm.producers, 1)
+        ]
+        self.consumers = [
+            self._consumer(f"c{number}", swarm.follower_reads and number > 1)
+            for number in range(1, swarm.consumers + 1)
+        ]
+
+    def _view(self, name: str) -> ClusterView:
+        prng = Prng(self._prng.next_u64())
+        return ClusterView(self._world, name, prng, self._swarm.client_timeout_ms)
+
+    def _producer(self, name: str, acks: Acks) -> Producer:
+        prng = Prng(self._prng.next_u64())
+        codec = Codec(self._swarm.codec)
+        return Producer(self._view(name), self.history, prng, acks, codec=codec)
+
+    def _consumer(self, name: str, from_followers: bool) -> Consumer:
+        prng = Prng(self._prng.next_u64())
+        options = ReadOptions(from_followers=from_followers)
+        return Consumer(self._view(name), self.history, prng, options)
+
+    # Running -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Creates the topics, then lets everything go."""
+        for _ in range(self._swarm.topics):
+            self._create_topic()
+        for producer in self.producers:
+            producer.view.refresh(lambda one=producer: self._keep_sending(one))  # type: ignore[misc]
+        for consumer in self.consumers:
+            consumer.start()
+            self._now_and_then(self._swarm.rewind_gap_ms, consumer.rewind)
+        self._now_and_then(self._swarm.admin_gap_ms, self._change_topics)
+
+    def stop(self) -> None:
+        """No new writes, and no changes of topics."""
+        self._stopped = True
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether every write and change has come to its end."""
+        for producer in self.producers:
+            producer.abandon(lambda key: key.topic in self.history.abandoned)
+        return not self.admin.pending and not any(p.unresolved for p in self.producers)
+
+    @property
+    def stuck(self) -> list[str]:
+        """What has no outcome, for messages."""
+        return [
+            f"{producer.name} {lane.key}: {len(lane.batches)} batches"
+            for producer in self.producers
+            for lane in producer.lanes.values()
+            if lane.batches
+        ]
+
+    def _now_and_then(self, gap_ms: int, action: Callable[[], None]) -> None:
+        if gap_ms == 0:
+            return
+
+        def run() -> None:
+            if not self._stopped:
+                action()
+                self._now_and_then(gap_ms, action)
+
+        self._world.at(self._prng.between(gap_ms // 2, gap_ms * 3 // 2), run)
+
+    def _keep_sending(self, producer: Producer) -> None:
+        if self._stopped:
+            return
+        keys = [key for key in producer.view.places if key.topic not in self.history.abandoned]
+        if keys and producer.unresolved < 50:
+            count = self._prng.between(1, self._swarm.batch_records)
+            producer.send(self._prng.choice(keys), count)
+        elif not keys:
+            producer.view.refresh(lambda: None)
+        gap_ms = 1000 * len(self.producers) // self._swarm.records_per_second
+        self._world.at(self._prng.between(0, gap_ms * 2), lambda: self._keep_sending(producer))
+
+    # Topics --------------------------------------------------------------------------------
+
+    def _create_topic(self, name: str | None = None) -> None:
+        if name is None:
+            self._topic_count += 1
+            name = f"t{self._topic_count}"
+
+        def done(code: int | None) -> None:
+            if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                self._world.at(RETRY_MS, create)
+
+        def create() -> None:
+            if not self._stopped:
+                self.admin.create(name, self._swarm.partitions, self._swarm.topic_configs(), done)
+
+        create()
+
+    def _change_topics(self) -> None:
+        view = self.admin.view
+        view.refresh(lambda: None)
+        live = [key for key in view.places if key.topic not in self.history.abandoned]
+        choice = self._prng.below(10)
+        if choice < 4 and len({key.topic for key in live}) < MAX_TOPICS:
+            self._create_topic()
+        elif choice < 7 and live:
+            name = self._prng.choice(live).topic.split(".")[0]
+            count = 1 + sum(key.topic.split(".")[0] == name for key in live)
+            if count <= MAX_PARTITIONS:
+                self.admin.add_partitions(name, count, lambda _: None)
+        elif len({key.topic for key in live}) > 1:
+            self._delete(self._prng.choice(live))
+
+    def _delete(self, key: Key) -> None:
+        name = key.topic.split(".")[0]
+        again = self._prng.chance(1, 2)
+        topic_id = self.admin.view.places[key].topic_id
+
+        def done(code: int | None) -> None:
+            if again and code == ErrorCode.NONE:
+                self._create_topic(name)
+
+        self.admin.delete(key, topic_id, done)

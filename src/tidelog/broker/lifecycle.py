@@ -12,7 +12,7 @@ leadership away and says so. When no controller can be found, or after
 
 Invariant `OneCallInFlight`: at most one registration or heartbeat is under way.
 
-Source: KIP-500, KIP-631; facts on broker states in `docs/protocol/replication.md`.
+Source: KIP-500, KIP-631; Kafka's BrokerLifecycleManager.
 """
 
 from enum import Enum

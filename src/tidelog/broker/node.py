@@ -94,7 +94,7 @@ MAX_ROUNDS: Final = 1000
 
 class Node:
     """A broker and controller; see the module's text. Verbs: `receive`, `wake`, `deadline`,
-    `take_effects`, `check` (design §2)."""
+    `take_effects`, `check` (`ARCHITECTURE.md`)."""
 
     def __init__(
         self,

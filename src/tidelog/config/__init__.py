@@ -1,7 +1,7 @@
 """Kafka's configuration names with types, defaults and validation, resolved into small values.
 
 A node reads a properties file once and hands each room the frozen value made for it; no room
-reads configuration by name deep in its code. `tidelog.` names are ours (design §10).
+reads configuration by name deep in its code. `tidelog.` names are ours.
 
 - `values`: the frozen values, with the defaults;
 - `property_types`, `node_properties`, `topic_properties`, `known_names`: the tables of names;

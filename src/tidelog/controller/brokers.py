@@ -17,7 +17,7 @@ leaves a fenced broker in an ISR. Unfencing and leaving write the broker's recor
 the broker may lead, or may not, and the elections that follow agree with it.
 
 While a live session exists, another incarnation is a duplicate and refused; the session of a dead
-process has to run out first. Two signs end it earlier (design §10): the node suspects the old
+process has to run out first. Two signs end it earlier (decision 0003): the node suspects the old
 process, or the new one owns the very same log directories, which it could not have locked while
 the old one ran, and the old one has been silent for a third of the session timeout, longer than a
 heartbeat interval may be, or was never heard of by this active controller.

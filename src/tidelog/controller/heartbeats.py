@@ -10,7 +10,7 @@ Expiry is looked at 8 times per timeout, so that a dead broker is fenced after 1
 it, one broker per look, and at once again while more are stale: the elections caused by fencing
 one broker are then decided with the others still counted alive or already fenced, never half.
 
-**Suspicions** go beyond Kafka (design §10). The node tells that a broker's connections are gone
+**Suspicions** go beyond Kafka (decision 0003). The node tells that a broker's connections are gone
 and that it refuses new ones. Such a broker is fenced at once, unless it was heard of after the
 suspicion began: then the suspicion counts from where the next heartbeat is missing. Fencing a
 live broker is always safe: its epochs are stale then, and it returns with its next heartbeat. But

@@ -7,8 +7,8 @@ refused. Five is what clients keep in flight, so a retry is always among them.
 For transactions the log knows the first offset of every open transaction. A read_committed reader
 may go only to the *first unstable offset*: the first offset of an open transaction, or of one
 whose marker is written but not yet below the high watermark. The second half matters: a marker
-that could still be lost must not make data visible (trap 15 of the facts: the last stable offset
-moves when the marker is replicated, not when it is written).
+that could still be lost must not make data visible, so the last stable offset moves when the
+marker is replicated, not when it is written.
 
 The state is a pure function of the log. A snapshot file at some offset saves replaying from the
 beginning; it keeps only the last batch per producer. Entries are written in the iteration order

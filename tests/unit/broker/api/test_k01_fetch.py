@@ -91,7 +91,7 @@ def test_unknown_partitions(node, wire, version):
 
 
 def test_an_unknown_topic_does_not_let_the_others_wait(node, wire):
-    """An error answers at once (facts on purgatories): nothing is there to read in `t`."""
+    """An error answers at once, though nothing is there to read in `t`."""
     start = node.now
     asked = request(wanted(node), wanted(node, "nobody"), max_wait_ms=30_000)
     response = fetch(wire, 12, asked)

@@ -2,8 +2,8 @@
 
 A partition without a leader, or with a leader that is fenced, answers LEADER_NOT_AVAILABLE with
 leader -1; replicas and ISR are listed all the same, and replicas on fenced brokers are offline. A
-leader that has just cut this node's connections counts as not available too (decision 0003): clients
-ask again soon while no leader is known, but only once a second while they know a dead one.
+leader that has just cut this node's connections counts as not available too (decision 0003):
+clients ask again soon while no leader is known, but only once a second while they know a dead one.
 
 The "controller" named in the answer is an alive broker, because clients cannot talk to controllers.
 Unknown topics are created when both the request and `auto.create.topics.enable` say so; until the

@@ -46,7 +46,7 @@ from tidelog.log.segment import (
     Segment,
 )
 from tidelog.log.values import LogEnv
-from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.model import METADATA_PARTITION, ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.records.batch import iter_headers
 
 _DELETED: Final = ".deleted"
@@ -75,11 +75,16 @@ def open_log(
     wall_ms: int,
 ) -> Log:
     """Opens the log in directory `path`, which exists; an empty directory is an empty log."""
-    loader = _Loader(env, path, config, checkpoints, clean, wall_ms)
+    topic_id = _read_topic_id(env, path)
+    # The id is written before the first record and flushed with it. A log that has records and no
+    # id after a power cut has nothing that anybody was promised; it may be of a topic that was
+    # deleted and created again meanwhile, and taking it for the new one would mix two histories.
+    nameless = not clean and topic_id == ZERO_TOPIC_ID and topic_partition != METADATA_PARTITION
+    loader = _Loader(env, path, config, checkpoints, clean, wall_ms, nameless)
     loaded = loader.load()
     return Log(
         topic_partition=topic_partition,
-        topic_id=_read_topic_id(env, path),
+        topic_id=topic_id,
         config=config,
         env=env,
         path=path,
@@ -108,6 +113,8 @@ class _Loader:
     checkpoints: Checkpoints
     clean: bool
     wall_ms: int
+    nameless: bool
+    """Whose records these are is not known: they are dropped."""
     segments: list[Segment] = field(default_factory=list)
     """Ascending by base offset."""
     rebuilt_bases: set[int] = field(default_factory=set)
@@ -121,7 +128,11 @@ class _Loader:
         self._recover(epochs)
         log_end_offset = self._find_log_end()
         if log_end_offset < self.checkpoints.log_start_offset:
-            log_end_offset = self._restart_at(self.checkpoints.log_start_offset)
+            reason = "ends below the log start"
+            log_end_offset = self._restart_at(self.checkpoints.log_start_offset, reason)
+        elif self.nameless and log_end_offset > self.checkpoints.log_start_offset:
+            log_end_offset = self._restart_at(0, "no topic id after an unclean stop")
+            self.checkpoints = Checkpoints()
         first_base = self.segments[0].base_offset
         log_start_offset = max(self.checkpoints.log_start_offset, first_base)
         epochs.truncate_from_end(log_end_offset)
@@ -233,9 +244,9 @@ class _Loader:
                 next_offset = batch.header.last_offset + 1
             return next_offset
 
-    def _restart_at(self, offset: int) -> int:
-        """Empties the log: it ends below the offset from which it may serve."""
-        self._drop_from(0, "ends below the log start")
+    def _restart_at(self, offset: int, reason: str) -> int:
+        """Empties the log; it goes on at `offset`."""
+        self._drop_from(0, reason)
         self.rebuilt_bases.clear()
         drop_snapshots_above(self.env.disk, self.path, self.snapshot_offsets, -1)
         self.segments.append(Segment(self.env.disk, self.path, offset, self.config))
@@ -276,6 +287,12 @@ class _Loader:
                 disk.sync(file)
             for file in files:
                 file.close()
+        identity = f"{self.path}/{PARTITION_METADATA_FILE}"
+        if disk.exists(identity):
+            # Records that count as durable need the topic id that says whose they are.
+            file = disk.open(identity)
+            disk.sync(file)
+            file.close()
         if log_end_offset > 0:
             disk.replace(snapshot_path(self.path, log_end_offset), producers.encode_snapshot())
             self.snapshot_offsets.add(log_end_offset)

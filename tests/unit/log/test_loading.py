@@ -6,9 +6,10 @@ from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
-from tidelog.log.checkpoint import encode_epochs, encode_offsets
+from tidelog.log.checkpoint import PARTITION_METADATA_FILE, encode_epochs, encode_offsets
 from tidelog.log.producer_state import decode_snapshot
 from tidelog.log.segment import offset_name
+from tidelog.model import ZERO_TOPIC_ID
 from tidelog.records.batch import stamp
 from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 
@@ -163,6 +164,33 @@ def test_what_recovery_keeps_is_durable() -> None:
     before = read_all(bench.log)
     assert bench.reopen_after_kill().recovery_point == 12
     assert read_all(bench.reopen_after_power_cut()) == before
+
+
+def test_records_without_a_topic_id_are_dropped_after_an_unclean_stop() -> None:
+    """Goal: a topic was deleted and created again while a node without power had forgotten which
+    of the two its records belong to; the new topic must not get the old one's records."""
+    bench = LogBench(SMALL)
+    for _ in range(12):
+        bench.append()
+    bench.disk.delete(f"{PARTITION}/{PARTITION_METADATA_FILE}")
+    log = bench.reopen_after_kill()
+    assert log.topic_id == ZERO_TOPIC_ID
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert log.epochs.entries == []
+    assert [segment.base_offset for segment in log.segments] == [0]
+
+
+def test_records_without_a_topic_id_stay_after_a_clean_stop() -> None:
+    """Goal: a lost file alone costs nothing when everything else is known to be whole."""
+    bench = LogBench(SMALL)
+    for _ in range(12):
+        bench.append()
+    bench.settle()
+    before = read_all(bench.log)
+    bench.disk.delete(f"{PARTITION}/{PARTITION_METADATA_FILE}")
+    log = bench.reopen_cleanly()
+    assert log.topic_id == ZERO_TOPIC_ID
+    assert read_all(log) == before
 
 
 def test_an_epoch_without_records_is_trimmed_after_a_clean_stop_too() -> None:

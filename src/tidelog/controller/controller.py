@@ -48,12 +48,14 @@ from tidelog.controller.messages import (
     AllocateProducerIds,
     AllocateProducerIdsResult,
     AlterPartition,
+    AlterReassignments,
     BrokerHeartbeat,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     ElectLeaders,
     IncrementalAlterConfigs,
+    ListReassignments,
     Refused,
     RegisterBroker,
     RegisterBrokerResult,
@@ -64,6 +66,10 @@ from tidelog.controller.messages import (
     UnregisterBroker,
 )
 from tidelog.controller.partitions import decide_alter_partition, decide_leaderless
+from tidelog.controller.reassignments import (
+    decide_alter_reassignments,
+    decide_list_reassignments,
+)
 from tidelog.controller.rounds import Round
 from tidelog.controller.topics import (
     decide_create_partitions,
@@ -415,6 +421,10 @@ _DECIDERS: Final[dict[type, Callable[[Controller, Any, Instant], ControllerDecis
     DeleteTopics: lambda self, request, _now: decide_delete_topics(self._view(), request),
     CreatePartitions: lambda self, request, _now: decide_create_partitions(self._view(), request),
     ElectLeaders: lambda self, request, _now: decide_elect_leaders(self._view(), request),
+    AlterReassignments: lambda self, request, _now: decide_alter_reassignments(
+        self._view(), request
+    ),
+    ListReassignments: lambda self, request, _now: decide_list_reassignments(self._view(), request),
     IncrementalAlterConfigs: lambda self, request, _now: decide_alter_configs(
         self._view(), request
     ),

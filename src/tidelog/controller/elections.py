@@ -8,7 +8,8 @@ back is elected cleanly. Only a restart that was not clean takes a replica out o
 it may have lost its unflushed tail.
 
 The order of one decision matters: the target ISR is given, the target ELR follows from it, the
-election uses both, and an election may change both again.
+election uses both, and an election may change both again. A reassignment that the target ISR
+completes is completed before all that (`assignments.py`): nobody who leaves is elected.
 
 - Valid leader: alive, and in the target ISR, or in the target ELR while the target ISR is empty.
 - ONLINE keeps a valid leader, else takes the first valid replica in *replica list* order.
@@ -21,8 +22,6 @@ election uses both, and an election may change both again.
 Invariants: the result's leader is in its ISR or absent; ISR and ELR are disjoint; without ELR the
 ISR is never emptied: the last member stays, with no leader, because only it may lead cleanly.
 
-Left out: reassignment.
-
 Source: KIP-966, KIP-841; Kafka's partition change rules.
 """
 
@@ -30,6 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from tidelog.controller.assignments import Assignment, assignment_of, without
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import NO_LEADER
 
@@ -66,6 +66,8 @@ class PartitionTarget:
     recovering: bool
     unclean_restarts: tuple[int, ...] = ()
     """Replicas that may have lost records: they leave the ELR too."""
+    assignment: Assignment | None = None
+    """`None` leaves the replicas as they are, or completes what is in progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class PartitionChange:
     eligible_leaders: tuple[int, ...] | None = None
     last_known_eligible_leaders: tuple[int, ...] | None = None
     recovering: bool | None = None
+    assignment: Assignment | None = None
     outcome: Outcome = Outcome.KEPT
 
     @property
@@ -101,6 +104,7 @@ class PartitionChange:
             and self.eligible_leaders is None
             and self.last_known_eligible_leaders is None
             and self.recovering is None
+            and self.assignment is None
         )
 
 
@@ -108,41 +112,53 @@ def decide_change(
     partition: PartitionImage, target: PartitionTarget, rules: ElectionRules
 ) -> PartitionChange:
     """The change that brings a partition to its target ISR, with an election where needed."""
-    isr = target.isr
-    elr = _target_elr(partition, target, rules)
-    outcome, leader = _elect(partition, isr, elr, rules)
+    now = assignment_of(partition)
+    assignment = (target.assignment or now).settled(target.isr)
+    replicas = assignment.replicas
+    isr = tuple(replica for replica in target.isr if replica in replicas)
+    elr = _target_elr(partition, isr, target.unclean_restarts, replicas, rules)
+    outcome, leader = _elect(partition, replicas, isr, elr, rules)
     recovering = target.recovering
     if outcome is Outcome.FROM_ELR:
         isr, elr = (leader,), tuple(replica for replica in elr if replica != leader)
     elif outcome.unclean:
         isr, elr, recovering = (leader,), (), True
     if not isr and not rules.elr_enabled:
-        isr = partition.isr
+        # Nobody who stays was in sync, and nobody is alive: the first may lead when it is back.
+        isr = tuple(r for r in partition.isr if r in replicas) or replicas[:1]
     last_known = _last_known(partition, leader, rules)
+    # A replica that was removed must not be taken for one that fetches: a new leader epoch.
+    keeps_epoch = leader == partition.leader and not without(partition.replicas, replicas)
     return PartitionChange(
         isr=None if isr == partition.isr else isr,
-        leader=None if leader == partition.leader else leader,
+        leader=None if keeps_epoch else leader,
         eligible_leaders=None if elr == partition.eligible_leaders else elr,
         last_known_eligible_leaders=(
             None if last_known == partition.last_known_eligible_leaders else last_known
         ),
         recovering=None if recovering == partition.recovering else recovering,
+        assignment=None if assignment == now else assignment,
         outcome=Outcome.KEPT if leader == partition.leader else outcome,
     )
 
 
 def _target_elr(
-    partition: PartitionImage, target: PartitionTarget, rules: ElectionRules
+    partition: PartitionImage,
+    isr: tuple[int, ...],
+    unclean_restarts: tuple[int, ...],
+    replicas: tuple[int, ...],
+    rules: ElectionRules,
 ) -> tuple[int, ...]:
-    if not rules.elr_enabled or len(target.isr) >= rules.min_isr:
+    if not rules.elr_enabled or len(isr) >= rules.min_isr:
         return ()
-    gone = (*target.isr, *target.unclean_restarts)
+    gone = (*isr, *unclean_restarts)
     known = dict.fromkeys((*partition.eligible_leaders, *partition.isr))
-    return tuple(replica for replica in known if replica not in gone)
+    return tuple(replica for replica in known if replica not in gone and replica in replicas)
 
 
 def _elect(
     partition: PartitionImage,
+    replicas: tuple[int, ...],
     isr: tuple[int, ...],
     elr: tuple[int, ...],
     rules: ElectionRules,
@@ -150,19 +166,19 @@ def _elect(
     candidates = isr or elr
     clean = Outcome.FROM_ISR if isr else Outcome.FROM_ELR
     may_lead = rules.may_lead
-    preferred = partition.replicas[0]
+    preferred = replicas[0]
     if rules.election is Election.PREFERRED and preferred in candidates and may_lead(preferred):
         return clean, preferred
     if partition.leader in candidates and may_lead(partition.leader):
         return clean, partition.leader
-    for replica in partition.replicas:
+    for replica in replicas:
         if replica in candidates and may_lead(replica):
             return clean, replica
-    last_known = partition.last_known_eligible_leaders
+    last_known = tuple(r for r in partition.last_known_eligible_leaders if r in replicas)
     if rules.elr_enabled and not candidates and len(last_known) == 1 and may_lead(last_known[0]):
         return Outcome.LAST_KNOWN, last_known[0]
     if rules.election is Election.UNCLEAN:
-        for replica in partition.replicas:
+        for replica in replicas:
             if may_lead(replica):
                 return Outcome.UNCLEAN, replica
     return Outcome.LEADERLESS, NO_LEADER

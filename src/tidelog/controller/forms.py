@@ -29,7 +29,7 @@ from tidelog.metadata.records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from tidelog.model import TopicId
+from tidelog.model import TopicId, Uuid
 
 
 def topic_record(name: str, topic_id: TopicId) -> TopicRecord:
@@ -57,9 +57,12 @@ def partition_record(topic_id: TopicId, number: int, partition: PartitionImage) 
 
 
 def partition_change_record(
-    topic_id: TopicId, number: int, change: PartitionChange
+    topic_id: TopicId,
+    number: int,
+    change: PartitionChange,
+    directories: tuple[Uuid, ...] | None = None,
 ) -> PartitionChangeRecord:
-    """What a decision changes about a partition."""
+    """What a decision changes about a partition; new replicas come with their directories."""
     recovery = RECOVERY_UNCHANGED
     if change.recovering is not None:
         recovery = RECOVERING if change.recovering else RECOVERED
@@ -71,6 +74,10 @@ def partition_change_record(
         leader_recovery_state=recovery,
         eligible_leader_replicas=change.eligible_leaders,
         last_known_elr=change.last_known_eligible_leaders,
+        replicas=None if change.assignment is None else change.assignment.replicas,
+        adding_replicas=None if change.assignment is None else change.assignment.adding,
+        removing_replicas=None if change.assignment is None else change.assignment.removing,
+        directories=directories,
     )
 
 

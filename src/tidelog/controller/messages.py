@@ -190,6 +190,30 @@ class ElectLeaders:
     partitions: tuple[tuple[str, tuple[int, ...]], ...] | None
 
 
+class Reassignment(NamedTuple):
+    """Where a partition shall be; `None` cancels what is in progress."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReassignments:
+    """Partitions to move, or to leave where they were (API 45)."""
+
+    wishes: tuple[Reassignment, ...]
+    allow_factor_change: bool = True
+    """Whether a target may have another number of replicas."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListReassignments:
+    """What is being moved (API 46); `None` asks for all, pairs as in `ElectLeaders`."""
+
+    partitions: tuple[tuple[str, tuple[int, ...]], ...] | None
+
+
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
     """A broker wants a block of producer ids (API 67)."""
@@ -224,6 +248,8 @@ Request = (
     | CreatePartitions
     | IncrementalAlterConfigs
     | ElectLeaders
+    | AlterReassignments
+    | ListReassignments
     | AllocateProducerIds
     | UnregisterBroker
     | RegisterController
@@ -365,6 +391,39 @@ class ElectLeadersResult:
     results: tuple[ElectionResult, ...]
 
 
+class ReassignmentResult(NamedTuple):
+    """What became of one `Reassignment`."""
+
+    topic: str
+    partition: int
+    error_code: ErrorCode
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReassignmentsResult:
+    """In the order of the request."""
+
+    results: tuple[ReassignmentResult, ...]
+
+
+class ReassignmentInProgress(NamedTuple):
+    """A partition that is being moved: the target's replicas first, then those that leave."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListReassignmentsResult:
+    """Only partitions that are being moved."""
+
+    found: tuple[ReassignmentInProgress, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIdsResult:
     """The broker owns `first_producer_id` and the `count` - 1 ids after it, for ever."""
@@ -393,6 +452,8 @@ Response = (
     | CreatePartitionsResult
     | IncrementalAlterConfigsResult
     | ElectLeadersResult
+    | AlterReassignmentsResult
+    | ListReassignmentsResult
     | AllocateProducerIdsResult
     | UnregisterBrokerResult
     | RegisterControllerResult

@@ -14,7 +14,10 @@ may have lost what its predecessor had acknowledged.
 
 Invariants: IneligibleNeverJoins (KIP-841), and those of `elections.py`.
 
-Left out: completing a reassignment, offline directories.
+An accepted ISR may complete a reassignment. If that takes the sender out of the replicas, it hears
+NEW_LEADER_ELECTED: nothing is wrong, the metadata will tell it the rest.
+
+Left out: offline directories.
 
 Source: KIP-497, KIP-841, KIP-903, KIP-966; Kafka's replication control.
 """
@@ -149,9 +152,21 @@ def change_partition(
     change = decide_change(place.partition, target, rules)
     if change.empty:
         return None
-    record = partition_change_record(place.topic.topic_id, place.number, change)
+    record = _record_of(view, place, change)
     _trace_change(view, place, change, record, cause)
     return record
+
+
+def _record_of(view: View, place: Place, change: PartitionChange) -> PartitionChangeRecord:
+    directories = None
+    if change.assignment is not None:
+        partition = place.partition
+        known = dict(zip(partition.replicas, partition.directories, strict=False))
+        directories = tuple(
+            known.get(replica) or view.directory_of(replica)
+            for replica in change.assignment.replicas
+        )
+    return partition_change_record(place.topic.topic_id, place.number, change, directories)
 
 
 def _trace_change(
@@ -175,6 +190,8 @@ def _trace_change(
     if not view.trace.enabled(Level.INFO):
         return
     after = merge_partition(place.partition, record)
+    if change.assignment is not None:
+        _trace_assignment(view, place, after, cause)
     if change.leader is not None:
         view.trace.info(
             subject,
@@ -201,6 +218,22 @@ def _trace_change(
         )
 
 
+def _trace_assignment(view: View, place: Place, after: PartitionImage, cause: str) -> None:
+    complete = not (after.adding_replicas or after.removing_replicas)
+    view.trace.info(
+        f"{place.topic.name}-{place.number}",
+        "reassign",
+        "complete" if complete else "in progress",
+        cause,
+        replicas=after.replicas,
+        was=place.partition.replicas,
+        adding=after.adding_replicas,
+        removing=after.removing_replicas,
+        isr=after.isr,
+        leader=after.leader,
+    )
+
+
 # Leaders propose ---------------------------------------------------------------------------
 
 
@@ -225,7 +258,7 @@ def decide_alter_partition(view: View, request: AlterPartition) -> ControllerDec
             after, record = _accept(view, proposal, place)
             if record is not None:
                 records.append(record)
-            results.append(_result(proposal, after))
+            results.append(_result(proposal, request.broker_id, after))
         except ProtocolError as error:
             results.append(IsrResult(*key, error.code))
             _trace_refusal(view, request.broker_id, proposal, error)
@@ -292,10 +325,12 @@ def _accept(
     target = PartitionTarget(new_isr, proposal.recovering)
     before = place.partition
     change = decide_change(before, target, rules_of(view, place.topic, view.image.is_active))
-    assert change.leader is None, f"an accepted ISR moved the leader: {before} -> {change}"
+    assert change.leader is None or change.assignment is not None, (
+        f"an accepted ISR moved the leader: {before} -> {change}"
+    )
     if change.empty:
         return before, None
-    record = partition_change_record(place.topic.topic_id, place.number, change)
+    record = _record_of(view, place, change)
     after = merge_partition(before, record)
     view.trace.info(
         f"{place.topic.name}-{place.number}",
@@ -308,10 +343,15 @@ def _accept(
         leader_epoch=after.leader_epoch,
         partition_epoch=after.partition_epoch,
     )
+    if change.assignment is not None:
+        _trace_assignment(view, place, after, "its newcomers are in sync")
     return after, record
 
 
-def _result(proposal: IsrProposal, partition: PartitionImage) -> IsrResult:
+def _result(proposal: IsrProposal, sender: int, partition: PartitionImage) -> IsrResult:
+    if partition.leader != sender:
+        # The proposal is accepted and completed a reassignment: the sender is replica no more.
+        return IsrResult(proposal.topic_id, proposal.partition, ErrorCode.NEW_LEADER_ELECTED)
     return IsrResult(
         proposal.topic_id,
         proposal.partition,

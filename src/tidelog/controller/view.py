@@ -77,7 +77,8 @@ class View:
 
     def directory_of(self, broker_id: int) -> Uuid:
         """Where a new replica on this broker goes; `ZERO_UUID` leaves the choice to the broker."""
-        log_dirs = self.image.brokers[broker_id].log_dirs
+        broker = self.image.brokers.get(broker_id)
+        log_dirs = () if broker is None else broker.log_dirs
         return log_dirs[0] if len(log_dirs) == 1 else ZERO_UUID
 
     def _topic_config(self, topic: str, name: str) -> str | None:

@@ -1,0 +1,145 @@
+"""Moving partitions to other brokers by hand, and telling what is on the move.
+
+`decide_alter_reassignments` begins a reassignment, replaces its target, or cancels it; what each
+means for the replicas is in `assignments.py`. One request is one atomic batch, although each
+partition is decided by itself.
+
+Cancelling must not cost records unasked: when only newcomers are in sync, going back would need
+an unclean election, so it is refused unless the topic allows those.
+
+Source: KIP-455, KIP-860; Kafka's replication control.
+"""
+
+from collections.abc import Iterator
+
+from tidelog.controller.assignments import Assignment, assignment_of, reassigned, without
+from tidelog.controller.elections import PartitionTarget
+from tidelog.controller.messages import (
+    AlterReassignments,
+    AlterReassignmentsResult,
+    ListReassignments,
+    ListReassignmentsResult,
+    Reassignment,
+    ReassignmentInProgress,
+    ReassignmentResult,
+)
+from tidelog.controller.partitions import Place, change_partition, rules_of
+from tidelog.controller.view import ControllerDecision, View
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.metadata.records import MetadataRecord
+
+
+def decide_alter_reassignments(view: View, request: AlterReassignments) -> ControllerDecision:
+    """Decides every partition of the request.
+
+    Raises `ProtocolError(POLICY_VIOLATION)` for more records than one batch may hold.
+    """
+    records: list[MetadataRecord] = []
+    results: list[ReassignmentResult] = []
+    decided: set[tuple[str, int]] = set()
+    for wish in request.wishes:
+        key = wish.topic, wish.partition
+        code, message = ErrorCode.NONE, None
+        try:
+            if key in decided:
+                text = "The partition is named twice in the request."
+                raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+            decided.add(key)
+            record = _decide(view, wish, request.allow_factor_change)
+            if record is not None:
+                records.append(record)
+        except ProtocolError as error:
+            code, message = error.code, error.message
+        results.append(ReassignmentResult(*key, code, message))
+    view.check_atomic(records)
+    return ControllerDecision(AlterReassignmentsResult(tuple(results)), records)
+
+
+def _decide(view: View, wish: Reassignment, allow_factor_change: bool) -> MetadataRecord | None:
+    topic = view.image.topic(wish.topic)
+    partition = None if topic is None else topic.partitions.get(wish.partition)
+    if topic is None or partition is None:
+        text = f"No such partition as {wish.topic}-{wish.partition}"
+        raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    place = Place(topic, wish.partition, partition)
+    if wish.replicas is None:
+        assignment, cause = _cancelled(view, place), "cancelled by hand"
+    else:
+        origin = assignment_of(partition).origin
+        _check_target(view, wish.replicas, None if allow_factor_change else len(origin))
+        assignment, cause = reassigned(partition, wish.replicas), "asked for by hand"
+    target = PartitionTarget(
+        tuple(replica for replica in partition.isr if replica in assignment.replicas),
+        partition.recovering,
+        assignment=assignment,
+    )
+    rules = rules_of(view, topic, view.image.is_active)
+    return change_partition(view, place, target, rules, cause)
+
+
+def _cancelled(view: View, place: Place) -> Assignment:
+    now = assignment_of(place.partition)
+    if not now.in_progress:
+        text = "No partition reassignment is in progress."
+        raise ProtocolError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, text)
+    complete = (*place.partition.isr, *place.partition.eligible_leaders)
+    clean = without(complete, now.adding) or not complete
+    if not clean and not view.unclean_election_enabled(place.topic.name):
+        text = (
+            f"Unable to revert the assignment of {place.topic.name}-{place.number}: "
+            "it would require an unclean leader election."
+        )
+        raise ProtocolError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    return Assignment(now.origin)
+
+
+def _check_target(view: View, replicas: tuple[int, ...], factor: int | None) -> None:
+    """Raises `ProtocolError` unless the brokers can hold a partition; the replication factor is
+    checked when one is given."""
+    prefix, complaint = "The manual partition assignment includes", None
+    unknown = [replica for replica in replicas if replica not in view.image.brokers]
+    if not replicas:
+        complaint = "an empty replica list."
+    elif unknown:
+        complaint = f"broker {unknown[0]}, but no such broker is registered."
+    elif len(set(replicas)) != len(replicas):
+        complaint = "a broker more than once."
+    if complaint is not None:
+        raise ProtocolError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{prefix} {complaint}")
+    if factor is not None and len(replicas) != factor:
+        text = f"The replication factor is changed from {factor} to {len(replicas)}."
+        raise ProtocolError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+
+
+# What is on the move -----------------------------------------------------------------------
+
+
+def decide_list_reassignments(view: View, request: ListReassignments) -> ControllerDecision:
+    """All partitions of the request that are being reassigned; others are left out."""
+    found = []
+    for name, number in dict.fromkeys(_named(view, request)):
+        topic = view.image.topic(name)
+        partition = None if topic is None else topic.partitions.get(number)
+        if partition is None or not assignment_of(partition).in_progress:
+            continue
+        found.append(
+            ReassignmentInProgress(
+                name,
+                number,
+                partition.replicas,
+                partition.adding_replicas,
+                partition.removing_replicas,
+            )
+        )
+    return ControllerDecision(ListReassignmentsResult(tuple(found)))
+
+
+def _named(view: View, request: ListReassignments) -> Iterator[tuple[str, int]]:
+    if request.partitions is None:
+        for topic in view.image.topics_by_id.values():
+            for number in topic.partitions:
+                yield topic.name, number
+        return
+    for name, numbers in request.partitions:
+        for number in numbers:
+            yield name, number

@@ -35,6 +35,16 @@ TAIL_CACHE_BYTES: Final = 4 << 20
 MAX_CACHED_PRODUCER_BATCHES: Final = 5
 """Batches remembered per producer for duplicate detection (clients keep 5 in flight)."""
 
+DEDUP_HORIZON_MS: Final = 3_600_000
+"""A producer that wrote nothing for so long retries nothing from before."""
+
+DEDUP_WINDOW_BYTES: Final = (1 << 17, 1 << 20, 8 << 20)
+"""How much of a log is read to complete the windows of its producers: more only when the batches
+are large."""
+
+DEDUP_ENOUGH_BATCHES: Final = 64
+"""As many batches are enough."""
+
 MAX_FETCH_SESSIONS: Final = 1000
 """`max.incremental.fetch.session.cache.slots`: beyond it a fetch gets session id 0."""
 

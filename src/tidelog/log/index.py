@@ -71,6 +71,11 @@ class OffsetIndex:
         index = bisect_right(self._offsets, offset - self._base_offset)
         return self._positions[index - 1] if index else 0
 
+    def position_below(self, position: int) -> int:
+        """The last indexed position at or below `position`; 0 without one."""
+        index = bisect_right(self._positions, position)
+        return self._positions[index - 1] if index else 0
+
     def truncate_to(self, offset: int) -> None:
         """Drops entries at or above `offset`."""
         keep = bisect_left(self._offsets, offset - self._base_offset)

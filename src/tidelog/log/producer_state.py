@@ -11,15 +11,16 @@ that could still be lost must not make data visible, so the last stable offset m
 marker is replicated, not when it is written.
 
 The state is a pure function of the log. A snapshot file at some offset saves replaying from the
-beginning; it keeps only the last batch per producer. Entries are written in the iteration order
-of Java's hash map, so that equal states give equal files on both implementations.
+beginning; it keeps only the last batch per producer, and `replay` completes the rest from the log.
+Entries are written in the iteration order of Java's hash map, so that equal states give equal
+files on both implementations.
 
 Left out: transaction verification (KIP-890), which belongs to the broker's transaction room.
 
 Source: KIP-98, KIP-360, KIP-447; Kafka's `ProducerStateManager`, `ProducerAppendInfo`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final, NamedTuple
@@ -298,6 +299,30 @@ class ProducerStates:
             first = entry.txn_first_offset
             if first != NO_OFFSET:
                 self._open[first] = _Transaction(entry.producer_id, first, NO_OFFSET)
+
+    def complete_windows(self, headers: Sequence[BatchHeader]) -> None:
+        """Puts the batches that a snapshot left out before the one it holds.
+
+        `headers` are batches of the log in order, up to the snapshot's offset. Those of another
+        epoch than the producer's present one do not count, and neither does anything when the
+        snapshot's own batch is not among them.
+        """
+        windows: dict[int, list[ProducerBatch]] = {}
+        for header in headers:
+            entry = self._entries.get(header.producer_id)
+            same_epoch = entry is not None and header.producer_epoch == entry.producer_epoch
+            if same_epoch and not header.is_control:
+                batch = ProducerBatch(
+                    header.last_sequence,
+                    header.last_offset,
+                    header.last_offset_delta,
+                    header.max_timestamp,
+                )
+                windows.setdefault(header.producer_id, []).append(batch)
+        for producer_id, window in windows.items():
+            known = self._entries[producer_id].batches
+            if known and known[-1].last_offset == window[-1].last_offset:
+                known[:-1] = window[-MAX_CACHED_PRODUCER_BATCHES:-1]
 
     def check(self, log_end_offset: int) -> None:
         """Asserts that transactions and entries agree."""

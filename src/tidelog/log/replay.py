@@ -4,6 +4,11 @@ Used when a log is opened and when it was cut. Only headers and checksums matter
 those of control batches are opened. A snapshot that cannot be read is deleted and the one before
 it is taken; without any, the whole log is replayed.
 
+A snapshot holds one batch of each producer, and a client may have five in flight. Taken as it is,
+a retry of the second but last would be refused as out of order by a replica that restarted or was
+cut, though its records are there. So the windows of producers that were active lately are
+completed from the batches right before the snapshot's offset (`DedupWindow`); Kafka leaves them.
+
 Source: KIP-98; Kafka's `ProducerStateManager`, `UnifiedLog.rebuildProducerState`.
 """
 
@@ -11,6 +16,7 @@ from collections.abc import Collection, Sequence
 
 from tidelog.env.disk import Disk
 from tidelog.errors import CorruptBatch
+from tidelog.limits import DEDUP_ENOUGH_BATCHES, DEDUP_HORIZON_MS, DEDUP_WINDOW_BYTES
 from tidelog.log.producer_state import ProducerStates, SnapshotDamaged
 from tidelog.log.segment import SNAPSHOT_SUFFIX, ScannedBatch, Segment, offset_name
 from tidelog.log.values import LogEnv
@@ -74,6 +80,7 @@ def rebuild_producers(
         try:
             producers.load_snapshot(data or b"", offset, wall_ms, expiration_ms)
             from_offset = offset
+            _complete_windows(producers, env, segments, offset, wall_ms)
             break
         except SnapshotDamaged as error:
             env.trace.warn(directory, "load", "snapshot dropped", str(error), offset=offset)
@@ -87,6 +94,57 @@ def rebuild_producers(
                 producers, env, segment, from_offset, segment.base_offset in rebuilt_bases
             )
     producers.map_end_offset = log_end_offset
+
+
+def _complete_windows(
+    producers: ProducerStates,
+    env: LogEnv,
+    segments: Sequence[Segment],
+    offset: int,
+    wall_ms: int,
+) -> None:
+    """Gives producers that may still retry the batches that the snapshot left out."""
+    recent = {
+        entry.producer_id
+        for entry in producers.entries
+        if wall_ms < 0 or wall_ms - entry.last_timestamp <= DEDUP_HORIZON_MS
+    }
+    if not recent:
+        return
+    for window_bytes in DEDUP_WINDOW_BYTES:
+        try:
+            headers, has_all = _headers_before(segments, offset, window_bytes)
+        except CorruptBatch as error:
+            env.trace.warn("log", "load", "dedup windows incomplete", error.message)
+            return
+        if has_all or len(headers) >= DEDUP_ENOUGH_BATCHES:
+            break
+    producers.complete_windows([header for header in headers if header.producer_id in recent])
+
+
+def _headers_before(
+    segments: Sequence[Segment], offset: int, window_bytes: int
+) -> tuple[list[BatchHeader], bool]:
+    """The batches of about so many bytes before `offset`, and whether there are no others."""
+    spans: list[tuple[Segment, int]] = []
+    position = 0
+    for segment in reversed(segments):
+        if segment.base_offset >= offset:
+            continue
+        if window_bytes <= 0:
+            break
+        end = segment.locate(offset)
+        end = segment.size_bytes if end is None else end
+        position = segment.offset_index.position_below(end - window_bytes)
+        window_bytes -= end - position
+        spans.append((segment, position))
+    headers = [
+        batch.header
+        for segment, start in reversed(spans)
+        for batch in segment.scan(start)
+        if batch.header.base_offset < offset
+    ]
+    return headers, bool(spans) and spans[-1][0] is segments[0] and position == 0
 
 
 def _replay_segment(

@@ -6,6 +6,7 @@ from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
+from tidelog.errors import ProtocolError
 from tidelog.log.checkpoint import PARTITION_METADATA_FILE, encode_epochs, encode_offsets
 from tidelog.log.producer_state import decode_snapshot
 from tidelog.log.segment import offset_name
@@ -191,6 +192,29 @@ def test_records_without_a_topic_id_stay_after_a_clean_stop() -> None:
     log = bench.reopen_cleanly()
     assert log.topic_id == ZERO_TOPIC_ID
     assert read_all(log) == before
+
+
+@pytest.mark.parametrize("way", ["clean stop", "kill", "truncation"])
+def test_every_batch_in_flight_is_still_known_as_a_duplicate(way: str) -> None:
+    """Goal: a snapshot has one batch of a producer, its client has five in flight; a retry of any
+    of them gets its first offsets, also from a replica that was restarted or cut."""
+    bench = LogBench(SMALL)
+    sent = [batch(producer_id=9, producer_epoch=0, sequence=index) for index in range(12)]
+    for each in sent:
+        bench.log.append_as_leader(each, 0, WALL_MS)
+    log = bench.log
+    if way == "clean stop":
+        log = bench.reopen_cleanly()
+    elif way == "kill":
+        log = bench.reopen_after_kill()
+    else:
+        log.append_as_leader(batch(), 1, WALL_MS)
+        log.truncate_to(12)
+    for offset in range(7, 12):
+        again = log.append_as_leader(sent[offset], 2, WALL_MS)
+        assert (again.duplicate, again.first_offset) == (True, offset)
+    with pytest.raises(ProtocolError, match="expected `12`"):
+        log.append_as_leader(sent[6], 2, WALL_MS)
 
 
 def test_an_epoch_without_records_is_trimmed_after_a_clean_stop_too() -> None:

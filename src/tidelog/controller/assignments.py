@@ -16,6 +16,9 @@ A *cancelled* one goes back to the origin, which is all replicas but the newcome
 Another target in the midst of a reassignment counts from the same origin: newcomers of the old
 target that the new one does not name are dropped at once, unless nobody else is in sync.
 
+Invariant, asserted where it is applied (`elections.py`): ReassignmentKeepsIsr, somebody who holds
+all committed records stays a replica.
+
 Source: KIP-455; Kafka's reassignment rules.
 """
 

@@ -115,6 +115,12 @@ def decide_change(
     now = assignment_of(partition)
     assignment = (target.assignment or now).settled(target.isr)
     replicas = assignment.replicas
+    if assignment != now:
+        held = {*partition.isr, *partition.eligible_leaders, *target.isr}
+        lossy = rules.election is Election.UNCLEAN
+        assert lossy or not held or held & set(replicas), (
+            f"ReassignmentKeepsIsr: {partition} -> {assignment}"
+        )
     isr = tuple(replica for replica in target.isr if replica in replicas)
     elr = _target_elr(partition, isr, target.unclean_restarts, replicas, rules)
     outcome, leader = _elect(partition, replicas, isr, elr, rules)

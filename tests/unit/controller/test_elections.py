@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tidelog.controller.assignments import Assignment
 from tidelog.controller.elections import (
     Election,
     ElectionRules,
@@ -305,3 +306,10 @@ def test_invariants_on_random_partitions() -> None:
             assert unclean, context
             assert change.recovering, context
     assert outcomes == set(Outcome)
+
+
+def test_replicas_that_leave_nobody_in_sync_are_a_bug() -> None:
+    target = PartitionTarget((), False, assignment=Assignment((4, 5)))
+    rules = ElectionRules(may_lead=lambda _: True, min_isr=2, elr_enabled=True)
+    with pytest.raises(AssertionError, match="ReassignmentKeepsIsr"):
+        decide_change(PARTITION, target, rules)

@@ -112,10 +112,17 @@ def describe(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show leaders, epochs, replicas, ISR and ELR, and each replica's own offsets."""
+    """Show leaders, epochs, replicas, ISR and ELR, and each replica's own offsets.
+
+    Replicas that a reassignment adds or removes are named below the replicas.
+    """
     with _admin(bootstrap, data_dir) as admin:
         wanted = list(names) if names else admin.list_topics()
-        topics = admin.describe_topics(wanted, replica_logs=True, configs=True) if wanted else []
+        topics = (
+            admin.describe_topics(wanted, replica_logs=True, configs=True, moves=True)
+            if wanted
+            else []
+        )
     if output is OutputFormat.JSON:
         print_json(plain(topics))
         return
@@ -147,7 +154,7 @@ def _partition_row(partition: "PartitionDescription") -> list[Any]:
         partition.partition,
         "none" if partition.leader < 0 else str(partition.leader),
         partition.leader_epoch,
-        ids(partition.replicas),
+        _replicas(partition),
         ids(partition.isr),
         ids(partition.eligible_leaders),
         "\n".join(str(log.node_id) for log in logs),
@@ -155,6 +162,15 @@ def _partition_row(partition: "PartitionDescription") -> list[Any]:
         "\n".join(offset(log.high_watermark) for log in logs),
         "\n".join(offset(log.log_end_offset) for log in logs),
     ]
+
+
+def _replicas(partition: "PartitionDescription") -> str:
+    lines = [ids(partition.replicas)]
+    if partition.adding:
+        lines.append(f"adding {ids(partition.adding)}")
+    if partition.removing:
+        lines.append(f"removing {ids(partition.removing)}")
+    return "\n".join(lines)
 
 
 @topics_app.command(

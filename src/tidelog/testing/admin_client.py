@@ -115,11 +115,19 @@ class AdminClient:
         return sorted(str(topic.name) for topic in self._asking.any(question).topics)
 
     def describe_topics(
-        self, names: Sequence[str], *, replica_logs: bool = False, configs: bool = False
+        self,
+        names: Sequence[str],
+        *,
+        replica_logs: bool = False,
+        configs: bool = False,
+        moves: bool = False,
     ) -> list[TopicDescription]:
         """Topics by name. `replica_logs` asks every replica for its offsets, `configs` adds the
-        topics' overrides. Raises `AdminError` for a topic that does not exist."""
+        topics' overrides, `moves` the replicas that come and go. Raises `AdminError` for a topic
+        that does not exist."""
         described = [_described_topic(*found) for found in self._topic_pages(names)]
+        if moves:
+            described = self._with_moves(described)
         if configs:
             overrides = self.topic_overrides([topic.name for topic in described])
             described = [replace(topic, configs=overrides[topic.name]) for topic in described]
@@ -253,6 +261,42 @@ class AdminClient:
             cursor = make(
                 cursor_type, topic_name=behind.topic_name, partition_index=behind.partition_index
             )
+
+    def _with_moves(self, topics: list[TopicDescription]) -> list[TopicDescription]:
+        # While a partition moves, some replica of it is not in sync.
+        unsettled = {
+            topic.name: tuple(p.partition for p in topic.partitions if {*p.replicas} - {*p.isr})
+            for topic in topics
+        }
+        key = ApiKey.LIST_PARTITION_REASSIGNMENTS
+        topic_type = nested(request_type(key), "topics")
+        wanted = tuple(
+            make(topic_type, name=name, partition_indexes=numbers)
+            for name, numbers in unsettled.items()
+            if numbers
+        )
+        timeout = millis(int(self._asking.timeout_s * 1000))
+        asked = request(key, topics=wanted, timeout=timeout)
+        answer = self._asking.perhaps(asked) if wanted else None
+        if answer is None:
+            return topics
+        moves = {
+            (str(topic.name), int(row.partition_index)): row
+            for topic in answer.topics
+            for row in topic.partitions
+        }
+
+        def with_move(name: str, partition: PartitionDescription) -> PartitionDescription:
+            row = moves.get((name, partition.partition))
+            if row is None:
+                return partition
+            adding, removing = _ids(row.adding_replicas), _ids(row.removing_replicas)
+            return replace(partition, adding=adding, removing=removing)
+
+        return [
+            replace(topic, partitions=tuple(with_move(topic.name, p) for p in topic.partitions))
+            for topic in topics
+        ]
 
     def _with_replica_logs(self, topics: list[TopicDescription]) -> list[TopicDescription]:
         cluster = self.describe_cluster()

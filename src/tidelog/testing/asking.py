@@ -31,6 +31,7 @@ VERSIONS: Final = {
     ApiKey.DESCRIBE_CLUSTER: 2,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
     ApiKey.DESCRIBE_QUORUM: 2,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
 }
 
 ATTEMPT_S: Final = 1.5
@@ -141,6 +142,14 @@ class Asking:
             if deadline.passed():
                 raise Unreachable("; ".join(map(str, failures)))
             time.sleep(POLL_S)
+
+    def perhaps(self, request: Any) -> Any | None:
+        """The answer of the broker that answered last, if it gives one within one attempt: for what
+        is good to know and not worth waiting for."""
+        try:
+            return self.node(self._bootstrap[0], request, min(ATTEMPT_S, self.timeout_s))
+        except Unreachable:
+            return None
 
     def node(self, address: Address, request: Any, timeout_s: float | None = None) -> Any:
         """The answer of one node; raises `Unreachable`."""

@@ -51,6 +51,10 @@ class PartitionDescription:
     offline: tuple[int, ...]
     replica_logs: tuple[ReplicaDescription, ...] = ()
     """One a replica, in the order of `replicas`; empty unless asked for."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    """Replicas that come and go with a reassignment; empty unless asked for, and while no
+    controller is there to tell."""
 
 
 @dataclass(frozen=True, slots=True)

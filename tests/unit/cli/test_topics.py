@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.cli.command import tidelog
-from tests.unit.testing.entities import cluster, created, response_type, topic_page
+from tests.unit.testing.entities import cluster, created, moving, response_type, topic_page
 from tests.unit.testing.fake_node import scripted_node
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
@@ -82,6 +82,7 @@ def test_describe_shows_what_is_known_and_question_marks_for_the_rest(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda _: topic_page("t", [0]),
         ApiKey.DESCRIBE_CONFIGS: configs,
         ApiKey.DESCRIBE_CLUSTER: lambda _: cluster((1, "127.0.0.1", 1, True)),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda _: moving("t", 0, adding=[2], removing=[1]),
     }
     with scripted_node(answers) as node:
         command = ["topics", "describe", "t", "--bootstrap-server", node.address]
@@ -93,4 +94,7 @@ def test_describe_shows_what_is_known_and_question_marks_for_the_rest(
     assert "?" in table.out
     assert topic["configs"] == {"retention.ms": "5"}
     assert topic["partitions"][0]["eligible_leaders"] == [2]
+    assert (topic["partitions"][0]["adding"], topic["partitions"][0]["removing"]) == ([2], [1])
+    assert "adding 2" in table.out
+    assert "removing 1" in table.out
     assert topic["partitions"][0]["replica_logs"][0]["high_watermark"] == -1

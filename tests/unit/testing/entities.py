@@ -79,6 +79,26 @@ def topic_page(
     )
 
 
+def moving(name: str, number: int, *, adding: Sequence[int], removing: Sequence[int]) -> Any:
+    """A ListPartitionReassignments response with one partition."""
+    kind = response_type(ApiKey.LIST_PARTITION_REASSIGNMENTS)
+    topic = nested(kind, "topics")
+    row = make(
+        nested(topic, "partitions"),
+        partition_index=number,
+        replicas=(*adding, *removing),
+        adding_replicas=tuple(adding),
+        removing_replicas=tuple(removing),
+    )
+    return make(
+        kind,
+        throttle_time=millis(0),
+        error_code=error(0),
+        error_message=None,
+        topics=(make(topic, name=name, partitions=(row,)),),
+    )
+
+
 def created(name: str, code: ErrorCode, message: str | None = None) -> Any:
     """A CreateTopics response for one topic."""
     kind = response_type(ApiKey.CREATE_TOPICS)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.testing.entities import TOPIC_ID, cluster, offsets, topic_page
+from tests.unit.testing.entities import TOPIC_ID, cluster, moving, offsets, topic_page
 from tests.unit.testing.fake_node import ScriptedNode, scripted_node
 from tidelog.errors import ErrorCode
 from tidelog.model import uuid_to_text
@@ -123,6 +123,24 @@ def test_a_replica_that_is_fenced_or_silent_is_unknown() -> None:
         }
         leader.answers |= answers
         assert described_logs(leader) == (ReplicaDescription(1), ReplicaDescription(2))
+
+
+def moves_of(node: ScriptedNode) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What is told to come and go of the only partition."""
+    with AdminClient([node.address], timeout_s=0.5) as admin:
+        partition = admin.describe_topics(["t"], moves=True)[0].partitions[0]
+    return partition.adding, partition.removing
+
+
+def test_what_moves_is_told_by_the_controller_and_missed_without_one() -> None:
+    key = ApiKey.LIST_PARTITION_REASSIGNMENTS
+    answer = moving("t", 0, adding=(3,), removing=(1, 2))
+    with scripted_node({KEY: lambda _: topic_page("t", [0]), key: lambda _: answer}) as node:
+        assert moves_of(node) == ((3,), (1, 2))
+        (asked,) = node.requests[-1].topics
+        assert (asked.name, tuple(asked.partition_indexes)) == ("t", (0,))
+    with scripted_node({KEY: lambda _: topic_page("t", [0])}) as node:
+        assert moves_of(node) == ((), ())
 
 
 def described_logs(node: ScriptedNode) -> tuple[ReplicaDescription, ...]:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, read_all
+from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
+from tidelog.env.disk import File
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
 from tidelog.errors import ProtocolError
@@ -23,6 +24,31 @@ def _file(base: int, suffix: str) -> str:
 
 def _damage(disk: MemoryDisk, path: str, position: int) -> None:
     disk.flip_bit(path, position * 8)
+
+
+class _CountingDisk(MemoryDisk):
+    """Counts the syncs that block whoever asks for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sync_count = 0
+
+    def sync(self, file: File) -> None:
+        self.sync_count += 1
+        super().sync(file)
+
+
+def test_making_a_log_waits_for_no_disk() -> None:
+    """Goal: five hundred new partitions do not keep a node from its quorum for seconds."""
+    disk = _CountingDisk()
+    bench = LogBench(disk=disk)
+    assert disk.sync_count == 0
+    bench.append()
+    bench.log.request_flush()
+    bench.settle()
+    disk.crash()
+    log = bench.reopen_after_kill()
+    assert (log.log_end_offset, log.topic_id) == (1, TOPIC_ID)
 
 
 def test_a_clean_stop_loses_nothing_and_recovers_nothing() -> None:

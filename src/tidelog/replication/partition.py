@@ -11,7 +11,9 @@ Becoming leader, in this order (each step is needed before the next):
 2. With a larger leader epoch: (leader epoch, log end) goes into the epoch cache at once, though
    nothing is written yet. Otherwise a follower that holds uncommitted records of a later epoch
    than ours would ask where that epoch ends and learn nothing, and keep them.
-3. The followers' progress starts anew, and the ISR is the committed one of the metadata.
+3. The followers' progress starts anew, and the ISR is the committed one of the metadata. Only a
+   leader whose terms follow each other without a gap keeps it: metadata comes in groups, and a gap
+   between two terms of this node is a leadership of somebody else.
 4. The high watermark is computed: it stands still until every member of the ISR has spoken.
 
 Becoming follower forgets ISR and progress, keeps log and high watermark, and answers every ack
@@ -139,6 +141,9 @@ class Partition:
         """Leads as the metadata says; returns whether a new term began."""
         assert image.leader == self._env.node_id, f"{self} is led by {image.leader}"
         new_term = image.leader_epoch > self.leader_epoch or self.leadership is None
+        if self._has_missed_a_term(image):
+            # Whoever led in it may have made followers cut what they had told this node.
+            self.leadership = None
         self._follow_epochs(image)
         log = self.log
         if self.leadership is None:
@@ -160,6 +165,9 @@ class Partition:
             return True
         self._follow_isr(self.leadership, image)
         return False
+
+    def _has_missed_a_term(self, image: PartitionImage) -> bool:
+        return image.leader_epoch > self.leader_epoch + 1
 
     def become_follower(self, image: PartitionImage) -> bool:
         """Follows as the metadata says; returns whether a new term began, in which case fetching

@@ -39,6 +39,7 @@ def _append_whatever_comes(log: Log, fetched: Any, _epoch: int, trace: Any) -> A
 
 
 SAFEGUARDS: dict[str, tuple[object, str, object]] = {
+    "a_leadership_in_between_is_noticed": (Partition, "_has_missed_a_term", lambda *_: False),
     "acks_all_refused_below_min_isr": (LeaderState, "is_under_min_isr", property(lambda _: False)),
     "batches_above_requested_epoch_are_skipped": (
         fetcher,

@@ -8,7 +8,8 @@ amends the registration and keeps epoch and fencing.
 A new incarnation begins fenced, and first its predecessor is cleaned up: its replicas leave every
 ISR. Whether they may stay eligible leaders depends on how the predecessor ended. A clean stop
 leaves its broker epoch in a file; a process that cannot show the epoch that is registered here
-may have lost its unflushed tail, and leaves the ELRs as well (KIP-966). The registration record
+may have lost its unflushed tail, and leaves the ELRs as well (KIP-966); so does one whose former
+registration was removed, because nothing is left to compare with. The registration record
 comes last: should the controller fail between the batches, the broker registers again and the
 next controller starts over.
 
@@ -93,7 +94,7 @@ def decide_registration(
     broker_epoch = view.next_offset
     if existing is not None and amends:
         broker_epoch = existing.broker_epoch
-    elif existing is not None:
+    else:
         records = _clean_up(view, existing, request)
     kept = existing if amends else None
     records.append(register_broker_record(request, broker_epoch, kept))
@@ -120,12 +121,17 @@ def _check_session_over(
         raise ProtocolError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, text)
 
 
-def _clean_up(view: View, existing: BrokerImage, request: RegisterBroker) -> list[MetadataRecord]:
-    clean = request.previous_broker_epoch == existing.broker_epoch
+def _clean_up(
+    view: View, existing: BrokerImage | None, request: RegisterBroker
+) -> list[MetadataRecord]:
+    broker_id = request.broker_id
+    # Of a broker that was unregistered the epoch is forgotten, so nothing shows a clean stop; it
+    # is in no ISR any more, but it may still be in an ELR.
+    clean = existing is not None and request.previous_broker_epoch == existing.broker_epoch
     if clean or not view.image.elr_enabled:
-        return decide_broker_left(view, existing.node_id, f"broker {existing.node_id} restarted")
-    cause = f"broker {existing.node_id} restarted uncleanly"
-    return decide_unclean_restart(view, existing.node_id, cause)
+        return decide_broker_left(view, broker_id, f"broker {broker_id} restarted")
+    cause = f"broker {broker_id} restarted uncleanly"
+    return decide_unclean_restart(view, broker_id, cause)
 
 
 def _check_directories(view: View, request: RegisterBroker) -> None:

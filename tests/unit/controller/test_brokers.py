@@ -171,6 +171,17 @@ def test_an_elr_member_that_restarts(clean: bool) -> None:
     assert stage.partition("orders").isr == (1,)
 
 
+def test_an_elr_member_that_was_unregistered_and_comes_back() -> None:
+    """Goal: nothing shows that it stopped cleanly, so it may not be elected as if it had."""
+    stage = a_stage(1, 2)
+    stage.create("orders", (1, 2))
+    old = stage.epochs[2]
+    stage.ask(UnregisterBroker(2))
+    assert stage.partition("orders").eligible_leaders == (2,)
+    stage.register(2, b"b", previous_broker_epoch=old)
+    assert stage.partition("orders").eligible_leaders == ()
+
+
 def test_a_suspected_predecessor_does_not_block() -> None:
     """Goal: a broker that the node saw die is replaced at once."""
     stage = a_stage(1, 2)

@@ -43,7 +43,7 @@ DEDUP_WINDOW_BYTES: Final = (1 << 17, 1 << 20, 8 << 20)
 are large."""
 
 DEDUP_ENOUGH_BATCHES: Final = 64
-"""As many batches are enough."""
+"""As many batches are enough to complete the windows; then no more is read."""
 
 MAX_FETCH_SESSIONS: Final = 1000
 """`max.incremental.fetch.session.cache.slots`: beyond it a fetch gets session id 0."""

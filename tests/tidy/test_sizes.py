@@ -43,11 +43,13 @@ def test_constructors_are_narrow():
 
 
 def test_lines_fit():
-    found = [
-        f"{path}:{number}"
-        for path, text in texts().items()
-        if path.endswith(".py")
-        for number, line in enumerate(text.splitlines(), start=1)
-        if len(line) > COLUMNS and len(PRAGMA.sub("", line)) > COLUMNS
-    ]
+    """Without the notes to the linters, and except for words that cannot be broken."""
+    found = []
+    for path, text in texts().items():
+        if not path.endswith(".py"):
+            continue
+        for number, line in enumerate(text.splitlines(), start=1):
+            shown = PRAGMA.sub("", line)
+            if len(shown) > COLUMNS and len(shown.split()) > 1:
+                found.append(f"{path}:{number}")
     assert found == []

@@ -11,10 +11,9 @@ names collide when they differ only in `.` and `_`, because metric names fold th
 Source: KIP-4, KIP-195, KIP-516 (topic ids); Kafka's replication control.
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from tidelog.controller.configs import new_topic_config_records
 from tidelog.controller.forms import partition_record, remove_topic_record, topic_record
@@ -35,12 +34,11 @@ from tidelog.controller.messages import (
 from tidelog.controller.placement import StripedPlacer, usable_brokers
 from tidelog.controller.view import ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.limits import MAX_PARTITIONS_PER_REQUEST, MAX_TOPIC_NAME_LENGTH
+from tidelog.limits import MAX_PARTITIONS_PER_REQUEST
 from tidelog.metadata.image import PartitionImage, TopicImage
 from tidelog.metadata.records import MetadataRecord
+from tidelog.metadata.topic_names import name_fault
 from tidelog.model import METADATA_TOPIC, ZERO_TOPIC_ID, TopicId, uuid_to_text
-
-_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 # Creation ----------------------------------------------------------------------------------
 
@@ -145,15 +143,7 @@ def _check_name(view: View, name: str, collisions: dict[str, str]) -> None:
     if name == METADATA_TOPIC:
         text = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
-    complaint = None
-    if not name:
-        complaint = "the empty string is not allowed"
-    elif name in (".", ".."):
-        complaint = "'.' or '..' is not allowed"
-    elif len(name) > MAX_TOPIC_NAME_LENGTH:
-        complaint = f"the length of '{name}' is longer than the maximum, {MAX_TOPIC_NAME_LENGTH}"
-    elif not _LEGAL_NAME.match(name):
-        complaint = f"'{name}' contains other characters than ASCII alphanumerics, '.', '_', '-'"
+    complaint = name_fault(name)
     if complaint is not None:
         text = f"Topic name is invalid: {complaint}"
         raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)

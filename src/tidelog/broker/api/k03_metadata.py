@@ -7,8 +7,9 @@ clients ask again soon while no leader is known, but only once a second while th
 
 The "controller" named in the answer is an alive broker, because clients cannot talk to controllers.
 Unknown topics are created when both the request and `auto.create.topics.enable` say so; until the
-creation is committed they answer UNKNOWN_TOPIC_OR_PARTITION, which clients retry. Internal topics
-are left to their coordinators. Versions 10 and 11 have a field for topic ids and no answer for an
+creation is committed they answer UNKNOWN_TOPIC_OR_PARTITION, which clients retry. A name that no
+topic can have is INVALID_TOPIC_EXCEPTION, so that clients stop asking. Internal topics are left to
+their coordinators. Versions 10 and 11 have a field for topic ids and no answer for an
 unknown one, because their responses cannot do without a name: in them, a request that asks by id
 or without a name is INVALID_REQUEST as a whole.
 
@@ -28,6 +29,7 @@ from tidelog.broker.context import Broker
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import PartitionImage, TopicImage
+from tidelog.metadata.topic_names import name_fault
 from tidelog.model import INTERNAL_TOPICS, NO_LEADER, ZERO_TOPIC_ID, TopicId
 from tidelog.wire import codec
 from tidelog.wire.entities import Entity, field, make, nested
@@ -58,7 +60,11 @@ def answer(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
             _topic_entity(broker, pending, topic_type, name, topic_id, topic)
             for name, topic_id, topic in wanted
         ]
-        missing = [name for name, _, topic in wanted if topic is None and name is not None]
+        missing = [
+            name
+            for name, _, topic in wanted
+            if topic is None and name is not None and name_fault(name) is None
+        ]
         if missing and field(request, "allow_auto_topic_creation", True):
             broker.auto_create_topics(missing, now)
     brokers = broker.alive_brokers(pending.connection.listener)
@@ -128,11 +134,12 @@ def _topic_entity(
     topic: TopicImage | None,
 ) -> Entity:
     if topic is None:
-        code = (
-            ErrorCode.UNKNOWN_TOPIC_ID
-            if topic_id != ZERO_TOPIC_ID
-            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        )
+        if topic_id != ZERO_TOPIC_ID:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif name_fault(name or "") is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            code = ErrorCode.INVALID_TOPIC_EXCEPTION
         partitions: tuple[Entity, ...] = ()
     else:
         code = ErrorCode.NONE

@@ -208,6 +208,16 @@ def test_unknown_topics_are_not_made_when_the_broker_forbids_it():
     assert "new" not in node.broker.image.topics_by_name
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_names_that_no_topic_can_have_are_refused_for_good(node, wire, version):
+    """Called unknown, they would be asked for until the client's records time out."""
+    bad, good = metadata(wire, version, "no name!", "name", create=True).topics
+    assert (bad.name, code(bad)) == ("no name!", ErrorCode.INVALID_TOPIC_EXCEPTION)
+    assert code(good) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    node.advance(1000)
+    assert set(node.broker.image.topics_by_name) == {"t", "name"}
+
+
 def test_internal_topics_are_not_made_by_a_question(node, wire):
     """Made so, they would have the partition count of any topic, and groups would be lost in it."""
     metadata(wire, 12, "__consumer_offsets", "__transaction_state", "new", create=True)

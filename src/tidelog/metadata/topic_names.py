@@ -1,0 +1,28 @@
+"""Which topic names are legal, for whoever creates topics and whoever is asked about them.
+
+A name becomes part of a directory's name: hence the characters and the length. Collisions of names
+that metrics cannot tell apart (`a.b` and `a_b`) are the controller's business, because they depend
+on what exists.
+
+Source: Kafka's `Topic.validate`.
+"""
+
+import re
+from typing import Final
+
+from tidelog.limits import MAX_TOPIC_NAME_LENGTH
+
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+
+def name_fault(name: str) -> str | None:
+    """What is wrong with a topic name; `None` when it is legal."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return "'.' or '..' is not allowed"
+    if len(name) > MAX_TOPIC_NAME_LENGTH:
+        return f"the length of '{name}' is longer than the maximum, {MAX_TOPIC_NAME_LENGTH}"
+    if not _LEGAL.match(name):
+        return f"'{name}' contains other characters than ASCII alphanumerics, '.', '_', '-'"
+    return None

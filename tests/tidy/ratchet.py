@@ -12,7 +12,6 @@ WIDE_CONSTRUCTORS: Final[Mapping[str, str]] = {}
 
 PACKAGES_WITH_CODE: Final[Mapping[str, str]] = {
     "src/pyspark_tidelog/__init__.py": "Spark finds a data source by the class in this very file",
-    "src/tidelog/testing/__init__.py": "`LocalCluster` is imported when asked for, not by pytest",
 }
 
 TESTS_OF_NO_ONE_MODULE: Final[Mapping[str, str]] = {

@@ -1,6 +1,7 @@
 """Documents tell the truth: their commands, paths, names and numbers exist."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,29 @@ def test_links_in_documents_lead_somewhere():
         if not (ROOT / Path(path).parent / target).exists()
     ]
     assert missing == []
+
+
+def python_examples() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", texts()["README.md"], re.DOTALL)
+
+
+def test_python_in_the_readme_is_python_and_imports_what_exists():
+    assert len(python_examples()) >= 4
+    for code in python_examples():
+        compile(code, "README.md", "exec")
+        for module, names in re.findall(r"^from (tidelog[\w.]*) import (.+)$", code, re.MULTILINE):
+            for name in names.split(", "):
+                assert hasattr(import_module(module), name), f"{module}.{name}"
+
+
+def test_the_cluster_of_the_readme_can_what_the_readme_shows():
+    from tidelog.testing.local_cluster import LocalCluster
+
+    text = texts()["README.md"]
+    used = set(re.findall(r"\bcluster\.([a-z_]+)", "\n".join(python_examples())))
+    used |= {name for name in ("pause", "resume", "wait_for_isr", "kill") if f"`{name}`" in text}
+    assert {"create_topic", "kill", "wait_for_leader"} <= used
+    assert {name for name in used if not hasattr(LocalCluster, name)} == set()
 
 
 def test_commands_in_the_readme_exist():

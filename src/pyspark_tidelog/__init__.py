@@ -17,16 +17,30 @@ left out.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tidelog.errors import UsageError
-from tidelog.pipeline.client import Client
 from tidelog.pipeline.options import SourceOptions, parse_options
-from tidelog.pipeline.plan import PlannedRange, plan_ranges
-from tidelog.pipeline.source import SPARK_TYPES, read_range
+from tidelog.pipeline.values import PlannedRange
+
+# Everything else is imported where it runs: Spark imports this module in several processes that
+# only want to know the name, the schema or the partitions.
+
+SPARK_TYPES: Final = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "leader_epoch": "int",
+    "timestamp": "timestamp",
+    "timestamp_type": "int",
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key:string,value:binary>>",
+}
+"""The columns by name, in Spark's type names; `tidelog.pipeline.source` makes them."""
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
@@ -71,6 +85,9 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> Sequence[InputPartition]:
         """The fixed ranges, one task each. Spark turns an empty list into one `None` task."""
+        from tidelog.pipeline.client import Client
+        from tidelog.pipeline.plan import plan_ranges
+
         with _spoken_hint(), Client(self._options.bootstrap) as client:
             return [RangePartition(planned) for planned in plan_ranges(self._options, client)]
 
@@ -78,6 +95,8 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         """The records of one range as Arrow batches."""
         if not isinstance(partition, RangePartition):
             return
+        from tidelog.pipeline.source import read_range
+
         yield from read_range(self._options.bootstrap, partition.planned, self._columns)
 
 

@@ -39,13 +39,14 @@ from tidelog.cli.output import (
 )
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.client import LATEST, Client
+from tidelog.pipeline.client import Client
 from tidelog.pipeline.jobs.delays import write_delays
-from tidelog.pipeline.jobs.verify import Verification, read_sightings, verify, warm_up
+from tidelog.pipeline.jobs.verify import Verification, read_sightings, verify
 from tidelog.pipeline.ledger import LedgerWriter
 from tidelog.pipeline.options import parse_bootstrap
 from tidelog.pipeline.replicas import Comparison, compare_topic
-from tidelog.pipeline.session import SHORT_RUN, session
+from tidelog.pipeline.spark_session import SHORT_RUN, session
+from tidelog.pipeline.values import LATEST
 from tidelog.testing.local_cluster import LocalCluster
 
 TOPIC: Final = "flights"
@@ -101,6 +102,8 @@ class DemoPlaces:
 
     ledger: Path
     delays: Path
+    spark_log: Path
+    """What Spark has to say beyond its answers."""
     cluster: Path
     """The nodes' directories, if they are kept."""
 
@@ -108,7 +111,10 @@ class DemoPlaces:
 def _prepare(data_dir: Path) -> DemoPlaces:
     """Makes the directory and removes an earlier run's results from it."""
     places = DemoPlaces(
-        data_dir / "ledger.parquet", data_dir / "delays.parquet", data_dir / "cluster"
+        data_dir / "ledger.parquet",
+        data_dir / "delays.parquet",
+        data_dir / "spark.log",
+        data_dir / "cluster",
     )
     if places.cluster.exists():
         raise UsageError(
@@ -122,6 +128,7 @@ def _prepare(data_dir: Path) -> DemoPlaces:
             f"`{data_dir}` cannot be made: {error.strerror}", "give another `--data-dir`"
         ) from error
     shutil.rmtree(places.delays, ignore_errors=True)
+    places.spark_log.unlink(missing_ok=True)
     return places
 
 
@@ -197,7 +204,9 @@ class DemoRun:
         def on_progress(fraction: float) -> None:
             fault.on_progress(fraction)
             if self._spark is None and fault.failed_over:
-                self._spark = self._workers.submit(start_spark)
+                self._spark = self._workers.submit(
+                    start_spark, self._cluster.bootstrap_servers, self._places.spark_log
+                )
 
         view.tell(f"producing {self._input.name} to `{TOPIC}`, acks=all")
         self._doing = "producing"
@@ -233,7 +242,10 @@ class DemoRun:
         servers = self._cluster.bootstrap_servers
         ending = json.dumps({TOPIC: {str(tp.partition): end for tp, end in ends.items()}})
         with progress("starting Spark"):
-            spark = start_spark() if self._spark is None else self._spark.result()
+            starting = self._spark or self._workers.submit(
+                start_spark, servers, self._places.spark_log
+            )
+            spark = starting.result()
         with progress("Spark reads the topic and compares it with the ledger"):
             ledger = spark.read.parquet(str(self._places.ledger))
             verification = verify(ledger, read_sightings(spark, servers, TOPIC, ending))
@@ -257,8 +269,10 @@ class DemoRun:
         )
 
 
-def start_spark() -> SparkSession:
-    """A session whose first real job finds its classes loaded and its workers running."""
-    spark = session("tidelog demo", conf=SHORT_RUN)
-    warm_up(spark)
+def start_spark(bootstrap_servers: str, log_file: Path) -> SparkSession:
+    """A session for a minute's work. It has already read nothing from the topic, so that the JVM's
+    classes are loaded and Spark's Python processes run when the real jobs come."""
+    spark = session("tidelog demo", conf=SHORT_RUN, log_file=log_file)
+    nothing = json.dumps({TOPIC: {str(number): 0 for number in range(PARTITIONS)}})
+    read_sightings(spark, bootstrap_servers, TOPIC, nothing).groupBy("key").count().collect()
     return spark

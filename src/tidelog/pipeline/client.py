@@ -19,8 +19,9 @@ from typing import Any, Final, Self, TypeVar
 
 from tidelog.errors import ErrorCode, MalformedFrame, UsageError
 from tidelog.model import NO_EPOCH, NO_LEADER, TopicId, TopicPartition
-from tidelog.pipeline.connection import Address, BrokerConnection
+from tidelog.pipeline.connection import BrokerConnection
 from tidelog.pipeline.errors import ClusterUnavailable
+from tidelog.pipeline.values import Address
 from tidelog.wire.api import ApiKey
 from tidelog.wire.codec import request_class
 from tidelog.wire.entities import field, make, nested
@@ -28,10 +29,6 @@ from tidelog.wire.fetch import READ_UNCOMMITTED
 from tidelog.wire.values import bytes_of, error_of
 
 T = TypeVar("T")
-
-EARLIEST: Final = -2
-LATEST: Final = -1
-"""Special timestamps of ListOffsets; here `LATEST` is the high watermark."""
 
 _BACKOFF_S: Final = 0.1
 _FIRST_CONTACT_S: Final = 5.0

@@ -11,11 +11,12 @@ import socket
 import struct
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from tidelog.errors import MalformedFrame
 from tidelog.limits import MAX_REQUEST_BYTES
 from tidelog.pipeline.errors import ClusterUnavailable
+from tidelog.pipeline.values import Address
 from tidelog.wire.api import ApiKey
 from tidelog.wire.codec import decode_response, encode_request, request_class
 from tidelog.wire.entities import make
@@ -33,16 +34,6 @@ OUR_VERSIONS: Final[Mapping[ApiKey, int]] = {
 _API_VERSIONS_VERSION: Final = 0
 """Every broker serves it, and its answer says all that a reader needs."""
 _LENGTH: Final = struct.Struct(">i")
-
-
-class Address(NamedTuple):
-    """Where a broker is reached."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 class BrokerConnection:

@@ -3,26 +3,9 @@
 Wrong options are `tidelog.errors.UsageError`; damaged record bytes are `CorruptBatch`.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """Offsets of one partition from `start` up to `end` exclusive."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-    @property
-    def length(self) -> int:
-        """How many offsets lie in the range."""
-        return max(self.end - self.start, 0)
-
-    def __str__(self) -> str:
-        return f"`{self.topic}-{self.partition}` [{self.start}, {self.end})"
+from tidelog.pipeline.values import OffsetRange
 
 
 class ClusterUnavailable(Exception):

@@ -32,7 +32,7 @@ for argument do
     shift
     [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
 done
-exec {java} "$@"
+exec {java} "$@"{redirection}
 """
 
 
@@ -66,11 +66,17 @@ def find_java(environ: Mapping[str, str]) -> Java:
     )
 
 
-def make_java_home(java: Java, home: Path) -> None:
-    """Fills the directory `home` so that it serves Spark as `JAVA_HOME`."""
+def make_java_home(java: Java, home: Path, log_file: Path | None = None) -> None:
+    """Fills the directory `home` so that it serves Spark as `JAVA_HOME`.
+
+    With `log_file`, what Java and its children write to stderr is appended to that file.
+    """
     script = home / "bin" / "java"
     script.parent.mkdir(parents=True, exist_ok=True)
-    script.write_text(_WRAPPER.format(java=shlex.quote(str(java.executable))))
+    redirection = "" if log_file is None else f" 2>>{shlex.quote(str(log_file))}"
+    script.write_text(
+        _WRAPPER.format(java=shlex.quote(str(java.executable)), redirection=redirection)
+    )
     script.chmod(0o755)
 
 

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.client import EARLIEST, LATEST
-from tidelog.pipeline.connection import Address
+from tidelog.pipeline.values import EARLIEST, LATEST, Address
 
 BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
 SUBSCRIBE: Final = "subscribe"

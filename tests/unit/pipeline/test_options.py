@@ -6,9 +6,8 @@ import pytest
 
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.client import EARLIEST, LATEST
-from tidelog.pipeline.connection import Address
 from tidelog.pipeline.options import parse_bootstrap, parse_options
+from tidelog.pipeline.values import EARLIEST, LATEST, Address
 
 _NEEDED = {"kafka.bootstrap.servers": "a:1,b:2", "subscribe": "flights"}
 

@@ -6,9 +6,10 @@ import pytest
 
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.errors import DataLoss, OffsetRange
+from tidelog.pipeline.errors import DataLoss
 from tidelog.pipeline.options import parse_options
 from tidelog.pipeline.plan import resolve, split
+from tidelog.pipeline.values import OffsetRange
 
 _EARLIEST = {TopicPartition("t", 0): 10, TopicPartition("t", 1): 0, TopicPartition("t", 2): 5}
 _LATEST = {TopicPartition("t", 0): 110, TopicPartition("t", 1): 50, TopicPartition("t", 2): 5}

@@ -6,13 +6,13 @@ import pytest
 from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
 from tidelog.errors import CorruptBatch, ErrorCode, UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.client import EARLIEST, LATEST, Client
-from tidelog.pipeline.connection import Address
-from tidelog.pipeline.errors import ClusterUnavailable, DataLoss, OffsetRange
+from tidelog.pipeline.client import Client
+from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
 from tidelog.pipeline.options import parse_options
-from tidelog.pipeline.plan import PlannedRange, plan_ranges
+from tidelog.pipeline.plan import plan_ranges
 from tidelog.pipeline.reader import RangeReader
 from tidelog.pipeline.source import SOURCE_SCHEMA, read_range
+from tidelog.pipeline.values import EARLIEST, LATEST, Address, OffsetRange, PlannedRange
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 

@@ -160,8 +160,7 @@ def read_sightings(
 
 
 def verify(ledger: DataFrame, seen: DataFrame) -> Verification:
-    """Runs the whole account. Both inputs are read once and kept meanwhile."""
-    ledger = ledger.select(*SIGHTING_COLUMNS).persist()
+    """Runs the whole account. The topic is read once and kept meanwhile."""
     seen = seen.select(*SIGHTING_COLUMNS).persist()
     try:
         compared = compare(ledger, seen)
@@ -182,18 +181,7 @@ def verify(ledger: DataFrame, seen: DataFrame) -> Verification:
             findings=_findings(sums.asDict(), compared, ledger, seen),
         )
     finally:
-        ledger.unpersist()
         seen.unpersist()
-
-
-def warm_up(spark: SparkSession) -> None:
-    """Runs the account on one made-up record, so that the first real one finds the JVM's classes
-    loaded and its plans compiled."""
-    records = spark.createDataFrame(
-        [(0, 0, b"key", b"value", [(SEQUENCE_HEADER, b"0")])], _SOURCE_COLUMNS
-    )
-    seen = sightings(records)
-    verify(seen, seen)
 
 
 def _findings(

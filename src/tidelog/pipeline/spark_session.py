@@ -55,8 +55,12 @@ def session(
     app_name: str = "tidelog",
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
+    log_file: Path | None = None,
 ) -> SparkSession:
     """A running session, the existing one if there is one.
+
+    Errors that Spark logs go to stderr, or to the end of `log_file`, and so does what Python
+    workers print there: on shutdown they may complain of closed sockets.
 
     Raises `UsageError` when no fitting Java is found or Spark does not start on it.
     """
@@ -66,7 +70,7 @@ def session(
     if SparkSession.getActiveSession() is not None:
         return builder.getOrCreate()
     java = find_java(os.environ)
-    home = _session_directory(java)
+    home = _session_directory(java, log_file)
     with _environment(_launch_variables(home)):
         try:
             return builder.getOrCreate()
@@ -92,11 +96,11 @@ def _default_conf() -> dict[str, str]:
     }
 
 
-def _session_directory(java: Java) -> Path:
+def _session_directory(java: Java, log_file: Path | None) -> Path:
     """A directory with our `JAVA_HOME` and Spark's configuration, gone when Python exits."""
     directory = Path(tempfile.mkdtemp(prefix="tidelog-spark-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    make_java_home(java, directory / "java")
+    make_java_home(java, directory / "java", log_file and log_file.absolute())
     (directory / "conf").mkdir()
     (directory / "conf" / "log4j2.properties").write_text(_LOG4J)
     return directory

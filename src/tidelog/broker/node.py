@@ -316,6 +316,7 @@ class Node:
     def _set_wall_offset(self, offset_ms: int) -> None:
         self.broker.wall_offset_ms = offset_ms
         self._quorum.wall_offset_ms = offset_ms
+        self._replicas.wall_offset_ms = offset_ms
 
     # Inputs --------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ _FAMILIES: Final = {
         "early.start.listeners fetch.purgatory.purge.interval.requests "
         "kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters "
         "offset.metadata.max.bytes principal.builder.class "
-        "producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests "
+        "producer.purgatory.purge.interval.requests "
         "queued.max.request.bytes queued.max.requests quota.window.num "
         "quota.window.size.seconds replication.quota.window.num "
         "replication.quota.window.size.seconds security.inter.broker.protocol "

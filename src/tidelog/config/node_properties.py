@@ -198,6 +198,13 @@ _BROKER: Final = (
         "log.producer_id_expiration_ms",
         check=at_least(1),
     ),
+    _row(
+        "producer.id.expiration.check.interval.ms",
+        _INT,
+        "How often silent producers are looked for.",
+        "replication.producer_expiration_check_interval_ms",
+        check=at_least(1),
+    ),
 )
 
 

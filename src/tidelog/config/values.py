@@ -87,6 +87,7 @@ class ReplicationConfig:
     replica_socket_timeout_ms: int = 30_000
     high_watermark_checkpoint_interval_ms: int = 5000
     recovery_point_checkpoint_interval_ms: int = 60_000
+    producer_expiration_check_interval_ms: int = 600_000
     fetch_max_bytes: int = 55 << 20
     alter_partition_retry_ms: int = 50
 

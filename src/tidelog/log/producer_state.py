@@ -40,6 +40,7 @@ _SNAPSHOT_HEAD: Final = Struct(">hIi")
 _SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
 _NO_SEQUENCE: Final = -1
 _NO_PRODUCER_EPOCH: Final = -1
+_NEVER_CHECKED: Final = -2
 
 
 class SnapshotDamaged(Exception):
@@ -79,6 +80,13 @@ class ProducerEntry:
     """Of the last batch or marker; expiry counts from it."""
     txn_first_offset: int = NO_OFFSET
     """First offset of the open transaction; -1 without one."""
+    offset_at_check: int = field(default=_NEVER_CHECKED, compare=False)
+    """Its last offset when expiry was last checked; tells who wrote since."""
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record of the current epoch; -1 without batches."""
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     @property
     def last_sequence(self) -> int:
@@ -256,13 +264,22 @@ class ProducerStates:
             }
 
     def expire(self, wall_ms: int, expiration_ms: int) -> int:
-        """Forgets producers that were idle too long and have no open transaction."""
-        expired = [
-            entry.producer_id
-            for entry in self._entries.values()
-            if entry.txn_first_offset == NO_OFFSET
-            and wall_ms - entry.last_timestamp >= expiration_ms
-        ]
+        """Forgets producers that were idle too long and have no open transaction.
+
+        Their timestamps alone do not tell: who copies old records has old timestamps, and
+        forgotten in the middle of it would have its next retry appended twice. So nobody goes
+        who is seen for the first time or has written since the last call.
+        """
+        expired = []
+        for entry in self._entries.values():
+            last_offset = entry.last_offset
+            if (
+                last_offset == entry.offset_at_check
+                and entry.txn_first_offset == NO_OFFSET
+                and wall_ms - entry.last_timestamp >= expiration_ms
+            ):
+                expired.append(entry.producer_id)
+            entry.offset_at_check = last_offset
         for producer_id in expired:
             del self._entries[producer_id]
         return len(expired)

@@ -119,6 +119,9 @@ class Replicas:
         self._isr_checks = Recurring(max(1, config.replica_lag_time_max_ms // 2))
         self._high_watermark_checkpoints = Recurring(config.high_watermark_checkpoint_interval_ms)
         self._recovery_checkpoints = Recurring(config.recovery_point_checkpoint_interval_ms)
+        self._expiry_checks = Recurring(config.producer_expiration_check_interval_ms)
+        # Wall time in ms minus monotonic time in ms; set by the node.
+        self.wall_offset_ms = 0
 
     @property
     def broker_epoch(self) -> int:
@@ -172,6 +175,7 @@ class Replicas:
             self._isr_checks,
             self._high_watermark_checkpoints,
             self._recovery_checkpoints,
+            self._expiry_checks,
         ):
             recurring.start(now)
         topics = all_topics(image)
@@ -407,6 +411,8 @@ class Replicas:
             self._directory.checkpoint_recovery_points()
             self._directory.checkpoint_log_start_offsets()
             self._delete_renamed()
+        if self._expiry_checks.due(now) is not None:
+            self._expire_producers(now + self.wall_offset_ms)
         self.end_tick(now)
         for parked in self._deadlines.take_due(now):
             if isinstance(parked, DelayedProduce):
@@ -421,6 +427,11 @@ class Replicas:
         except StorageError as error:
             # Nobody reads there any more, so nothing is at stake but space; the next time again.
             self._trace.warn("replicas", "delete_renamed", "postponed", str(error))
+
+    def _expire_producers(self, wall_ms: int) -> None:
+        for partition in self._hosted.partitions.values():
+            log = partition.log
+            log.producers.expire(wall_ms, log.config.producer_id_expiration_ms)
 
     def _mark_uncommitted(self) -> None:
         """Looks again at led partitions with records above the high watermark."""
@@ -472,6 +483,7 @@ class Replicas:
             self._isr_checks.due_at,
             self._high_watermark_checkpoints.due_at,
             self._recovery_checkpoints.due_at,
+            self._expiry_checks.due_at,
             self._deadlines.next(),
             self._isr_updates.deadline(),
             self._fetchers.deadline(),

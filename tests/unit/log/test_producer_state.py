@@ -177,8 +177,20 @@ def test_idle_producers_expire_unless_in_a_transaction() -> None:
     Producer(states, 1).send(0, 0)
     Producer(states, 2).send(0, 0, transactional=True)
     assert states.expire(WALL_MS + DAY_MS - 1, DAY_MS) == 0
+    assert states.expire(WALL_MS + DAY_MS - 1, DAY_MS) == 0
     assert states.expire(WALL_MS + DAY_MS, DAY_MS) == 1
     assert [entry.producer_id for entry in states.entries] == [2]
+
+
+def test_who_writes_does_not_expire_however_old_its_records_are() -> None:
+    """Goal: copying old records is not idleness; the first check only looks."""
+    states = ProducerStates()
+    writer = Producer(states, 1)
+    late_ms = WALL_MS + 100 * DAY_MS
+    for sequence in range(3):
+        writer.send(0, sequence)
+        assert states.expire(late_ms, DAY_MS) == 0
+    assert states.expire(late_ms, DAY_MS) == 1
 
 
 @pytest.mark.parametrize("node", ["node1", "node2", "node3"])

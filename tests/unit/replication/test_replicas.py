@@ -1,5 +1,7 @@
 """The composition: metadata, ticks, timers, failures and views."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.replication.cluster import CONFIG, Cluster
@@ -241,3 +243,23 @@ def test_offline_replicas_are_left_alone(cluster: Cluster) -> None:
     cluster.produce(1, [b"a"])
     cluster.run(10_000)
     assert sum("log dir failed" in line for line in cluster.lines) == 1
+
+
+def test_silent_producers_are_forgotten_at_intervals() -> None:
+    """On leader and follower; by the wall clock that the node sets."""
+    config = replace(CONFIG, producer_expiration_check_interval_ms=1000)
+    cluster = Cluster((1, 2), config=config)
+    cluster.feed.create_topic("orders", (1, 2))
+    cluster.run(10)
+    records = build_batch(
+        [Record(1000, None, b"a")], producer_id=7, producer_epoch=0, base_sequence=0
+    )
+    cluster.brokers[1].log("orders").append_as_leader(records, 0, 1000)
+    cluster.produce(1, [b"b"])
+    cluster.run(2000)
+    logs = [cluster.brokers[node].log("orders") for node in (1, 2)]
+    assert [len(log.producers) for log in logs] == [1, 1]
+    for node in (1, 2):
+        cluster.brokers[node].replicas.wall_offset_ms = LogConfig().producer_id_expiration_ms
+    cluster.run(2000)
+    assert [len(log.producers) for log in logs] == [0, 0]

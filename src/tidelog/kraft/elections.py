@@ -187,7 +187,18 @@ class Elections:
     ) -> None:
         """Counts an answer that was waited for."""
         core = self._core
-        if core.maybe_move(response.leader_epoch, response.leader_id, now, f"told by {peer_id}"):
+        if response.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            # Not `maybe_move`: epochs and leaders of another cluster are none of ours.
+            core.env.trace.warn(
+                SUBJECT,
+                "on_vote_response",
+                "refused",
+                "the voter is of another cluster; hint: one of the two data directories is not of "
+                "this cluster, check `log.dirs` and `controller.quorum.voters`",
+                voter=peer_id,
+                cluster_id=core.identity.cluster_id,
+            )
+        elif core.maybe_move(response.leader_epoch, response.leader_id, now, f"told by {peer_id}"):
             return
         role = core.role
         is_counted = isinstance(role, Prospective if request.pre_vote else Candidate)

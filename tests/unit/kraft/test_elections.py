@@ -317,6 +317,23 @@ def test_an_answer_that_names_a_leader_or_a_higher_epoch_is_followed() -> None:
     assert (role(moved), moved.quorum.epoch) == (RoleName.UNATTACHED, 8)
 
 
+def test_a_voter_of_another_cluster_teaches_nothing_and_is_told_to_the_operator() -> None:
+    """Its epoch and leader are another cluster's; a vote refused for it is a refused vote."""
+    solo = Solo()
+    request = campaign(solo)[0]
+    solo.trace_lines()
+    answer = VoteResponse(ErrorCode.INCONSISTENT_CLUSTER_ID, 3, 8, False)
+    solo.quorum.on_response(2, request, answer, Instant(201))
+    assert (role(solo), solo.quorum.epoch, solo.quorum.leader_id) == (
+        RoleName.PROSPECTIVE,
+        0,
+        -1,
+    )
+    (line,) = solo.trace_lines()
+    assert "the voter is of another cluster; hint: " in line
+    assert f"voter=2 cluster_id={CLUSTER_ID}" in line
+
+
 def test_the_better_claim_goes_first() -> None:
     """Both ask. Replica 1 has the lower id and goes on; voter 3 with a longer log makes it wait."""
     first, second = Solo(), Solo()

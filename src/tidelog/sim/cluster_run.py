@@ -29,6 +29,7 @@ from tidelog.sim.checkers.base import (
     Violation,
 )
 from tidelog.sim.checkers.candidate_completeness import CandidateCompleteness
+from tidelog.sim.checkers.history_is_a_log import HistoryIsALog
 from tidelog.sim.checkers.image_follows_log import ImageIsFoldOfLog
 from tidelog.sim.checkers.leader_completeness import LeaderCompleteness
 from tidelog.sim.checkers.no_duplicates import NoDuplicates
@@ -113,6 +114,7 @@ class ClusterRun:
             RepeatableRead(),
             NoDuplicates(),
             ProducerOrder(frozenset(idempotent)),
+            HistoryIsALog(),
         ]
         self.world.observers.append(self._observe)
 

@@ -35,6 +35,8 @@ class Kind(Enum):
 
     SEND = "send"
     POLL = "poll"
+    TXN = "txn"
+    """Sends and polls that are one, in this order."""
     ASSIGN = "assign"
 
 

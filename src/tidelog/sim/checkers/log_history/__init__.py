@@ -1,0 +1,15 @@
+"""The log checker: what a history of sends and polls says about the logs behind it.
+
+A pure function of a history, after the `kafka` workload of Jepsen: it knows nothing of nodes,
+leaders or offsets other than what clients were told, and so it judges any implementation. The
+simulator feeds it with simulated clients, the process tests with real ones.
+
+| module | finds |
+| --- | --- |
+| `index` | who wrote, who read, which offset has which values, the order of versions |
+| `anomalies` | inconsistent-offsets, duplicate, lost-write, unseen, G1a, precommitted-read |
+| `session_order` | skips and steps back, inside one operation and between operations |
+| `cycles` | G0, G1c, and the same with session order and real time |
+| `append_order` | appends that contradict real time |
+| `checker` | all of it together, and what is legal |
+"""

@@ -117,8 +117,10 @@ class BrokerConfig:
     """`socket.connection.setup.timeout.ms`: how long a connection to another node may take."""
     max_connections: int = 2**31 - 1
     """`max.connections`: one more is closed at once."""
-    listen_backlog: int = 50
-    """`socket.listen.backlog.size`."""
+    listen_backlog: int = 1024
+    """`socket.listen.backlog.size`. More than Kafka's 50, which a few hundred clients overflow when
+    they all come back after a failover: each of those turned away waits a second and tries again.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,12 @@ def test_a_minimal_file_gets_kafkas_defaults() -> None:
     assert config.rack is None
 
 
+def test_hundreds_of_clients_may_come_at_once() -> None:
+    """Kafka's 50 turned away those that came while a tick ran; each lost a second."""
+    assert config_with().broker.listen_backlog >= 1000
+    assert config_with(socket__listen__backlog__size="7").broker.listen_backlog == 7
+
+
 def test_a_kafka_file_is_read_whole() -> None:
     config = parse_node_config(parse_properties(KAFKA_FILE))
     assert [str(e) for e in config.advertised_broker_listeners] == [

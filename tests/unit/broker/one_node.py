@@ -64,7 +64,10 @@ SETTINGS = {
 class OneNode:
     """The driver of one node."""
 
-    def __init__(self, *, disk: MemoryDisk | None = None, **settings: str) -> None:
+    def __init__(
+        self, *, disk: MemoryDisk | None = None, alone: bool = True, **settings: str
+    ) -> None:
+        """Started, and unfenced unless it is not `alone`: other voters have to be played."""
         given = {name.replace("_", "."): value for name, value in settings.items()}
         config = parse_node_config(SETTINGS | given)
         self.disk = disk or MemoryDisk(root="host1")
@@ -81,7 +84,10 @@ class OneNode:
         self.connects: list[Connect] = []
         self.sent: dict[int, bytearray] = defaultdict(bytearray)
         self._next_connection = 1
-        self.run_until(lambda: self.broker.is_alive(1))
+        if alone:
+            self.run_until(lambda: self.broker.is_alive(1))
+        else:
+            self.settle()
 
     @property
     def broker(self) -> Broker:

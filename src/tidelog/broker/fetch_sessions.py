@@ -68,6 +68,10 @@ class FetchSession:
     # Partitions in serving order: one that returned data moves to the end.
     partitions: dict[PartitionKey, _Cached] = field(default_factory=dict)
 
+    def note_resolved(self, wanted: FetchPartition) -> None:
+        """Keeps the name and id of a partition's topic, which a request names by one of them."""
+        self.partitions[_key(self.uses_topic_ids, wanted)].wanted = wanted
+
 
 def _key(
     uses_topic_ids: bool, entry: FetchPartition | ForgottenPartition | FetchedPartition

@@ -19,7 +19,8 @@ gives at least one whole batch, whatever the limits say, or a reader could never
 
 A fetch is answered at once when it may not wait, asks for nothing, found `min_bytes`, or met an
 error or a divergence. Otherwise it is parked. While it is parked a partition is only looked at when
-it moved, and everything is read again only when that partition has something for this reader.
+it moved, and is read again only when a partition has something for this reader: then those that
+have moved, and of all others what was found before holds. A role that changed makes all be read.
 
 When this node begins to lead a partition it answers the parked fetches of that partition's other
 replicas at once, so that they can ask for the new partition in their next request instead of
@@ -115,6 +116,7 @@ class FetchPath:
             parked.complete()
             self._reply(reply_to, reading)
             return
+        reading.remember(parked)
         by_key = self._hosted.by_key
         for want in request.partitions:
             waiters = by_key[want.topic, want.partition].fetch_waiters
@@ -148,6 +150,7 @@ class FetchPath:
         self._released = {}
         for parked in released:
             if not parked.done:
+                parked.answers = None
                 self.complete(parked, now)
         for parked in hopeful:
             if parked.done:
@@ -155,6 +158,8 @@ class FetchPath:
             reading = self._read(parked, now, on_arrival=False)
             if reading.at_once or reading.has_enough:
                 self._finish(parked, reading)
+            else:
+                reading.remember(parked)
 
     def complete(self, parked: DelayedFetch, now: Instant) -> None:
         """Answers a parked fetch with what there is."""
@@ -172,7 +177,11 @@ class FetchPath:
         reading = _Reading(self, parked, now, on_arrival)
         answers = reading.answers
         by_key = self._hosted.by_key
-        for want in request.partitions:
+        known, moved = parked.answers, parked.moved
+        for index, want in enumerate(request.partitions):
+            if known is not None and (want.topic, want.partition) not in moved:
+                answers.append(known[index])
+                continue
             partition = by_key.get((want.topic, want.partition))
             if partition is None:
                 code = self._hosted.error_of_missing(want.topic, want.partition)
@@ -251,6 +260,11 @@ class _Reading:
     def has_enough(self) -> bool:
         """Whether the records found are worth an answer."""
         return self.records_bytes >= self._enough_bytes
+
+    def remember(self, parked: DelayedFetch) -> None:
+        """The fetch goes on waiting: what was found need not be looked for again."""
+        parked.answers = None if self.records_bytes else self.answers
+        parked.moved.clear()
 
     def refuse(self, want: FetchPartition, code: ErrorCode) -> FetchedPartition:
         """The answer of a partition that is not read."""
@@ -413,8 +427,10 @@ def _divergence(log: Log, want: FetchPartition) -> EpochEndOffset | None:
 def _collect_hopeful(partition: Partition, hopeful: dict[DelayedFetch, None]) -> None:
     """Adds the fetches that may find something new in this partition."""
     log = partition.log
+    key = partition.topic_partition
     log_start, log_end = log.log_start_offset, log.log_end_offset
     for parked, offset in partition.fetch_waiters.items():
+        parked.moved.add(key)
         request = parked.request
         upper = log_end if request.replica_id >= 0 else _upper_for_consumer(log, request)
         if upper > offset or not log_start <= offset <= log_end:

@@ -27,7 +27,7 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import PURGATORY_PURGE_REQUESTS
 from tidelog.replication.messages import ReplyTo
-from tidelog.wire.fetch import FetchRequest, LeaderHint
+from tidelog.wire.fetch import FetchedPartition, FetchRequest, LeaderHint
 from tidelog.wire.produce import ProducedPartition
 
 
@@ -76,10 +76,12 @@ class DelayedFetch:
     """A Fetch that found less than its `min_bytes`."""
 
     __slots__ = (
+        "answers",
         "deadline",
         "done",
         "followers_may_serve",
         "in_heap",
+        "moved",
         "registers",
         "reply_to",
         "request",
@@ -96,6 +98,10 @@ class DelayedFetch:
         self.followers_may_serve = followers_may_serve
         # When it is answered at the latest, with whatever there is.
         self.deadline = Instant(now + request.max_wait_ms)
+        # What was found last, in request order, where no partition had records; `None` otherwise.
+        self.answers: list[FetchedPartition] | None = None
+        # (topic, partition) of what has moved since: its answer is out of date.
+        self.moved: set[tuple[str, int]] = set()
         # The partitions' registers it stands in: fetch offset by parked fetch.
         self.registers: list[dict[DelayedFetch, int]] = []
         # It has been answered; nothing may answer it again.
@@ -112,6 +118,7 @@ class DelayedFetch:
         """Marks it as answered and leaves all registers."""
         assert not self.done, f"OneReply: {self.reply_to} is answered already"
         self.done = True
+        self.answers = None
         for waiters in self.registers:
             waiters.pop(self, None)
         self.registers.clear()

@@ -220,6 +220,37 @@ def test_a_parked_fetch_wakes_for_its_partition_only(cluster: Cluster) -> None:
     assert [values_in(answer) for answer in answers] == [[b"b"], [b"a"]]
 
 
+def test_what_has_not_moved_is_not_read_again(cluster: Cluster) -> None:
+    """A fetch of a thousand idle partitions must not cost a thousand reads for each record: a
+    change that nobody tells of is not seen."""
+    reader = Reader(cluster)
+    append(cluster, b"a", partition=1, commit=False)
+    cluster.run(0)
+    name = reader.send(want(0), want(1, 1), max_wait_ms=500)
+    cluster.brokers[1].log("orders", 1).update_high_watermark(1)
+    append(cluster, b"b")
+    answers = reader.answer(name)
+    assert answers is not None
+    assert [(values_in(answer), answer.high_watermark) for answer in answers] == [
+        ([b"b"], 1),
+        ([], 0),
+    ]
+
+
+def test_what_moved_without_a_record_is_told_with_the_next_one(cluster: Cluster) -> None:
+    """The high watermark of a partition that wakes nobody."""
+    append(cluster, b"a", partition=1, commit=False)
+    cluster.run(0)
+    reader = Reader(cluster)
+    name = reader.send(want(0), want(1, 1), max_wait_ms=500)
+    reader.fetch(want(1, 1), replica_id=2)
+    assert reader.answer(name) is None
+    append(cluster, b"b")
+    answers = reader.answer(name)
+    assert answers is not None
+    assert [answer.high_watermark for answer in answers] == [1, 1]
+
+
 def test_a_parked_fetch_waits_for_enough_bytes(cluster: Cluster) -> None:
     """Summed over its partitions."""
     reader = Reader(cluster)

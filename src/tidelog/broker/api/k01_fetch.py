@@ -1,10 +1,11 @@
 """Fetch (1), versions 4-18: reads by consumers and followers, with incremental sessions.
 
-A session keeps the wanted partitions as the client named them; names and ids are resolved anew for
-each request, because a topic may appear between two of them. A partition whose topic is unknown
-answers UNKNOWN_TOPIC_ID (asked by id) or UNKNOWN_TOPIC_OR_PARTITION. Everything else is the
-replication room's. On the controller's listener Fetch is the metadata quorum's and does not come
-here. On NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH the answer names the leader (KIP-951).
+A session keeps the wanted partitions with name and id as they were resolved last; that both still
+belong together is looked at for each request, because a topic may come or go between two of them.
+A partition whose topic is unknown answers UNKNOWN_TOPIC_ID (asked by id) or
+UNKNOWN_TOPIC_OR_PARTITION. Everything else is the replication room's. On the controller's listener
+Fetch is the metadata quorum's and does not come here. On NOT_LEADER_OR_FOLLOWER and
+FENCED_LEADER_EPOCH the answer names the leader (KIP-951).
 """
 
 from typing import Final
@@ -67,6 +68,8 @@ def handle(
             refused.append(_unknown(partition, by_id))
         else:
             partitions.append(found)
+            if session is not None and found is not partition:
+                session.note_resolved(found)
     call = FetchCall(pending, session, request.session_epoch <= 0, refused)
     broker.replicas.fetch(
         _bounded(broker, request, partitions, bool(refused)),
@@ -93,6 +96,8 @@ def _resolve(broker: Broker, partition: FetchPartition, by_id: bool) -> FetchPar
         topic = broker.image.topics_by_name.get(partition.topic)
     if topic is None:
         return None
+    if partition.topic == topic.name and partition.topic_id == topic.topic_id:
+        return partition
     return partition._replace(topic=topic.name, topic_id=topic.topic_id)
 
 

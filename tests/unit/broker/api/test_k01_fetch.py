@@ -229,6 +229,18 @@ def test_a_topic_that_appears_later_is_found_by_a_session_by_name(node, wire):
     assert (answer.topic, answer.error_code) == ("later", ErrorCode.NONE)
 
 
+def test_a_session_by_name_reads_the_topic_that_was_created_again(node, wire):
+    produce(wire, 9)
+    full = fetch(wire, 12, request(wanted(node), session_epoch=0))
+    assert full.partitions[0].records_bytes
+    delete_type = codec.request_class(ApiKey.DELETE_TOPICS, 5)
+    wire.ask(ApiKey.DELETE_TOPICS, delete_type(topic_names=("t",), timeout=millis(1000)))
+    wire.create_topic("t")
+    asked = request(session_id=full.session_id, session_epoch=1)
+    (answer,) = fetch(wire, 12, asked).partitions
+    assert (answer.error_code, answer.high_watermark) == (ErrorCode.NONE, 0)
+
+
 def test_a_topic_that_disappears_is_an_error_of_its_session(node, wire):
     full = fetch(wire, 13, request(wanted(node), session_epoch=0))
     delete_type = codec.request_class(ApiKey.DELETE_TOPICS, 5)

@@ -12,9 +12,7 @@ An `AssertionError` anywhere, of a node, a client or a checker, is a failure of 
 begins with the name of the property, or describes the broken assertion.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog.env.trace import Level
@@ -43,6 +41,7 @@ from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.history import History
 from tidelog.sim.host import Host
 from tidelog.sim.oracle import Oracle
+from tidelog.sim.outcome import Outcome
 from tidelog.sim.swarm import Swarm, draw, stream
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
@@ -55,25 +54,6 @@ PROBE_LIMIT_MS: Final = 10_000
 READ_LIMIT_MS: Final = 20_000
 CHECK_EVERY: Final = 3
 SWEEP_EVERY: Final = 200
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What came of one seed."""
-
-    seed: int
-    violation: str | None = None
-    """The property and what happened; `None` for a clean run."""
-    events: int = 0
-    virtual_ms: int = 0
-    acknowledged: int = 0
-    healed_ms: int = -1
-    faults: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def violated(self) -> str | None:
-        """The name of the property."""
-        return None if self.violation is None else self.violation.split(":", 1)[0]
 
 
 class ClusterRun:
@@ -130,6 +110,7 @@ class ClusterRun:
         self.outcome.virtual_ms = self.world.now
         self.outcome.acknowledged = self.history.acknowledged_count
         self.outcome.faults = self.nemesis.counts
+        self.outcome.trace_hash = self.world.trace_hash
         return self.outcome
 
     def _play(self) -> None:

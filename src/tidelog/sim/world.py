@@ -19,6 +19,7 @@ One queue orders everything by (time, seeded tie-break, sequence): the same seed
 on every machine, whatever the hash seed of the interpreter.
 """
 
+import hashlib
 import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -138,6 +139,8 @@ class World:
         self.lines: list[str] = []
         # Inputs and ticks that reached nodes.
         self.event_count = 0
+        # Of everything that happened: trace lines, and every event with what it made a node do.
+        self._digest = hashlib.blake2b(digest_size=16)
         # Called with a host after each event of its node.
         self.observers: list[Callable[[Host], None]] = []
         # Called with every line of the trace.
@@ -162,8 +165,14 @@ class World:
         """Adds a line to the trace."""
         line = f"{self.now:>8} {text}"
         self.lines.append(line)
+        self._digest.update(line.encode())
         for listener in self.listeners:
             listener(line)
+
+    @property
+    def trace_hash(self) -> str:
+        """128 bits that two runs share only if the same happened in both."""
+        return self._digest.hexdigest()
 
     # Processes -----------------------------------------------------------------------------
 
@@ -366,6 +375,7 @@ class World:
         life = host.life
         self.event_count += 1
         effects = node.take_effects()
+        self._digest.update(b"%d %d %d" % (self.now, host.node_id, len(effects)))
         ended = any(isinstance(effect, Exit) for effect in effects)
         if self.check_every and self.event_count % self.check_every == 0:
             node.check()
@@ -393,7 +403,9 @@ class World:
             case Send(connection_id, chunks):
                 end = host.ends.get(connection_id)
                 if end is not None:
-                    self.network.send(end, _joined(chunks))
+                    data = _joined(chunks)
+                    self._digest.update(data)
+                    self.network.send(end, data)
             case Connect(connection_id, target, port):
                 self._connect(host, connection_id, target, port)
             case Close(connection_id):

@@ -1,0 +1,30 @@
+"""What came of one seed, whichever tier it ran in."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of one run."""
+
+    seed: int
+    violation: str | None = None
+    """The property and what happened; `None` for a clean run."""
+    events: int = 0
+    virtual_ms: int = 0
+    acknowledged: int = 0
+    """Records that were acknowledged, or metadata batches that were committed."""
+    healed_ms: int = -1
+    """How long it took after the end of the faults until everything was well."""
+    trace_hash: str = ""
+    faults: Counter[str] = field(default_factory=Counter)
+    """How often each kind struck."""
+
+    @property
+    def violated(self) -> str | None:
+        """The name of the property."""
+        if self.violation is None:
+            return None
+        name, separator, _ = self.violation.partition(":")
+        return name if separator and name.isidentifier() else "Assertion"

@@ -1,0 +1,455 @@
+"""Voters and observers in virtual time: a network that loses, delays and holds back messages, disks
+that lose what was not flushed.
+
+Requests and answers travel as values. A lost one is noticed by timeout only, one to a dead process
+after a moment. What a cut link holds back may arrive when it heals, seconds late. Flushes complete
+one after the other.
+"""
+
+import hashlib
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from tidelog.config import LogConfig, QuorumConfig
+from tidelog.env.disk import FileSlice
+from tidelog.env.effects import Effect, EffectQueue, Flush, Replace
+from tidelog.env.instant import Instant
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Level, Trace, TraceEvent
+from tidelog.kraft.messages import (
+    NotLeader,
+    QuorumFetchResponse,
+    Reply,
+    Request,
+    Response,
+    SendRequest,
+    Voter,
+    VoteRequest,
+    VoteResponse,
+    VoterIdentity,
+)
+from tidelog.kraft.quorum import Quorum, QuorumEnv
+from tidelog.log.loading import Checkpoints, open_log
+from tidelog.log.log import Log
+from tidelog.log.values import LogEnv, LogFlush
+from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Endpoint, Uuid
+from tidelog.sim.disk import ProcessKilled, SimDisk
+from tidelog.sim.quorum.oracle import QuorumOracle
+from tidelog.sim.world import CLUSTER_ID, WALL_START_MS
+
+LOG_CONFIG = LogConfig(segment_bytes=1 << 14, max_message_bytes=1 << 20)
+REFUSED_MS = 1
+
+
+@dataclass(slots=True)
+class Conditions:
+    """How network and disks behave; may change while the cluster runs."""
+
+    latency_ms: int = 1
+    """Longest way of one message."""
+    flush_ms: int = 1
+    """Longest flush."""
+    loss_percent: int = 0
+    hold_percent: int = 0
+    """Of messages over a cut link that arrive when it heals."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ReplyTo:
+    requester: int
+    life: int
+    request: Request
+
+
+@dataclass(slots=True, eq=False)
+class Replica:
+    """One process and its disk."""
+
+    node_id: int
+    disk: SimDisk
+    alive: bool = False
+    # Counts processes.
+    life: int = 0
+    # Exclusive end of what is on the disk while the process is down.
+    durable_end: int = 0
+    requests: list[tuple[int, Request]] = field(default_factory=list)
+    disk_queue: deque[Effect] = field(default_factory=deque)
+    timer_at: int = -1
+    high_watermark: int = 0
+    effects: EffectQueue = field(default_factory=EffectQueue)
+    log: Log = field(init=False)
+    quorum: Quorum = field(init=False)
+
+
+class QuorumCluster:
+    """Voters 1..n, observers after them, and everything between."""
+
+    def __init__(
+        self,
+        prng: Prng,
+        *,
+        voters: int,
+        observers: int,
+        config: QuorumConfig,
+        conditions: Conditions,
+        trace_level: Level = Level.INFO,
+    ) -> None:
+        self.now = Instant(0)
+        self.lines: list[str] = []
+        self.listeners: list[Callable[[str], None]] = []
+        self.event_count = 0
+        self.conditions = conditions
+        self._prng = prng
+        self._config = config
+        self._trace_level = trace_level
+        self._digest = hashlib.blake2b(digest_size=16)
+        # (time, tie-break, sequence, action).
+        self._queue: list[tuple[int, int, int, Callable[[], None]]] = []
+        self._sequence = 0
+        # Directed links that are cut, and what they hold back.
+        self._cuts: set[tuple[int, int]] = set()
+        self._held: list[Callable[[], None]] = []
+        self.voters = {
+            node_id: Voter(node_id, ZERO_UUID, (Endpoint("CONTROLLER", f"n{node_id}", 9093),))
+            for node_id in range(1, voters + 1)
+        }
+        self.oracle = QuorumOracle(voters // 2 + 1, self._durable_ends)
+        self.replicas = {
+            node_id: self._new_replica(node_id) for node_id in range(1, voters + observers + 1)
+        }
+
+    @staticmethod
+    def _new_replica(node_id: int) -> Replica:
+        disk = SimDisk(f"n{node_id}")
+        disk.make_dir(str(METADATA_PARTITION))
+        return Replica(node_id, disk)
+
+    @property
+    def trace_hash(self) -> str:
+        """128 bits that two runs share only if the same happened in both."""
+        return self._digest.hexdigest()
+
+    def note(self, text: str) -> None:
+        """Adds a line to the trace."""
+        line = f"{self.now:>8} {text}"
+        self.lines.append(line)
+        self._digest.update(line.encode())
+        for listener in self.listeners:
+            listener(line)
+
+    def emit(self, node_id: int, event: TraceEvent) -> None:
+        """A node's trace event."""
+        if event.subject == "quorum":
+            self.note(f"n{node_id} {event.text()}")
+
+    def alive(self) -> list[Replica]:
+        """The running replicas."""
+        return [replica for replica in self.replicas.values() if replica.alive]
+
+    def leader(self) -> Replica | None:
+        """The running leader of the highest epoch."""
+        leaders = [replica for replica in self.alive() if replica.quorum.is_leader]
+        return max(leaders, key=lambda replica: replica.quorum.epoch, default=None)
+
+    def _durable_ends(self) -> list[int]:
+        return [
+            replica.log.recovery_point if replica.alive else replica.durable_end
+            for replica in (self.replicas[voter_id] for voter_id in self.voters)
+        ]
+
+    # Processes -------------------------------------------------------------------------------
+
+    def start(self, replica: Replica) -> None:
+        """Starts the process."""
+        assert not replica.alive, f"n{replica.node_id} runs"
+        replica.life += 1
+        replica.alive = True
+        replica.effects = EffectQueue()
+        replica.disk_queue.clear()
+        replica.requests.clear()
+        replica.timer_at = -1
+        replica.high_watermark = 0
+        trace = Trace(_Sink(self, replica.node_id), self._trace_level)
+        try:
+            self._open(replica, trace)
+        except ProcessKilled:
+            self._die(replica, replica.durable_end)
+            return
+        replica.quorum.wall_offset_ms = WALL_START_MS
+        replica.quorum.start(self.now)
+        self._end_tick(replica)
+
+    def _open(self, replica: Replica, trace: Trace) -> None:
+        replica.log = open_log(
+            LogEnv(replica.disk, replica.effects, trace),
+            str(METADATA_PARTITION),
+            METADATA_PARTITION,
+            LOG_CONFIG,
+            Checkpoints(),
+            clean=False,
+            wall_ms=WALL_START_MS,
+        )
+        if replica.log.topic_id != METADATA_TOPIC_ID:
+            replica.log.assign_topic_id(METADATA_TOPIC_ID)
+        directory_id = Uuid(replica.node_id.to_bytes(16, "big"))
+        replica.quorum = Quorum(
+            identity=VoterIdentity(replica.node_id, directory_id, CLUSTER_ID),
+            voters=self.voters,
+            log=replica.log,
+            config=self._config,
+            env=QuorumEnv(replica.disk, replica.effects, Prng(self._prng.next_u64()), trace),
+        )
+
+    def kill(self, replica: Replica) -> None:
+        """The process is gone, its files are as it wrote them."""
+        self._die(replica, replica.log.log_end_offset)
+
+    def cut_power(self, replica: Replica) -> None:
+        """The process is gone, and so is what was not flushed, or part of it."""
+        self._die(replica, replica.log.recovery_point)
+        replica.disk.crash(self._prng if self._prng.chance(1, 2) else None)
+
+    def _die(self, replica: Replica, durable_end: int) -> None:
+        replica.alive = False
+        replica.life += 1
+        replica.durable_end = durable_end
+        replica.disk.fuse = None
+        for other in self.alive():
+            for peer_id, request in list(other.requests):
+                if peer_id == replica.node_id:
+                    self._fail(other, peer_id, request)
+
+    def suspect(self, node_id: int) -> None:
+        """All failure detectors report a process."""
+        for replica in self.alive():
+            if replica.node_id != node_id:
+                self._do(replica, partial(replica.quorum.on_peer_suspected, node_id, self.now))
+
+    def resign(self, replica: Replica) -> None:
+        """A clean stop begins."""
+        self._do(replica, lambda: replica.quorum.resign(self.now))
+
+    def append(self, replica: Replica, values: list[bytes]) -> int | None:
+        """Appends where somebody believes to lead; `None` when he does not."""
+        found: list[int] = []
+
+        def append() -> None:
+            found.append(replica.quorum.append(values, self.now, WALL_START_MS + self.now))
+
+        try:
+            self._do(replica, append)
+        except NotLeader:
+            return None
+        return found[0] if found else None
+
+    # Time ------------------------------------------------------------------------------------
+
+    def at(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """Runs an action later."""
+        self._sequence += 1
+        item = (self.now + delay_ms, self._prng.next_u64(), self._sequence, action)
+        heapq.heappush(self._queue, item)
+
+    def run_until(self, condition: Callable[[], bool], limit_ms: int) -> bool:
+        """Lets time pass until the condition holds, at most so long; returns whether it does."""
+        end = self.now + limit_ms
+        while not condition():
+            if not self._queue or self._queue[0][0] > end:
+                self.now = Instant(end)
+                return condition()
+            when, _, _, action = heapq.heappop(self._queue)
+            self.now = Instant(when)
+            action()
+        return True
+
+    def run(self, duration_ms: int) -> None:
+        """Lets time pass."""
+        self.run_until(lambda: False, duration_ms)
+
+    def _do(self, replica: Replica, action: Callable[[], None]) -> None:
+        """One input of one replica, and the end of its tick."""
+        try:
+            action()
+        except ProcessKilled:
+            self.note(f"world n{replica.node_id}: killed (inside a write)")
+            self.kill(replica)
+            return
+        self._end_tick(replica)
+
+    def _end_tick(self, replica: Replica) -> None:
+        self.event_count += 1
+        quorum = replica.quorum
+        try:
+            quorum.wake(self.now)
+        except ProcessKilled:
+            self.note(f"world n{replica.node_id}: killed (inside a write)")
+            self.kill(replica)
+            return
+        outputs = quorum.take_outputs()
+        self._digest.update(b"%d %d %d" % (self.now, replica.node_id, len(outputs)))
+        for output in outputs:
+            if isinstance(output, SendRequest):
+                self._send_request(replica, output.peer_id, output.request)
+            else:
+                self._send_reply(replica, output)
+        was_idle = not replica.disk_queue
+        replica.disk_queue.extend(replica.effects.take())
+        if was_idle:
+            self._begin_flush(replica)
+        self._check(replica)
+        deadline = quorum.deadline()
+        if deadline is not None and deadline != replica.timer_at:
+            assert deadline > self.now, f"n{replica.node_id} spins at {self.now}"
+            replica.timer_at = deadline
+            self._at_replica(
+                deadline - self.now, replica, lambda: self._on_timer(replica, deadline)
+            )
+
+    def _on_timer(self, replica: Replica, due: int) -> None:
+        if replica.timer_at == due:
+            replica.timer_at = -1
+            self._end_tick(replica)
+
+    def _check(self, replica: Replica) -> None:
+        quorum = replica.quorum
+        quorum.check()
+        assert quorum.high_watermark >= replica.high_watermark, "HighWatermarkMonotonic"
+        replica.high_watermark = quorum.high_watermark
+        if quorum.is_leader and self.oracle.check_election_safety(replica.node_id, quorum.epoch):
+            self.oracle.check_leader_completeness(replica.node_id, quorum, replica.log)
+        for batch in quorum.take_committed():
+            self.oracle.check_committed(replica.node_id, batch, quorum.epoch)
+
+    # Network ---------------------------------------------------------------------------------
+
+    def cut(self, source: int, target: int) -> None:
+        """Nothing gets through in this direction."""
+        self._cuts.add((source, target))
+
+    def heal(self) -> None:
+        """All links work; what was held back arrives."""
+        self._cuts.clear()
+        held, self._held = self._held, []
+        for deliver in held:
+            deliver()
+
+    def _at_replica(self, delay_ms: int, replica: Replica, action: Callable[[], None]) -> None:
+        life = replica.life
+
+        def guarded() -> None:
+            if replica.alive and replica.life == life:
+                action()
+
+        self.at(delay_ms, guarded)
+
+    def _carry(self, source: int, target: Replica, deliver: Callable[[], None]) -> None:
+        if self._prng.chance(self.conditions.loss_percent, 100):
+            return
+
+        def arrive() -> None:
+            if (source, target.node_id) not in self._cuts:
+                deliver()
+            elif self._prng.chance(self.conditions.hold_percent, 100):
+                life = target.life
+                self._held.append(
+                    lambda: deliver() if target.alive and target.life == life else None
+                )
+
+        self._at_replica(self._prng.between(1, self.conditions.latency_ms), target, arrive)
+
+    def _send_request(self, sender: Replica, peer_id: int, request: Request) -> None:
+        peer = self.replicas[peer_id]
+        sender.requests.append((peer_id, request))
+        if not peer.alive:
+            self._fail(sender, peer_id, request)
+            return
+        reply_to = _ReplyTo(sender.node_id, sender.life, request)
+
+        def deliver() -> None:
+            self._do(peer, lambda: peer.quorum.on_request(request, reply_to, self.now))
+
+        self._carry(sender.node_id, peer, deliver)
+
+    def _send_reply(self, sender: Replica, reply: Reply) -> None:
+        to = reply.reply_to
+        assert isinstance(to, _ReplyTo), f"{to} is nobody to reply to"
+        response = _without_files(reply.response)
+        request = to.request
+        granted = isinstance(response, VoteResponse) and response.granted
+        if granted and isinstance(request, VoteRequest) and not request.pre_vote:
+            self.oracle.check_vote(sender.node_id, request.epoch, request.candidate_id)
+        requester = self.replicas[to.requester]
+        if not requester.alive or requester.life != to.life:
+            return
+        self._carry(
+            sender.node_id,
+            requester,
+            lambda: self._answer(requester, sender.node_id, request, response),
+        )
+
+    def _answer(
+        self, requester: Replica, peer_id: int, request: Request, response: Response | None
+    ) -> None:
+        kept = [one for one in requester.requests if one[1] is not request]
+        if len(kept) == len(requester.requests):
+            return
+        requester.requests = kept
+        self._do(
+            requester,
+            lambda: requester.quorum.on_response(peer_id, request, response, self.now),
+        )
+
+    def _fail(self, sender: Replica, peer_id: int, request: Request) -> None:
+        self._at_replica(REFUSED_MS, sender, lambda: self._answer(sender, peer_id, request, None))
+
+    # Disks -----------------------------------------------------------------------------------
+
+    def _begin_flush(self, replica: Replica) -> None:
+        if replica.disk_queue:
+            delay = self._prng.between(0, self.conditions.flush_ms)
+            self._at_replica(delay, replica, lambda: self._complete(replica))
+
+    def _complete(self, replica: Replica) -> None:
+        effect = replica.disk_queue.popleft()
+        self._begin_flush(replica)
+        self._do(replica, lambda: self._carry_out(replica, effect))
+
+    def _carry_out(self, replica: Replica, effect: Effect) -> None:
+        match effect:
+            case Flush(file, subject):
+                replica.disk.sync(file)
+                if isinstance(subject, LogFlush):
+                    replica.log.on_flushed(subject)
+                replica.quorum.on_flushed(subject, self.now)
+            case Replace(path, data, subject):
+                replica.disk.replace(path, data)
+                if subject is not None:
+                    replica.quorum.on_flushed(subject, self.now)
+            case _:
+                raise AssertionError(f"a quorum emits no {effect}")
+
+
+class _Sink:
+    """Writes a node's trace into the cluster's."""
+
+    def __init__(self, cluster: QuorumCluster, node_id: int) -> None:
+        self._cluster = cluster
+        self._node_id = node_id
+
+    def emit(self, event: TraceEvent) -> None:
+        """Takes one event."""
+        self._cluster.emit(self._node_id, event)
+
+
+def _without_files(response: Response) -> Response:
+    """Records as bytes: the answerer's file may be gone when the answer arrives."""
+    if not isinstance(response, QuorumFetchResponse) or not response.records:
+        return response
+    chunks = tuple(
+        chunk.file.read(chunk.position, chunk.length) if isinstance(chunk, FileSlice) else chunk
+        for chunk in response.records
+    )
+    return replace(response, records=chunks)

@@ -1,0 +1,100 @@
+"""What is true of a quorum once any replica has shown it, and the checkers that hold it to that.
+
+| property | says |
+| --- | --- |
+| ElectionSafety (I17) | one leader for each epoch |
+| VoteUniqueness (I17) | a voter's granted votes name one candidate per epoch, crashes included |
+| CommittedForever (I17) | an offset, once committed, has one content for all and for ever |
+| Durability (I17) | what is committed is on the disks of a majority of voters |
+| LeaderCompleteness (I17) | a leader has everything that was committed before its epoch |
+| HighWatermarkMonotonic (I17) | within one life of a replica it never falls |
+
+They share one memory, so they live together; each method is one property.
+"""
+
+from collections.abc import Callable, Iterable
+
+from tidelog.kraft.messages import CommittedBatch
+from tidelog.kraft.quorum import Quorum
+from tidelog.log.log import Log
+from tidelog.sim.checkers.base import Violation
+
+
+class QuorumOracle:
+    """Everything that was shown so far."""
+
+    def __init__(self, majority: int, durable_ends: Callable[[], Iterable[int]]) -> None:
+        # How many disks must hold what is committed.
+        self._majority = majority
+        # The durable log end of each voter, dead or alive.
+        self._durable_ends = durable_ends
+        # Epoch to node.
+        self._leaders: dict[int, int] = {}
+        # (Voter, epoch) to candidate.
+        self._votes: dict[tuple[int, int], int] = {}
+        # Base offset to batch, and to the epoch of the replica that first showed it.
+        self._committed: dict[int, CommittedBatch] = {}
+        self._shown_in: dict[int, int] = {}
+        # Exclusive end of everything committed.
+        self.end_offset = 0
+        # Elections won.
+        self.election_count = 0
+
+    def check_election_safety(self, node_id: int, epoch: int) -> bool:
+        """A replica says that it leads; returns whether that is news."""
+        known = self._leaders.get(epoch)
+        if known is None:
+            self._leaders[epoch] = node_id
+            self.election_count += 1
+            return True
+        if known != node_id:
+            raise Violation("ElectionSafety", f"{known} and {node_id} lead in epoch {epoch}")
+        return False
+
+    def check_leader_completeness(self, node_id: int, quorum: Quorum, log: Log) -> None:
+        """A replica has just become leader."""
+        who = f"{node_id} leads in epoch {quorum.epoch}"
+        for offset, batch in self._committed.items():
+            if self._shown_in[offset] >= quorum.epoch:
+                continue
+            if batch.last_offset >= log.log_end_offset:
+                raise Violation(
+                    "LeaderCompleteness",
+                    f"{who} with log end {log.log_end_offset}, {batch.last_offset} is committed",
+                )
+            if log.epoch_at(offset) != batch.epoch:
+                raise Violation(
+                    "LeaderCompleteness",
+                    f"{who} with epoch {log.epoch_at(offset)} at {offset}, committed with "
+                    f"{batch.epoch}",
+                )
+
+    def check_vote(self, voter_id: int, epoch: int, candidate_id: int) -> None:
+        """A granted vote left a voter."""
+        known = self._votes.setdefault((voter_id, epoch), candidate_id)
+        if known != candidate_id:
+            raise Violation(
+                "VoteUniqueness",
+                f"{voter_id} voted for {known} and {candidate_id} in epoch {epoch}",
+            )
+
+    def check_committed(self, node_id: int, batch: CommittedBatch, epoch: int) -> None:
+        """A replica hands out a committed batch."""
+        known = self._committed.get(batch.base_offset)
+        if known is not None:
+            if known != batch:
+                raise Violation("CommittedForever", f"{node_id} has {batch}, it was {known}")
+            return
+        if batch.base_offset != self.end_offset:
+            raise Violation(
+                "CommittedForever",
+                f"{node_id} commits {batch.base_offset}, all ends at {self.end_offset}",
+            )
+        holders = sum(end > batch.last_offset for end in self._durable_ends())
+        if holders < self._majority:
+            raise Violation(
+                "Durability", f"{batch.last_offset} is committed with {holders} durable copies"
+            )
+        self._committed[batch.base_offset] = batch
+        self._shown_in[batch.base_offset] = epoch
+        self.end_offset = batch.last_offset + 1

@@ -1,0 +1,232 @@
+"""One seed of the quorum tier: a quorum under faults, then healed, watched by the oracle.
+
+The seed draws the weather (voters, observers, network, disks, loss), then faults and appends happen
+for a while. Then everything heals, and within `RECOVERY_LIMIT_MS` there must be one leader whom
+all follow, and a new record must be committed everywhere (`Liveness`).
+"""
+
+from collections import Counter
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from tidelog.config import QuorumConfig
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Level
+from tidelog.sim.checkers.base import Violation
+from tidelog.sim.outcome import Outcome
+from tidelog.sim.quorum.cluster import Conditions, QuorumCluster, Replica
+from tidelog.sim.swarm import stream
+
+QUICK: Final = QuorumConfig(
+    election_timeout_ms=200,
+    fetch_timeout_ms=400,
+    election_backoff_max_ms=200,
+    request_timeout_ms=400,
+    fetch_max_wait_ms=100,
+    first_election_max_ms=50,
+)
+"""Kafka's timers divided by five: more happens in a virtual second."""
+
+RECOVERY_LIMIT_MS: Final = 20_000
+KINDS: Final = (
+    "kill",
+    "kill-in-write",
+    "power-cut",
+    "power-cut-all",
+    "isolate",
+    "cut-one-way",
+    "suspicion",
+    "resign",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumSwarm:
+    """The options of one run."""
+
+    voters: int
+    observers: int
+    latency_ms: int
+    flush_ms: int
+    loss_percent: int
+    hold_percent: int
+    disconnect_grace_ms: int
+    gap_ms: int
+    """Longest time between two steps."""
+    steps: int
+    faults: tuple[str, ...]
+
+    def describe(self) -> str:
+        """One line, printed before a run."""
+        parts = []
+        for item in fields(self):
+            value = getattr(self, item.name)
+            parts.append(f"{item.name}={','.join(value) if isinstance(value, tuple) else value}")
+        return " ".join(parts)
+
+
+def draw_quorum(seed: int) -> QuorumSwarm:
+    """The options of a seed."""
+    prng = stream(seed, "quorum swarm")
+    faults = tuple(kind for kind in KINDS if prng.chance(1, 2)) or (prng.choice(KINDS),)
+    return QuorumSwarm(
+        voters=prng.choice((1, 3, 3, 3, 5)),
+        observers=prng.below(2),
+        latency_ms=prng.choice((2, 5, 20, 120)),
+        flush_ms=prng.choice((1, 10, 60)),
+        loss_percent=prng.choice((0, 0, 5, 20)),
+        hold_percent=prng.choice((0, 50, 100)),
+        disconnect_grace_ms=prng.choice((0, 500)),
+        gap_ms=prng.choice((60, 300)),
+        steps=prng.between(20, 60),
+        faults=faults,
+    )
+
+
+class QuorumRun:
+    """One seed's quorum and what happens to it."""
+
+    def __init__(
+        self, seed: int, swarm: QuorumSwarm | None = None, *, trace_level: Level = Level.INFO
+    ) -> None:
+        self.seed = seed
+        self.swarm = draw_quorum(seed) if swarm is None else swarm
+        self.counts: Counter[str] = Counter()
+        self._prng = stream(seed, "quorum faults")
+        self._appended = 0
+        swarm = self.swarm
+        self.cluster = QuorumCluster(
+            Prng(stream(seed, "quorum").next_u64()),
+            voters=swarm.voters,
+            observers=swarm.observers,
+            config=replace(QUICK, disconnect_grace_ms=swarm.disconnect_grace_ms),
+            conditions=Conditions(
+                swarm.latency_ms, swarm.flush_ms, swarm.loss_percent, swarm.hold_percent
+            ),
+            trace_level=trace_level,
+        )
+
+    def run(self) -> Outcome:
+        """Plays the seed to its end, good or bad."""
+        outcome = Outcome(self.seed)
+        try:
+            outcome.healed_ms = self._play()
+        except AssertionError as fault:
+            outcome.violation = str(fault) or repr(fault)
+        except Exception as fault:
+            outcome.violation = f"NoException: {fault!r}"
+        cluster = self.cluster
+        outcome.events = cluster.event_count
+        outcome.virtual_ms = cluster.now
+        outcome.acknowledged = cluster.oracle.end_offset
+        outcome.faults = self.counts
+        outcome.trace_hash = cluster.trace_hash
+        return outcome
+
+    def _play(self) -> int:
+        cluster, prng = self.cluster, self._prng
+        for replica in cluster.replicas.values():
+            cluster.start(replica)
+        for _ in range(self.swarm.steps):
+            cluster.run(prng.between(10, self.swarm.gap_ms))
+            choice = prng.below(4)
+            if choice == 0:
+                self._strike(prng.choice(self.swarm.faults))
+            elif choice == 1:
+                self._recover()
+            else:
+                self._append()
+        return self._heal()
+
+    def _append(self) -> None:
+        """Records go to somebody who believes to lead, perhaps wrongly."""
+        leaders = [one for one in self.cluster.alive() if one.quorum.is_leader]
+        if leaders:
+            count = self._prng.between(1, 3)
+            values = [b"r%d" % (self._appended + index) for index in range(count)]
+            self._appended += count
+            self.cluster.append(self._prng.choice(leaders), values)
+
+    def _victim(self) -> Replica | None:
+        """The leader, or anybody who runs."""
+        leader = self.cluster.leader()
+        if leader is not None and self._prng.chance(1, 2):
+            return leader
+        alive = self.cluster.alive()
+        return self._prng.choice(alive) if alive else None
+
+    def _strike(self, kind: str) -> None:
+        cluster, victim = self.cluster, self._victim()
+        if victim is None:
+            return
+        self.counts[kind] += 1
+        cluster.note(f"world n{victim.node_id}: {kind}")
+        others = [node_id for node_id in cluster.replicas if node_id != victim.node_id]
+        match kind:
+            case "kill":
+                cluster.kill(victim)
+            case "kill-in-write":
+                victim.disk.fuse = self._prng.below(12)
+            case "power-cut":
+                cluster.cut_power(victim)
+            case "power-cut-all":
+                for replica in cluster.alive():
+                    cluster.cut_power(replica)
+            case "isolate":
+                for other in others:
+                    cluster.cut(victim.node_id, other)
+                    cluster.cut(other, victim.node_id)
+            case "cut-one-way":
+                if others:
+                    cluster.cut(victim.node_id, self._prng.choice(others))
+            case "suspicion":
+                cluster.suspect(victim.node_id)
+            case "resign":
+                cluster.resign(victim)
+
+    def _recover(self) -> None:
+        """The links heal, or a dead process starts and was suspected meanwhile, or not."""
+        dead = [one for one in self.cluster.replicas.values() if not one.alive]
+        if not dead or self._prng.chance(1, 3):
+            self.cluster.heal()
+            return
+        replica = self._prng.choice(dead)
+        if self._prng.chance(1, 3):
+            self.cluster.suspect(replica.node_id)
+            return
+        self.cluster.note(f"world n{replica.node_id}: started")
+        self.cluster.start(replica)
+
+    def _heal(self) -> int:
+        cluster = self.cluster
+        cluster.note("world heals")
+        cluster.conditions = Conditions(latency_ms=3, flush_ms=3)
+        cluster.heal()
+        begun = cluster.now
+        for replica in cluster.replicas.values():
+            replica.disk.fuse = None
+            if not replica.alive:
+                cluster.start(replica)
+        if not cluster.run_until(self._is_working, RECOVERY_LIMIT_MS):
+            raise Violation("Liveness", f"no working quorum after {RECOVERY_LIMIT_MS} ms")
+        healed_ms = cluster.now - begun
+        leader = cluster.leader()
+        assert leader is not None, "a working quorum has a leader"
+        last = cluster.append(leader, [b"the last"])
+        assert last is not None, f"n{leader.node_id} does not lead"
+        everywhere = cluster.run_until(
+            lambda: all(one.quorum.high_watermark > last for one in cluster.alive()), 2_000
+        )
+        if not everywhere:
+            raise Violation("Liveness", "the last record is not committed everywhere")
+        return healed_ms
+
+    def _is_working(self) -> bool:
+        """One leader whom all follow, and everybody has everything."""
+        leader = self.cluster.leader()
+        return leader is not None and all(
+            one.quorum.leader_id == leader.node_id
+            and one.quorum.epoch == leader.quorum.epoch
+            and one.quorum.high_watermark == leader.quorum.log_end_offset
+            for one in self.cluster.alive()
+        )

@@ -1,0 +1,86 @@
+"""Named families of runs: a seed's swarm with some options fixed.
+
+Each promise of `docs/protocol/durability.md` that the simulator reaches has a family of its own, so
+that a campaign can spend its time on one of them. `all` is the plain swarm.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from tidelog.env.prng import Prng
+from tidelog.errors import UsageError
+from tidelog.sim.faults.kinds import FaultKind
+from tidelog.sim.swarm import Swarm, draw, stream
+
+K = FaultKind
+
+
+def _some(prng: Prng, *kinds: FaultKind) -> tuple[FaultKind, ...]:
+    """Some of these kinds, at least one."""
+    return tuple(kind for kind in kinds if prng.chance(2, 3)) or (prng.choice(kinds),)
+
+
+def _kills(swarm: Swarm, prng: Prng) -> Swarm:
+    faults = _some(prng, K.KILL, K.KILL_RESET, K.KILL_IN_WRITE, K.KILL_ALL, K.RESTART_STORM)
+    return replace(swarm, group_commit=False, faults=faults)
+
+
+def _power_cuts(swarm: Swarm, prng: Prng) -> Swarm:
+    faults = _some(prng, K.POWER_CUT, K.POWER_CUT_ALL, K.KILL_IN_WRITE, K.SLOW_DISK)
+    return replace(swarm, group_commit=True, faults=(K.POWER_CUT, *faults[1:]))
+
+
+def _lossy_restarts(swarm: Swarm, prng: Prng) -> Swarm:
+    faults = _some(prng, K.KILL, K.KILL_IN_WRITE, K.CLEAN_STOP, K.PAUSE, K.CUT)
+    return replace(swarm, group_commit=False, faults=(K.POWER_CUT, *faults))
+
+
+def _disk_faults(swarm: Swarm, prng: Prng) -> Swarm:
+    faults = _some(prng, K.DISK_FULL, K.DISK_ERROR, K.FLUSH_ERROR, K.SLOW_DISK, K.POWER_CUT)
+    return replace(swarm, group_commit=True, faults=faults)
+
+
+def _links(swarm: Swarm, prng: Prng) -> Swarm:
+    kinds = (K.CUT_ONE_WAY, K.CUT, K.ISOLATE, K.CUT_CLIENTS, K.FLAP, K.SLOW_LINK)
+    return replace(swarm, faults=_some(prng, *kinds), split_percent=20)
+
+
+def _elections(swarm: Swarm, prng: Prng) -> Swarm:
+    faults = _some(prng, K.KILL, K.PAUSE, K.CLEAN_STOP, K.ISOLATE, K.CUT_ONE_WAY)
+    return replace(swarm, profile="test", faults=faults, fault_gap_ms=400, fault_length_ms=1_500)
+
+
+def _topics(swarm: Swarm, prng: Prng) -> Swarm:
+    faults = _some(prng, K.KILL, K.KILL_IN_WRITE, K.CLEAN_STOP, K.POWER_CUT, K.PAUSE)
+    return replace(swarm, admin_gap_ms=300, faults=faults)
+
+
+def _metadata(swarm: Swarm, prng: Prng) -> Swarm:
+    faults = (K.POWER_CUT_ALL, *_some(prng, K.POWER_CUT, K.ISOLATE, K.KILL_IN_WRITE))
+    return replace(swarm, group_commit=True, admin_gap_ms=300, faults=faults)
+
+
+_FAMILIES: Final[dict[str, tuple[str, Callable[[Swarm, Prng], Swarm]]]] = {
+    "all": ("whatever the seed draws", lambda swarm, _: swarm),
+    "kills": ("P1: any number of killed processes, lazy flush", _kills),
+    "power-cuts": ("P2: any number of power cuts, group commit", _power_cuts),
+    "lossy-restarts": ("P3: one lossy restart at a time, lazy flush", _lossy_restarts),
+    "metadata": ("P5: power cuts while topics change", _metadata),
+    "disk-faults": ("P7: full, failing and slow disks", _disk_faults),
+    "links": ("cuts, flapping and slow links", _links),
+    "elections": ("leaders and controllers struck by name", _elections),
+    "topics": ("topics created, deleted and grown all the time", _topics),
+}
+
+
+def names() -> dict[str, str]:
+    """Every scenario and what it is about."""
+    return {name: text for name, (text, _) in _FAMILIES.items()}
+
+
+def swarm_of(scenario: str, seed: int) -> Swarm:
+    """The options of a seed in a scenario. Raises `UsageError` for an unknown one."""
+    if scenario not in _FAMILIES:
+        raise UsageError(f"there is no scenario `{scenario}`", f"use one of {', '.join(_FAMILIES)}")
+    return _FAMILIES[scenario][1](draw(seed), stream(seed, scenario))

@@ -112,7 +112,7 @@ def test_precommitted_read():
     assert names(story) == set()
 
 
-# Order of sessions ----------------------------------------------------------------------------
+# Order within a process ----------------------------------------------------------------------
 
 
 def test_skip_inside_a_poll():
@@ -197,7 +197,7 @@ def test_a_send_without_an_answer_may_land_later():
     assert names(story) == set()
 
 
-def test_sends_of_two_processes_have_no_order_of_sessions():
+def test_sends_of_two_processes_have_no_order():
     story = Story().send((K, 1, "a"), at=(1, 9)).send((K, 0, "b"), who="q", at=(2, 8))
     story.poll((K, 0, "b"), (K, 1, "a"), at=(10, 11))
     assert names(story) == set()

@@ -97,9 +97,7 @@ class KafkaPython:
     def produce(self, bootstrap: str, ledger: Ledger, go_on: Callable[[], bool]) -> None:
         from kafka import KafkaProducer
 
-        producer = KafkaProducer(
-            bootstrap_servers=bootstrap, acks="all", linger_ms=1, retries=1000
-        )
+        producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=1, retries=1000)
         index = 0
         while go_on():
             value = b"k%d" % index

@@ -47,7 +47,7 @@ def test_old_metadata_changes_nothing(cluster: Cluster) -> None:
 
 
 def test_a_log_that_lost_its_id_with_its_process_begins_anew(cluster: Cluster) -> None:
-    """It is the topic's by name; whose its records are nobody knows, so the leader sends its own."""
+    """The topic is its own by name; whose records it has nobody knows: the leader sends its own."""
     cluster.produce(1, [b"a"])
     cluster.run(20)
     cluster.kill(1)

@@ -1,0 +1,1 @@
+"""Tests of the pipeline that need Spark, and of the whole job."""

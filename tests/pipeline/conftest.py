@@ -1,4 +1,5 @@
-"""One Spark session and one cluster for all tests of the pipeline."""
+"""One Spark session and one cluster for all tests of the pipeline: starting them takes longer than
+most tests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,16 +7,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidelog.pipeline import session
+from tidelog.pipeline.spark_session import SHORT_RUN, session
 from tidelog.testing import LocalCluster
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A quiet session on two cores."""
-    running = session(
-        app_name="tests", master="local[2]", conf={"spark.sql.shuffle.partitions": "2"}
-    )
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A quiet session on two cores; what Spark complains of goes to a file."""
+    log_file: Path = tmp_path_factory.mktemp("spark") / "spark.log"
+    conf = {**SHORT_RUN, "spark.sql.shuffle.partitions": "1"}
+    running = session("tests", "local[2]", conf, log_file)
     yield running
     running.stop()
 

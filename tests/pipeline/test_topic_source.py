@@ -1,4 +1,4 @@
-"""`format("tidelog")` against a running cluster: all columns, offsets, ranges, and a lost leader."""
+"""`format("tidelog")` against a running cluster: all columns, offsets, ranges, a lost leader."""
 
 import time
 

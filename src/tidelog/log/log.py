@@ -566,7 +566,8 @@ class Log:
         self.recovery_point = min(self.recovery_point, offset)
         self.epochs.truncate_from_end(offset)
         self._drop_snapshots_above(offset)
-        self._rebuild_producers()
+        if not self.producers.take_back(offset):
+            self._rebuild_producers()
         self.update_high_watermark(self._high_watermark)
         return True
 

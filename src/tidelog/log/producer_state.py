@@ -284,6 +284,28 @@ class ProducerStates:
             del self._entries[producer_id]
         return len(expired)
 
+    def take_back(self, log_end_offset: int) -> bool:
+        """Becomes the state as of an earlier log end, if that is known here; else changes nothing.
+
+        After an election a log is cut by the last few batches, while replaying its newest segment
+        may take seconds. Of each producer the batches that remain are enough: those that were cut
+        are the newest of the five that its client may have in flight.
+        """
+        if self._open or self._completed:
+            return False
+        kept: list[tuple[ProducerEntry, int]] = []
+        for entry in self._entries.values():
+            count = sum(1 for batch in entry.batches if batch.last_offset < log_end_offset)
+            if not count or entry.coordinator_epoch >= 0:
+                return False
+            if count < len(entry.batches):
+                kept.append((entry, count))
+        for entry, count in kept:
+            del entry.batches[count:]
+            entry.last_timestamp = entry.batches[-1].timestamp
+        self.map_end_offset = log_end_offset
+        return True
+
     def clear(self, map_end_offset: int) -> None:
         """Forgets everything; the state is that of an empty log at `map_end_offset`."""
         self._entries.clear()

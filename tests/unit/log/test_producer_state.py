@@ -4,6 +4,7 @@ import pytest
 
 from tests.fixtures import KAFKA_WALL_MS, kafka_files
 from tests.unit.log.harness import WALL_MS, batch
+from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.log.producer_state import (
     ProducerStates,
@@ -191,6 +192,58 @@ def test_who_writes_does_not_expire_however_old_its_records_are() -> None:
         writer.send(0, sequence)
         assert states.expire(late_ms, DAY_MS) == 0
     assert states.expire(late_ms, DAY_MS) == 1
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_taken_back_is_as_if_it_never_was(seed: int) -> None:
+    """Goal: against replaying what remains: the same epochs, and of each producer's last batches
+    all that its client may still send again."""
+    prng = Prng(seed)
+    states = ProducerStates()
+    sent: list[tuple[int, int, int]] = []
+    epochs, sequences = [0, 0, 0], [0, 0, 0]
+    for _ in range(60):
+        each = prng.below(3)
+        if prng.below(20) == 0:
+            epochs[each], sequences[each] = epochs[each] + 1, 0
+        sent.append((each, epochs[each], sequences[each]))
+        assert Producer(states, each).send(*sent[-1][1:]) == len(sent) - 1
+        sequences[each] += 1
+    end = 60 - prng.below(8)
+    replayed = ProducerStates()
+    for each, epoch, sequence in sent[:end]:
+        Producer(replayed, each).send(epoch, sequence)
+    before = states.entries
+    if not states.take_back(end):
+        assert states.entries == before
+        assert states.map_end_offset == 60
+        return
+    assert states.map_end_offset == end
+    for found, expected in zip(states.entries, replayed.entries, strict=True):
+        cut = sum(1 for each, _, _ in sent[end:] if each == found.producer_id)
+        assert (found.producer_id, found.producer_epoch) == (
+            expected.producer_id,
+            expected.producer_epoch,
+        )
+        assert found.batches == expected.batches[-len(found.batches) :]
+        assert len(found.batches) >= min(len(expected.batches), 5 - cut)
+
+
+def test_what_is_not_known_is_not_taken_back() -> None:
+    """Goal: a producer whose remembered batches are all cut, a transaction, a marker: replay."""
+    for spoil in ("all cut", "open", "ended"):
+        states = ProducerStates()
+        for sequence in range(6):
+            Producer(states, 1).send(0, sequence)
+        other = Producer(states, 2)
+        if spoil != "all cut":
+            other.send(0, 0, transactional=True)
+        if spoil == "ended":
+            other.end(0, commit=True)
+            states.on_high_watermark(states.map_end_offset)
+        end = states.map_end_offset
+        assert not states.take_back(1 if spoil == "all cut" else end - 1), spoil
+        assert states.map_end_offset == end
 
 
 @pytest.mark.parametrize("node", ["node1", "node2", "node3"])

@@ -76,13 +76,13 @@ class Stream:
     def run(
         self, records: Iterable[Parsed], expected: int, on_progress: Callable[[float], None]
     ) -> None:
-        """Produces everything and waits until each record is acknowledged or has failed.
+        """Hands everything to the producer, at the pace.
 
         `expected` is about how many records there are. `on_progress` is called every few records
         with the fraction done, at most 1.
         """
         begun = time.monotonic()
-        rate = max(expected, 1) / MIN_STREAM_S
+        s_per_record = MIN_STREAM_S / max(expected, 1)
         step = max(1, min(_MAX_STEP, expected // 50))
         for number, item in enumerate(records):
             if isinstance(item, Unreadable):
@@ -91,7 +91,7 @@ class Stream:
                 self._produce(item.line, item.key, item.value)
             if number % step == 0:
                 on_progress(min(number / max(expected, 1), 1.0))
-                self._keep_pace(begun + number / rate)
+                self._keep_pace(begun + number * s_per_record)
         on_progress(1.0)
 
     def flush(self) -> None:

@@ -74,6 +74,8 @@ class DemoView:
         while not self._stop.wait(_REFRESH_S):
             self._look()
             self._live.update(self._picture(), refresh=True)
+        # The picture that stays on the screen is of the end.
+        self._look()
         self._live.update(self._picture(), refresh=True)
 
     def _look(self) -> None:

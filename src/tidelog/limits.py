@@ -32,6 +32,9 @@ MAX_DECOMPRESSION_RATIO: Final = 4096
 TAIL_CACHE_BYTES: Final = 4 << 20
 """Per log: the newest batches kept in memory for followers; the oldest are dropped first."""
 
+NODE_TAIL_CACHE_BYTES: Final = 256 << 20
+"""The same for all logs of a node; beyond it the log that was idle longest loses all of its own."""
+
 MAX_CACHED_PRODUCER_BATCHES: Final = 5
 """Batches remembered per producer for duplicate detection (clients keep 5 in flight)."""
 

@@ -46,6 +46,7 @@ from tidelog.log.checkpoint import (
 )
 from tidelog.log.loading import Checkpoints, open_log
 from tidelog.log.log import Log
+from tidelog.log.tail_budget import TailBudget
 from tidelog.log.values import LogEnv
 from tidelog.model import TopicId, TopicPartition, Uuid, uuid_from_text
 
@@ -116,7 +117,7 @@ class LogDirectory:
         marker = disk.read_file(CLEAN_SHUTDOWN_FILE)
         broker_epoch = None if marker is None else decode_clean_shutdown(marker)
         disk.delete(CLEAN_SHUTDOWN_FILE)
-        env = LogEnv(disk, effects, trace)
+        env = LogEnv(disk, effects, trace, TailBudget())
         directory = cls(env, identity, default_config, broker_epoch)
         directory._load_logs(marker is not None, wall_ms)
         return directory

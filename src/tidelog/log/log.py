@@ -139,7 +139,7 @@ class Log:
         # Offsets of the producer snapshots on disk.
         self._snapshot_offsets = loaded.snapshot_offsets
         # The newest batches, as written.
-        self._tail = TailCache()
+        self._tail = TailCache(budget=env.tails)
         # What is not durable yet.
         self._ledger = FlushLedger(topic_partition, env.effects)
         # Why the log takes no more writes; set when memory and file can no longer agree.
@@ -474,6 +474,7 @@ class Log:
         for segment in self._segments:
             segment.close()
         self._ledger.close()
+        self._tail.clear()
         self._failure = "the log is closed"
 
     # Reading ---------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The newest batches of a log as bytes objects: followers and live consumers never touch the disk.
 
 Batches are kept exactly as they were written, in offset order and without holes up to the log
-end; the oldest are dropped first when `limits.TAIL_CACHE_BYTES` is passed. A read returns the very
+end; the oldest are dropped first when `limits.TAIL_CACHE_BYTES` is passed, and all of them when the
+node's budget (`tail_budget.py`) is spent and this log was idle longest. A read returns the very
 objects that were appended, so a batch that goes to three followers exists once.
 
 Many tiny batches are joined into one chunk: sockets take long lists of buffers badly.
@@ -12,6 +13,7 @@ from typing import Final
 
 from tidelog.env.effects import Chunk
 from tidelog.limits import TAIL_CACHE_BYTES
+from tidelog.log.tail_budget import TailBudget
 from tidelog.log.values import LogRead
 
 _MAX_CHUNKS: Final = 128
@@ -21,9 +23,19 @@ _COMPACT_AFTER: Final = 1024
 class TailCache:
     """A bounded window over the end of one log."""
 
-    __slots__ = ("_bases", "_batches", "_first", "_lasts", "_limit_bytes", "_size_bytes")
+    __slots__ = (
+        "_bases",
+        "_batches",
+        "_budget",
+        "_first",
+        "_lasts",
+        "_limit_bytes",
+        "_size_bytes",
+    )
 
-    def __init__(self, limit_bytes: int = TAIL_CACHE_BYTES) -> None:
+    def __init__(
+        self, limit_bytes: int = TAIL_CACHE_BYTES, budget: TailBudget | None = None
+    ) -> None:
         # Parallel lists: base offset, last offset (inclusive) and bytes of each batch.
         self._bases: list[int] = []
         self._lasts: list[int] = []
@@ -33,6 +45,8 @@ class TailCache:
         # Bytes of the cached batches.
         self._size_bytes = 0
         self._limit_bytes = limit_bytes
+        # Shared with the other logs of the node; `None` where there are no others.
+        self._budget = budget
 
     @property
     def size_bytes(self) -> int:
@@ -59,6 +73,8 @@ class TailCache:
             del self._lasts[: self._first]
             del self._batches[: self._first]
             self._first = 0
+        if self._budget is not None:
+            self._budget.on_append(self)
 
     def truncate_to(self, offset: int) -> None:
         """Drops batches that reach `offset`."""
@@ -66,9 +82,17 @@ class TailCache:
             self._size_bytes -= len(self._batches.pop())
             self._bases.pop()
             self._lasts.pop()
+        if self._budget is not None:
+            self._budget.on_cut(self)
 
     def clear(self) -> None:
         """Drops everything."""
+        self.evict()
+        if self._budget is not None:
+            self._budget.on_cut(self)
+
+    def evict(self) -> None:
+        """Drops everything; the budget knows."""
         self._bases.clear()
         self._lasts.clear()
         self._batches.clear()

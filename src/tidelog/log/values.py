@@ -8,6 +8,7 @@ from tidelog.env.disk import Disk
 from tidelog.env.effects import Chunk, EffectQueue
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.log.tail_budget import TailBudget
 from tidelog.model import TopicId, TopicPartition
 from tidelog.wire.produce import RecordError
 
@@ -29,6 +30,8 @@ class LogEnv(NamedTuple):
     disk: Disk
     effects: EffectQueue
     trace: Trace
+    tails: TailBudget | None = None
+    """What the tail caches may hold together; `None` where there is one log."""
 
 
 class AppendResult(NamedTuple):

@@ -84,7 +84,8 @@ def open_log(
     # id after a power cut has nothing that anybody was promised; it may be of a topic that was
     # deleted and created again meanwhile, and taking it for the new one would mix two histories.
     nameless = not clean and topic_id == ZERO_TOPIC_ID and topic_partition != METADATA_PARTITION
-    loader = _Loader(env, path, config, checkpoints, clean, wall_ms, nameless)
+    durable_end = checkpoints.recovery_point
+    loader = _Loader(env, path, config, checkpoints, clean, wall_ms, nameless, durable_end)
     loaded = loader.load()
     return Log(
         topic_partition=topic_partition,
@@ -119,6 +120,8 @@ class _Loader:
     wall_ms: int
     nameless: bool
     """Whose records these are is not known: they are dropped."""
+    durable_end: int
+    """The recovery point as it was checkpointed: below it nothing can be missing."""
     segments: list[Segment] = field(default_factory=list)
     """Ascending by base offset."""
     rebuilt_bases: set[int] = field(default_factory=set)
@@ -185,6 +188,13 @@ class _Loader:
         first_unclean = self._first_unclean()
         next_base = self.segments[0].base_offset
         for index, segment in enumerate(self.segments):
+            hole = self.durable_end <= next_base < segment.base_offset
+            if index > first_unclean and hole:
+                # A power cut took the end of the segment before and left this one, cut at a batch
+                # by chance. What lies behind a hole is not the log's any more. (A compacted log
+                # may have had the hole; then its leader sends these records again.)
+                self._drop_from(index, f"records from {next_base} on were lost before it")
+                return
             contiguous = segment.base_offset >= next_base
             if contiguous and index < first_unclean and segment.load_indexes():
                 next_base = segment.base_offset

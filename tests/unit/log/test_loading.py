@@ -207,6 +207,23 @@ def test_records_without_a_topic_id_are_dropped_after_an_unclean_stop() -> None:
     assert [segment.base_offset for segment in log.segments] == [0]
 
 
+def test_a_segment_whose_predecessor_lost_its_end_is_dropped() -> None:
+    """Goal: a power cut may take the end of one segment, by chance at a batch, and leave the next
+    one: its records must not stay behind a hole."""
+    bench = LogBench(SMALL)
+    for _ in range(30):
+        bench.append()
+    bases = [segment.base_offset for segment in bench.log.segments]
+    kept = read_all(bench.log, bases[2] - 1)
+    last = bench.disk.open(_file(bases[1], ".log"))
+    last.truncate(last.size_bytes - len(batch()))
+    log = bench.reopen_after_kill()
+    assert log.log_end_offset == bases[2] - 1
+    assert [segment.base_offset for segment in log.segments] == bases[:2]
+    assert read_all(log) == kept
+    assert not bench.disk.exists(_file(bases[2], ".log"))
+
+
 def test_records_without_a_topic_id_stay_after_a_clean_stop() -> None:
     """Goal: a lost file alone costs nothing when everything else is known to be whole."""
     bench = LogBench(SMALL)

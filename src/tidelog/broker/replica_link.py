@@ -13,7 +13,7 @@ from tidelog.config import NodeConfig
 from tidelog.controller import messages as controller_messages
 from tidelog.controller.messages import Refused, Response
 from tidelog.env.instant import Instant
-from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
+from tidelog.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage
 from tidelog.replication.messages import (
     AlterPartitionResult,
     ListOffsetsResult,
@@ -53,7 +53,15 @@ class ReplicaLink:
             if endpoint is not None and node_id != self._config.node_id:
                 for purpose in (Purpose.REPLICA_FETCH, Purpose.PROBE):
                     self._peers.set_address(node_id, purpose, endpoint.host, endpoint.port)
+                    if self._is_new_life(registered):
+                        # After a power cut nobody closed the connections to the former process:
+                        # a fetch would wait out its whole timeout, a probe believe for ever.
+                        self._peers.give_up(node_id, purpose)
         self._image = image
+
+    def _is_new_life(self, registered: BrokerImage) -> bool:
+        known = self._image.brokers.get(registered.node_id)
+        return known is not None and known.incarnation_id != registered.incarnation_id
 
     def send(self, output: SendFetch | SendListOffsets, now: Instant) -> None:
         """Sends to a leader; a leader without a known address counts as unreachable."""

@@ -1,16 +1,27 @@
 """A follower's traffic on the wire: fetches by topic id, names from the image, epochs, failures."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.unit.broker.one_node import OneNode
 from tidelog.broker.api import k56_alter_partition
+from tidelog.broker.peers import PeerChannels, Purpose
 from tidelog.broker.replica_link import FETCH_VERSION, ReplicaLink
 from tidelog.controller.messages import AlterPartition, IsrMember, Refused
-from tidelog.env.effects import Closed, CloseReason, Connected, Received
+from tidelog.env.effects import (
+    Close,
+    Closed,
+    CloseReason,
+    Connect,
+    Connected,
+    EffectQueue,
+    Received,
+)
+from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.model import TopicPartition
+from tidelog.model import TopicPartition, Uuid
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.replication.messages import AlterPartitionProposal, SendAlterPartition
@@ -118,6 +129,30 @@ def test_a_leader_that_cannot_be_reached_is_tried_again(leader):
     leader.node.advance(5000)
     again = [c for c in leader.node.connects[before:] if (c.host, c.port) == ("host2", 9092)]
     assert again
+
+
+def test_a_new_life_of_a_broker_ends_the_connections_to_its_former_one(leader):
+    """After a power cut nobody else would: the fetch would wait out its timeout, and a probe would
+    take the dead connection for a sign of life."""
+    effects = EffectQueue()
+    peers = PeerChannels(effects)
+    link = ReplicaLink(leader.node.node.config, leader.node.broker.replicas, peers)
+    image = leader.node.broker.image
+    link.set_addresses(image)
+    peers.send(2, Purpose.REPLICA_FETCH, [b"fetch"], "token", Instant(60_000))
+    peers.probe(2)
+    made = [effect.connection for effect in effects.take() if isinstance(effect, Connect)]
+    for connection_id in made:
+        peers.on_connected(connection_id)
+    peers.take_outputs()
+    same_life = replace(image.brokers[2], fenced=True)
+    link.set_addresses(replace(image, brokers={**image.brokers, 2: same_life}))
+    assert effects.take() == []
+    next_life = replace(same_life, incarnation_id=Uuid(b"next" * 4))
+    link.set_addresses(replace(image, brokers={**image.brokers, 2: next_life}))
+    assert effects.take() == [Close(connection_id) for connection_id in made]
+    assert [output.token for output in peers.take_outputs()] == ["token"]
+    assert not peers.probe(2)
 
 
 # ISR proposals -----------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from tidelog.cli.dump_log import dump_log
 from tidelog.cli.node import format_, server
 from tidelog.cli.output import BadAnswer, print_error, print_line
 from tidelog.cli.quorum import quorum_app
+from tidelog.cli.sim import sim_app
 from tidelog.cli.topics import topics_app
 from tidelog.errors import StorageError, UsageError
 
@@ -64,6 +65,7 @@ app.command(
 )(format_)
 app.add_typer(topics_app, name="topics")
 app.add_typer(quorum_app, name="quorum")
+app.add_typer(sim_app, name="sim")
 app.command(
     "dump-log",
     epilog="Example: tidelog dump-log --deep tidelog-data/node-1/data/orders-0/*.log",

@@ -21,14 +21,12 @@ from tidelog.records.compression import Codec
 from tidelog.sim.checkers.acknowledged_is_committed import AcknowledgedIsCommitted
 from tidelog.sim.checkers.base import (
     EndChecker,
-    EventChecker,
     Evidence,
-    SweepChecker,
     Violation,
 )
 from tidelog.sim.checkers.candidate_completeness import CandidateCompleteness
 from tidelog.sim.checkers.history_is_a_log import HistoryIsALog
-from tidelog.sim.checkers.image_follows_log import ImageIsFoldOfLog
+from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
 from tidelog.sim.checkers.leader_completeness import LeaderCompleteness
 from tidelog.sim.checkers.no_duplicates import NoDuplicates
 from tidelog.sim.checkers.nothing_lost import NothingLost
@@ -36,6 +34,7 @@ from tidelog.sim.checkers.one_leader_per_epoch import OneLeaderPerEpoch
 from tidelog.sim.checkers.producer_order import ProducerOrder
 from tidelog.sim.checkers.repeatable_read import RepeatableRead
 from tidelog.sim.checkers.replicas_equal import ReplicasEqual
+from tidelog.sim.checkers.watch import Watch
 from tidelog.sim.faults.budget import Budget, newest_image
 from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.history import History
@@ -52,7 +51,7 @@ from tidelog.sim.world import World
 HEAL_LIMIT_MS: Final = 60_000
 PROBE_LIMIT_MS: Final = 10_000
 READ_LIMIT_MS: Final = 20_000
-CHECK_EVERY: Final = 3
+CHECK_EVERY: Final = 7
 SWEEP_EVERY: Final = 200
 
 
@@ -81,12 +80,13 @@ class ClusterRun:
         self.nemesis = Nemesis(self.world, self.swarm, stream(seed, "faults"), budget)
         self.workload = Workload(self.world, self.history, self.swarm, seed)
         self.outcome = Outcome(seed)
-        self._after_event: list[EventChecker] = [
-            LeaderCompleteness(),
-            OneLeaderPerEpoch(),
-            ImageIsFoldOfLog(),
-        ]
-        self._sweeps: list[SweepChecker] = [CandidateCompleteness(), AcknowledgedIsCommitted()]
+        self._watch = Watch(
+            self.evidence,
+            leaders=(LeaderCompleteness(), OneLeaderPerEpoch()),
+            images=(ImageIsFoldOfLog(),),
+            sweeps=(CandidateCompleteness(), AcknowledgedIsCommitted()),
+            sweep_every=SWEEP_EVERY,
+        )
         idempotent = [p.name for p in self.workload.producers if p.acks is Acks.IDEMPOTENT]
         self._at_end: list[EndChecker] = [
             ReplicasEqual(),
@@ -96,7 +96,12 @@ class ClusterRun:
             ProducerOrder(frozenset(idempotent)),
             HistoryIsALog(),
         ]
-        self.world.observers.append(self._observe)
+        self.world.observers.append(self._watch.on_event)
+
+    @property
+    def listeners(self) -> list[Callable[[str], None]]:
+        """Who hears every line of the trace."""
+        return self.world.listeners
 
     def run(self) -> Outcome:
         """Plays the seed to its end, good or bad."""
@@ -127,18 +132,9 @@ class ClusterRun:
         self.outcome.healed_ms = world.now - healed_at
         self._probe()
         self._read_all()
-        for sweep in self._sweeps:
-            sweep.sweep(self.evidence)
+        self._watch.sweep()
         for checker in self._at_end:
             checker.at_end(self.evidence)
-
-    def _observe(self, host: Host) -> None:
-        self.oracle.on_event(host)
-        for checker in self._after_event:
-            checker.on_event(self.evidence, host)
-        if self.world.event_count % SWEEP_EVERY == 0:
-            for sweep in self._sweeps:
-                sweep.sweep(self.evidence)
 
     # Healing -------------------------------------------------------------------------------
 

@@ -92,19 +92,13 @@ class Oracle:
     def __init__(self) -> None:
         self.logs: dict[PartitionId, TrueLog] = {}
 
-    def on_event(self, host: Host) -> None:
-        """Learns from the leaders among a node's replicas."""
-        node = host.node
-        assert node is not None, f"{host.name} has no process"
-        for partition in node.broker.replicas.partitions.values():
-            if partition.leadership is None:
-                continue
-            pid = partition_id(partition)
-            true_log = self.logs.get(pid)
-            if true_log is None:
-                true_log = self.logs[pid] = TrueLog()
-            if partition.log.high_watermark > true_log.end_offset:
-                self._learn(host, partition.log, true_log)
+    def on_leader(self, host: Host, pid: PartitionId, log: Log) -> None:
+        """Learns from a leader that is new, or whose high watermark moved."""
+        true_log = self.logs.get(pid)
+        if true_log is None:
+            true_log = self.logs[pid] = TrueLog()
+        if log.high_watermark > true_log.end_offset:
+            self._learn(host, log, true_log)
 
     def _learn(self, host: Host, log: Log, true_log: TrueLog) -> None:
         try:

@@ -6,6 +6,7 @@ all follow, and a new record must be committed everywhere (`Liveness`).
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -105,6 +106,11 @@ class QuorumRun:
             ),
             trace_level=trace_level,
         )
+
+    @property
+    def listeners(self) -> list[Callable[[str], None]]:
+        """Who hears every line of the trace."""
+        return self.cluster.listeners
 
     def run(self) -> Outcome:
         """Plays the seed to its end, good or bad."""

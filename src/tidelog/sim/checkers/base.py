@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
+from tidelog.replication.partition import Partition
 from tidelog.sim.history import History, Key, Polled
 from tidelog.sim.host import Host
-from tidelog.sim.oracle import Oracle
+from tidelog.sim.oracle import Oracle, PartitionId
 from tidelog.sim.world import World
 
 
@@ -27,14 +29,27 @@ class Evidence:
     history: History
     final: Mapping[Key, tuple[Polled, ...]] = field(default_factory=dict)
     """What a new consumer read from the beginning, at the end of the run."""
+    newest_image: MetadataImage = EMPTY_IMAGE
+    """The newest committed metadata that any node ever had, also one that is dead by now."""
 
 
-class EventChecker(Protocol):
-    """Looks at a node after each of its events."""
+class LeaderChecker(Protocol):
+    """Looks at a leader after each event that began its term or moved its high watermark."""
 
     name: str
 
-    def on_event(self, evidence: Evidence, host: Host) -> None:
+    def on_leader(
+        self, evidence: Evidence, host: Host, pid: PartitionId, partition: Partition
+    ) -> None:
+        """Raises `Violation`."""
+
+
+class ImageChecker(Protocol):
+    """Looks at each metadata image that a node comes to."""
+
+    name: str
+
+    def on_image(self, host: Host, image: MetadataImage) -> None:
         """Raises `Violation`."""
 
 

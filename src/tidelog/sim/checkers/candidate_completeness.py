@@ -6,7 +6,6 @@ out of both by its registration, if its end was unclean).
 """
 
 from tidelog.sim.checkers.base import Evidence, Violation
-from tidelog.sim.faults.budget import newest_image
 from tidelog.sim.host import Host
 from tidelog.sim.oracle import PartitionId
 
@@ -18,9 +17,7 @@ class CandidateCompleteness:
 
     def sweep(self, evidence: Evidence) -> None:
         """Looks at all candidates of all partitions."""
-        image = newest_image(evidence.world)
-        if image is None:
-            return
+        image = evidence.newest_image
         for topic in image.topics_by_name.values():
             for number, partition in topic.partitions.items():
                 pid = PartitionId(topic.topic_id, topic.name, number)

@@ -4,9 +4,10 @@ A leader of an older epoch than one that is known already is not looked at: it i
 not know it yet; what it may still do is bounded by `OneLeaderPerEpoch` and by the oracle.
 """
 
+from tidelog.replication.partition import Partition
 from tidelog.sim.checkers.base import Evidence, Violation
 from tidelog.sim.host import Host
-from tidelog.sim.oracle import PartitionId, marks_of, partition_id
+from tidelog.sim.oracle import PartitionId, marks_of
 
 
 class LeaderCompleteness:
@@ -18,28 +19,25 @@ class LeaderCompleteness:
         # The newest leader epoch that was looked at.
         self._seen: dict[PartitionId, int] = {}
 
-    def on_event(self, evidence: Evidence, host: Host) -> None:
+    def on_leader(
+        self, evidence: Evidence, host: Host, pid: PartitionId, partition: Partition
+    ) -> None:
         """Compares every new leader's log with the true log."""
-        assert host.node is not None, f"{host.name} has no process"
-        for partition in host.node.broker.replicas.partitions.values():
-            if partition.leadership is None:
-                continue
-            pid = partition_id(partition)
-            if partition.leader_epoch <= self._seen.get(pid, -1):
-                continue
-            self._seen[pid] = partition.leader_epoch
-            true_log = evidence.oracle.logs.get(pid)
-            if true_log is None or not host.disk.is_well:
-                continue
-            log = partition.log
-            who = f"{host.name} leads {pid} in epoch {partition.leader_epoch}"
-            if log.log_end_offset < true_log.end_offset:
-                raise Violation(
-                    self.name,
-                    f"{who} with log end {log.log_end_offset}, "
-                    f"committed is everything below {true_log.end_offset}",
-                )
-            held = marks_of(log, log.log_start_offset, true_log.end_offset)
-            for mine, true in zip(held, true_log.from_offset(log.log_start_offset), strict=True):
-                if mine != true:
-                    raise Violation(self.name, f"{who} and holds {mine}, committed is {true}")
+        if partition.leader_epoch <= self._seen.get(pid, -1):
+            return
+        self._seen[pid] = partition.leader_epoch
+        true_log = evidence.oracle.logs.get(pid)
+        if true_log is None or not host.disk.is_well:
+            return
+        log = partition.log
+        who = f"{host.name} leads {pid} in epoch {partition.leader_epoch}"
+        if log.log_end_offset < true_log.end_offset:
+            raise Violation(
+                self.name,
+                f"{who} with log end {log.log_end_offset}, "
+                f"committed is everything below {true_log.end_offset}",
+            )
+        held = marks_of(log, log.log_start_offset, true_log.end_offset)
+        for mine, true in zip(held, true_log.from_offset(log.log_start_offset), strict=True):
+            if mine != true:
+                raise Violation(self.name, f"{who} and holds {mine}, committed is {true}")

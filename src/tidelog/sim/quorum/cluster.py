@@ -136,7 +136,6 @@ class QuorumCluster:
         """Adds a line to the trace."""
         line = f"{self.now:>8} {text}"
         self.lines.append(line)
-        self._digest.update(line.encode())
         for listener in self.listeners:
             listener(line)
 
@@ -289,7 +288,8 @@ class QuorumCluster:
             self.kill(replica)
             return
         outputs = quorum.take_outputs()
-        self._digest.update(b"%d %d %d" % (self.now, replica.node_id, len(outputs)))
+        state = (self.now, replica.node_id, len(outputs), quorum.epoch, quorum.log_end_offset)
+        self._digest.update(b"%d %d %d %d %d" % state)
         for output in outputs:
             if isinstance(output, SendRequest):
                 self._send_request(replica, output.peer_id, output.request)

@@ -22,7 +22,7 @@ from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest
 
 FETCH_VERSION: Final = 16
-IDLE_MS: Final = 50
+REFRESH_MS: Final = 1_000
 
 _RETRIABLE: Final = frozenset(
     (
@@ -49,7 +49,7 @@ class ReadOptions:
     """How a consumer reads."""
 
     max_bytes: int = 1 << 20
-    max_wait_ms: int = 100
+    max_wait_ms: int = 300
     from_followers: bool = False
     """Reads from any replica that answers."""
 
@@ -105,7 +105,7 @@ class Consumer:
             self.positions.setdefault(key, 0)
         for node_id in self._world.hosts:
             self._fetch(node_id)
-        pause = self._prng.between(IDLE_MS, IDLE_MS * 6)
+        pause = self._prng.between(REFRESH_MS // 2, REFRESH_MS * 2)
         self._world.at(pause, lambda: self.view.refresh(self._go_on))
 
     def _source(self, key: Key, place: Place) -> int:

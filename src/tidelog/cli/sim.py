@@ -1,0 +1,217 @@
+"""`tidelog sim …`: whole clusters in virtual time, seed by seed."""
+
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Annotated, Any, Final
+
+import typer
+
+from tidelog.cli.output import (
+    BadAnswer,
+    Output,
+    OutputFormat,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+)
+from tidelog.errors import UsageError
+
+sim_app = typer.Typer(
+    help="Simulate clusters under faults: the production node, virtual time, one seed a run.",
+    epilog="Example: tidelog sim run --seeds 1:100 --jobs 2",
+    rich_markup_mode=None,
+)
+
+Tier = Annotated[
+    str, typer.Option("--tier", metavar="TIER", help="`cluster`: whole nodes; `quorum`: voters.")
+]
+Scenario = Annotated[
+    str,
+    typer.Option("--scenario", metavar="NAME", help="A family of runs; see `tidelog sim list`."),
+]
+MAX_JOBS: Final = 256
+
+
+@sim_app.command(
+    "run", epilog="Example: tidelog sim run --seeds 1:100 --scenario power-cuts --output json"
+)
+def run(
+    seeds: Annotated[
+        str, typer.Option("--seeds", metavar="A:B", help="From A up to, without, B; or one seed.")
+    ],
+    scenario: Scenario = "all",
+    tier: Tier = "cluster",
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes.")
+    ] = 1,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Play seeds and judge them; exit code 1 if any failed."""
+    from tidelog.sim.campaign import Tally, prepare, replay_command
+
+    wanted = seed_range(seeds)
+    prepare(tier, scenario, wanted[0])
+    tally = Tally()
+    cpu_seconds = 0.0
+    with progress(f"{len(wanted)} seeds"):
+        for outcome, cpu_s in _play(wanted, tier, scenario, jobs):
+            tally.add(outcome)
+            cpu_seconds += cpu_s
+            if outcome.violation is not None:
+                sys.stderr.write(
+                    f"seed {outcome.seed} failed: {outcome.violation}\n"
+                    f"  replay: {replay_command(tier, scenario, outcome.seed)}\n"
+                )
+    report = tally.as_json(cpu_seconds)
+    if output is OutputFormat.JSON:
+        print_json(report)
+    else:
+        _print_report(report, tally.slowest_heal_ms)
+    if tally.failed:
+        raise BadAnswer
+
+
+def seed_range(text: str) -> range:
+    """`A:B` or `A`. Raises `UsageError`."""
+    first, separator, end = text.partition(":")
+    if not first.isdecimal() or (separator and not end.isdecimal()):
+        raise UsageError(f"`{text}` is no range of seeds", "write it as `1:100`, or as one seed")
+    found = range(int(first), int(end) if separator else int(first) + 1)
+    if not found:
+        raise UsageError(f"there are no seeds in `{text}`", "the second number is the larger one")
+    return found
+
+
+def _play(wanted: range, tier: str, scenario: str, jobs: int) -> Iterator[tuple[Any, float]]:
+    play = partial(_timed, tier, scenario)
+    if jobs == 1:
+        yield from map(play, wanted)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(play, wanted)
+
+
+def _timed(tier: str, scenario: str, seed: int) -> tuple[Any, float]:
+    from tidelog.sim.campaign import run_seed
+
+    begun = time.process_time()
+    outcome = run_seed(tier, scenario, seed)
+    return outcome, time.process_time() - begun
+
+
+def _print_report(report: dict[str, Any], slowest_heal_ms: int) -> None:
+    cpu_s = report["cpu_seconds"]
+    ratio = report["virtual_seconds"] / cpu_s if cpu_s else 0.0
+    rows = [
+        ("seeds", report["seeds"]),
+        ("failed", len(report["failed"])),
+        ("events", report["events"]),
+        ("virtual seconds", f"{report['virtual_seconds']:.0f}"),
+        ("cpu seconds", f"{cpu_s:.1f}"),
+        ("virtual per cpu second", f"{ratio:.1f}"),
+        ("acknowledged", report["acknowledged"]),
+        ("slowest healing", f"{slowest_heal_ms} ms"),
+    ]
+    print_table("", ("", ""), rows)
+    print_table("faults", ("kind", "times"), list(report["faults"].items()))
+
+
+@sim_app.command("replay", epilog="Example: tidelog sim replay 4711 --trace")
+def replay(
+    seed: Annotated[int, typer.Argument(metavar="SEED", min=0)],
+    scenario: Scenario = "all",
+    tier: Tier = "cluster",
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Print what every node decided, line by line.")
+    ] = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Play one seed again, exactly; exit code 1 if it fails."""
+    from tidelog.sim.campaign import prepare
+
+    one = prepare(tier, scenario, seed)
+    as_table = output is OutputFormat.TABLE
+    if as_table:
+        print_line(f"options {one.swarm.describe()}")
+    if trace and as_table:
+        one.listeners.append(print_line)
+    outcome = one.run()
+    if as_table:
+        verdict = "clean" if outcome.violation is None else f"failed: {outcome.violation}"
+        print_line(f"seed {seed} {verdict}")
+        print_line(
+            f"events {outcome.events} virtual_ms {outcome.virtual_ms} "
+            f"acknowledged {outcome.acknowledged} trace_hash {outcome.trace_hash}"
+        )
+    else:
+        print_json(
+            {
+                "seed": seed,
+                "options": one.swarm.describe(),
+                "property": outcome.violated,
+                "violation": outcome.violation,
+                "events": outcome.events,
+                "virtual_ms": outcome.virtual_ms,
+                "acknowledged": outcome.acknowledged,
+                "faults": dict(sorted(outcome.faults.items())),
+                "trace_hash": outcome.trace_hash,
+            }
+        )
+    if outcome.violation is not None:
+        raise BadAnswer
+
+
+@sim_app.command("ablate", epilog="Example: tidelog sim ablate --only divergence --output json")
+def ablate(
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="A safeguard; may be given many times."),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, help="Seeds at most for each.")
+    ] = 60,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Switch safeguards off, one by one; exit code 1 if no checker misses one."""
+    from tidelog.sim.ablations import SAFEGUARDS
+    from tidelog.sim.ablations import ablate as play
+
+    wanted = [one for one in SAFEGUARDS if not only or one.name in only]
+    unknown = set(only or ()) - {one.name for one in wanted}
+    if unknown:
+        raise UsageError(
+            f"there is no safeguard `{min(unknown)}`",
+            f"use one of {', '.join(one.name for one in SAFEGUARDS)}",
+        )
+    kills = []
+    for safeguard in wanted:
+        with progress(f"without {safeguard.name}"):
+            kills.append(play(safeguard, range(1, seeds + 1)))
+    survivors = [kill.safeguard.name for kill in kills if kill.violated is None]
+    if output is OutputFormat.JSON:
+        killed = len(kills) - len(survivors)
+        print_json({"total": len(kills), "killed": killed, "survivors": survivors})
+    else:
+        rows = [
+            (kill.safeguard.name, kill.safeguard.prevents, kill.seeds, kill.violated or "SURVIVED")
+            for kill in kills
+        ]
+        print_table("", ("safeguard", "prevents", "seeds", "what complains"), rows)
+    if survivors:
+        raise BadAnswer
+
+
+@sim_app.command("list", epilog="Example: tidelog sim list --output json")
+def list_(output: Output = OutputFormat.TABLE) -> None:
+    """Name the scenarios of the cluster tier."""
+    from tidelog.sim.scenarios import names
+
+    found = names()
+    if output is OutputFormat.JSON:
+        print_json(found)
+    else:
+        print_table("", ("scenario", "what it is about"), list(found.items()))

@@ -1,0 +1,90 @@
+"""Many seeds: one process or several, one report.
+
+A seed is (tier, scenario, number) and nothing else: `run_seed` is a function of these three, so
+seeds can run anywhere in any order and be run again alone.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidelog.env.trace import Level
+from tidelog.errors import UsageError
+from tidelog.sim.cluster_run import ClusterRun
+from tidelog.sim.outcome import Outcome
+from tidelog.sim.quorum_run import QuorumRun
+from tidelog.sim.scenarios import swarm_of
+
+CLUSTER: Final = "cluster"
+QUORUM: Final = "quorum"
+
+
+def prepare(
+    tier: str, scenario: str, seed: int, *, trace_level: Level = Level.INFO
+) -> ClusterRun | QuorumRun:
+    """The run of a seed, not begun. Raises `UsageError` for a tier or scenario that is not."""
+    if tier == CLUSTER:
+        return ClusterRun(seed, swarm_of(scenario, seed), trace_level=trace_level)
+    if tier != QUORUM:
+        raise UsageError(f"there is no tier `{tier}`", f"use {CLUSTER} or {QUORUM}")
+    if scenario != "all":
+        raise UsageError(
+            f"the quorum tier has no scenario `{scenario}`", f"leave it out, or use `{CLUSTER}`"
+        )
+    return QuorumRun(seed, trace_level=trace_level)
+
+
+def run_seed(tier: str, scenario: str, seed: int) -> Outcome:
+    """Plays one seed, without a trace."""
+    return prepare(tier, scenario, seed, trace_level=Level.ERROR).run()
+
+
+def replay_command(tier: str, scenario: str, seed: int) -> str:
+    """What a person types to see a seed again."""
+    options = "" if tier == CLUSTER else f" --tier {tier}"
+    options += "" if scenario == "all" else f" --scenario {scenario}"
+    return f"tidelog sim replay {seed}{options} --trace"
+
+
+@dataclass(slots=True)
+class Tally:
+    """The sum of many outcomes."""
+
+    seeds: int = 0
+    failed: list[Outcome] = field(default_factory=list)
+    events: int = 0
+    virtual_ms: int = 0
+    acknowledged: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    slowest_heal_ms: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """Takes in one outcome."""
+        self.seeds += 1
+        if outcome.violation is not None:
+            self.failed.append(outcome)
+        self.events += outcome.events
+        self.virtual_ms += outcome.virtual_ms
+        self.acknowledged += outcome.acknowledged
+        self.faults.update(outcome.faults)
+        self.slowest_heal_ms = max(self.slowest_heal_ms, outcome.healed_ms)
+
+    def add_all(self, outcomes: Iterable[Outcome]) -> None:
+        """Takes in many."""
+        for outcome in outcomes:
+            self.add(outcome)
+
+    def as_json(self, cpu_seconds: float) -> dict[str, object]:
+        """The report of `tidelog sim run --output json`."""
+        return {
+            "seeds": self.seeds,
+            "failed": [
+                {"seed": outcome.seed, "property": outcome.violated} for outcome in self.failed
+            ],
+            "events": self.events,
+            "virtual_seconds": self.virtual_ms / 1000,
+            "cpu_seconds": round(cpu_seconds, 3),
+            "acknowledged": self.acknowledged,
+            "faults": dict(sorted(self.faults.items())),
+        }

@@ -1,0 +1,70 @@
+"""Calls the checkers when there is something to look at, and not at every event.
+
+Most events of a node move nothing that a checker cares about. What each leader looked like last is
+remembered per process, so that a look costs a comparison.
+"""
+
+from collections.abc import Sequence
+
+from tidelog.metadata.image import MetadataImage
+from tidelog.replication.partition import Partition
+from tidelog.sim.checkers.base import Evidence, ImageChecker, LeaderChecker, SweepChecker
+from tidelog.sim.host import Host
+from tidelog.sim.oracle import partition_id
+
+
+class Watch:
+    """An observer of the world."""
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        *,
+        leaders: Sequence[LeaderChecker],
+        images: Sequence[ImageChecker],
+        sweeps: Sequence[SweepChecker],
+        sweep_every: int,
+    ) -> None:
+        self._evidence = evidence
+        self._leaders = leaders
+        self._images = images
+        self._sweeps = sweeps
+        self._sweep_every = sweep_every
+        # By node: the life of its process, and (epoch, high watermark) of what it led last.
+        self._seen: dict[int, tuple[int, dict[Partition, tuple[int, int]]]] = {}
+        # The last image of each node.
+        self._last_image: dict[int, MetadataImage] = {}
+
+    def on_event(self, host: Host) -> None:
+        """Looks at what an event of a node changed."""
+        node, evidence = host.node, self._evidence
+        assert node is not None, f"{host.name} has no process"
+        life, seen = self._seen.get(host.node_id, (-1, {}))
+        if life != host.life:
+            seen = {}
+            self._seen[host.node_id] = (host.life, seen)
+        for partition in node.broker.replicas.partitions.values():
+            if partition.leadership is None:
+                continue
+            state = (partition.leader_epoch, partition.log.high_watermark)
+            if seen.get(partition) == state:
+                continue
+            seen[partition] = state
+            pid = partition_id(partition)
+            for checker in self._leaders:
+                checker.on_leader(evidence, host, pid, partition)
+            evidence.oracle.on_leader(host, pid, partition.log)
+        image = node.broker.image
+        if self._last_image.get(host.node_id) is not image:
+            self._last_image[host.node_id] = image
+            if image.offset > evidence.newest_image.offset:
+                evidence.newest_image = image
+            for images in self._images:
+                images.on_image(host, image)
+        if evidence.world.event_count % self._sweep_every == 0:
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Looks at everything."""
+        for checker in self._sweeps:
+            checker.sweep(self._evidence)

@@ -1,0 +1,190 @@
+"""Each checker of the cluster tier: evidence that it must reject, and the nearest that is fine."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+from tidelog.metadata.image import MetadataImage
+from tidelog.model import TopicId
+from tidelog.sim.checkers.acknowledged_is_committed import AcknowledgedIsCommitted
+from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.history_is_a_log import HistoryIsALog
+from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
+from tidelog.sim.checkers.leader_completeness import LeaderCompleteness
+from tidelog.sim.checkers.no_duplicates import NoDuplicates
+from tidelog.sim.checkers.nothing_lost import NothingLost
+from tidelog.sim.checkers.one_leader_per_epoch import OneLeaderPerEpoch
+from tidelog.sim.checkers.producer_order import ProducerOrder
+from tidelog.sim.checkers.repeatable_read import RepeatableRead
+from tidelog.sim.history import History, Key, Outcome, Polled, Sent
+from tidelog.sim.oracle import BatchMark, Oracle, PartitionId, TrueLog
+from tidelog.sim.world import World
+
+PID = PartitionId(TopicId(b"\x01\x02\x03" + bytes(13)), "t", 0)
+K = Key("t.010203", 0)
+
+
+def evidence(*final: tuple[int, str]) -> Evidence:
+    """An empty run that ends with this log."""
+    found = Evidence(World(1), Oracle(), History())
+    found.final = {K: tuple(Polled(*one) for one in final)}
+    return found
+
+
+def acknowledge(found: Evidence, offset: int, value: str, outcome: Outcome = Outcome.OK) -> None:
+    found.history.send("p", outcome, [Sent(K, offset, value)], invoked_at=1, completed_at=2)
+
+
+def poll(found: Evidence, offset: int, value: str) -> None:
+    found.history.poll("c", {K: (Polled(offset, value),)}, invoked_at=3, completed_at=4)
+
+
+def rejects(name: str):
+    return pytest.raises(Violation, match=f"^{name}: ")
+
+
+def test_nothing_lost():
+    found = evidence((0, "p:1"))
+    acknowledge(found, 0, "p:1")
+    NothingLost().at_end(found)
+    acknowledge(found, -1, "p:2", Outcome.INFO)
+    NothingLost().at_end(found)
+    acknowledge(found, 1, "p:3")
+    with rejects("NothingLost"):
+        NothingLost().at_end(found)
+    found.history.abandoned.add(K.topic)
+    NothingLost().at_end(found)
+
+
+def test_nothing_lost_looks_at_offsets():
+    found = evidence((0, "p:1"))
+    acknowledge(found, 5, "p:1")
+    with rejects("NothingLost"):
+        NothingLost().at_end(found)
+
+
+def test_repeatable_read():
+    found = evidence((0, "p:1"), (1, "p:2"))
+    poll(found, 1, "p:2")
+    RepeatableRead().at_end(found)
+    poll(found, 0, "p:9")
+    with rejects("RepeatableRead"):
+        RepeatableRead().at_end(found)
+
+
+def test_repeatable_read_of_what_is_gone():
+    found = evidence((0, "p:1"))
+    poll(found, 1, "p:2")
+    with rejects("RepeatableRead"):
+        RepeatableRead().at_end(found)
+
+
+def test_no_duplicates():
+    NoDuplicates().at_end(evidence((0, "p:1"), (1, "p:2")))
+    with rejects("NoDuplicates"):
+        NoDuplicates().at_end(evidence((0, "p:1"), (1, "p:2"), (2, "p:1")))
+
+
+def test_producer_order():
+    checker = ProducerOrder(frozenset(("p",)))
+    checker.at_end(evidence((0, "p:1"), (1, "q:7"), (2, "p:2"), (3, "q:3")))
+    with rejects("ProducerOrder"):
+        checker.at_end(evidence((0, "p:2"), (1, "p:1")))
+
+
+def test_history_is_a_log():
+    found = evidence((0, "p:1"), (1, "p:2"))
+    acknowledge(found, 0, "p:1")
+    acknowledge(found, 1, "p:2")
+    HistoryIsALog().at_end(found)
+    poll(found, 1, "p:1")
+    with rejects("HistoryIsALog"):
+        HistoryIsALog().at_end(found)
+    found.history.abandoned.add(K.topic)
+    HistoryIsALog().at_end(found)
+
+
+def test_acknowledged_is_committed():
+    found = evidence()
+    found.oracle.logs[PID] = TrueLog([BatchMark(0, 4, 0, 1)], 5)
+    checker = AcknowledgedIsCommitted()
+    acknowledge(found, 4, "p:1")
+    acknowledge(found, 9, "p:2", Outcome.INFO)
+    checker.sweep(found)
+    acknowledge(found, 5, "p:3")
+    with rejects("AcknowledgedIsCommitted"):
+        checker.sweep(found)
+
+
+# Of leaders and images ------------------------------------------------------------------------
+
+
+@dataclass
+class FakeLog:
+    """Batches, one record each, as a log tells them."""
+
+    marks: list[BatchMark]
+    log_start_offset: int = 0
+    reads: int = field(default=0)
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.marks[-1].last_offset + 1 if self.marks else 0
+
+
+def leader(epoch: int, marks: list[BatchMark]) -> SimpleNamespace:
+    return SimpleNamespace(leader_epoch=epoch, log=FakeLog(marks))
+
+
+HOST = SimpleNamespace(node_id=1, name="host1", disk=SimpleNamespace(is_well=True))
+OTHER = SimpleNamespace(node_id=2, name="host2", disk=SimpleNamespace(is_well=True))
+TRUE = [BatchMark(0, 0, 0, 11), BatchMark(1, 1, 0, 12)]
+
+
+@pytest.fixture(autouse=True)
+def read_fake_logs(monkeypatch):
+    monkeypatch.setattr(
+        "tidelog.sim.checkers.leader_completeness.marks_of",
+        lambda log, start, end: [mark for mark in log.marks if start <= mark.base_offset < end],
+    )
+
+
+def test_leader_completeness():
+    found = evidence()
+    found.oracle.logs[PID] = TrueLog(list(TRUE), 2)
+    longer = [*TRUE, BatchMark(2, 2, 1, 13)]
+    checker = LeaderCompleteness()
+    checker.on_leader(found, HOST, PID, leader(1, longer))
+    with rejects("LeaderCompleteness"):
+        checker.on_leader(found, HOST, PID, leader(2, TRUE[:1]))
+    with rejects("LeaderCompleteness"):
+        checker.on_leader(found, HOST, PID, leader(3, [TRUE[0], BatchMark(1, 1, 1, 12)]))
+    with rejects("LeaderCompleteness"):
+        checker.on_leader(found, HOST, PID, leader(4, [TRUE[0], BatchMark(1, 1, 0, 99)]))
+
+
+def test_a_deposed_leader_is_not_looked_at():
+    found = evidence()
+    found.oracle.logs[PID] = TrueLog(list(TRUE), 2)
+    checker = LeaderCompleteness()
+    checker.on_leader(found, HOST, PID, leader(5, TRUE))
+    checker.on_leader(found, OTHER, PID, leader(4, []))
+
+
+def test_one_leader_per_epoch():
+    found, checker = evidence(), OneLeaderPerEpoch()
+    checker.on_leader(found, HOST, PID, leader(1, []))
+    checker.on_leader(found, OTHER, PID, leader(2, []))
+    checker.on_leader(found, HOST, PID, leader(1, []))
+    with rejects("OneLeaderPerEpoch"):
+        checker.on_leader(found, OTHER, PID, leader(1, []))
+
+
+def test_image_is_fold_of_log():
+    checker = ImageIsFoldOfLog()
+    checker.on_image(HOST, MetadataImage(offset=3))
+    checker.on_image(OTHER, MetadataImage(offset=3))
+    checker.on_image(OTHER, MetadataImage(offset=4, next_producer_id=1000))
+    with rejects("ImageIsFoldOfLog"):
+        checker.on_image(HOST, MetadataImage(offset=4))

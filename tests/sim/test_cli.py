@@ -1,0 +1,77 @@
+"""`tidelog sim`: what it prints, and its exit codes."""
+
+import json
+
+import pytest
+
+from tidelog.cli.app import run
+
+
+def test_run_ends_with_a_report(capsys):
+    assert run(["sim", "run", "--seeds", "1:6", "--tier", "quorum", "--output", "json"]) == 0
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (report["seeds"], report["failed"]) == (5, [])
+    assert report["events"] and report["virtual_seconds"] and report["acknowledged"]
+    assert sum(report["faults"].values()) > 0
+    assert set(report) == {
+        "seeds", "failed", "events", "virtual_seconds", "cpu_seconds", "acknowledged", "faults",
+    }  # fmt: skip
+
+
+def test_a_failed_seed_is_named_with_the_command_that_replays_it(capsys, monkeypatch):
+    monkeypatch.setattr("tidelog.sim.quorum_run.RECOVERY_LIMIT_MS", 0)
+    assert run(["sim", "run", "--seeds", "3", "--tier", "quorum", "--output", "json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["failed"] == [{"seed": 3, "property": "Liveness"}]
+    assert "tidelog sim replay 3 --tier quorum --trace" in err
+
+
+def test_several_processes_give_the_same_report(capsys):
+    reports = []
+    for jobs in ("1", "2"):
+        arguments = ["--seeds", "1:9", "--tier", "quorum", "--jobs", jobs, "--output", "json"]
+        assert run(["sim", "run", *arguments]) == 0
+        report = json.loads(capsys.readouterr().out)
+        reports.append({name: report[name] for name in report if name != "cpu_seconds"})
+    assert reports[0] == reports[1]
+
+
+def test_replay_prints_options_first_and_the_trace_on_request(capsys):
+    assert run(["sim", "replay", "4", "--tier", "quorum", "--trace"]) == 0
+    loud = capsys.readouterr().out.splitlines()
+    assert loud[0].startswith("options voters=")
+    assert any(" n1 quorum " in line for line in loud)
+    assert run(["sim", "replay", "4", "--tier", "quorum"]) == 0
+    quiet = capsys.readouterr().out.splitlines()
+    assert quiet[0] == loud[0]
+    assert quiet[-2:] == loud[-2:]
+    assert quiet[-2] == "seed 4 clean"
+    assert "trace_hash" in quiet[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["run", "--seeds", "x"], "1:100"),
+        (["run", "--seeds", "5:5"], "larger"),
+        (["run", "--seeds", "1", "--tier", "galaxy"], "cluster"),
+        (["run", "--seeds", "1", "--scenario", "none"], "power-cuts"),
+        (["run", "--seeds", "1", "--scenario", "kills", "--tier", "quorum"], "cluster"),
+        (["replay", "1", "--scenario", "none"], "power-cuts"),
+        (["ablate", "--only", "nothing"], "divergence"),
+    ],
+)
+def test_wrong_use_is_told_with_a_hint(capsys, arguments, hint):
+    assert run(["sim", *arguments]) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_scenarios_are_listed(capsys):
+    assert run(["sim", "list", "--output", "json"]) == 0
+    assert "power-cuts" in json.loads(capsys.readouterr().out)
+
+
+def test_ablate_prints_the_kill_table(capsys):
+    assert run(["sim", "ablate", "--only", "majority", "--output", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report == {"total": 1, "killed": 1, "survivors": []}

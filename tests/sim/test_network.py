@@ -1,0 +1,183 @@
+"""Streams: what arrives, in what order, and what a fault does to it."""
+
+import heapq
+
+import pytest
+
+from tidelog.env.effects import CloseReason
+from tidelog.env.prng import Prng
+from tidelog.sim.network import End, Network
+
+
+class Box:
+    """A machine that keeps what it gets."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ends: dict[int, End] = {}
+        self.powered = True
+        self.listening = True
+        self.got: dict[int, bytes] = {}
+        self.closed: dict[int, CloseReason] = {}
+        self.opened: list[int] = []
+
+    def new_connection_id(self) -> int:
+        return 100 + len(self.opened)
+
+    def on_opened(self, connection_id: int, peer: str, port: int) -> None:
+        self.opened.append(connection_id)
+
+    def on_bytes(self, connection_id: int, data: bytes) -> None:
+        self.got[connection_id] = self.got.get(connection_id, b"") + data
+
+    def on_closed(self, connection_id: int, reason: CloseReason) -> None:
+        self.closed[connection_id] = reason
+
+
+class Net:
+    """Two machines and a clock."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.queue: list[tuple[int, int, int, object]] = []
+        self.prng = Prng(seed)
+        self.network = Network(self.at, Prng(seed))
+        self.a, self.b = Box("a"), Box("b")
+        self.network.machines = {"a": self.a, "b": self.b}
+        self.answers: list[bool] = []
+        self.wanted = True
+
+    def at(self, delay_ms: int, action) -> None:
+        item = (self.network.now + delay_ms, self.prng.next_u64(), len(self.queue), action)
+        heapq.heappush(self.queue, item)
+
+    def run(self, until: int = 1_000_000) -> None:
+        while self.queue and self.queue[0][0] <= until:
+            self.network.now, _, _, action = heapq.heappop(self.queue)
+            action()
+
+    def connect(self) -> None:
+        self.network.connect(("a", 1), ("b", 9092), lambda: self.wanted, self.answers.append)
+
+    def connected(self) -> "Net":
+        self.connect()
+        self.run()
+        assert self.answers == [True]
+        return self
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bytes_arrive_once_and_in_order_however_they_are_split_and_delayed(seed):
+    net = Net(seed).connected()
+    net.network.split_percent = 50
+    net.network.delays["a", "b"] = (0, 3)
+    sent = [bytes((index,)) * (1 + index % 7) for index in range(100)]
+    for data in sent:
+        net.network.send(net.a.ends[1], data)
+    net.network.close(net.a.ends[1])
+    net.run()
+    assert net.b.got[100] == b"".join(sent)
+    assert net.b.closed == {100: CloseReason.PEER}
+
+
+def test_a_cut_keeps_back_and_mending_delivers_in_order():
+    net = Net().connected()
+    net.network.cut("a", "b")
+    for data in (b"1", b"2", b"3"):
+        net.network.send(net.a.ends[1], data)
+    net.network.send(net.b.ends[100], b"back")
+    net.run()
+    assert (net.b.got, net.a.got) == ({}, {1: b"back"})
+    net.network.mend("a", "b")
+    assert net.b.got == {100: b"123"}
+
+
+def test_a_close_waits_behind_the_cut_too():
+    net = Net().connected()
+    net.network.cut("a", "b")
+    net.network.send(net.a.ends[1], b"last words")
+    net.network.close(net.a.ends[1])
+    net.run()
+    assert net.b.closed == {}
+    net.network.mend("a", "b")
+    assert (net.b.got, net.b.closed) == ({100: b"last words"}, {100: CloseReason.PEER})
+
+
+def test_a_reset_loses_what_is_under_way():
+    net = Net().connected()
+    net.network.delays["a", "b"] = (50, 50)
+    net.network.send(net.a.ends[1], b"half a fra")
+    net.run(until=net.network.now + 10)
+    net.network.reset(net.a.ends[1])
+    net.run()
+    assert (net.b.got, net.b.closed) == ({}, {100: CloseReason.ERROR})
+
+
+def test_a_connect_is_refused_without_a_process():
+    net = Net()
+    net.b.listening = False
+    net.connect()
+    net.run()
+    assert net.answers == [False]
+
+
+@pytest.mark.parametrize("link", [("a", "b"), ("b", "a")])
+def test_a_connect_over_a_cut_waits_and_tries_again(link):
+    net = Net()
+    net.network.cut(*link)
+    net.connect()
+    net.run(until=500)
+    assert net.answers == []
+    net.network.mend(*link)
+    net.run(until=2_000)
+    assert net.answers == [True]
+
+
+def test_a_connect_over_a_cut_ends_in_silence():
+    net = Net()
+    net.network.cut("a", "b")
+    net.connect()
+    net.run()
+    assert net.answers == []
+
+
+def test_a_connect_that_nobody_wants_any_more_is_not_made():
+    net = Net()
+    net.connect()
+    net.wanted = False
+    net.run()
+    assert (net.answers, net.b.opened) == ([], [])
+
+
+def test_a_machine_that_vanished_leaves_half_a_stream_until_it_is_back():
+    net = Net().connected()
+    net.b.powered = False
+    net.b.ends.clear()
+    net.network.send(net.a.ends[1], b"hello?")
+    net.run()
+    assert net.a.closed == {}
+    net.b.powered = True
+    net.network.power_up("b")
+    net.run()
+    assert net.a.closed == {1: CloseReason.ERROR}
+
+
+def test_a_silent_peer_of_a_machine_that_vanished_learns_it_when_it_speaks():
+    net = Net().connected()
+    net.b.ends.clear()
+    net.run()
+    assert net.a.closed == {}
+    net.network.send(net.a.ends[1], b"anybody there?")
+    net.run()
+    assert net.a.closed == {1: CloseReason.ERROR}
+
+
+def test_a_slow_link_is_slow_in_one_direction():
+    net = Net().connected()
+    net.network.delays["a", "b"] = (200, 200)
+    begun = net.network.now
+    net.network.send(net.a.ends[1], b"slow")
+    net.network.send(net.b.ends[100], b"fast")
+    net.run(until=begun + 10)
+    assert (net.a.got, net.b.got) == ({1: b"fast"}, {})
+    net.run()
+    assert net.b.got == {100: b"slow"}

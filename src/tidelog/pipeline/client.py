@@ -33,6 +33,8 @@ T = TypeVar("T")
 _BACKOFF_S: Final = 0.1
 _FIRST_CONTACT_S: Final = 5.0
 """How long a cluster that never answered is tried: more likely a wrong address than a fault."""
+_UNKNOWN_TOPIC_S: Final = 1.0
+"""How long an unknown topic is asked for: a new one is not known to all brokers at once."""
 _TOPIC_RESOURCE: Final = 2
 
 TRY_AGAIN: Final = frozenset(
@@ -80,6 +82,15 @@ class TryAgain(Exception):
     """Fresh metadata and another attempt may help; the text says what happened."""
 
 
+class UnknownTopic(TryAgain):
+    """A broker does not know the topic: it does not exist, or the broker is not up to date."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"topic `{topic}` is not known")
+        # The name that was asked for.
+        self.topic = topic
+
+
 class Client:
     """Reads from one cluster. Not thread-safe; make one per task."""
 
@@ -124,7 +135,7 @@ class Client:
         return self.patiently("metadata", lambda: self.refresh(topics))
 
     def refresh(self, topics: Sequence[str]) -> Metadata:
-        """Asks once. Raises `TryAgain`, `ClusterUnavailable`, `UsageError`."""
+        """Asks once. Raises `TryAgain`, `ClusterUnavailable`; `UsageError` for an illegal name."""
         connection = self._any_connection()
         request_type = request_class(ApiKey.METADATA, connection.version_of(ApiKey.METADATA))
         topic_type = nested(request_type, "topics")
@@ -143,10 +154,7 @@ class Client:
         for topic in answer.topics:
             code = error_of(topic.error_code)
             if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise UsageError(
-                    f"topic `{topic.name}` does not exist",
-                    f"the brokers asked were {self._asked()}; check the name in `subscribe`",
-                )
+                raise UnknownTopic(topic.name)
             if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
                 raise UsageError(f"`{topic.name}` is no topic name", "check `subscribe`")
             if code is not ErrorCode.NONE:
@@ -312,16 +320,23 @@ class Client:
     def patiently(self, what: str, attempt: Callable[[], T]) -> T:
         """Repeats `attempt` while it fails in ways that pass.
 
-        Raises `ClusterUnavailable` with the last failure once `retry_s` are over.
+        Raises `ClusterUnavailable` with the last failure once `retry_s` are over, and `UsageError`
+        for a topic that stays unknown.
         """
         deadline = time.monotonic() + self._retry_s
         first_contact = time.monotonic() + min(_FIRST_CONTACT_S, self._retry_s)
+        unknown_topic = time.monotonic() + min(_UNKNOWN_TOPIC_S, self._retry_s)
         while True:
             try:
                 return attempt()
             except (TryAgain, ClusterUnavailable, MalformedFrame) as error:
                 if not isinstance(error, TryAgain):
                     self.close()
+                if isinstance(error, UnknownTopic) and time.monotonic() > unknown_topic:
+                    raise UsageError(
+                        f"topic `{error.topic}` does not exist",
+                        f"the brokers asked were {self._asked()}; check the name in `subscribe`",
+                    ) from error
                 last_chance = deadline if self._metadata.brokers else first_contact
                 if time.monotonic() > last_chance:
                     raise ClusterUnavailable(f"no {what} from {self._asked()}: {error}") from error

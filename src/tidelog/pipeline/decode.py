@@ -141,13 +141,16 @@ def _read_records(source: RecordBytes, rows: _Fields) -> _Fields:
         or (finished != (header_counts == 0)).any()
     ):
         raise CorruptBatch("the fields of a record do not end where the record ends")
+    offsets = rows["base_offset"] + offset_deltas
+    if (np.diff(offsets) <= 0).any():
+        raise CorruptBatch("the offsets of records do not ascend")
     timestamps = np.where(
         rows["timestamp_type"] == LOG_APPEND_TIME,
         rows["max_timestamp"],
         rows["base_timestamp"] + timestamp_deltas,
     )
     return {
-        "offset": rows["base_offset"] + offset_deltas,
+        "offset": offsets,
         "leader_epoch": rows["leader_epoch"],
         "timestamp": timestamps,
         "timestamp_type": rows["timestamp_type"],

@@ -60,6 +60,7 @@ class ScriptedCluster:
     def __init__(self, partitions: dict[TopicPartition, ScriptedPartition], nodes: int = 2) -> None:
         self.partitions = partitions
         self.cleanup_policy = "delete"
+        self.on_metadata: Callable[[], None] = lambda: None
         self._servers = {node: _server(self, node) for node in range(1, nodes + 1)}
         for server in self._servers.values():
             threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -102,6 +103,7 @@ class ScriptedCluster:
         return make(response_type, error_code=error(0), api_keys=keys, throttle_time=millis(0))
 
     def _metadata(self, request: Any, response_type: type) -> Any:
+        self.on_metadata()
         broker_type = nested(response_type, "brokers")
         topic_type = nested(response_type, "topics")
         partition_type = nested(topic_type, "partitions")

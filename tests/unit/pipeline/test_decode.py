@@ -105,6 +105,15 @@ def test_damage_behind_a_good_checksum_is_corrupt_or_harmless():
     assert refused > 130
 
 
+def test_offsets_that_do_not_ascend_are_corrupt():
+    batch = bytearray(build_batch([Record(5, None, b"first"), Record(5, None, b"second")]))
+    at = batch.index(b"second") - 3
+    assert batch[at] == 2  # The offset delta 1 of the second record, zig-zag.
+    batch[at] = 0
+    with pytest.raises(CorruptBatch, match="do not ascend"):
+        _rows(_with_crc(batch))
+
+
 def test_wrong_record_counts_are_corrupt():
     batch = bytearray(build_batch([Record(5, b"k", b"v")] * 3))
     for count in (-1, 2, 4, 2**31 - 1):

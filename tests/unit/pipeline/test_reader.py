@@ -199,6 +199,22 @@ def test_a_topic_that_does_not_exist_is_named():
         client.metadata(["t", "nope"])
 
 
+def test_a_topic_that_is_not_known_for_a_moment_is_waited_for():
+    """A new topic, or a broker that has just started."""
+    partitions = {_TP: _partition(leader=2)}
+    with ScriptedCluster(partitions) as cluster, _client(cluster) as client:
+        hidden = partitions.pop(_TP)
+        answers = iter(range(3))
+
+        def appear() -> None:
+            if next(answers, None) is None:
+                partitions[_TP] = hidden
+
+        cluster.on_metadata = appear
+        assert client.metadata(["t"]).partitions_of("t") == [0]
+        assert client.list_offsets([_TP], LATEST) == {_TP: 100}
+
+
 def test_brokers_that_cannot_be_reached_are_named():
     with ScriptedCluster({_TP: _partition()}) as cluster:
         addresses = [Address(*address) for address in cluster.addresses]

@@ -43,7 +43,7 @@ class Desk:
         self.stage = stage or Stage()
         self.effects = EffectQueue()
         self.peers = PeerChannels(self.effects)
-        for node_id in (1, 2):
+        for node_id in (0, 1, 2):
             self.peers.set_address(node_id, Purpose.CONTROL, f"host{node_id}", 9093)
         self.link = ControlLink(
             node_id=NODE_ID,
@@ -164,6 +164,17 @@ def test_a_call_to_another_controller_goes_under_its_own_key():
     )
     desk.reply(header, response)
     assert desk.outcomes() == [CallEnded("token", AllocateProducerIdsResult(5000, 1000))]
+
+
+def test_node_zero_may_be_the_controller():
+    desk = Desk()
+    desk.lead(0)
+    desk.link.call(WISH, "token", desk.now)
+    assert len(desk.sent()) == 1
+    desk.create_topic()
+    assert len(desk.sent()) == 1
+    desk.lead(1)
+    assert [type(outcome) for outcome in desk.outcomes()] == [CallEnded]
 
 
 def test_a_refusal_ends_a_call():

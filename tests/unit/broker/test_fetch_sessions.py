@@ -259,7 +259,7 @@ def test_an_updated_request_does_not_repeat_old_news(sessions, settled):
 def test_partitions_with_data_move_to_the_end(sessions):
     session = created(sessions, 0, 1, 2)
     sessions.close(response(answer(0), answer(1), answer(2)), session, full=True)
-    listed(sessions, session, answer(0, records=5), answer(1), answer(2))
+    listed(sessions, session, answer(0, records=1), answer(1), answer(2))
     assert resumed(sessions, session, 1) == [1, 2, 0]
 
 
@@ -319,6 +319,16 @@ def test_a_consumer_never_evicts_a_follower_that_is_in_use():
     sessions, (follower,) = full_cache(1, replica_id=2)
     assert not opens(sessions, 100)
     assert lives(sessions, follower)
+
+
+def test_replica_zero_is_a_follower_too():
+    sessions, (consumer,) = full_cache(9)
+    assert opens(sessions, 1, replica_id=0)
+    assert not lives(sessions, consumer)
+
+
+def test_idle_is_more_than_two_minutes():
+    assert EVICTION_IDLE_MS == 120_000
 
 
 def test_an_idle_session_gives_way_to_anybody():

@@ -116,13 +116,20 @@ def test_a_registered_broker_wants_to_stay_fenced_until_it_has_seen_its_registra
     life.call(0)
     life.answer(RegisterBrokerResult(EPOCH), 0)
     life.lifecycle.metadata_offset = EPOCH - 1
-    assert life.heartbeat(0) == BrokerHeartbeat(1, EPOCH, EPOCH - 1, True, False)
-    life.answer(FENCED, 3)
-    assert life.call(3 + CATCH_UP_INTERVAL_MS - 1) is None
+    now = 0
+    for _ in range(3):
+        assert life.heartbeat(now) == BrokerHeartbeat(1, EPOCH, EPOCH - 1, True, False)
+        life.answer(FENCED, now + 3)
+        assert life.lifecycle.state is BrokerState.CATCHING_UP
+        assert life.call(now + 3 + CATCH_UP_INTERVAL_MS - 1) is None
+        now += 3 + CATCH_UP_INTERVAL_MS
     life.lifecycle.metadata_offset = EPOCH
-    assert life.heartbeat(3 + CATCH_UP_INTERVAL_MS) == BrokerHeartbeat(
-        1, EPOCH, EPOCH, False, False
-    )
+    assert life.heartbeat(now) == BrokerHeartbeat(1, EPOCH, EPOCH, False, False)
+
+
+def test_the_intervals_are_those_of_kafka():
+    assert (CATCH_UP_INTERVAL_MS, SHUTDOWN_INTERVAL_MS) == (10, 50)
+    assert Life().lifecycle._config.broker.heartbeat_interval_ms == INTERVAL_MS
 
 
 def test_unfenced_it_runs_and_heartbeats_at_the_interval():

@@ -96,21 +96,31 @@ def test_unknown_topics_and_partitions(wire, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_zstd_needs_version_seven(wire, version):
-    compressed = build_batch(RECORDS, codec=Codec.ZSTD)
-    expected = ErrorCode.NONE if version >= 7 else ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert code(produce(wire, version, records=compressed)) is expected
+@pytest.mark.parametrize("kind", list(Codec))
+def test_zstd_needs_version_seven(wire, version, kind):
+    for value in (b"a", b"b", b"c"):
+        compressed = build_batch([Record(1, None, value)], codec=kind)
+        answer = produce(wire, version, records=compressed)
+        refused = kind is Codec.ZSTD and version < 7
+        assert code(answer) is (
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if refused else ErrorCode.NONE
+        )
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
 def test_transactional_records_without_a_transaction_are_refused(wire, version):
     """Accepted, they would open a transaction that nobody can end, and readers of committed data
     would wait at its first record for ever."""
-    batch = build_batch(
-        RECORDS, producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True
-    )
-    answer = produce(wire, version, records=batch)
-    assert code(answer) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    for value in (b"a", b"b", b"c"):
+        batch = build_batch(
+            [Record(1, None, value)],
+            producer_id=5,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        answer = produce(wire, version, records=batch)
+        assert code(answer) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert produce(wire, version).base_offset == 0
 
 

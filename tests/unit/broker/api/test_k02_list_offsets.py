@@ -6,7 +6,9 @@ import pytest
 
 from tests.unit.broker.api.test_k00_produce import produce
 from tests.unit.broker.one_node import Wire
+from tidelog.broker.api import k02_list_offsets
 from tidelog.errors import ErrorCode
+from tidelog.replication.messages import ListOffsetsResult
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import field, make, nested
@@ -126,3 +128,23 @@ def test_a_partition_that_is_led_elsewhere(node, wire):
     (answer,) = list_offsets(wire, 9, ("far", 0, LATEST))
     assert code(answer) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert field(answer, "offset", None) == -1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_leader_that_is_not_settled_is_told_in_words_that_the_client_knows(version):
+    """OFFSET_NOT_AVAILABLE came with version 5 (KIP-207)."""
+    request_type = codec.request_class(ApiKey.LIST_OFFSETS, version)
+    topic_type = nested(request_type, "topics")
+    partition = make(nested(topic_type, "partitions"), partition_index=3, timestamp=LATEST)
+    request = make(
+        request_type,
+        replica_id=-1,
+        isolation_level=0,
+        timeout=millis(0),
+        topics=(make(topic_type, name="t", partitions=(partition,)),),
+    )
+    result = ListOffsetsResult("t", 3, ErrorCode.OFFSET_NOT_AVAILABLE)
+    entity = k02_list_offsets._response(version, request, {("t", 3): result})
+    (answer,) = entity.topics[0].partitions
+    expected = ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
+    assert code(answer) is expected

@@ -4,7 +4,9 @@ Three kinds, as real clients have them:
 
 - IDEMPOTENT: acks=all, a producer id, up to five batches in flight per partition. A batch that
   got no good answer is sent again with the same sequence, with all that follow it, in order, until
-  it is acknowledged. So each value must be in the log exactly once, in order.
+  it is acknowledged. So each value must be in the log exactly once, in order. The first batch of a
+  lane travels alone: of a producer that it does not know a leader takes any sequence, so with a
+  second batch behind a refused first one the log would begin in the middle.
 - ALL: acks=all without a producer id, one attempt. No answer means that nobody knows.
 - LEADER, NONE: acks=1 and acks=0, one attempt; nothing is promised.
 
@@ -98,6 +100,8 @@ class Lane:
     # Unresolved batches in order; at most `MAX_IN_FLIGHT` of them are sent.
     batches: deque[_Batch] = field(default_factory=deque)
     next_sequence: int = 0
+    # The leader knows this producer: some batch was acknowledged.
+    known: bool = False
     # Some batch of this round failed: nothing is sent until all answers are in.
     failing: bool = False
     # A pause or a refresh is under way.
@@ -163,10 +167,12 @@ class Producer:
             self._rest(lane)
             return
         waiting = sum(batch.sent for batch in lane.batches)
+        alone = self.acks is Acks.IDEMPOTENT and not lane.known
+        limit = 1 if alone else MAX_IN_FLIGHT
         for batch in list(lane.batches):
             if batch.sent:
                 continue
-            if waiting >= MAX_IN_FLIGHT or lane.resting or lane.failing:
+            if waiting >= limit or lane.resting or lane.failing:
                 return
             waiting += 1
             self._transmit(lane, batch)
@@ -257,6 +263,7 @@ class Producer:
         promised = self.acks in (Acks.IDEMPOTENT, Acks.ALL)
         outcome = Outcome.OK if promised else Outcome.INFO
         self._resolve(lane, batch, outcome, base_offset, "" if promised else "acks=1")
+        lane.known = True
         self._end_round(lane)
         self._pump(lane)
 

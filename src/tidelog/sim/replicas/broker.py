@@ -1,0 +1,71 @@
+"""One broker of the stage: what survives its process, and the replication rooms while it runs."""
+
+from dataclasses import dataclass, field
+
+from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.config import LogConfig, ReplicationConfig
+from tidelog.env.effects import EffectQueue, Flush, Replace
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Trace, TraceEvent
+from tidelog.log.directory import LogDirectory
+from tidelog.log.log import Log
+from tidelog.model import TopicPartition
+from tidelog.replication.replicas import Replicas
+from tidelog.sim.disk import SimDisk
+
+
+class NodeSink:
+    """Writes a node's trace into the list of all lines."""
+
+    def __init__(self, name: str, lines: list[str]) -> None:
+        self._name = name
+        self._lines = lines
+
+    def emit(self, event: TraceEvent) -> None:
+        """Adds a line; the log's own lines are left to the log's tests."""
+        if event.handler not in ("truncate_to", "truncate_fully", "open", "schedule_delete"):
+            self._lines.append(f"{self._name} {event.text()}")
+
+
+@dataclass
+class Broker:
+    """One broker: what survives its process, and its process if it runs."""
+
+    node_id: int
+    disk: SimDisk
+    lines: list[str]
+    config: ReplicationConfig
+    effects: EffectQueue = field(default_factory=EffectQueue)
+    # Counts its processes.
+    incarnation: int = 0
+    running: bool = False
+    # Whether it reads the metadata log at all.
+    sees_metadata: bool = True
+    # Has read the metadata log only up to its own registration, exclusive.
+    lives_in_the_past: bool = False
+    # Whether its device flushes; what waits for it stands below.
+    flushes: bool = True
+    waiting_flushes: list[Flush | Replace] = field(default_factory=list)
+
+    def start(self) -> None:
+        """A new process on the same disk."""
+        self.incarnation += 1
+        self.running = True
+        self.effects = EffectQueue()
+        self.waiting_flushes = []
+        trace = Trace(NodeSink(f"b{self.node_id}", self.lines))
+        self.directory = LogDirectory.open(
+            self.disk,
+            effects=self.effects,
+            trace=trace,
+            default_config=LogConfig(),
+            wall_ms=1_000_000,
+        )
+        self.replicas = Replicas(
+            node_id=self.node_id, directory=self.directory, config=self.config, trace=trace
+        )
+        self.sessions = FetchSessions(Prng(self.node_id * 1000 + self.incarnation))
+
+    def log(self, topic: str, partition: int = 0) -> Log:
+        """One of its logs."""
+        return self.directory.logs[TopicPartition(topic, partition)]

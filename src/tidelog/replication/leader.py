@@ -120,6 +120,7 @@ class LeaderState:
     __slots__ = (
         "_brokers",
         "_config",
+        "_departing",
         "_isr_state",
         "_log",
         "_node_id",
@@ -149,6 +150,9 @@ class LeaderState:
         self.remotes: dict[int, RemoteReplica] = {}
         # Assigned replicas, this node's own included.
         self.replica_count = 1
+        # Members that left by the controller's answer, but not yet by this node's metadata; they
+        # still are in `maximal_isr`. See `commit_isr`.
+        self._departing: tuple[int, ...] = ()
         # The committed ISR and what is proposed; `isr` and `maximal_isr` are of it.
         self._isr_state: IsrState = Committed((node_id,))
         self.isr: tuple[int, ...] = (node_id,)
@@ -167,7 +171,18 @@ class LeaderState:
     def isr_state(self, state: IsrState) -> None:
         self._isr_state = state
         self.isr = state.isr
-        self.maximal_isr = state.maximal_isr
+        proposed = state.maximal_isr
+        departing = tuple(member for member in self._departing if member not in proposed)
+        self.maximal_isr = (*proposed, *departing)
+
+    def commit_isr(self, isr: tuple[int, ...], *, seen_in_metadata: bool) -> None:
+        """The controller has answered with this ISR. Until the metadata that it was decided on
+        has arrived as well, the high watermark goes on waiting for whoever left: a larger
+        `min.insync.replicas` may stand in it. Under that one those who left are eligible leaders
+        (KIP-966), and must hold all that is acknowledged."""
+        if not seen_in_metadata:
+            self._departing = tuple(member for member in self.maximal_isr if member not in isr)
+        self.isr_state = Committed(isr)
 
     # Becoming leader ----------------------------------------------------------------------
 
@@ -200,6 +215,7 @@ class LeaderState:
             if replica_id != self._node_id
         }
         self.replica_count = len(replicas)
+        self._departing = ()
         self.isr_state = Committed(isr)
 
     # High watermark -----------------------------------------------------------------------
@@ -318,7 +334,9 @@ class LeaderState:
         state = self._isr_state
         replicas = {self._node_id, *self.remotes}
         assert set(state.isr) <= set(state.maximal_isr), f"MaximalIsrSuperset: {state}"
-        assert set(state.maximal_isr) <= replicas, f"MaximalIsrSuperset: {state} of {replicas}"
-        assert len(set(state.maximal_isr)) == len(state.maximal_isr), f"doubled member: {state}"
+        maximal = self.maximal_isr
+        assert set(state.maximal_isr) <= set(maximal), f"MaximalIsrSuperset: {state}, {maximal}"
+        assert set(maximal) <= replicas, f"MaximalIsrSuperset: {maximal} of {replicas}"
+        assert len(set(maximal)) == len(maximal), f"doubled member: {maximal}"
         for replica_id, remote in self.remotes.items():
             assert remote.log_end_offset >= NO_OFFSET, f"replica {replica_id}: {remote}"

@@ -341,7 +341,8 @@ class Partition:
             if result.partition_epoch < self.partition_epoch:
                 return self._ignore_answer("older partition epoch", result)
             self.partition_epoch = result.partition_epoch
-            leadership.isr_state = Committed(result.isr)
+            seen = self.image is not None and self.image.partition_epoch >= result.partition_epoch
+            leadership.commit_isr(result.isr, seen_in_metadata=seen)
             self._trace_answer("committed", "", isr=result.isr, epoch=result.partition_epoch)
             return False
         if code in (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA):

@@ -14,7 +14,7 @@ from tidelog.log.log import Log
 from tidelog.replication import fetch_path, fetcher, follower, lookups, replicas
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_path import FetchPath
-from tidelog.replication.isr import PendingShrink
+from tidelog.replication.isr import Committed, PendingShrink
 from tidelog.replication.leader import LeaderState, RemoteReplica
 from tidelog.replication.partition import Partition
 
@@ -32,6 +32,11 @@ def _expand_without_epoch_start(self: LeaderState, replica_id: int) -> bool:
         and remote.log_end_offset >= self._log.high_watermark
         and self._brokers.may_join_isr(replica_id, remote.broker_epoch)
     )
+
+
+def _forget_who_left(self: LeaderState, isr: tuple[int, ...], *, seen_in_metadata: bool) -> None:
+    assert not seen_in_metadata
+    self.isr_state = Committed(isr)
 
 
 def _append_whatever_comes(log: Log, fetched: Any, _epoch: int, trace: Any) -> Any:
@@ -89,6 +94,11 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
         PendingShrink,
         "maximal_isr",
         property(lambda self: tuple(m for m in self.last.isr if m not in self.leaving)),
+    ),
+    "shrink_answered_before_a_higher_min_isr_is_known": (
+        LeaderState,
+        "commit_isr",
+        _forget_who_left,
     ),
     "stale_broker_epoch_never_joins_isr": (BrokerEpochs, "may_join_isr", lambda *_: True),
     "unreachable_leader_is_not_hammered": (

@@ -158,6 +158,22 @@ def test_below_the_min_isr_it_stands_still() -> None:
     assert world.high_watermark() == 10
 
 
+def test_whoever_left_by_an_answer_counts_until_the_metadata_says_so() -> None:
+    """And a newcomer proposed meanwhile does not end that; the next assignment does."""
+    world = World()
+    world.fetched(2, 10)
+    world.state.commit_isr((1, 2), seen_in_metadata=False)
+    assert (world.state.isr, world.state.maximal_isr) == ((1, 2), (1, 2, 3))
+    assert world.high_watermark() == 0
+    world.state.isr_state = PendingExpand(Committed((1, 2)), 3, proposal(1, 2, 3))
+    world.state.isr_state = Committed((1, 2))
+    assert world.high_watermark() == 0
+    world.state.assign((1, 2, 3), (1, 2))
+    assert world.high_watermark() == 10
+    world.state.commit_isr((1,), seen_in_metadata=True)
+    assert world.state.maximal_isr == (1,)
+
+
 def test_min_isr_is_bounded_by_the_replicas() -> None:
     """Three required of three are all; more than there are would never be reached."""
     assert World(min_insync_replicas=7).state.min_isr == 3

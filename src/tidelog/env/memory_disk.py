@@ -1,85 +1,57 @@
 """A disk in memory: the twin of the OS disk for simulation and tests, with power cuts.
 
-It keeps, per file, what is written and what would survive a power cut. A file's durable image is
-a prefix of its content plus, after a truncation that was not synced, the old bytes that the
-truncation cut off: so a sync costs nothing and a crash can bring old bytes back, as real disks do.
+It keeps, per file and per directory, what is seen and what would survive a power cut
+(`crash_image`). What the OS disk makes durable this one does, and no more:
 
-The model of a power cut (`crash`)
-- Bytes that were not synced are lost; with a generator only a random part of them, and the last
-  sector that survives may be torn.
-- A file that was never synced is gone; with a generator it may survive.
-- Renames and deletions are durable at once, as on a journaling file system in ordered mode.
-- `replace` is durable when it returns.
+- `sync` and `replace` make content and the whole path durable, all names in those directories
+  included;
+- deleting a file is durable at once;
+- creating, renaming, making a directory and deleting one are not: a later sync of something in the
+  same directory takes them along, or a power cut undoes them.
 
 Faults are switched on by attributes: `capacity_bytes` (ENOSPC), `failing` (EIO on everything).
-Both raise `StorageError`, as the OS disk does.
+Both raise `StorageError`, as the OS disk does. Every operation passes `begin`, where a disk built
+on this one can strike; every read passes `deliver`.
 
-Left out: reordering between files and lying devices; the simulator's disk builds on this one.
+Left out: devices that lie and bytes that change by themselves; see the simulator's disk.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final
+from enum import Enum
 
+from tidelog.env.crash_image import Content, Directory, Node
 from tidelog.env.disk import Buffer, File
 from tidelog.env.prng import Prng
 from tidelog.errors import StorageError
 
-_SECTOR_BYTES: Final = 512
 
+class Operation(Enum):
+    """What a program can ask of a disk."""
 
-class _Content:
-    """The bytes of one file, shared by everything that has it open."""
-
-    __slots__ = ("cut_off", "data", "durable_bytes", "ever_synced")
-
-    def __init__(self) -> None:
-        # What reads see.
-        self.data = bytearray()
-        # Length of the prefix of `data` that is durable.
-        self.durable_bytes = 0
-        # Durable bytes after that prefix which an unsynced truncation has removed from `data`.
-        self.cut_off = b""
-        # Whether the directory entry is durable.
-        self.ever_synced = False
-
-    def truncate(self, size_bytes: int) -> None:
-        if size_bytes < self.durable_bytes:
-            self.cut_off = bytes(self.data[size_bytes : self.durable_bytes]) + self.cut_off
-            self.durable_bytes = size_bytes
-        del self.data[size_bytes:]
-
-    def sync(self) -> None:
-        self.durable_bytes = len(self.data)
-        self.cut_off = b""
-        self.ever_synced = True
-
-    def lose_unsynced(self) -> None:
-        self.data = self.data[: self.durable_bytes] + self.cut_off
-        self.durable_bytes = len(self.data)
-        self.cut_off = b""
-
-    def tear(self, prng: Prng) -> None:
-        """Keeps a random part of the unsynced bytes, the last sector possibly garbled."""
-        unsynced_bytes = len(self.data) - self.durable_bytes
-        if self.cut_off or not unsynced_bytes:
-            self.lose_unsynced()
-            return
-        kept = self.durable_bytes + prng.between(0, unsynced_bytes)
-        torn_from = max(self.durable_bytes, kept - _SECTOR_BYTES)
-        if kept > torn_from and prng.chance(1, 3):
-            self.data[torn_from:kept] = bytes(kept - torn_from)
-        del self.data[kept:]
-        self.durable_bytes = kept
+    LOOK = "look"
+    READ = "read"
+    CREATE = "create"
+    APPEND = "append"
+    TRUNCATE = "truncate"
+    SYNC = "sync"
+    REPLACE = "replace"
+    RENAME = "rename"
+    DELETE = "delete"
+    MAKE_DIR = "make-dir"
 
 
 class MemoryFile:
     """An open file of a `MemoryDisk`."""
 
-    __slots__ = ("_content", "_disk", "_open", "_path")
+    __slots__ = ("_content", "_directory", "_disk", "_open", "_path")
 
-    def __init__(self, disk: "MemoryDisk", path: str, content: _Content) -> None:
+    def __init__(
+        self, disk: "MemoryDisk", path: str, directory: Directory, content: Content
+    ) -> None:
         self._disk = disk
         self._path = path
+        self._directory = directory
         self._content = content
         # False after `close`, and after a crash of the disk.
         self._open = True
@@ -101,27 +73,35 @@ class MemoryFile:
 
     def append(self, chunks: Sequence[Buffer]) -> int:
         """Writes all chunks or nothing."""
-        self._check_usable()
+        self._check_open()
         data = self._content.data
         position = len(data)
-        self._disk.charge(self._path, sum(len(chunk) for chunk in chunks))
+        size_bytes = sum(len(chunk) for chunk in chunks)
+        self._disk.begin(Operation.APPEND, self._path)
+        self._disk.charge(self._path, size_bytes)
         for chunk in chunks:
             data += chunk
         return position
 
     def read(self, position: int, length: int) -> bytes:
         """Up to `length` bytes."""
-        self._check_usable()
+        self._check_open()
+        self._disk.begin(Operation.READ, self._path)
         assert position >= 0, f"read of `{self._path}` at {position}"
         assert length >= 0, f"read of `{self._path}` with length {length}"
         with memoryview(self._content.data) as view:
-            return bytes(view[position : position + length])
+            data = bytes(view[position : position + length])
+        return self._disk.deliver(self._path, data)
 
     def truncate(self, size_bytes: int) -> None:
         """Cuts the file."""
-        self._check_usable()
+        self._check_open()
         current_bytes = len(self._content.data)
         assert 0 <= size_bytes <= current_bytes, f"truncate {current_bytes} to {size_bytes}"
+        if size_bytes == current_bytes:
+            self._disk.begin(Operation.LOOK, self._path)
+            return
+        self._disk.begin(Operation.TRUNCATE, self._path)
         self._disk.refund(current_bytes - size_bytes)
         self._content.truncate(size_bytes)
 
@@ -130,14 +110,14 @@ class MemoryFile:
         self._open = False
 
     def sync_content(self) -> None:
-        """Makes the content durable; a closed file has nothing left to protect."""
+        """Makes content and path durable; a closed file has nothing left to protect."""
         if self._open:
-            self._disk.check_working(self._path)
+            self._disk.begin(Operation.SYNC, self._path)
             self._content.sync()
+            self._directory.sync_path()
 
-    def _check_usable(self) -> None:
+    def _check_open(self) -> None:
         assert self._open, f"`{self._path}` is closed"
-        self._disk.check_working(self._path)
 
 
 class MemoryDisk:
@@ -145,9 +125,7 @@ class MemoryDisk:
 
     def __init__(self, root: str = "/memory", capacity_bytes: int | None = None) -> None:
         self._root = root
-        # Files by path, `/` separated; directories exist as entries of `_directories`.
-        self._files: dict[str, _Content] = {}
-        self._directories: set[str] = {""}
+        self._tree = Directory(None)
         # Handles that a crash must invalidate.
         self._handles: list[MemoryFile] = []
         # Bytes in all files; kept to answer "disk full" without walking the tree.
@@ -169,14 +147,19 @@ class MemoryDisk:
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
         """Opens or creates a file."""
-        self.check_working(path)
-        content = self._files.get(path)
-        if content is None:
+        node = self._find(path)
+        if node is None:
             if not create:
+                self.begin(Operation.LOOK, path)
                 raise StorageError(path, "no such file")
-            self._require_parent(path)
-            content = self._files[path] = _Content()
-        file = MemoryFile(self, path, content)
+            self.begin(Operation.CREATE, path)
+            node = Content()
+            self._parent(path).change((_name(path), node))
+        else:
+            self.begin(Operation.LOOK, path)
+        if isinstance(node, Directory):
+            raise StorageError(path, "is a directory")
+        file = MemoryFile(self, path, self._parent(path), node)
         self._handles.append(file)
         if len(self._handles) > 4096:
             self._handles = [handle for handle in self._handles if handle._open]
@@ -184,108 +167,131 @@ class MemoryDisk:
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory is there."""
-        self.check_working(path)
-        return path in self._files or path in self._directories
+        self.begin(Operation.LOOK, path)
+        return self._find(path) is not None
 
     def list_dir(self, path: str = "") -> list[str]:
         """The sorted names inside a directory."""
-        self.check_working(path)
-        if path not in self._directories:
+        self.begin(Operation.LOOK, path)
+        node = self._find(path)
+        if not isinstance(node, Directory):
             raise StorageError(path, "no such directory")
-        prefix = f"{path}/" if path else ""
-        names = {
-            known[len(prefix) :].split("/", 1)[0]
-            for known in (*self._files, *self._directories)
-            if known.startswith(prefix) and known != path
-        }
-        return sorted(names)
+        return sorted(node.entries)
 
     def make_dir(self, path: str) -> None:
         """Makes a directory and its parents."""
-        self.check_working(path)
         parts = path.split("/")
         for count in range(1, len(parts) + 1):
-            self._directories.add("/".join(parts[:count]))
+            below = "/".join(parts[:count])
+            found = self._find(below)
+            self.begin(Operation.LOOK if found else Operation.MAKE_DIR, below)
+            if found is None:
+                parent = self._parent(below)
+                parent.change((_name(below), Directory(parent)))
 
     def read_file(self, path: str) -> bytes | None:
         """The whole content or `None`."""
-        self.check_working(path)
-        content = self._files.get(path)
-        return None if content is None else bytes(content.data)
+        self.begin(Operation.READ, path)
+        node = self._find(path)
+        return self.deliver(path, bytes(node.data)) if isinstance(node, Content) else None
 
     def replace(self, path: str, data: bytes) -> None:
         """Replaces the content; durable at once."""
-        self.check_working(path)
-        self._require_parent(path)
-        old = self._files.get(path)
-        self.charge(path, len(data) - (len(old.data) if old else 0))
-        content = self._files[path] = _Content()
+        parent = self._parent(path)
+        old = parent.entries.get(_name(path))
+        self.begin(Operation.REPLACE, path)
+        self.charge(path, len(data) - (len(old.data) if isinstance(old, Content) else 0))
+        content = Content()
         content.data += data
         content.sync()
+        parent.change((_name(path), content))
+        parent.sync_path()
 
     def rename(self, source: str, target: str) -> None:
-        """Renames a file or a whole directory."""
-        self.check_working(source)
-        if self.exists(target):
+        """Renames a file or a whole directory within one directory."""
+        self.begin(Operation.RENAME, source)
+        node = self._find(source)
+        if self._find(target) is not None:
             raise StorageError(target, "already there")
-        if source in self._files:
-            self._require_parent(target)
-            self._files[target] = self._files.pop(source)
-            return
-        if source not in self._directories:
+        if node is None:
             raise StorageError(source, "no such file or directory")
-        for path in list(self._below(source)):
-            self._files[target + path[len(source) :]] = self._files.pop(path)
-        for path in [known for known in self._directories if self._is_below(known, source)]:
-            self._directories.discard(path)
-            self._directories.add(target + path[len(source) :])
+        parent = self._parent(target)
+        assert parent is self._parent(source), f"rename of `{source}` to another directory"
+        parent.change((_name(source), None), (_name(target), node))
 
     def delete(self, path: str) -> None:
         """Deletes a file or a directory with all that is in it."""
-        self.check_working(path)
-        for known in list(self._below(path)):
-            self.refund(len(self._files.pop(known).data))
-        self._directories = {
-            known for known in self._directories if not known or not self._is_below(known, path)
-        }
+        node = self._find(path)
+        self.begin(Operation.LOOK if node is None else Operation.DELETE, path)
+        if node is None:
+            return
+        parent = self._parent(path)
+        parent.change((_name(path), None))
+        if isinstance(node, Content):
+            self.refund(len(node.data))
+            parent.sync()
+        else:
+            self._empty(node)
+
+    def _empty(self, directory: Directory) -> None:
+        for name, node in list(directory.entries.items()):
+            directory.change((name, None))
+            if isinstance(node, Directory):
+                self._empty(node)
+            else:
+                self.refund(len(node.data))
 
     def sync(self, file: File) -> None:
-        """Makes the content of an open file durable."""
+        """Makes the content of an open file and its path durable."""
         assert isinstance(file, MemoryFile), f"`{file.path}` is a file of another disk"
         file.sync_content()
 
     # Faults ----------------------------------------------------------------------------------
 
-    def crash(self, prng: Prng | None = None) -> None:
-        """A power cut: unsynced bytes are lost, open files become unusable.
+    def crash(self, prng: Prng | None = None) -> Counter[str]:
+        """A power cut: what was not synced is lost, open files become unusable.
 
-        With a generator a random part of the unsynced bytes survives, perhaps torn.
+        With a generator a random part of it survives. Returns what happened, by kind.
         """
         for handle in self._handles:
             handle._open = False
         self._handles.clear()
-        for path in sorted(self._files):
-            content = self._files[path]
-            gone = not content.ever_synced and (prng is None or prng.chance(1, 2))
-            if gone:
-                del self._files[path]
-            elif prng is None:
-                content.lose_unsynced()
-            else:
-                content.tear(prng)
-                content.ever_synced = True
-        self._used_bytes = sum(len(content.data) for content in self._files.values())
+        fired: Counter[str] = Counter()
+        self._tree.lose(prng, fired)
+        self._used_bytes = sum(len(content.data) for _, content in self.contents())
+        return fired
 
     def flip_bit(self, path: str, bit: int) -> None:
         """Damages one bit of a file, as a failing medium does."""
-        self._files[path].data[bit // 8] ^= 1 << (bit % 8)
+        self.content(path).data[bit // 8] ^= 1 << (bit % 8)
 
-    # For the files ---------------------------------------------------------------------------
+    def content(self, path: str) -> Content:
+        """A file's two images, for faults and checkers; the file must be there."""
+        node = self._find(path)
+        assert isinstance(node, Content), f"`{path}` is no file"
+        return node
 
-    def check_working(self, path: str) -> None:
-        """Raises `StorageError` while the disk fails."""
+    def contents(self) -> Iterator[tuple[str, Content]]:
+        """Every file that is seen, by path in order."""
+        return _walk(self._tree, "", durable=False)
+
+    def durable_files(self) -> dict[str, bytes]:
+        """What a power cut would leave for sure, by path."""
+        files = _walk(self._tree, "", durable=True)
+        return {path: content.durable_image for path, content in files}
+
+    # For the files, and for disks built on this one ---------------------------------------------
+
+    def begin(self, operation: Operation, path: str) -> None:
+        """Called before anything is done; raises `StorageError` while the disk fails."""
+        del operation
         if self.failing is not None:
             raise StorageError(path, self.failing)
+
+    def deliver(self, path: str, data: bytes) -> bytes:
+        """What a read of a file hands out."""
+        del path
+        return data
 
     def charge(self, path: str, size_bytes: int) -> None:
         """Takes space; raises `StorageError` when there is not enough."""
@@ -298,14 +304,28 @@ class MemoryDisk:
         """Gives space back."""
         self._used_bytes -= size_bytes
 
-    def _require_parent(self, path: str) -> None:
-        parent = path.rpartition("/")[0]
-        if parent not in self._directories:
+    def _find(self, path: str) -> Node | None:
+        node: Node | None = self._tree
+        for name in path.split("/") if path else ():
+            node = node.entries.get(name) if isinstance(node, Directory) else None
+        return node
+
+    def _parent(self, path: str) -> Directory:
+        node = self._find(path.rpartition("/")[0])
+        if not isinstance(node, Directory):
             raise StorageError(path, "no such directory")
+        return node
 
-    def _below(self, path: str) -> Iterator[str]:
-        return (known for known in sorted(self._files) if self._is_below(known, path))
 
-    @staticmethod
-    def _is_below(known: str, path: str) -> bool:
-        return known == path or known.startswith(f"{path}/")
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _walk(directory: Directory, prefix: str, *, durable: bool) -> Iterator[tuple[str, Content]]:
+    entries = directory.durable_entries if durable else directory.entries
+    for name in sorted(entries):
+        node = entries[name]
+        if isinstance(node, Content):
+            yield prefix + name, node
+        else:
+            yield from _walk(node, f"{prefix}{name}/", durable=durable)

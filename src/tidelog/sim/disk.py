@@ -10,8 +10,7 @@ gone, whatever later flushes say (fsyncgate): the disk remembers it in `loses_on
 drives it lets the unsynced data go when the process has ended.
 """
 
-from tidelog.env.disk import File
-from tidelog.env.memory_disk import MemoryDisk
+from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.errors import StorageError
 
 
@@ -45,17 +44,9 @@ class SimDisk(MemoryDisk):
             self.fuse -= 1
         super().charge(path, size_bytes)
 
-    def sync(self, file: File) -> None:
-        """Makes a file durable, or fails to."""
-        self._may_sync(file.path)
-        super().sync(file)
-
-    def replace(self, path: str, data: bytes) -> None:
-        """Replaces a file durably, or fails to."""
-        self._may_sync(path)
-        super().replace(path, data)
-
-    def _may_sync(self, path: str) -> None:
-        if self.failing_syncs:
+    def begin(self, operation: Operation, path: str) -> None:
+        """Lets a flush fail."""
+        super().begin(operation, path)
+        if self.failing_syncs and operation in (Operation.SYNC, Operation.REPLACE):
             self.loses_on_exit = True
             raise StorageError(path, "flush failed")

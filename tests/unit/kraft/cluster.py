@@ -156,6 +156,7 @@ class Replica:
         self.open_requests: list[tuple[int, Request]] = []
         self.committed = []
         trace = Trace(_NodeSink(cluster, self.node_id), cluster.trace_level)
+        self.disk.make_dir(str(METADATA_PARTITION))
         self.log = open_log(
             LogEnv(self.disk, self.effects, trace),
             str(METADATA_PARTITION),

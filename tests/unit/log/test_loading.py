@@ -163,6 +163,7 @@ def test_a_power_cut_keeps_what_was_flushed() -> None:
     for seed in range(40):
         prng = Prng(seed)
         bench = LogBench(SMALL)
+        bench.log.request_flush()
         bench.settle()
         for _ in range(prng.between(1, 25)):
             bench.append(count=prng.between(1, 3), epoch=bench.log.log_end_offset // 20)
@@ -431,7 +432,7 @@ def test_random_damage_never_breaks_opening() -> None:
     bench.settle()
     bench.disk.delete(".kafka_cleanshutdown")
     bench.disk.delete("recovery-point-offset-checkpoint")
-    image = {path: bytes(content.data) for path, content in bench.disk._files.items()}
+    image = {path: bytes(content.data) for path, content in bench.disk.contents()}
     paths = sorted(path for path in image if path.startswith(f"{PARTITION}/") and image[path])
     for seed in range(150):
         prng = Prng(seed)

@@ -123,9 +123,7 @@ class QuorumCluster:
 
     @staticmethod
     def _new_replica(node_id: int) -> Replica:
-        disk = SimDisk(f"n{node_id}")
-        disk.make_dir(str(METADATA_PARTITION))
-        return Replica(node_id, disk)
+        return Replica(node_id, SimDisk(f"n{node_id}"))
 
     @property
     def trace_hash(self) -> str:
@@ -182,6 +180,7 @@ class QuorumCluster:
         self._end_tick(replica)
 
     def _open(self, replica: Replica, trace: Trace) -> None:
+        replica.disk.make_dir(str(METADATA_PARTITION))
         replica.log = open_log(
             LogEnv(replica.disk, replica.effects, trace),
             str(METADATA_PARTITION),

@@ -23,6 +23,7 @@ transactions), KIP-966 (eligible leader replicas), KIP-1066 (cordoned directorie
 """
 
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
@@ -499,8 +500,10 @@ RECORD_TYPES: Final[dict[int, type[MetadataRecord]]] = {
 """By the number of the kind."""
 
 
+@lru_cache(maxsize=4096)
 def decode_record(value: bytes) -> MetadataRecord:
-    """The entity in a record's value.
+    """The entity in a record's value; entities are immutable, so whoever decodes the same bytes
+    again (a controller and the broker beside it do) is given the same one.
 
     Raises `ProtocolError(UNSUPPORTED_VERSION)` for a kind or version from a newer Kafka, and
     `MalformedFrame` for anything else that is no metadata record.

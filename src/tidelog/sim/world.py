@@ -342,9 +342,7 @@ class World:
         except ProcessKilled:
             self._on_fuse(host)
             return
-        self._after(host)
-        if host.node is not None:
-            self._queue_tick(host)
+        self._queue_tick(host)
 
     def _queue_tick(self, host: Host) -> None:
         if host.tick_at != self.now:
@@ -386,15 +384,25 @@ class World:
             self._carry_out(host, effect)
         if host.life != life:
             return
-        deadline = node.deadline()
-        if deadline is not None and (host.timer_at < 0 or deadline < host.timer_at):
-            host.timer_at = max(deadline, self.now)
-            due = host.timer_at
-            self.at(due - self.now, lambda: self._on_timer(host, life, due))
+        self._set_timer(host, node.deadline())
+
+    def _set_timer(self, host: Host, deadline: Instant | None) -> None:
+        if deadline is None or 0 <= host.timer_at <= deadline:
+            return
+        life = host.life
+        due = host.timer_at = max(deadline, self.now)
+        self.at(due - self.now, lambda: self._on_timer(host, life, due))
 
     def _on_timer(self, host: Host, life: int, due: int) -> None:
-        if host.life == life and host.timer_at == due:
-            host.timer_at = -1
+        if host.life != life or host.timer_at != due:
+            return
+        host.timer_at = -1
+        assert host.node is not None, f"{host.name} has no process"
+        deadline = host.node.deadline()
+        if deadline is None or deadline > self.now:
+            # What was due has happened, or moved: a wake would find nothing to do.
+            self._set_timer(host, deadline)
+        else:
             self._tick(host, life)
 
     def _carry_out(self, host: Host, effect: Effect) -> None:

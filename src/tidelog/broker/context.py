@@ -42,7 +42,8 @@ class Broker:
     connections: Connections
     replicas: Replicas
     quorum: Quorum
-    controller: Controller
+    # None on a node that is only a broker.
+    controller: Controller | None
     control: ControlLink
     fetch_sessions: FetchSessions
     trace: Trace

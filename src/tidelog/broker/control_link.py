@@ -111,12 +111,12 @@ class ControlLink:
         self,
         *,
         node_id: int,
-        controller: Controller,
+        controller: Controller | None,
         peers: PeerChannels,
         request_timeout_ms: int,
     ) -> None:
         self._node_id = node_id
-        # The local controller, active or not.
+        # The local controller, active or not; None on a node that is only a broker.
         self._controller = controller
         self._peers = peers
         self._request_timeout_ms = request_timeout_ms
@@ -148,8 +148,9 @@ class ControlLink:
     def call(self, message: Request, token: Hashable, now: Instant) -> None:
         """Makes one attempt; ends in a `CallEnded` with `token`."""
         call = Call(message, token)
-        if self._controller.active:
-            self._controller.handle(message, call, now)
+        controller = self._active_controller
+        if controller is not None:
+            controller.handle(message, call, now)
         elif self._leader_id < 0 or self._leader_id == self._node_id:
             self._outcomes.append(CallEnded(token, None))
         else:
@@ -168,18 +169,25 @@ class ControlLink:
         deadline = Instant(now + self._request_timeout_ms)
         self._attempt(Forward(pending, module, frame, request, deadline), now)
 
+    @property
+    def _active_controller(self) -> Controller | None:
+        """The local controller, if it is the active one."""
+        controller = self._controller
+        return controller if controller is not None and controller.active else None
+
     def _attempt(self, forward: Forward, now: Instant) -> None:
-        if self._controller.active and not hasattr(forward.module, "message_of"):
+        controller = self._active_controller
+        if controller is not None and not hasattr(forward.module, "message_of"):
             # DescribeQuorum is no matter of the controller: the quorum's leader answers.
             self._outcomes.append(ForwardDecided(forward, None))
-        elif self._controller.active:
+        elif controller is not None:
             try:
                 message = forward.module.message_of(forward.request)
             except ProtocolError as fault:
                 refused = Refused(fault.code, fault.message)
                 self._outcomes.append(ForwardDecided(forward, refused))
                 return
-            self._controller.handle(message, forward, now)
+            controller.handle(message, forward, now)
         elif self._leader_id < 0 or self._leader_id == self._node_id:
             self._retry_later(forward, now)
         else:

@@ -1,4 +1,4 @@
-"""One node: broker and controller in one sans-IO object.
+"""One node, broker or controller or both, in one sans-IO object.
 
 `Node` owns no protocol of its own. It opens the log directory, makes the rooms, and carries values
 between them, because siblings do not see each other:
@@ -7,6 +7,9 @@ between them, because siblings do not see each other:
   completions to the log's owner;
 - the quorum's committed batches go to the controller (which keeps the truth) and, as a delta, to
   the replicas (which follow it);
+- what only a broker does is in `broker_side.py`, what only a controller does in
+  `controller_side.py`; `process.roles` says which of them a node has. On a node without the broker
+  the replicas are there and stay empty, because no partition is ever placed on it;
 - what rooms want to say to other nodes goes out through `peers`; what they answer goes back through
   `connections` in the order of the requests.
 
@@ -24,16 +27,12 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from tidelog.broker.api import (
-    k00_produce,
-    k01_fetch,
-    k03_metadata,
-    k22_init_producer_id,
-    k55_describe_quorum,
-)
-from tidelog.broker.connections import Connection, Connections, PendingRequest
-from tidelog.broker.context import AutoCreate, Broker
-from tidelog.broker.control_link import Call, CallEnded, ControlLink, Forward, ForwardDecided
+from tidelog.broker.api import k55_describe_quorum
+from tidelog.broker.broker_side import BrokerSide
+from tidelog.broker.connections import Connection, Connections
+from tidelog.broker.context import Broker
+from tidelog.broker.control_link import CallEnded, ControlLink, ForwardDecided
+from tidelog.broker.controller_side import ControllerSide
 from tidelog.broker.failure_detector import FailureDetector
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.lifecycle import BrokerLifecycle, BrokerState
@@ -49,10 +48,8 @@ from tidelog.broker.peers import (
 )
 from tidelog.broker.quorum_link import QuorumLink
 from tidelog.broker.replica_link import ReplicaLink
-from tidelog.broker.router import ControllerRequest, Router
+from tidelog.broker.router import Router
 from tidelog.config import LogConfig, NodeConfig
-from tidelog.controller import messages as controller_messages
-from tidelog.controller.controller import Controller
 from tidelog.env.disk import Buffer, Disk
 from tidelog.env.effects import (
     Closed,
@@ -81,10 +78,11 @@ from tidelog.log.log import LogFlush
 from tidelog.model import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,
+    NO_EPOCH,
     ZERO_UUID,
+    Endpoint,
     Uuid,
 )
-from tidelog.replication import messages as replication_messages
 from tidelog.replication.replicas import Replicas
 from tidelog.wire import codec
 
@@ -93,7 +91,7 @@ MAX_ROUNDS: Final = 1000
 
 
 class Node:
-    """A broker and controller; see the module's text. Verbs: `receive`, `wake`, `deadline`,
+    """A broker, a controller, or both; see the module's text. Verbs: `receive`, `wake`, `deadline`,
     `take_effects`, `check` (`ARCHITECTURE.md`)."""
 
     def __init__(
@@ -121,14 +119,9 @@ class Node:
         self._directory = self._open_directory(disk, wall_ms)
         self._quorum = self._make_quorum(disk)
         self._metadata_log = MetadataLog(self._quorum)
-        self._controller = Controller(
-            node_id=config.node_id,
-            cluster_id=self._directory.cluster_id,
-            config=config.controller,
-            log=self._metadata_log,
-            prng=Prng(self._prng.next_u64()),
-            trace=self._trace,
-        )
+        # None on a node that is only a broker.
+        self._controller_side = self._make_controller_side()
+        controller = None if self._controller_side is None else self._controller_side.controller
         self._replicas = Replicas(
             node_id=config.node_id,
             directory=self._directory,
@@ -136,10 +129,9 @@ class Node:
             trace=self._trace,
         )
         self._feed = MetadataFeed(config, self._replicas)
-        self._lifecycle = self._make_lifecycle()
         self._control = ControlLink(
             node_id=config.node_id,
-            controller=self._controller,
+            controller=controller,
             peers=self._peers,
             request_timeout_ms=config.broker.request_timeout_ms,
         )
@@ -149,7 +141,7 @@ class Node:
             connections=self._connections,
             replicas=self._replicas,
             quorum=self._quorum,
-            controller=self._controller,
+            controller=controller,
             control=self._control,
             fetch_sessions=FetchSessions(
                 Prng(self._prng.next_u64()), config.broker.max_fetch_sessions
@@ -159,12 +151,14 @@ class Node:
         self._router = Router(self.broker, self._trace)
         self._quorum_link = QuorumLink(config, self._quorum, self._peers, self._connections)
         self._replica_link = ReplicaLink(config, self._replicas, self._peers)
+        # None on a node that is only a controller.
+        self._broker_side = self._make_broker_side()
         # What the controller was last told about the quorum's leadership.
         self._told_leader: tuple[int, int] = (-2, -1)
         # The last tick; requests left over ask for another one at once.
         self._woken_at = now
-        # Whether logs that the metadata does not place here were looked for, once unfenced.
-        self._strays_removed = False
+        # Whether a clean stop was asked for; a broker leaves by its own steps.
+        self._stop_requested = False
         # The last disk effect of a clean stop: until it is durable nothing else matters.
         self._closing: DirectoryClosed | None = None
         # Set by the last step of a stop: nothing is done any more.
@@ -209,9 +203,23 @@ class Node:
             env=QuorumEnv(disk, self._effects, Prng(self._prng.next_u64()), self._trace),
         )
 
-    def _make_lifecycle(self) -> BrokerLifecycle:
+    def _make_controller_side(self) -> ControllerSide | None:
+        if not self.config.is_controller:
+            return None
+        return ControllerSide(
+            self.config,
+            cluster_id=self._directory.cluster_id,
+            log=self._metadata_log,
+            detector=self._detector,
+            prng=Prng(self._prng.next_u64()),
+            trace=self._trace,
+        )
+
+    def _make_broker_side(self) -> BrokerSide | None:
+        if not self.config.is_broker:
+            return None
         previous = self._directory.clean_shutdown_broker_epoch
-        return BrokerLifecycle(
+        lifecycle = BrokerLifecycle(
             config=self.config,
             cluster_id=self._directory.cluster_id,
             directory_id=self._directory.directory_id,
@@ -219,6 +227,7 @@ class Node:
             previous_broker_epoch=-1 if previous is None else previous,
             trace=self._trace,
         )
+        return BrokerSide(self.broker, lifecycle, self._replica_link, self._trace)
 
     # Verbs ---------------------------------------------------------------------------------
 
@@ -252,7 +261,9 @@ class Node:
             case WallClock(offset_ms):
                 self._set_wall_offset(offset_ms)
             case StopRequested():
-                self._lifecycle.begin_shutdown(now)
+                self._stop_requested = True
+                if self._broker_side is not None:
+                    self._broker_side.lifecycle.begin_shutdown(now)
         self._drain_peers(now)
 
     def wake(self, now: Instant) -> None:
@@ -275,7 +286,8 @@ class Node:
             assert round_number < MAX_ROUNDS, "outputs keep producing outputs"
             if not self._flow(now):
                 break
-        self._answer_metadata(now)
+        if self._broker_side is not None:
+            self._broker_side.answer_metadata(now)
         self._maybe_leave(now)
         self._peers.flush()
         self._connections.flush()
@@ -286,14 +298,12 @@ class Node:
             return None
         return earliest(
             self._quorum.deadline(),
-            self._controller.deadline(),
-            self._replicas.deadline(),
-            self._lifecycle.deadline(),
+            None if self._controller_side is None else self._controller_side.deadline(),
+            None if self._broker_side is None else self._broker_side.deadline(),
+            Instant(0) if self._is_stop_due else None,
             self._control.deadline(),
             self._peers.deadline(),
             self._detector.deadline(),
-            self.broker.producer_ids.deadline(),
-            self.broker.held_metadata[0][0] if self.broker.held_metadata else None,
             self._woken_at if self._connections.has_turns else None,
         )
 
@@ -309,7 +319,8 @@ class Node:
         self._peers.check()
         self._detector.check()
         self._quorum.check()
-        self._controller.check()
+        if self._controller_side is not None:
+            self._controller_side.controller.check()
         self._replicas.check()
         assert self.broker.image.offset <= self._quorum.high_watermark, "MetadataFollowsLog"
 
@@ -445,11 +456,14 @@ class Node:
         moved = self._quorum_link.flow(now)
         moved |= self._tell_leadership(now)
         moved |= self._flow_committed(now)
-        self._controller.wake(now)
-        moved |= self._flow_controller(now)
-        self._replicas.wake(now)
-        moved |= self._flow_replicas(now)
-        moved |= self._flow_calls(now)
+        if self._controller_side is not None:
+            moved |= self._controller_side.flow(self._router, now)
+            self._register_controller(self._controller_side, now)
+        if self._broker_side is not None:
+            moved |= self._broker_side.flow(now)
+            if self._broker_side.failure is not None:
+                self._exit(1, self._broker_side.failure)
+                return False
         moved |= self._flow_outcomes(now)
         moved |= self._flow_detector(now)
         if self._peers_have_news():
@@ -465,112 +479,47 @@ class Node:
         if known == self._told_leader:
             return False
         self._told_leader = known
-        leader_id, epoch = known
-        self._control.leader_id = leader_id
-        self._controller.on_leader_change(leader_id, epoch, self._quorum.epoch_start_offset, now)
-        if leader_id >= 0:
-            self._lifecycle.on_controller_changed(now)
+        self._control.leader_id = self._quorum.leader_id
+        if self._controller_side is not None:
+            self._controller_side.on_leader_change(self._quorum, now)
+        if self._broker_side is not None and self._quorum.leader_id >= 0:
+            self._broker_side.lifecycle.on_controller_changed(now)
         return True
 
     def _flow_committed(self, now: Instant) -> bool:
         batches = self._quorum.take_committed()
         if not batches:
             return False
-        was_active = self._controller.active
-        for batch in batches:
-            self._controller.on_committed(batch, now)
-        self.broker.image = self._feed.publish(batches, now)
-        self._lifecycle.metadata_offset = self.broker.image.offset
-        self._replica_link.set_addresses(self.broker.image)
-        if self._controller.active and not was_active:
-            self._on_became_controller(now)
+        controller = self._controller_side
+        became_active = controller is not None and controller.on_committed(batches, now)
+        image = self.broker.image = self._feed.publish(batches, now)
+        self._replica_link.set_addresses(image)
+        if self._broker_side is not None:
+            self._broker_side.on_image(image)
+        if controller is not None:
+            controller.registration.on_image(image)
+            if became_active:
+                controller.on_became_active(image, now)
         return True
 
-    def _on_became_controller(self, now: Instant) -> None:
-        # A new controller has no sessions: whoever is suspected already is fenced at once, and
-        # of everybody else it makes sure.
-        for node_id in self.broker.image.brokers:
-            if node_id != self.config.node_id:
-                self._detector.doubt(node_id, now)
-        for node_id in self._detector.suspected:
-            self._controller.on_broker_suspected(node_id, now)
-
-    def _flow_controller(self, now: Instant) -> bool:
-        outputs = self._controller.take_outputs()
-        for output in outputs:
-            reply_to = output.reply_to
-            if isinstance(reply_to, ControllerRequest):
-                self._router.on_controller_reply(reply_to, output.response)
-            else:
-                assert isinstance(reply_to, Call | Forward), f"unknown reply_to {reply_to!r}"
-                self._control.on_controller_reply(reply_to, output.response, now)
-        return bool(outputs)
-
-    def _flow_replicas(self, now: Instant) -> bool:
-        outputs = self._replicas.take_outputs()
-        for output in outputs:
-            match output:
-                case replication_messages.Reply(reply_to, response):
-                    if isinstance(reply_to, k00_produce.ProduceCall):
-                        k00_produce.on_reply(self.broker, reply_to, response)  # type: ignore[arg-type]
-                    else:
-                        k01_fetch.on_reply(self.broker, reply_to, response)  # type: ignore[arg-type]
-                case replication_messages.SendFetch() | replication_messages.SendListOffsets():
-                    self._replica_link.send(output, now)
-                case replication_messages.SendAlterPartition():
-                    message = self._replica_link.alter_partition_of(output)
-                    self._control.call(message, output, now)
-                case replication_messages.LogDirFailed(topic_partition, error):
-                    self._trace.error(topic_partition, "on_log_dir_failed", "stopping", error)
-                    self._exit(
-                        1,
-                        f"the log directory failed at `{topic_partition}`: {error}; hint: free "
-                        "space or repair the disk, then start the node again",
-                    )
-                case replication_messages.RoleChanged():
-                    pass
-        return bool(outputs)
-
-    def _flow_calls(self, now: Instant) -> bool:
-        """Starts what the lifecycle and the producer ids want of the controller."""
-        call = self._lifecycle.next_call(now)
+    def _register_controller(self, side: ControllerSide, now: Instant) -> None:
+        call = side.registration.next_call(now)
         if call is not None:
-            self._control.call(call, self._lifecycle, now)
-        producer_ids = self.broker.producer_ids
-        if producer_ids.wants_block(now):
-            wish = controller_messages.AllocateProducerIds(
-                self.config.node_id, self._lifecycle.broker_epoch
-            )
-            self._control.call(wish, producer_ids, now)
-        return False
+            self._control.call(call, side.registration, now)
 
     def _flow_outcomes(self, now: Instant) -> bool:
         outcomes = self._control.take_outcomes()
         for outcome in outcomes:
             if isinstance(outcome, CallEnded):
-                self._on_call_ended(outcome, now)
+                side = self._controller_side
+                if side is not None and outcome.token is side.registration:
+                    side.registration.on_response(outcome.response, now)
+                else:
+                    assert self._broker_side is not None, f"a call of nobody: {outcome}"
+                    self._broker_side.on_call_ended(outcome, now)
             else:
                 self._on_forward_decided(outcome, now)
         return bool(outcomes)
-
-    def _on_call_ended(self, outcome: CallEnded, now: Instant) -> None:
-        token, response = outcome.token, outcome.response
-        if token is self._lifecycle:
-            self._lifecycle.on_response(response, now)
-            self._replicas.broker_epoch = self._lifecycle.broker_epoch
-            if self._lifecycle.unfenced and not self._strays_removed:
-                self._strays_removed = True
-                self._replicas.remove_strays()
-        elif token is self.broker.producer_ids:
-            self.broker.producer_ids.on_response(response, now)
-            for reply_to, producer_id in self.broker.producer_ids.take_granted():
-                assert isinstance(reply_to, PendingRequest)
-                k22_init_producer_id.on_granted(self.broker, reply_to, producer_id)
-        elif isinstance(token, AutoCreate):
-            self.broker.on_auto_created(token)
-        else:
-            assert isinstance(token, replication_messages.SendAlterPartition), f"token {token!r}"
-            self._replica_link.on_alter_partition_result(token, response, now)
 
     def _on_forward_decided(self, outcome: ForwardDecided, now: Instant) -> None:
         forward, response = outcome.forward, outcome.response
@@ -591,7 +540,7 @@ class Node:
     def _flow_detector(self, now: Instant) -> bool:
         for node_id in self._detector.take_probes():
             if not self._peers.knows(node_id, Purpose.PROBE):
-                endpoint = self.config.voters.get(node_id)
+                endpoint = self._voter_endpoint(node_id)
                 if endpoint is None:
                     self._detector.on_reached(node_id)
                     continue
@@ -604,35 +553,46 @@ class Node:
             if suspected:
                 self._trace.info(f"node {node_id}", "detector", "suspected", "connects refused")
                 self._quorum.on_peer_suspected(node_id, now)
-                self._controller.on_broker_suspected(node_id, now)
             else:
                 self._trace.info(f"node {node_id}", "detector", "reached")
-                self._controller.on_broker_reachable(node_id, now)
+            if self._controller_side is None:
+                continue
+            if suspected:
+                self._controller_side.controller.on_broker_suspected(node_id, now)
+            else:
+                self._controller_side.controller.on_broker_reachable(node_id, now)
         return bool(changes)
 
-    def _answer_metadata(self, now: Instant) -> None:
-        held = self.broker.held_metadata
-        while held and held[0][0] <= now:
-            _, pending, request = held.popleft()
-            if pending.connection.open:
-                k03_metadata.answer(self.broker, pending, request, now)
+    def _voter_endpoint(self, node_id: int) -> Endpoint | None:
+        voter = self._quorum.voters.get(node_id)
+        return voter.endpoints[0] if voter is not None and voter.endpoints else None
 
     # The end -------------------------------------------------------------------------------
 
+    @property
+    def _is_stop_due(self) -> bool:
+        """Whether a clean stop may end: a broker was let go, a controller just goes."""
+        if self._broker_side is not None:
+            return self._broker_side.lifecycle.state is BrokerState.GONE
+        return self._stop_requested
+
+    @property
+    def _broker_epoch(self) -> int:
+        return NO_EPOCH if self._broker_side is None else self._broker_side.lifecycle.broker_epoch
+
     def _maybe_leave(self, now: Instant) -> None:
-        if self._lifecycle.state is not BrokerState.GONE or self._exited:
+        if not self._is_stop_due or self._exited:
             return
         self._quorum.resign(now)
         self._quorum_link.flow(now)
         self._peers.flush()
         self._connections.flush()
-        self._closing = self._directory.close_cleanly(self._lifecycle.broker_epoch)
+        self._closing = self._directory.close_cleanly(self._broker_epoch)
 
     def _on_input_while_closing(self, event: Input) -> None:
         match event:
             case Flushed(subject) if subject == self._closing:
-                epoch = self._lifecycle.broker_epoch
-                self._trace.info("node", "leave", "stopped", broker_epoch=epoch)
+                self._trace.info("node", "leave", "stopped", broker_epoch=self._broker_epoch)
                 self._exit(0, "")
             case FlushFailed(_, error):
                 self._exit(1, f"the stop is not clean, the next start recovers: {error}")

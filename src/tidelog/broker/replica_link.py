@@ -14,6 +14,7 @@ from tidelog.controller import messages as controller_messages
 from tidelog.controller.messages import Refused, Response
 from tidelog.env.instant import Instant
 from tidelog.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage
+from tidelog.model import Endpoint
 from tidelog.replication.messages import (
     AlterPartitionResult,
     ListOffsetsResult,
@@ -29,7 +30,7 @@ from tidelog.wire.entities import Entity, make, nested
 from tidelog.wire.fetch import FetchResponse
 from tidelog.wire.values import error_of, millis
 
-FETCH_VERSION: Final = 17
+FETCH_VERSION: Final = 18
 LIST_OFFSETS_VERSION: Final = 9
 
 
@@ -47,9 +48,8 @@ class ReplicaLink:
 
     def set_addresses(self, image: MetadataImage) -> None:
         """Follows the metadata: where the brokers are, how topics are called."""
-        listener = self._config.inter_broker_listener_name
         for node_id, registered in image.brokers.items():
-            endpoint = registered.endpoint(listener)
+            endpoint = self._endpoint_of(registered)
             if endpoint is not None and node_id != self._config.node_id:
                 for purpose in (Purpose.REPLICA_FETCH, Purpose.PROBE):
                     self._peers.set_address(node_id, purpose, endpoint.host, endpoint.port)
@@ -58,6 +58,13 @@ class ReplicaLink:
                         # a fetch would wait out its whole timeout, a probe believe for ever.
                         self._peers.give_up(node_id, purpose)
         self._image = image
+
+    def _endpoint_of(self, registered: BrokerImage) -> Endpoint | None:
+        listener = self._config.inter_broker_listener_name
+        if listener:
+            return registered.endpoint(listener)
+        # A node that is only a controller fetches nothing; any address shows whether it lives.
+        return registered.endpoints[0] if registered.endpoints else None
 
     def _is_new_life(self, registered: BrokerImage) -> bool:
         known = self._image.brokers.get(registered.node_id)

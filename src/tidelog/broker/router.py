@@ -120,14 +120,14 @@ class Router:
     """The dispatch of one node."""
 
     def __init__(self, broker: Broker, trace: Trace) -> None:
-        self._broker = broker
+        self.broker = broker
         self._trace = trace
 
     def on_frame(self, connection: Connection, frame: memoryview, now: Instant) -> None:
         """Dispatches one request; a peer's fault never raises."""
         try:
             header, offset = parse_header(frame)
-            on_controller = connection.listener in self._broker.config.controller_listener_names
+            on_controller = connection.listener in self.broker.config.controller_listener_names
             served = (CONTROLLER_APIS if on_controller else BROKER_APIS).get(header.api_key)
             if served is None:
                 raise MalformedFrame(f"API `{header.api_key.name}` is not served here")
@@ -148,16 +148,16 @@ class Router:
                 fault.message,
                 peer=connection.peer_host,
             )
-            self._broker.connections.drop(connection)
+            self.broker.connections.drop(connection)
 
     def _on_unsupported_version(self, connection: Connection, header: RequestHeader) -> None:
         if header.api_key is not ApiKey.API_VERSIONS:
             raise MalformedFrame(
                 f"version `{header.api_version}` of `{header.api_key.name}` is not served"
             )
-        pending = self._broker.connections.admit(connection, header)
-        entity = k18_api_versions.response(self._broker, pending, 0, ErrorCode.UNSUPPORTED_VERSION)
-        self._broker.answer(pending, entity)
+        pending = self.broker.connections.admit(connection, header)
+        entity = k18_api_versions.response(self.broker, pending, 0, ErrorCode.UNSUPPORTED_VERSION)
+        self.broker.answer(pending, entity)
 
     def _on_broker_frame(
         self,
@@ -167,7 +167,7 @@ class Router:
         offset: int,
         now: Instant,
     ) -> None:
-        broker = self._broker
+        broker = self.broker
         if header.api_key is ApiKey.PRODUCE:
             k00_produce.handle(
                 broker, broker.connections.admit(connection, header), frame, offset, now
@@ -194,7 +194,7 @@ class Router:
         offset: int,
         now: Instant,
     ) -> None:
-        broker = self._broker
+        broker = self.broker
         if header.api_key in _QUORUM:
             self._on_quorum_frame(connection, header, frame, offset, now)
             return
@@ -217,7 +217,7 @@ class Router:
         offset: int,
         now: Instant,
     ) -> None:
-        broker = self._broker
+        broker = self.broker
         request: QuorumRequest
         if header.api_key is ApiKey.FETCH:
             fetch = wire_fetch.parse_request(header.api_version, frame, offset)
@@ -228,8 +228,9 @@ class Router:
         broker.quorum.on_request(request, pending, now)
 
     def _on_envelope(self, pending: PendingRequest, envelope: Entity, now: Instant) -> None:
-        if not self._broker.controller.active:
-            k58_envelope.refuse(self._broker, pending, ErrorCode.NOT_CONTROLLER)
+        controller = self.broker.controller
+        if controller is None or not controller.active:
+            k58_envelope.refuse(self.broker, pending, ErrorCode.NOT_CONTROLLER)
             return
         frame = memoryview(envelope.request_data)
         header, offset = parse_header(frame)
@@ -253,22 +254,24 @@ class Router:
         module = _CONTROLLER[header.api_key]
         reply_to = ControllerRequest(pending, header, module, request, enveloped)
         if module is k55_describe_quorum:
-            entity = k55_describe_quorum.response(self._broker, header.api_version, request, now)
+            entity = k55_describe_quorum.response(self.broker, header.api_version, request, now)
             self._answer(reply_to, entity)
         else:
-            self._broker.controller.handle(module.message_of(request), reply_to, now)
+            controller = self.broker.controller
+            assert controller is not None, "a controller listener without a controller"
+            controller.handle(module.message_of(request), reply_to, now)
 
     def on_controller_reply(self, reply_to: ControllerRequest, response: Response) -> None:
         """The controller decided a request that came to the controller listener."""
         if reply_to.enveloped and k58_envelope.is_not_controller(response):
-            k58_envelope.refuse(self._broker, reply_to.pending, ErrorCode.NOT_CONTROLLER)
+            k58_envelope.refuse(self.broker, reply_to.pending, ErrorCode.NOT_CONTROLLER)
             return
         version = reply_to.header.api_version
-        entity = reply_to.module.entity_of(self._broker, version, reply_to.request, response)
+        entity = reply_to.module.entity_of(self.broker, version, reply_to.request, response)
         self._answer(reply_to, entity)
 
     def _answer(self, reply_to: ControllerRequest, entity: Entity) -> None:
         if reply_to.enveloped:
             framed = codec.encode_response(reply_to.header, entity)
             entity = k58_envelope.response(ErrorCode.NONE, framed[4:])
-        self._broker.answer(reply_to.pending, entity)
+        self.broker.answer(reply_to.pending, entity)

@@ -32,6 +32,7 @@ from tidelog.config.resolve import (
 )
 from tidelog.config.values import (
     LONG_MAX,
+    RACK_AWARE_SELECTOR,
     BrokerConfig,
     ControllerConfig,
     CoordinatorConfig,
@@ -44,6 +45,7 @@ from tidelog.config.values import (
 __all__ = [
     "LONG_MAX",
     "NO_OVERRIDES",
+    "RACK_AWARE_SELECTOR",
     "TEST_PROFILE",
     "BrokerConfig",
     "BrokerOverrides",

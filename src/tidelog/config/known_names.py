@@ -31,7 +31,7 @@ _FAMILIES: Final = {
     ),
     "controller": (
         "performance.always.log.threshold.ms performance.sample.period.ms "
-        "quorum.auto.join.enable quorum.bootstrap.servers quorum.fetch.snapshot.max.bytes "
+        "quorum.fetch.snapshot.max.bytes "
         "quota.window.num quota.window.size.seconds socket.timeout.ms"
     ),
     "delegation": (
@@ -118,7 +118,7 @@ _FAMILIES: Final = {
         "thread.pool.size"
     ),
     "replica": (
-        "alter.log.dirs.io.max.bytes.per.second selector.class socket.receive.buffer.bytes"
+        "alter.log.dirs.io.max.bytes.per.second socket.receive.buffer.bytes"
     ),
     "sasl": (
         "client.callback.handler.class enabled.mechanisms jaas.config "

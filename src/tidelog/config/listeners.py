@@ -1,15 +1,18 @@
 """Listeners, advertised listeners and voters: the addresses of a node and of its quorum.
 
 Rules, as in Kafka: listener names are compared in upper case; each name and each port appears
-once; controller listeners are among `listeners` and are not advertised; what is advertised is
-never `0.0.0.0`; the inter-broker listener is an advertised one. Beyond them: a port is never 0,
+once; what is advertised is never `0.0.0.0`; the inter-broker listener is an advertised one. A
+node's controller listeners are among its `listeners`; a node that is only a controller has no
+others, and one that is only a broker has none: there `controller.listener.names` says how the
+controllers call theirs. Beyond them: a port is never 0,
 because nothing here would tell the other nodes which port it became.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tidelog.config.property_types import split_list
+from tidelog.config.values import BROKER_ROLE, CONTROLLER_ROLE
 from tidelog.errors import UsageError
 from tidelog.model import Endpoint
 
@@ -17,6 +20,8 @@ PLAINTEXT: Final = "PLAINTEXT"
 _SECURE: Final = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _WILDCARDS: Final = ("0.0.0.0", "::")
 _LISTENER_HINT: Final = "write it like `PLAINTEXT://localhost:9092`"
+_BOTH_ROLES: Final = (BROKER_ROLE, CONTROLLER_ROLE)
+_BOOTSTRAP_HINT: Final = "write it like `localhost:9093,localhost:9095,localhost:9097`"
 _VOTER_HINT: Final = "write it like `1@localhost:9093,2@localhost:9095,3@localhost:9097`"
 
 
@@ -29,28 +34,35 @@ class Listeners(NamedTuple):
     inter_broker_name: str
 
 
-def resolve_listeners(settings: Mapping[str, str], hostname: str) -> Listeners:
+def resolve_listeners(
+    settings: Mapping[str, str], hostname: str, roles: Sequence[str] = _BOTH_ROLES
+) -> Listeners:
     """The listeners of a node. `hostname` is advertised for listeners that bind every interface.
 
     Raises `UsageError` for everything that the rules above forbid.
     """
     bound = _parse_listeners("listeners", settings.get("listeners", "PLAINTEXT://:9092"))
     names = [endpoint.listener for endpoint in bound]
-    controllers = _controller_names(settings, names)
-    _check_protocols(settings, names)
+    controllers = _controller_names(settings, names, roles)
+    _check_protocols(settings, [*names, *(name for name in controllers if name not in names)])
     advertised = _advertise(settings, bound, controllers, hostname)
-    inter_broker = _inter_broker_name(settings, advertised, controllers)
+    inter_broker = ""
+    if BROKER_ROLE in roles:
+        inter_broker = _inter_broker_name(settings, advertised, controllers)
     return Listeners(bound, advertised, controllers, inter_broker)
 
 
 def resolve_voters(settings: Mapping[str, str], listener: str) -> dict[int, Endpoint]:
-    """The static voters by node id; raises `UsageError` when there are none or one is malformed."""
+    """The static voters by node id, none where bootstrap servers lead to the quorum instead.
+
+    Raises `UsageError` for a malformed one, and when there is nothing to find a quorum by.
+    """
     text = settings.get("controller.quorum.voters", "")
     if not text.strip():
-        problem = "`controller.quorum.voters` is missing"
-        if settings.get("controller.quorum.bootstrap.servers"):
-            problem += ", and a quorum that is found through bootstrap servers is not supported"
-        raise UsageError(problem, _VOTER_HINT)
+        if settings.get("controller.quorum.bootstrap.servers", "").strip():
+            return {}
+        problem = "neither `controller.quorum.voters` nor `controller.quorum.bootstrap.servers` is"
+        raise UsageError(f"{problem} there", f"for the voters, {_VOTER_HINT}")
     voters: dict[int, Endpoint] = {}
     for item in split_list(text):
         node_id, separator, address = item.partition("@")
@@ -62,6 +74,18 @@ def resolve_voters(settings: Mapping[str, str], listener: str) -> dict[int, Endp
             raise UsageError(f"`controller.quorum.voters`: `{item}` {problem}", _VOTER_HINT)
         voters[int(node_id)] = Endpoint(listener, host, port)
     return voters
+
+
+def resolve_bootstrap_servers(settings: Mapping[str, str], listener: str) -> tuple[Endpoint, ...]:
+    """Where to ask who leads the quorum; raises `UsageError` for a malformed address."""
+    name = "controller.quorum.bootstrap.servers"
+    found = []
+    for item in split_list(settings.get(name, "")):
+        host, port = _parse_address(name, item, item, _BOOTSTRAP_HINT)
+        if not host:
+            raise UsageError(f"`{name}`: `{item}` has no host", _BOOTSTRAP_HINT)
+        found.append(Endpoint(listener, host, port))
+    return tuple(found)
 
 
 def _parse_listeners(name: str, text: str) -> tuple[Endpoint, ...]:
@@ -95,16 +119,32 @@ def _parse_address(name: str, item: str, address: str, hint: str) -> tuple[str, 
     return host.strip("[]"), int(port)
 
 
-def _controller_names(settings: Mapping[str, str], bound: list[str]) -> tuple[str, ...]:
+def _controller_names(
+    settings: Mapping[str, str], bound: list[str], roles: Sequence[str]
+) -> tuple[str, ...]:
     text = settings.get("controller.listener.names", "")
     names = tuple(name.upper() for name in split_list(text))
     if not names:
         hint = "add `controller.listener.names=CONTROLLER` and a CONTROLLER entry in `listeners`"
         raise UsageError("`controller.listener.names` is missing", hint)
+    if CONTROLLER_ROLE not in roles:
+        for name in names:
+            if name in bound:
+                problem = f"`process.roles` is `broker`, and `listeners` has `{name}`"
+                hint = "take it away, or set `process.roles=broker,controller`"
+                raise UsageError(f"{problem} of `controller.listener.names`", hint)
+        return names
     for name in names:
         if name not in bound:
             hint = f"add `{name}://host:port` to `listeners`, or take the name away"
             raise UsageError(f"`controller.listener.names`: `{name}` is not in `listeners`", hint)
+    if BROKER_ROLE not in roles:
+        for name in bound:
+            if name not in names:
+                problem = f"`process.roles` is `controller`, and `listeners` has `{name}`"
+                hint = "take it away, add it to `controller.listener.names`, or add `broker`"
+                raise UsageError(f"{problem}, which is no controller listener", hint)
+        return names
     if len(names) == len(bound):
         hint = "add a listener for clients, like `PLAINTEXT://localhost:9092`"
         raise UsageError("`listeners` has nothing but controller listeners", hint)

@@ -8,8 +8,19 @@ and this code does not use are in `known_names`.
 from collections.abc import Mapping
 from typing import Final
 
-from tidelog.config.property_types import Check, Property, PropertyType, Value, at_least, between
+from tidelog.config.property_types import (
+    Check,
+    Property,
+    PropertyType,
+    Value,
+    at_least,
+    between,
+    one_of,
+    optional,
+)
 from tidelog.config.values import (
+    LEADER_SELECTOR,
+    RACK_AWARE_SELECTOR,
     BrokerConfig,
     ControllerConfig,
     CoordinatorConfig,
@@ -64,7 +75,7 @@ def _row(
 _IDENTITY: Final = (
     _row("node.id", _INT, "This node's id in the cluster.", check=at_least(0)),
     _row("broker.id", _INT, "The old name of `node.id`.", check=at_least(0)),
-    _row("process.roles", _LIST, "Always `broker,controller` here."),
+    _row("process.roles", _LIST, "What the node is: `broker`, `controller`, or both."),
     _row(
         "listeners",
         _LIST,
@@ -86,7 +97,18 @@ _IDENTITY: Final = (
     _row(
         "controller.quorum.voters",
         _LIST,
-        "The controllers, as id@host:port, the same list on every node.",
+        "The controllers, as id@host:port, the same list on every node; fixed for good.",
+    ),
+    _row(
+        "controller.quorum.bootstrap.servers",
+        _LIST,
+        "Some controllers, as host:port, where the voter set is kept in the metadata log.",
+    ),
+    _row(
+        "controller.quorum.auto.join.enable",
+        _BOOLEAN,
+        "Whether a controller that is no voter asks to become one.",
+        "quorum.auto_join_enable",
     ),
     _row("log.dirs", _LIST, "The data directory."),
     _row("log.dir", _STRING, "The data directory, where `log.dirs` is not given."),
@@ -281,7 +303,51 @@ def _quorum() -> tuple[Property, ...]:
         row("request.timeout.ms", "How long a quorum request may take."),
         row("retry.backoff.ms", "Wait before a quorum request is tried again.", 0),
         row("fetch.max.bytes", "The most that one quorum fetch asks for."),
+        row("fetch.snapshot.max.bytes", "The most that one piece of a snapshot has."),
     )
+
+
+_METADATA_LOG: Final = (
+    _row(
+        "metadata.log.max.record.bytes.between.snapshots",
+        _LONG,
+        "Bytes of metadata records after which a snapshot is made.",
+        "quorum.max_record_bytes_between_snapshots",
+        check=at_least(1),
+    ),
+    _row(
+        "metadata.log.max.snapshot.interval.ms",
+        _LONG,
+        "Time after which a snapshot is made if there are new records; 0 for never.",
+        "quorum.max_snapshot_interval_ms",
+        check=at_least(0),
+    ),
+    _row(
+        "metadata.max.retention.bytes",
+        _LONG,
+        "Size of the metadata log and its snapshots above which old ones are deleted; -1 for any.",
+        "quorum.max_retention_bytes",
+    ),
+    _row(
+        "metadata.max.retention.ms",
+        _LONG,
+        "Age above which a metadata snapshot is deleted when there is a newer one; -1 for any.",
+        "quorum.max_retention_ms",
+    ),
+    _row(
+        "metadata.log.segment.bytes",
+        _INT,
+        "Size of a segment file of the metadata log.",
+        "quorum.segment_bytes",
+        check=at_least(12),
+    ),
+    _row(
+        "metadata.log.segment.ms",
+        _LONG,
+        "Time after which the metadata log begins a new segment file.",
+        "quorum.segment_ms",
+    ),
+)
 
 
 def _replication() -> tuple[Property, ...]:
@@ -313,6 +379,13 @@ def _replication() -> tuple[Property, ...]:
             "Time between two writes of the recovery-point checkpoint.",
             "replication.recovery_point_checkpoint_interval_ms",
             check=at_least(1),
+        ),
+        _row(
+            "replica.selector.class",
+            PropertyType.CLASS,
+            "Which replica a consumer is told to read from; not given, always the leader.",
+            "replication.replica_selector_class",
+            check=optional(one_of(LEADER_SELECTOR, RACK_AWARE_SELECTOR)),
         ),
     )
 
@@ -385,6 +458,7 @@ _ROWS: Final = (
     *_BROKER,
     *_CONTROLLER,
     *_quorum(),
+    *_METADATA_LOG,
     *_replication(),
     *_COORDINATORS,
 )

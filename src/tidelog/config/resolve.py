@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES
-from tidelog.config.listeners import resolve_listeners, resolve_voters
+from tidelog.config.listeners import resolve_bootstrap_servers, resolve_listeners, resolve_voters
 from tidelog.config.node_properties import (
     EXTRA_FIELDS,
     NODE_PROPERTIES,
@@ -27,6 +27,7 @@ from tidelog.config.property_types import (
     split_list,
     value_text,
 )
+from tidelog.config.roles import check_membership, resolve_roles
 from tidelog.config.topic_properties import (
     INTERNAL_SEGMENT_BYTES,
     TOPIC_PROPERTIES,
@@ -53,7 +54,8 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
     for name in settings:
         _check_known(name)
     sections = _resolve_sections(settings)
-    listeners = resolve_listeners(settings, hostname)
+    roles = resolve_roles(settings)
+    listeners = resolve_listeners(settings, hostname, roles)
     voters = resolve_voters(settings, listeners.controller_names[0])
     config = NodeConfig(
         node_id=_node_id(settings),
@@ -63,6 +65,8 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
         controller_listener_names=listeners.controller_names,
         inter_broker_listener_name=listeners.inter_broker_name,
         voters=voters,
+        roles=roles,
+        bootstrap_servers=resolve_bootstrap_servers(settings, listeners.controller_names[0]),
         rack=settings.get("broker.rack") or None,
         metrics_port=_optional_int(settings, "tidelog.metrics.port"),
         settings={name: value for name, value in settings.items() if is_used(name)},
@@ -247,13 +251,7 @@ def _optional_int(settings: Mapping[str, str], name: str) -> int | None:
 
 
 def _check_contradictions(config: NodeConfig, settings: Mapping[str, str]) -> None:
-    roles = set(split_list(settings.get("process.roles", "")))
-    if roles != {"broker", "controller"}:
-        problem = f"`process.roles` is `{settings.get('process.roles', '')}`"
-        raise UsageError(problem, "set `process.roles=broker,controller`: a node is always both")
-    if config.node_id not in config.voters:
-        problem = f"`node.id` `{config.node_id}` is not among `controller.quorum.voters`"
-        raise UsageError(problem, f"add `{config.node_id}@host:port` to the voters of every node")
+    check_membership(config)
     if settings.get("authorizer.class.name"):
         problem = "`authorizer.class.name` asks for access control"
         raise UsageError(

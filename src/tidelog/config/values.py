@@ -12,6 +12,9 @@ from tidelog.model import Endpoint
 
 LONG_MAX: Final = 2**63 - 1
 
+BROKER_ROLE: Final = "broker"
+CONTROLLER_ROLE: Final = "controller"
+
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
@@ -46,10 +49,26 @@ class QuorumConfig:
     append_linger_ms: int = 25
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
+    auto_join_enable: bool = False
+    """`controller.quorum.auto.join.enable`: a controller that is no voter asks to become one."""
     fetch_max_bytes: int = 1 << 20
     fetch_max_wait_ms: int = 500
     disconnect_grace_ms: int = 500
     """`tidelog.broker.disconnect.grace.ms`: 0 turns early detection off."""
+    fetch_snapshot_max_bytes: int = 1 << 20
+    """The most that one FetchSnapshot asks for and answers."""
+    max_record_bytes_between_snapshots: int = 20 << 20
+    """`metadata.log.max.record.bytes.between.snapshots`."""
+    max_snapshot_interval_ms: int = 3_600_000
+    """`metadata.log.max.snapshot.interval.ms`; 0 makes none for time's sake."""
+    max_retention_bytes: int = 100 << 20
+    """`metadata.max.retention.bytes`: log and snapshots together; -1 is no bound."""
+    max_retention_ms: int = 7 * 24 * 3600 * 1000
+    """`metadata.max.retention.ms`: of a snapshot that is not the newest; -1 is no bound."""
+    segment_bytes: int = 1 << 30
+    """`metadata.log.segment.bytes`."""
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    """`metadata.log.segment.ms`."""
     first_election_max_ms: int = 150
     """A voter that has not yet heard of any leader since it started holds its first pre-vote
     after a random wait of at most this (pre-votes disturb nobody, KIP-996)."""
@@ -73,6 +92,10 @@ class ControllerConfig:
     max_records_per_batch: int = 10_000
     producer_id_block_size: int = 1000
 
+LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""The replica selectors that Kafka ships; here they are names for rules, not classes."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicationConfig:
@@ -90,6 +113,8 @@ class ReplicationConfig:
     producer_expiration_check_interval_ms: int = 600_000
     fetch_max_bytes: int = 55 << 20
     alter_partition_retry_ms: int = 50
+    replica_selector_class: str = ""
+    """`replica.selector.class`: who tells consumers which replica to read; empty is nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +177,8 @@ Section = (
 class NodeConfig:
     """Everything one node obeys, resolved from its properties file.
 
-    The node is broker and controller at once; controller listeners and broker listeners share
-    `listeners` and are told apart by `controller_listener_names`.
+    A node is a broker, a controller, or both at once (`roles`). Controller listeners and broker
+    listeners share `listeners` and are told apart by `controller_listener_names`.
     """
 
     node_id: int
@@ -164,12 +189,18 @@ class NodeConfig:
     advertised_listeners: tuple[Endpoint, ...]
     """Where others reach those listeners: same names, same order, never an empty host."""
     controller_listener_names: tuple[str, ...]
-    """Which listeners speak the controller's APIs; the first is the one voters use."""
+    """Which listeners speak the controller's APIs; the first is the one voters use. On a node that
+    is only a broker: how the controllers call theirs."""
     inter_broker_listener_name: str
-    """The broker listener that replica fetchers of the other brokers use."""
+    """The broker listener that replica fetchers of the other brokers use; empty on a node that is
+    only a controller."""
     voters: Mapping[int, Endpoint]
-    """Node id to controller endpoint, this node included; its listener is
-    `controller_listener_names[0]`."""
+    """The static voters: node id to controller endpoint; the listener of all is
+    `controller_listener_names[0]`. Empty when the voter set is in the metadata log (KIP-853)."""
+    roles: tuple[str, ...] = (BROKER_ROLE, CONTROLLER_ROLE)
+    """`process.roles`: `broker`, `controller`, or both."""
+    bootstrap_servers: tuple[Endpoint, ...] = ()
+    """`controller.quorum.bootstrap.servers`: where to ask who leads the quorum."""
     rack: str | None = None
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     log: LogConfig = field(default_factory=LogConfig)
@@ -182,6 +213,16 @@ class NodeConfig:
     """`tidelog.metrics.port`: where Prometheus scrapes; `None` is no endpoint."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """The properties as they were written, known names only; for DescribeConfigs."""
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether the node holds partitions and serves clients."""
+        return BROKER_ROLE in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether the node may vote in the metadata quorum and lead it."""
+        return CONTROLLER_ROLE in self.roles
 
     @property
     def broker_listeners(self) -> tuple[Endpoint, ...]:
@@ -198,3 +239,9 @@ class NodeConfig:
         """What this broker registers: the endpoints that clients and brokers connect to."""
         names = self.controller_listener_names
         return tuple(e for e in self.advertised_listeners if e.listener not in names)
+
+    @property
+    def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
+        """What this controller registers, and its entry in a voter set; the default one first."""
+        told = {e.listener: e for e in self.advertised_listeners}
+        return tuple(told[name] for name in self.controller_listener_names if name in told)

@@ -12,7 +12,7 @@ from tidelog.limits import MAX_REQUEST_BYTES
 from tidelog.model import ZERO_TOPIC_ID
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.sim.world import WALL_START_MS, ClientPort, World
+from tidelog.sim.world import BROKER_LISTENER, WALL_START_MS, ClientPort, World
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire import produce as wire_produce
@@ -32,9 +32,9 @@ class Disconnected(Exception):
 
 
 class SimClient(ClientPort):
-    """A client of one node."""
+    """A client of one listener of one node."""
 
-    def __init__(self, world: World, node_id: int) -> None:
+    def __init__(self, world: World, node_id: int, listener: str = BROKER_LISTENER) -> None:
         self.world = world
         self.node_id = node_id
         self._frames = FrameReader(MAX_REQUEST_BYTES)
@@ -43,7 +43,7 @@ class SimClient(ClientPort):
         self._connected = False
         self.closed = False
         self._correlation_id = 0
-        self._connection_id = world.open_client(self, node_id)
+        self._connection_id = world.open_client(self, node_id, listener)
 
     def on_connected(self, connection_id: int) -> None:
         """The stream is up."""

@@ -77,6 +77,21 @@ class HostTrace:
         self._world.note(f"{self._host} {event.text()}")
 
 
+def _roles_of(node_id: int, nodes: int, controllers: int) -> dict[str, str]:
+    """The properties by which the nodes of a world differ in what they are."""
+    first = nodes + 1 if controllers else 1
+    voters = range(first, first + (controllers or nodes))
+    settings = {"controller.quorum.voters": ",".join(f"{i}@host{i}:9093" for i in voters)}
+    broker, controller = f"PLAINTEXT://host{node_id}:9092", f"CONTROLLER://host{node_id}:9093"
+    if node_id > nodes:
+        return settings | {"process.roles": "controller", "listeners": controller}
+    settings["inter.broker.listener.name"] = "PLAINTEXT"
+    if controllers:
+        return settings | {"process.roles": "broker", "listeners": broker}
+    both = f"{broker},{controller}"
+    return settings | {"process.roles": "broker,controller", "listeners": both}
+
+
 class ClientPort:
     """The receiving side of simulated clients; `sim.client` registers itself here."""
 
@@ -128,11 +143,14 @@ class World:
         seed: int,
         *,
         nodes: int = 3,
+        controllers: int = 0,
         settings: Mapping[str, str] | None = None,
         tweak: Callable[[NodeConfig], NodeConfig] | None = None,
         trace_level: Level = Level.INFO,
         check: bool = True,
     ) -> None:
+        """`nodes` combined nodes; with `controllers`, as many nodes that are only controllers
+        behind `nodes` that are only brokers."""
         self.prng = Prng(seed)
         self.now = Instant(0)
         # The trace of all hosts.
@@ -155,8 +173,9 @@ class World:
         self.clients = ClientMachine()
         self.network.machines[CLIENT] = self.clients
         self.hosts: dict[int, Host] = {}
-        for node_id in range(1, nodes + 1):
-            host = self._make_host(node_id, nodes, dict(settings or {}))
+        for node_id in range(1, nodes + controllers + 1):
+            roles = _roles_of(node_id, nodes, controllers)
+            host = self._make_host(node_id, nodes, {**roles, **(settings or {})})
             if tweak is not None:
                 host.config = tweak(host.config)
             self.hosts[node_id] = self.network.machines[host.name] = host
@@ -176,15 +195,10 @@ class World:
     # Processes -----------------------------------------------------------------------------
 
     def _make_host(self, node_id: int, nodes: int, extra: dict[str, str]) -> Host:
-        voters = ",".join(f"{i}@host{i}:9093" for i in range(1, nodes + 1))
         settings = {
-            "process.roles": "broker,controller",
             "node.id": str(node_id),
-            "listeners": f"PLAINTEXT://host{node_id}:9092,CONTROLLER://host{node_id}:9093",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "controller.quorum.voters": voters,
             "log.dirs": "data",
             "default.replication.factor": str(min(3, nodes)),
             "min.insync.replicas": str(min(2, nodes)),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.config.listeners import resolve_listeners, resolve_voters
+from tidelog.config.listeners import resolve_bootstrap_servers, resolve_listeners, resolve_voters
 from tidelog.errors import UsageError
 from tidelog.model import Endpoint
 
@@ -71,12 +71,43 @@ def test_voters_are_read_by_id() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["", "a:9093", "x@a:9093", "1@a", "1@:9093", "1@a:1,1@b:2"])
+@pytest.mark.parametrize("text", ["", " ", "a:9093", "x@a:9093", "1@a", "1@:9093", "1@a:1,1@b:2"])
 def test_bad_voters_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"controller\.quorum\.voters"):
         resolve_voters({"controller.quorum.voters": text}, "CONTROLLER")
 
 
-def test_bootstrap_servers_alone_are_refused_by_name() -> None:
-    with pytest.raises(UsageError, match="bootstrap servers"):
-        resolve_voters({"controller.quorum.bootstrap.servers": "a:9093"}, "CONTROLLER")
+def test_a_quorum_may_be_found_through_bootstrap_servers() -> None:
+    settings = {"controller.quorum.bootstrap.servers": "a:9093, [::1]:9094"}
+    assert resolve_voters(settings, "CONTROLLER") == {}
+    assert resolve_bootstrap_servers(settings, "CONTROLLER") == (
+        Endpoint("CONTROLLER", "a", 9093),
+        Endpoint("CONTROLLER", "::1", 9094),
+    )
+
+
+@pytest.mark.parametrize("text", ["a", ":9093", "a:x", "a:0"])
+def test_bad_bootstrap_servers_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"bootstrap\.servers"):
+        resolve_bootstrap_servers({"controller.quorum.bootstrap.servers": text}, "CONTROLLER")
+
+
+def test_a_controller_alone_has_controller_listeners_and_no_other() -> None:
+    settings = {"listeners": "CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"}
+    listeners = resolve_listeners(settings, "box", ("controller",))
+    assert listeners.advertised == (Endpoint("CONTROLLER", "box", 9093),)
+    assert listeners.inter_broker_name == ""
+    with pytest.raises(UsageError, match="`PLAINTEXT`, which is no controller listener"):
+        resolve_listeners(BASE, "box", ("controller",))
+
+
+def test_a_broker_alone_binds_no_controller_listener_but_knows_its_name() -> None:
+    settings = {"listeners": "PLAINTEXT://:9092", "controller.listener.names": "CONTROLLER"}
+    listeners = resolve_listeners(settings, "box", ("broker",))
+    assert listeners.controller_names == ("CONTROLLER",)
+    assert listeners.advertised == (Endpoint("PLAINTEXT", "box", 9092),)
+    with pytest.raises(UsageError, match="`listeners` has `CONTROLLER`"):
+        resolve_listeners(BASE, "box", ("broker",))
+    secure = {**settings, "controller.listener.names": "SSL"}
+    with pytest.raises(UsageError, match="asks for `SSL`"):
+        resolve_listeners(secure, "box", ("broker",))

@@ -1,0 +1,119 @@
+"""What makes a node a broker: its life towards the controller, and its replicas' traffic.
+
+Replicas follow the metadata and talk to other brokers; what they want of the controller, and what
+the life cycle and the producer ids want of it, are calls over the control link. Answers come back
+here by their token.
+"""
+
+from tidelog.broker.api import k00_produce, k01_fetch, k03_metadata, k22_init_producer_id
+from tidelog.broker.connections import PendingRequest
+from tidelog.broker.context import AutoCreate, Broker
+from tidelog.broker.control_link import CallEnded
+from tidelog.broker.lifecycle import BrokerLifecycle
+from tidelog.broker.replica_link import ReplicaLink
+from tidelog.controller import messages as controller_messages
+from tidelog.env.instant import Instant, earliest
+from tidelog.env.trace import Trace
+from tidelog.metadata.image import MetadataImage
+from tidelog.replication import messages as replication_messages
+
+
+class BrokerSide:
+    """One node's broker, as the node drives it."""
+
+    def __init__(
+        self, broker: Broker, lifecycle: BrokerLifecycle, replica_link: ReplicaLink, trace: Trace
+    ) -> None:
+        self._broker = broker
+        self._replica_link = replica_link
+        self._trace = trace
+        self.lifecycle = lifecycle
+        # Why the node must stop: its log directory failed. None while it works.
+        self.failure: str | None = None
+        # Whether logs that the metadata does not place here were looked for, once unfenced.
+        self._strays_removed = False
+
+    def on_image(self, image: MetadataImage) -> None:
+        """The replicas have applied this metadata."""
+        self.lifecycle.metadata_offset = image.offset
+
+    def flow(self, now: Instant) -> bool:
+        """One round: the replicas' outputs, then due calls; returns whether anything moved."""
+        self._broker.replicas.wake(now)
+        moved = self._flow_replicas(now)
+        self._make_calls(now)
+        return moved
+
+    def _flow_replicas(self, now: Instant) -> bool:
+        outputs = self._broker.replicas.take_outputs()
+        for output in outputs:
+            match output:
+                case replication_messages.Reply(reply_to, response):
+                    if isinstance(reply_to, k00_produce.ProduceCall):
+                        k00_produce.on_reply(self._broker, reply_to, response)  # type: ignore[arg-type]
+                    else:
+                        k01_fetch.on_reply(self._broker, reply_to, response)  # type: ignore[arg-type]
+                case replication_messages.SendFetch() | replication_messages.SendListOffsets():
+                    self._replica_link.send(output, now)
+                case replication_messages.SendAlterPartition():
+                    message = self._replica_link.alter_partition_of(output)
+                    self._broker.control.call(message, output, now)
+                case replication_messages.LogDirFailed(topic_partition, error):
+                    self._trace.error(topic_partition, "on_log_dir_failed", "stopping", error)
+                    self.failure = (
+                        f"the log directory failed at `{topic_partition}`: {error}; hint: free "
+                        "space or repair the disk, then start the node again"
+                    )
+                case replication_messages.RoleChanged():
+                    pass
+        return bool(outputs)
+
+    def _make_calls(self, now: Instant) -> None:
+        """Starts what the lifecycle and the producer ids want of the controller."""
+        broker = self._broker
+        call = self.lifecycle.next_call(now)
+        if call is not None:
+            broker.control.call(call, self.lifecycle, now)
+        if broker.producer_ids.wants_block(now):
+            wish = controller_messages.AllocateProducerIds(
+                broker.config.node_id, self.lifecycle.broker_epoch
+            )
+            broker.control.call(wish, broker.producer_ids, now)
+
+    def on_call_ended(self, outcome: CallEnded, now: Instant) -> None:
+        """The controller answered one of our calls, or nobody did."""
+        broker, token, response = self._broker, outcome.token, outcome.response
+        if token is self.lifecycle:
+            self.lifecycle.on_response(response, now)
+            broker.replicas.broker_epoch = self.lifecycle.broker_epoch
+            if self.lifecycle.unfenced and not self._strays_removed:
+                self._strays_removed = True
+                broker.replicas.remove_strays()
+        elif token is broker.producer_ids:
+            broker.producer_ids.on_response(response, now)
+            for reply_to, producer_id in broker.producer_ids.take_granted():
+                assert isinstance(reply_to, PendingRequest)
+                k22_init_producer_id.on_granted(broker, reply_to, producer_id)
+        elif isinstance(token, AutoCreate):
+            broker.on_auto_created(token)
+        else:
+            assert isinstance(token, replication_messages.SendAlterPartition), f"token {token!r}"
+            self._replica_link.on_alter_partition_result(token, response, now)
+
+    def answer_metadata(self, now: Instant) -> None:
+        """Answers the Metadata requests that were held long enough."""
+        held = self._broker.held_metadata
+        while held and held[0][0] <= now:
+            _, pending, request = held.popleft()
+            if pending.connection.open:
+                k03_metadata.answer(self._broker, pending, request, now)
+
+    def deadline(self) -> Instant | None:
+        """When one of its parts has something to do."""
+        held = self._broker.held_metadata
+        return earliest(
+            self._broker.replicas.deadline(),
+            self.lifecycle.deadline(),
+            self._broker.producer_ids.deadline(),
+            held[0][0] if held else None,
+        )

@@ -1,0 +1,86 @@
+"""What makes a node a controller: the metadata state machine, who leads it, and its registration.
+
+The state machine of every controller follows the log; the one on the quorum's leader decides. When
+it becomes active it has no sessions: whoever is suspected already is fenced at once, and of
+everybody else it makes sure.
+"""
+
+from tidelog.broker.control_link import Call, Forward
+from tidelog.broker.controller_registration import ControllerRegistration
+from tidelog.broker.failure_detector import FailureDetector
+from tidelog.broker.router import ControllerRequest, Router
+from tidelog.config import NodeConfig
+from tidelog.controller.controller import Controller
+from tidelog.env.instant import Instant, earliest
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Trace
+from tidelog.kraft.messages import CommittedBatch
+from tidelog.kraft.quorum import Quorum
+from tidelog.metadata.image import MetadataImage
+from tidelog.model import Uuid
+from tidelog.rsm.kernel import ReplicatedLog
+
+
+class ControllerSide:
+    """One node's controller and what the node does for it."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        cluster_id: str,
+        log: ReplicatedLog,
+        detector: FailureDetector,
+        prng: Prng,
+        trace: Trace,
+    ) -> None:
+        self._node_id = config.node_id
+        self._detector = detector
+        self.controller = Controller(
+            node_id=config.node_id,
+            cluster_id=cluster_id,
+            config=config.controller,
+            log=log,
+            prng=Prng(prng.next_u64()),
+            trace=trace,
+        )
+        self.registration = ControllerRegistration(config, Uuid(prng.uuid()), trace)
+
+    def on_leader_change(self, quorum: Quorum, now: Instant) -> None:
+        """The quorum has another leader, or none."""
+        leader_id, epoch = quorum.leader_id, quorum.epoch
+        self.controller.on_leader_change(leader_id, epoch, quorum.epoch_start_offset, now)
+        if leader_id >= 0:
+            self.registration.on_controller_changed(now)
+
+    def on_committed(self, batches: list[CommittedBatch], now: Instant) -> bool:
+        """Follows the log; returns whether that made this controller the active one."""
+        was_active = self.controller.active
+        for batch in batches:
+            self.controller.on_committed(batch, now)
+        return self.controller.active and not was_active
+
+    def on_became_active(self, image: MetadataImage, now: Instant) -> None:
+        """Fences the suspected, and doubts the others."""
+        for node_id in image.brokers:
+            if node_id != self._node_id:
+                self._detector.doubt(node_id, now)
+        for node_id in self._detector.suspected:
+            self.controller.on_broker_suspected(node_id, now)
+
+    def flow(self, router: Router, now: Instant) -> bool:
+        """Due timers, then answers to their askers; returns whether there were any."""
+        self.controller.wake(now)
+        outputs = self.controller.take_outputs()
+        for output in outputs:
+            reply_to = output.reply_to
+            if isinstance(reply_to, ControllerRequest):
+                router.on_controller_reply(reply_to, output.response)
+            else:
+                assert isinstance(reply_to, Call | Forward), f"unknown reply_to {reply_to!r}"
+                router.broker.control.on_controller_reply(reply_to, output.response, now)
+        return bool(outputs)
+
+    def deadline(self) -> Instant | None:
+        """When the controller or its registration has something to do."""
+        return earliest(self.controller.deadline(), self.registration.deadline())

@@ -9,6 +9,11 @@ fails the file refuses everything from then on. After a failed fsync the kernel 
 pages and a second fsync would succeed without them ("fsyncgate"), so a file whose fsync failed
 refuses everything too: what was not synced must be taken as lost.
 
+A name is durable only when its directory was synced: `sync` and `replace` see to the whole path
+(`directory_syncs`), deleting a file syncs its directory at once. Renaming, and making or deleting a
+directory, are durable with the next sync of something beside it, not before; whoever starts on
+this directory again must be able to live with either.
+
 A file may be closed while the flush thread syncs it. The descriptor then stays open until the
 sync is over, or its number could be given to another file in between.
 
@@ -26,6 +31,11 @@ from typing import Final, TypeVar
 
 from tidelog.env.disk import Buffer, File
 from tidelog.errors import StorageError, UsageError
+from tidelog.runtime.directory_syncs import (
+    DirectorySyncs,
+    fsync_directory,
+    make_directory_durably,
+)
 
 T = TypeVar("T")
 _MAX_VECTORS: Final = 512
@@ -39,21 +49,18 @@ class OsFile:
         "_closing",
         "_descriptor",
         "_failure",
-        "_full_path",
         "_guard",
-        "_new",
         "_path",
         "_size_bytes",
         "_syncing",
+        "_syncs",
     )
 
-    def __init__(self, full_path: Path, path: str, *, create: bool) -> None:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        # Whether the directory entry may not be durable yet.
-        self._new = create and not full_path.exists()
-        self._descriptor = os.open(full_path, flags, 0o644)
-        self._full_path = full_path
+    def __init__(self, descriptor: int, path: str, syncs: DirectorySyncs) -> None:
+        self._descriptor = descriptor
         self._path = path
+        # Knows which directories of the path must be synced with the file.
+        self._syncs = syncs
         # The current length; only this object changes it.
         self._size_bytes = os.fstat(self._descriptor).st_size
         # Why the file refuses everything; `None` while it works.
@@ -125,7 +132,16 @@ class OsFile:
         self._check_usable()
         assert position >= 0, f"read of `{self._path}` at {position}"
         assert length >= 0, f"read of `{self._path}` with length {length}"
-        return _guarded(self._path, lambda: os.pread(self._descriptor, length, position))
+        data = _guarded(self._path, lambda: os.pread(self._descriptor, length, position))
+        wanted = min(length, self._size_bytes - position)
+        while 0 < len(data) < wanted:
+            # The kernel may give less than there is; callers take that for the end of the file.
+            rest, at = wanted - len(data), position + len(data)
+            more = _guarded(self._path, lambda: os.pread(self._descriptor, rest, at))  # noqa: B023
+            if not more:
+                break
+            data += more
+        return data
 
     def truncate(self, size_bytes: int) -> None:
         """Cuts the file."""
@@ -149,16 +165,13 @@ class OsFile:
         return self._descriptor
 
     def sync_content(self) -> None:
-        """Makes the content and the directory entry durable; a closed file has nothing left to
-        protect. May be called by the flush thread."""
+        """Makes the content and the path durable; a closed file has nothing left to protect. May
+        be called by the flush thread."""
         if not self._begin_sync():
             return
         try:
             os.fdatasync(self._descriptor)
-            if self._new:
-                _sync_directory(self._full_path.parent)
-                _sync_directory(self._full_path.parent.parent)
-                self._new = False
+            self._syncs.sync_path(self._path)
         except OSError as error:
             self._failure = f"fsync failed: {_reason(error)}"
             raise StorageError(self._path, self._failure) from error
@@ -190,7 +203,8 @@ class OsDisk:
         self._root = Path(root)
         # Holds the lock of this directory while set.
         self._lock_descriptor: int | None = None
-        _guarded(root, lambda: self._root.mkdir(parents=True, exist_ok=True))
+        self._syncs = DirectorySyncs(self._root)
+        _guarded(root, lambda: make_directory_durably(self._root))
 
     @property
     def root(self) -> str:
@@ -223,7 +237,15 @@ class OsDisk:
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         """Opens or creates a file."""
-        return _guarded(path, lambda: OsFile(self._root / path, path, create=create))
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+        full_path = self._root / path
+        is_new = create and not _guarded(path, full_path.exists)
+        if is_new:
+            flags |= os.O_CREAT
+        descriptor = _guarded(path, lambda: os.open(full_path, flags, 0o644))
+        if is_new:
+            self._syncs.changed(path)
+        return _guarded(path, lambda: OsFile(descriptor, path, self._syncs))
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory is there."""
@@ -237,7 +259,12 @@ class OsDisk:
 
     def make_dir(self, path: str) -> None:
         """Makes a directory and its parents."""
-        _guarded(path, lambda: (self._root / path).mkdir(parents=True, exist_ok=True))
+        parts = path.split("/")
+        for count in range(1, len(parts) + 1):
+            below = "/".join(parts[:count])
+            if not self.exists(below):
+                _guarded(path, (self._root / below).mkdir)
+                self._syncs.changed(below)
 
     def read_file(self, path: str) -> bytes | None:
         """The whole content or `None`."""
@@ -251,12 +278,16 @@ class OsDisk:
     def replace(self, path: str, data: bytes) -> None:
         """Replaces the content; durable when it returns."""
         replace_durably(self._root, path, data)
+        _guarded(path, lambda: self._syncs.sync_path(path))
 
     def rename(self, source: str, target: str) -> None:
         """Renames a file or a whole directory."""
         if self.exists(target):
             raise StorageError(target, "already there")
         _guarded(source, lambda: (self._root / source).rename(self._root / target))
+        for name in (source, target):
+            self._syncs.forget(name)
+            self._syncs.changed(name)
 
     def delete(self, path: str) -> None:
         """Deletes a file or a directory with all that is in it; a deleted file stays deleted
@@ -264,14 +295,17 @@ class OsDisk:
         full_path = self._root / path
         if full_path.is_dir():
             _guarded(path, lambda: shutil.rmtree(full_path))
+            self._syncs.forget(path)
+            self._syncs.changed(path)
             return
         if not _guarded(path, full_path.exists):
             return
         _guarded(path, full_path.unlink)
-        _guarded(path, lambda: _sync_directory(full_path.parent))
+        self._syncs.changed(path)
+        _guarded(path, lambda: self._syncs.sync(path.rpartition("/")[0]))
 
     def sync(self, file: File) -> None:
-        """Makes the content of an open file durable."""
+        """Makes the content of an open file and its path durable."""
         fsync_file(file)
 
 
@@ -301,19 +335,11 @@ def replace_durably(root: str | Path, path: str, data: bytes) -> None:
         finally:
             os.close(descriptor)
         temporary.replace(target)
-        _sync_directory(target.parent)
+        fsync_directory(target.parent)
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
         raise StorageError(path, _reason(error)) from error
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _guarded(path: str, action: Callable[[], T]) -> T:

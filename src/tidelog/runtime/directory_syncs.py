@@ -1,0 +1,73 @@
+"""Which directories have names that the device may not know, and making it know them.
+
+fsync of a file saves its bytes, not the name under which they are found; that is in the directory,
+and the directory's own name is in the one above. So whoever promises that a file is durable syncs
+the path to it as well, once per change: `changed` notes one, `sync_path` syncs what has changed
+between a file and the root.
+
+A directory is taken for changed until it was synced once in this process: another process may have
+made it, and died before it synced anything.
+
+Invariant: a directory counts as synced only up to the last change that was noted before the fsync
+began. `changed` belongs to the event loop's thread and is called after the change; `sync_path` may
+run on the flush thread at the same time, without a lock: stamps only rise.
+"""
+
+import os
+from itertools import count
+from pathlib import Path
+
+
+class DirectorySyncs:
+    """The stamps of one log directory's directories."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._stamps = count(1)
+        # Stamp of the last change by directory, relative to the root; missing: none by us.
+        self._changed: dict[str, int] = {}
+        # Stamp of the last change that the device knows; missing: never synced by us.
+        self._synced: dict[str, int] = {}
+
+    def changed(self, path: str) -> None:
+        """The entry of `path` was made, removed or renamed."""
+        self._changed[_parent(path)] = next(self._stamps)
+
+    def forget(self, path: str) -> None:
+        """A directory is gone, or has another name now."""
+        for stamps in (self._changed, self._synced):
+            stamps.pop(path, None)
+
+    def sync_path(self, path: str) -> None:
+        """Syncs every directory from that of `path` up to the root. Raises `OSError`."""
+        while path:
+            path = _parent(path)
+            self.sync(path)
+
+    def sync(self, directory: str) -> None:
+        """Syncs one directory unless the device knows it. Raises `OSError`."""
+        stamp = self._changed.get(directory, 0)
+        if self._synced.get(directory, -1) < stamp:
+            fsync_directory(self._root / directory)
+            self._synced[directory] = stamp
+
+
+def make_directory_durably(path: Path) -> None:
+    """Makes a directory and those above it, names included. Raises `OSError`."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for made in reversed(missing):
+        fsync_directory(made.parent)
+
+
+def fsync_directory(path: Path) -> None:
+    """Makes the names in a directory durable. Raises `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]

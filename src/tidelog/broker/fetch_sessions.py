@@ -187,6 +187,7 @@ class FetchSessions:
             failed
             or answer.records_bytes > 0
             or answer.high_watermark != cached.high_watermark
+            or answer.high_watermark > cached.wanted.high_watermark
             or answer.log_start_offset != cached.log_start_offset
             or answer.diverging_epoch is not None
             or answer.preferred_read_replica >= 0

@@ -117,9 +117,7 @@ _FAMILIES: Final = {
         "task.interval.ms task.retry.backoff.max.ms task.retry.backoff.ms task.retry.jitter "
         "thread.pool.size"
     ),
-    "replica": (
-        "alter.log.dirs.io.max.bytes.per.second socket.receive.buffer.bytes"
-    ),
+    "replica": ("alter.log.dirs.io.max.bytes.per.second socket.receive.buffer.bytes"),
     "sasl": (
         "client.callback.handler.class enabled.mechanisms jaas.config "
         "mechanism.controller.protocol mechanism.inter.broker.protocol "

@@ -87,6 +87,11 @@ def one_of(*choices: str) -> Check:
     return check
 
 
+def optional(check: Check) -> Check:
+    """Accepts the empty text as well: nothing is chosen."""
+    return lambda value: None if value == "" else check(value)
+
+
 def list_of(*choices: str) -> Check:
     """Accepts comma-separated lists whose items are among these and appear once."""
 

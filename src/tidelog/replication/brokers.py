@@ -1,19 +1,23 @@
-"""What the metadata says of brokers, as far as ISR decisions need it.
+"""What the metadata says of brokers, as far as ISR decisions and readers need it.
 
 A broker epoch stands for one uptime of a process. A follower that restarted may have lost the
 tail of its log, so progress reported under an older epoch says nothing about the process that
 runs now. Hence two rules: a fetch from an older uptime than the registered one is refused, and
 only the uptime that is registered *and active* may join an ISR (KIP-903).
+
+For consumers that may read from followers (KIP-392): who is in which rack and can be reached.
 """
 
-from tidelog.metadata.image import MetadataImage
+from collections.abc import Mapping
+
+from tidelog.metadata.image import BrokerImage, MetadataImage
 from tidelog.model import NO_EPOCH
 
 
 class BrokerEpochs:
     """Registered broker epochs, and which brokers may enter an ISR."""
 
-    __slots__ = ("_active", "_registered", "own_epoch")
+    __slots__ = ("_active", "_images", "_registered", "own_epoch")
 
     def __init__(self) -> None:
         # This node's own broker epoch; -1 before it is registered. Set by the node.
@@ -22,6 +26,8 @@ class BrokerEpochs:
         self._registered: dict[int, int] = {}
         # The same for brokers that are neither fenced nor in controlled shutdown.
         self._active: dict[int, int] = {}
+        # Every registered broker as the newest metadata has it.
+        self._images: Mapping[int, BrokerImage] = {}
 
     def follow(self, image: MetadataImage) -> None:
         """Takes over what the image says."""
@@ -33,6 +39,7 @@ class BrokerEpochs:
             for node_id, broker in image.brokers.items()
             if broker.active
         }
+        self._images = image.brokers
 
     def is_stale(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether a fetch comes from an older uptime than the registered one; -1 never does."""
@@ -45,3 +52,13 @@ class BrokerEpochs:
         if active is None or fetched_under is None:
             return False
         return fetched_under in (NO_EPOCH, active)
+
+    def rack_of(self, broker_id: int) -> str | None:
+        """The rack of a broker, `None` when it has none or is not registered."""
+        broker = self._images.get(broker_id)
+        return None if broker is None else broker.rack
+
+    def serves(self, broker_id: int, listener: str) -> bool:
+        """Whether a broker is unfenced and can be reached on a listener."""
+        broker = self._images.get(broker_id)
+        return broker is not None and not broker.fenced and broker.endpoint(listener) is not None

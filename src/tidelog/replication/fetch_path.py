@@ -28,10 +28,16 @@ sitting out their long poll.
 
 Invariants: `ReadsBelowHighWatermark` (asserted for each consumer read), `OneReply`.
 
-Left out: preferred read replicas (KIP-392's selector); replication quotas; sessions, which the
-broker turns into full lists.
+**Reads from followers.** A leader may send a consumer to a follower in its rack (`read_replica`);
+the answer then carries no records. A follower answers within the high watermark it knows: above it,
+but within its log, a consumer finds nothing yet, and beyond its log OFFSET_OUT_OF_RANGE, which
+sends the consumer back to the leader. So that consumers do not wait for the leader's next long
+poll, a follower that serves some says in its fetches which high watermark it knows, and is answered
+as soon as there is a newer one that its log reaches (KIP-1166's field).
 
-Source: KIP-227, KIP-320, KIP-392, KIP-595, KIP-903.
+Left out: sessions, which the broker turns into full lists.
+
+Source: KIP-227, KIP-320, KIP-392, KIP-595, KIP-903, KIP-1166.
 """
 
 from collections.abc import Iterable
@@ -47,8 +53,10 @@ from tidelog.replication.leader import RemoteReplica
 from tidelog.replication.messages import Reply, ReplyTo
 from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition
-from tidelog.replication.purgatory import Deadlines, DelayedFetch
+from tidelog.replication.purgatory import Deadlines, DelayedFetch, Waiters
+from tidelog.replication.read_replica import READ_HERE, ReadReplicaSelector
 from tidelog.wire.fetch import (
+    FETCH_ANY_HIGH_WATERMARK,
     READ_COMMITTED,
     AbortedTransaction,
     FetchedPartition,
@@ -72,6 +80,7 @@ class FetchPath:
         "expandable",
         "failed",
         "progressed",
+        "selector",
     )
 
     def __init__(
@@ -82,14 +91,17 @@ class FetchPath:
         config: ReplicationConfig,
         outbox: Outbox,
         deadlines: Deadlines,
+        selector: ReadReplicaSelector,
     ) -> None:
         self._hosted = hosted
         self._brokers = brokers
         self._config = config
         self._outbox = outbox
         self._deadlines = deadlines
+        # Who sends consumers to followers.
+        self.selector = selector
         # Fetches of followers that wait, by replica id.
-        self._parked_followers: dict[int, dict[DelayedFetch, int]] = {}
+        self._parked_followers: dict[int, Waiters] = {}
         # Parked fetches to be answered at the end of this tick, whatever they find.
         self._released: dict[DelayedFetch, None] = {}
         # Led partitions of which a follower's end moved since `Replicas` last looked.
@@ -102,10 +114,17 @@ class FetchPath:
     # On arrival -------------------------------------------------------------------------------
 
     def fetch(
-        self, request: FetchRequest, reply_to: ReplyTo, now: Instant, *, followers_may_serve: bool
+        self,
+        request: FetchRequest,
+        reply_to: ReplyTo,
+        now: Instant,
+        *,
+        followers_may_serve: bool,
+        listener: str,
     ) -> None:
         """Answers at once or parks the request."""
         parked = DelayedFetch(reply_to, request, now=now, followers_may_serve=followers_may_serve)
+        parked.listener = listener
         reading = self._read(parked, now, on_arrival=True)
         if (
             request.max_wait_ms <= 0
@@ -120,9 +139,10 @@ class FetchPath:
         by_key = self._hosted.by_key
         for want in request.partitions:
             waiters = by_key[want.topic, want.partition].fetch_waiters
-            parked.register(waiters, want.fetch_offset)
+            parked.register(waiters, want.fetch_offset, want.high_watermark)
         if request.replica_id >= 0:
-            parked.register(self._parked_followers.setdefault(request.replica_id, {}), NO_OFFSET)
+            waiters = self._parked_followers.setdefault(request.replica_id, {})
+            parked.register(waiters, NO_OFFSET, FETCH_ANY_HIGH_WATERMARK)
         self._deadlines.add(parked)
 
     def _reply(self, reply_to: ReplyTo, reading: "_Reading") -> None:
@@ -221,6 +241,7 @@ class _Reading:
         "_enough_bytes",
         "_followers_may_serve",
         "_left_bytes",
+        "_listener",
         "_now",
         "_on_arrival",
         "_path",
@@ -242,6 +263,8 @@ class _Reading:
         self._stale = self._by_follower and path.is_stale(request)
         self._committed_only = request.isolation_level == READ_COMMITTED
         self._followers_may_serve = parked.followers_may_serve
+        # Where the consumer came in; a replica it is sent to must have the same.
+        self._listener = parked.listener
         self._now = now
         # Whether a follower's fetch still counts as its progress.
         self._on_arrival = on_arrival
@@ -275,7 +298,7 @@ class _Reading:
 
     def read(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
         """The answer of one partition. Raises `ProtocolError` and `StorageError`."""
-        _, topic_id, _, epoch, fetch_offset, last_epoch, _, _, _ = want
+        _, topic_id, _, epoch, fetch_offset, last_epoch, _, _, known_high_watermark = want
         if (
             epoch != partition.leader_epoch
             or topic_id != partition.topic_id
@@ -302,12 +325,32 @@ class _Reading:
         if not log.log_start_offset <= fetch_offset <= log_end:
             return self.refuse(want, ErrorCode.OFFSET_OUT_OF_RANGE)
         if remote is None:
-            upper = log.last_stable_offset if self._committed_only else log.high_watermark
-            return self._answer(log, want, upper)
+            return self._answer_consumer(partition, want)
+        if known_high_watermark < fetch_offset and known_high_watermark < log.high_watermark:
+            self.at_once = True
         if self._on_arrival:
             # The leader's end is sampled before the read: see `leader`.
             self._note_progress(partition, remote, want, log_end)
         return self._answer(log, want, log_end)
+
+    def _answer_consumer(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
+        log, leadership = partition.log, partition.leadership
+        if leadership is None:
+            partition.last_consumer_read = self._now
+        elif self._path.selector.by_rack and self._followers_may_serve:
+            preferred = self._path.selector.decide(
+                leadership,
+                want.fetch_offset,
+                rack_id=self._request.rack_id,
+                listener=self._listener,
+                now=self._now,
+            )
+            if preferred != READ_HERE:
+                self.at_once = True
+                empty = self._answer(log, want, NO_OFFSET)
+                return empty._replace(preferred_read_replica=preferred)
+        upper = log.last_stable_offset if self._committed_only else log.high_watermark
+        return self._answer(log, want, upper)
 
     def _error_of_follower(self, epoch: int) -> ErrorCode:
         if self._stale or epoch == NO_EPOCH:
@@ -429,9 +472,13 @@ def _collect_hopeful(partition: Partition, hopeful: dict[DelayedFetch, None]) ->
     log = partition.log
     key = partition.topic_partition
     log_start, log_end = log.log_start_offset, log.log_end_offset
-    for parked, offset in partition.fetch_waiters.items():
+    for parked, (offset, known_high_watermark) in partition.fetch_waiters.items():
         parked.moved.add(key)
         request = parked.request
         upper = log_end if request.replica_id >= 0 else _upper_for_consumer(log, request)
-        if upper > offset or not log_start <= offset <= log_end:
+        if (
+            upper > offset
+            or not log_start <= offset <= log_end
+            or known_high_watermark < log.high_watermark
+        ):
             hopeful[parked] = None

@@ -56,6 +56,7 @@ from tidelog.replication.messages import (
 from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition
 from tidelog.wire.fetch import (
+    FETCH_ANY_HIGH_WATERMARK,
     READ_UNCOMMITTED,
     FetchedPartition,
     FetchPartition,
@@ -65,6 +66,10 @@ from tidelog.wire.fetch import (
 
 FIRST_BACKOFF_MS: Final = 20
 """The first pause after an error; each further one doubles it."""
+
+CONSUMER_INTEREST_MS: Final = 60_000
+"""How long after a consumer's last read here the leader is asked for news of the high watermark as
+soon as there are any. It costs an answer for each commit, so nobody asks without readers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,16 +232,17 @@ class ReplicaFetcher:
             self._blocked_until = None
         if self._to_ask and self.asking_token is None:
             self._ask()
-        if self.token is None and self._refresh_session() and len(self._session):
+        if self.token is None and self._refresh_session(now) and len(self._session):
             self._send()
 
-    def _refresh_session(self) -> bool:
+    def _refresh_session(self, now: Instant) -> bool:
         """Tells the session where the logs end now; `False` while that must not be claimed."""
         if not all(state.partition.is_flushed for state in self._stale):
             return False
         for state in self._stale:
             log = state.partition.log
             state.sent_offset = log.log_end_offset
+            is_read = now - state.partition.last_consumer_read <= CONSUMER_INTEREST_MS
             entry = FetchPartition(
                 topic=state.partition.topic_partition.topic,
                 topic_id=state.partition.topic_id,
@@ -246,6 +252,7 @@ class ReplicaFetcher:
                 last_fetched_epoch=log.latest_epoch,
                 log_start_offset=log.log_start_offset,
                 max_bytes=self._env.config.replica_fetch_max_bytes,
+                high_watermark=log.high_watermark if is_read else FETCH_ANY_HIGH_WATERMARK,
             )
             self._session.put(entry)
         self._stale.clear()

@@ -40,7 +40,7 @@ from tidelog.metadata.image import PartitionImage
 from tidelog.model import NO_EPOCH, NO_LEADER, ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
-from tidelog.replication.leader import LeaderState
+from tidelog.replication.leader import LONG_AGO, LeaderState
 from tidelog.replication.messages import (
     AlterPartitionProposal,
     AlterPartitionResult,
@@ -49,7 +49,7 @@ from tidelog.replication.messages import (
     ReplicaView,
     Role,
 )
-from tidelog.replication.purgatory import AckQueue, DelayedFetch
+from tidelog.replication.purgatory import AckQueue, Waiters
 from tidelog.wire.fetch import LeaderHint
 
 _STAY_PENDING = frozenset(
@@ -85,6 +85,7 @@ class Partition:
         "acks",
         "fetch_waiters",
         "image",
+        "last_consumer_read",
         "leader_epoch",
         "leader_id",
         "leadership",
@@ -117,8 +118,10 @@ class Partition:
         self.offline: str | None = None
         # acks=all appends that are not committed; empty on a follower.
         self.acks = AckQueue()
-        # Parked fetches that ask for this partition, with the offset they ask for.
-        self.fetch_waiters: dict[DelayedFetch, int] = {}
+        # Parked fetches that ask for this partition.
+        self.fetch_waiters: Waiters = {}
+        # When a consumer last read here while this replica followed.
+        self.last_consumer_read = LONG_AGO
         # A flush was asked for and is not answered.
         self._flush_in_flight = False
 

@@ -81,6 +81,7 @@ class DelayedFetch:
         "done",
         "followers_may_serve",
         "in_heap",
+        "listener",
         "moved",
         "registers",
         "reply_to",
@@ -96,22 +97,24 @@ class DelayedFetch:
         self.request = request
         # Whether a consumer may be served by a follower.
         self.followers_may_serve = followers_may_serve
+        # The listener that a consumer came in by.
+        self.listener = ""
         # When it is answered at the latest, with whatever there is.
         self.deadline = Instant(now + request.max_wait_ms)
         # What was found last, in request order, where no partition had records; `None` otherwise.
         self.answers: list[FetchedPartition] | None = None
         # (topic, partition) of what has moved since: its answer is out of date.
         self.moved: set[tuple[str, int]] = set()
-        # The partitions' registers it stands in: fetch offset by parked fetch.
-        self.registers: list[dict[DelayedFetch, int]] = []
+        # The partitions' registers it stands in.
+        self.registers: list[Waiters] = []
         # It has been answered; nothing may answer it again.
         self.done = False
         # `Deadlines` watches over it.
         self.in_heap = False
 
-    def register(self, waiters: "dict[DelayedFetch, int]", fetch_offset: int) -> None:
+    def register(self, waiters: "Waiters", fetch_offset: int, known_high_watermark: int) -> None:
         """Asks to be looked at when a partition moves."""
-        waiters[self] = fetch_offset
+        waiters[self] = (fetch_offset, known_high_watermark)
         self.registers.append(waiters)
 
     def complete(self) -> None:
@@ -122,6 +125,11 @@ class DelayedFetch:
         for waiters in self.registers:
             waiters.pop(self, None)
         self.registers.clear()
+
+
+Waiters = dict[DelayedFetch, tuple[int, int]]
+"""Parked fetches by what they wait for: the offset they ask for, and the high watermark beyond
+which a follower wants to hear of one."""
 
 
 class AckQueue:

@@ -11,6 +11,7 @@ until it says otherwise. It composes the parts that do the work and owns none of
 | `produce_path`, `fetch_path`, `purgatory` | requests and their waiting |
 | `isr_updates` | proposals on their way to the controller |
 | `lookups` | questions about offsets |
+| `read_replica` | which replica a consumer is told to read from |
 | `hosting`, `roles` | which partitions to host, from the metadata, and what that takes |
 
 **A tick.** Inputs of one tick (requests, answers, metadata, flushes) only note what moved.
@@ -67,6 +68,7 @@ from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition, PartitionEnv
 from tidelog.replication.produce_path import ProducePath
 from tidelog.replication.purgatory import Deadlines, DelayedProduce
+from tidelog.replication.read_replica import ReadReplicaSelector
 from tidelog.replication.roles import LogConfigs, LogStore, Parts, Roles
 from tidelog.replication.schedule import Recurring
 from tidelog.wire.fetch import FetchRequest, FetchResponse
@@ -95,6 +97,7 @@ class Replicas:
             config=config,
             outbox=self._outbox,
             deadlines=self._deadlines,
+            selector=ReadReplicaSelector(config.replica_selector_class, node_id, self._brokers),
         )
         self._fetchers = Fetchers(FetcherEnv(node_id, config, self._brokers, self._outbox, trace))
         self._isr_updates = IsrUpdates(self._outbox, config.alter_partition_retry_ms, trace)
@@ -253,13 +256,17 @@ class Replicas:
         now: Instant,
         *,
         followers_may_serve: bool = True,
+        listener: str = "",
     ) -> None:
         """Reads, as a replica when `request.replica_id >= 0`, else as a consumer.
 
-        `followers_may_serve` is false for consumers below version 11. The broker has turned
-        sessions into full partition lists; it patches session id and epoch itself.
+        `followers_may_serve` is false for consumers below version 11; others may be sent to a
+        follower that is reached on the same `listener`. The broker has turned sessions into full
+        partition lists; it patches session id and epoch itself.
         """
-        self._fetch.fetch(request, reply_to, now, followers_may_serve=followers_may_serve)
+        self._fetch.fetch(
+            request, reply_to, now, followers_may_serve=followers_may_serve, listener=listener
+        )
         if self._fetch.expandable:
             self._expand_isrs()
 

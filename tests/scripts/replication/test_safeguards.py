@@ -95,6 +95,7 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
         "maximal_isr",
         property(lambda self: tuple(m for m in self.last.isr if m not in self.leaving)),
     ),
+    "reader_of_a_follower_hears_of_commits_at_once": (fetcher, "CONSUMER_INTEREST_MS", -1),
     "shrink_answered_before_a_higher_min_isr_is_known": (
         LeaderState,
         "commit_isr",

@@ -11,6 +11,7 @@ from tidelog.config.property_types import (
     between,
     list_of,
     one_of,
+    optional,
     parse_value,
     split_list,
     value_text,
@@ -62,6 +63,8 @@ def test_checks_complain_at_their_bounds() -> None:
     assert between(1, 3)(3) is None
     assert between(1, 3)(4) == "must be between 1 and 3"
     assert one_of("a", "b")("c") == "must be one of a, b"
+    assert optional(one_of("a", "b"))("c") == "must be one of a, b"
+    assert optional(one_of("a", "b"))("") is None
     assert list_of("a", "b")("b,a") is None
     assert list_of("a", "b")("a,a") == "must not name an item twice"
     assert list_of("a", "b")("a,c") == "must be a list of a, b"

@@ -1,13 +1,16 @@
 """What followers and consumers read, and what a follower's fetch tells."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.unit.replication.cluster import Cluster, values_in
+from tests.unit.replication.cluster import CONFIG, Cluster, values_in
 from tests.unit.replication.feed import topic_id_of
+from tidelog.config import RACK_AWARE_SELECTOR
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
-from tidelog.model import TopicPartition
+from tidelog.model import Endpoint, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 from tidelog.records.record import Record
@@ -58,16 +61,22 @@ class Reader:
         max_bytes: int = 1 << 20,
         isolation_level: int = 0,
         followers_may_serve: bool = True,
+        rack_id: str = "",
+        listener: str = "",
     ) -> str:
         """Sends a fetch."""
         self._sent += 1
         name = f"r{self._sent}"
         request = FetchRequest(
             replica_id, replica_epoch, max_wait_ms, min_bytes, max_bytes, isolation_level, 0, -1,
-            list(wants), [],
+            list(wants), [], rack_id,
         )  # fmt: skip
         self.replicas.fetch(
-            request, name, self.cluster.now, followers_may_serve=followers_may_serve
+            request,
+            name,
+            self.cluster.now,
+            followers_may_serve=followers_may_serve,
+            listener=listener,
         )
         return name
 
@@ -76,7 +85,7 @@ class Reader:
         self.cluster.run(0)
         return self.cluster.replies.get(name)
 
-    def fetch(self, *wants: FetchPartition, **options: int) -> list[FetchedPartition]:
+    def fetch(self, *wants: FetchPartition, **options: int | str) -> list[FetchedPartition]:
         """Sends a fetch that is answered at once."""
         answer = self.answer(self.send(*wants, **options))  # type: ignore[arg-type]
         assert answer is not None, "parked"
@@ -365,3 +374,72 @@ def test_read_committed_ends_at_the_first_open_transaction(cluster: Cluster) -> 
     assert answer.last_stable_offset == 3
     assert answer.aborted is not None
     assert [tuple(aborted) for aborted in answer.aborted] == [(7, 0)]
+
+
+# Reads from followers -----------------------------------------------------------------------
+
+
+def test_a_consumer_is_sent_to_the_follower_in_its_rack() -> None:
+    """At once, with the bounds of the log and without records; also one that had to wait."""
+    cluster = Cluster((1, 2), config=replace(CONFIG, replica_selector_class=RACK_AWARE_SELECTOR))
+    cluster.feed.create_topic("orders", (1, 2))
+    cluster.run(200)
+    append(cluster, b"a")
+    cluster.run(50)
+    brokers = cluster.brokers[1].replicas._brokers
+    brokers._images = {
+        node: replace(
+            image, rack=f"rack-{node}", endpoints=(Endpoint("EXTERNAL", f"host{node}", 9092),)
+        )
+        for node, image in brokers._images.items()
+    }
+    reader = Reader(cluster)
+    (sent,) = reader.fetch(want(), rack_id="rack-2", max_wait_ms=1000, listener="EXTERNAL")
+    assert (sent.preferred_read_replica, sent.records_bytes) == (2, 0)
+    assert (sent.error_code, sent.high_watermark) == (ErrorCode.NONE, 1)
+    (served,) = reader.fetch(want(), rack_id="rack-1", listener="EXTERNAL")
+    assert (served.preferred_read_replica, values_in(served)) == (-1, [b"a"])
+    (old,) = reader.fetch(want(), rack_id="rack-2", listener="EXTERNAL", followers_may_serve=False)
+    assert (old.preferred_read_replica, values_in(old)) == (-1, [b"a"])
+
+
+def test_a_follower_answers_within_its_own_high_watermark(cluster: Cluster) -> None:
+    """Between high watermark and log end there is nothing yet; beyond the log end the consumer
+    has to go back to the leader."""
+    cluster.release(2, 1)
+    append(cluster, b"a", b"b", commit=False)
+    cluster.run(50)
+    log = cluster.brokers[2].log("orders")
+    log.update_high_watermark(1)
+    reader = Reader(cluster, node=2)
+    (first,) = reader.fetch(want())
+    assert (values_in(first), first.high_watermark) == ([b"a"], 1)
+    (nothing,) = reader.fetch(want(offset=2))
+    assert (nothing.error_code, values_in(nothing)) == (ErrorCode.NONE, [])
+    assert reader.code(want(offset=3)) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert reader.code(want(epoch=1)) is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_a_follower_hears_of_a_high_watermark_it_can_use(cluster: Cluster) -> None:
+    """At once when its log reaches beyond the one it knows; otherwise it waits for records."""
+    append(cluster, b"a", b"b")
+    reader = Reader(cluster)
+    knows = {"replica_id": 2, "max_wait_ms": 1000}
+    told = reader.fetch(want(offset=2, epoch=0)._replace(high_watermark=1), **knows)
+    assert (told[0].high_watermark, told[0].records_bytes) == (2, 0)
+    level = want(offset=2, epoch=0)._replace(high_watermark=2)
+    anything = want(offset=2, epoch=0)
+    assert reader.answer(reader.send(level, **knows)) is None  # type: ignore[arg-type]
+    assert reader.answer(reader.send(anything, **knows)) is None  # type: ignore[arg-type]
+
+
+def test_a_parked_follower_hears_when_the_high_watermark_moves(cluster: Cluster) -> None:
+    """But only one that asked to be told."""
+    append(cluster, b"a", commit=False)
+    reader = Reader(cluster)
+    wish = want(offset=1, epoch=0)
+    knows = {"replica_id": 2, "max_wait_ms": 1000}
+    curious = reader.send(wish._replace(high_watermark=0), **knows)  # type: ignore[arg-type]
+    answer = reader.answer(curious)
+    assert answer is not None
+    assert answer[0].high_watermark == 1

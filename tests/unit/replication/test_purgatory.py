@@ -6,7 +6,7 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import PURGATORY_PURGE_REQUESTS
 from tidelog.model import TopicId
-from tidelog.replication.purgatory import AckQueue, Deadlines, DelayedFetch, DelayedProduce
+from tidelog.replication.purgatory import AckQueue, Deadlines, DelayedFetch, DelayedProduce, Waiters
 from tidelog.wire.fetch import FetchRequest, LeaderHint
 from tidelog.wire.produce import ProducedPartition
 
@@ -142,11 +142,11 @@ def test_a_completed_fetch_leaves_all_registers() -> None:
     """And is never completed again."""
     wanted = FetchRequest(-1, -1, 500, 1, 1 << 20, 0, 0, -1, [], [])
     parked = DelayedFetch("f", wanted, now=NOW, followers_may_serve=True)
-    registers: list[dict[DelayedFetch, int]] = [{}, {}]
+    registers: list[Waiters] = [{}, {}]
     for register in registers:
-        parked.register(register, 5)
+        parked.register(register, 5, 7)
     assert parked.deadline == NOW + 500
-    assert registers == [{parked: 5}, {parked: 5}]
+    assert registers == [{parked: (5, 7)}, {parked: (5, 7)}]
     parked.complete()
     assert registers == [{}, {}]
     with pytest.raises(AssertionError, match="OneReply"):

@@ -76,6 +76,7 @@ def handle(
         call,
         now,
         followers_may_serve=version >= FIRST_VERSION_FOR_FOLLOWER_READS,
+        listener=pending.connection.listener,
     )
 
 

@@ -92,6 +92,7 @@ class ControllerConfig:
     max_records_per_batch: int = 10_000
     producer_id_block_size: int = 1000
 
+
 LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The replica selectors that Kafka ships; here they are names for rules, not classes."""

@@ -15,16 +15,22 @@ from tidelog.errors import UsageError
 from tidelog.sim.cluster_run import ClusterRun
 from tidelog.sim.outcome import Outcome
 from tidelog.sim.quorum_run import QuorumRun
+from tidelog.sim.regressions.run import RegressionRun
+from tidelog.sim.regressions.stories import STORIES
 from tidelog.sim.scenarios import swarm_of
 
 CLUSTER: Final = "cluster"
 QUORUM: Final = "quorum"
+STORY: Final = "story"
+"""Stories by number (`--scenario r01`); they choose their stage themselves."""
 
 
 def prepare(
     tier: str, scenario: str, seed: int, *, trace_level: Level = Level.INFO
-) -> ClusterRun | QuorumRun:
+) -> ClusterRun | QuorumRun | RegressionRun:
     """The run of a seed, not begun. Raises `UsageError` for a tier or scenario that is not."""
+    if scenario in STORIES:
+        return RegressionRun(STORIES[scenario], seed, trace_level=trace_level)
     if tier == CLUSTER:
         return ClusterRun(seed, swarm_of(scenario, seed), trace_level=trace_level)
     if tier != QUORUM:
@@ -49,7 +55,7 @@ def run_seed(tier: str, scenario: str, seed: int) -> Outcome:
 
 def replay_command(tier: str, scenario: str, seed: int) -> str:
     """What a person types to see a seed again."""
-    options = "" if tier == CLUSTER else f" --tier {tier}"
+    options = "" if tier == CLUSTER or scenario in STORIES else f" --tier {tier}"
     options += "" if scenario == "all" else f" --scenario {scenario}"
     return f"tidelog sim replay {seed}{options} --trace"
 

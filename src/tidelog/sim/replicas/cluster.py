@@ -297,6 +297,15 @@ class Cluster:
         (call,) = (call for call in self._calls.values() if call.sender == sender)
         return call
 
+    def call_between(self, sender: int, leader: int) -> Call:
+        """The newest request from one broker to another."""
+        *_, call = (
+            call
+            for call in self._calls.values()
+            if call.sender == sender and call.sent.leader_id == leader
+        )
+        return call
+
     def answer(self, call: "Call", answer: FetchResponse | list[ListOffsetsResult] | None) -> None:
         """Delivers an answer, unless there was one already; `None` is a broken connection."""
         sender = self.brokers[call.sender]

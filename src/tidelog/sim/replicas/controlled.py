@@ -144,6 +144,13 @@ class ControlledFeed(MetadataFeed):
         assert answer.topics[0].error_code is ErrorCode.NONE, f"{answer}"
         return answer.topics[0].topic_id
 
+    def reassign(self, name: str, replicas: tuple[int, ...]) -> None:
+        """Gives partition 0 of a topic other replicas."""
+        change = messages.Reassignment(name, 0, replicas)
+        answer = self.ask(messages.AlterReassignments((change,)))
+        assert isinstance(answer, messages.AlterReassignmentsResult), f"{answer}"
+        assert answer.results[0].error_code is ErrorCode.NONE, f"{answer}"
+
     def decide(self, sender: int, request: SendAlterPartition) -> list[AlterPartitionResult]:
         """Asks the controller."""
         answer = self.ask(

@@ -31,6 +31,11 @@ def values_in(part: FetchedPartition) -> list[bytes]:
     return [record.value or b"" for record in _records_in(joined(part.records))]
 
 
+def written_in(part: FetchedPartition) -> list[Written]:
+    """All records in an answer, with their offsets."""
+    return list(_records_in(joined(part.records)))
+
+
 def _records_in(data: bytes) -> Iterator[Written]:
     for position, header in iter_headers(data):
         for record in decode_batch(data[position : position + header.size_bytes]):

@@ -1,0 +1,22 @@
+"""Safeguards, each with a way to switch it off: the proof that the checkers would miss it.
+
+An ablation replaces functions or properties of the production code for the length of a block and
+plays what the safeguard is for: a story of `tidelog.sim.regressions`, whose negative twin it is, or
+seeds of a scenario. Some checker, or some assertion of the rooms, has to complain; the number of
+seeds that took is the strength of the net at that place.
+
+The replacements live here and not in the rooms: a switch in production code could be thrown.
+
+| module | safeguards of |
+| --- | --- |
+| `replication` | high watermark, ISR, fetching, truncating, acknowledging |
+| `log` | recovery, epochs, producers, devices |
+| `controller` | elections, registrations, proposals |
+| `quorum` | votes, the metadata log |
+| `catalogue` | all of them |
+"""
+
+from tidelog.sim.ablations.catalogue import SAFEGUARDS
+from tidelog.sim.ablations.safeguard import Kill, Safeguard, ablate, switched_off
+
+__all__ = ["SAFEGUARDS", "Kill", "Safeguard", "ablate", "switched_off"]

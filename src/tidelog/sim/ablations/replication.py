@@ -1,0 +1,279 @@
+"""Safeguards of replication, and what leaders and followers do without them."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tidelog.controller import partitions
+from tidelog.errors import ErrorCode
+from tidelog.log.epoch_cache import LeaderEpochCache
+from tidelog.log.log import Log
+from tidelog.model import EpochEndOffset
+from tidelog.replication import fetch_path, follower, replicas
+from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.fetcher import FetchState, ReplicaFetcher
+from tidelog.replication.fetchers import Fetchers
+from tidelog.replication.isr import PendingShrink
+from tidelog.replication.leader import LeaderState
+from tidelog.replication.partition import Partition
+from tidelog.replication.replicas import Replicas
+from tidelog.replication.roles import Roles
+from tidelog.sim.ablations.safeguard import of_cluster, of_story
+
+
+def _wait_for_committed_isr(self: LeaderState, replica_id: int, *_: Any) -> bool:
+    return replica_id in self.isr
+
+
+def _expand_without_epoch_start(self: LeaderState, replica_id: int) -> bool:
+    remote = self.remotes[replica_id]
+    return (
+        replica_id not in self.maximal_isr
+        and remote.log_end_offset >= self._log.high_watermark
+        and self._brokers.may_join_isr(replica_id, remote.broker_epoch)
+    )
+
+
+def _cut_to_high_watermark(add: Callable[..., bool]) -> Callable[..., bool]:
+    """A follower throws away all that it does not know to be committed."""
+
+    def cut_and_add(self: ReplicaFetcher, partition: Partition, leader_epoch: int) -> bool:
+        partition.log.truncate_to(partition.log.high_watermark)
+        return add(self, partition, leader_epoch)
+
+    return cut_and_add
+
+
+def _believe_the_leaders_end(
+    diverging: EpochEndOffset,
+    own: EpochEndOffset,
+    *,
+    high_watermark: int,
+    log_end_offset: int,
+) -> int:
+    """The leader's end offset is taken whatever epoch it is of."""
+    return min(diverging.end_offset, log_end_offset)
+
+
+def _answer_known_epochs_only(answer: Callable[..., Any]) -> Callable[..., Any]:
+    def known_only(self: Log, epoch: int) -> EpochEndOffset:
+        end: EpochEndOffset = answer(self, epoch)
+        return end if end.leader_epoch == epoch else EpochEndOffset(-1, -1)
+
+    return known_only
+
+
+def _stay_with_the_same_leader(follow: Callable[..., bool]) -> Callable[..., bool]:
+    def follow_new_leaders(self: Fetchers, partition: Partition) -> bool:
+        fetcher = self._by_partition.get(partition)
+        if fetcher is not None and fetcher.leader_id == partition.leader_id:
+            return False
+        return follow(self, partition)
+
+    return follow_new_leaders
+
+
+def _cut_by_any_answer(on_partition: Callable[..., None]) -> Callable[..., None]:
+    """Where to cut is done, whatever the log was like when the leader was asked."""
+
+    def cut_or_apply(
+        self: ReplicaFetcher, state: FetchState, fetched: Any, outcome: Any, now: Any
+    ) -> None:
+        if fetched.diverging_epoch is not None:
+            self._on_divergence(state, fetched, outcome, now)
+        else:
+            on_partition(self, state, fetched, outcome, now)
+
+    return cut_or_apply
+
+
+def _cut_later(
+    self: ReplicaFetcher, state: FetchState, fetched: Any, outcome: Any, now: Any
+) -> None:
+    """The high watermark of the answer first."""
+    self._on_records(state, fetched, outcome, now)
+
+
+def _note_before_comparing(read: Callable[..., Any]) -> Callable[..., Any]:
+    """A follower's offset counts, whichever history it is of."""
+
+    def note_and_read(self: Any, partition: Partition, want: Any) -> Any:
+        leadership = partition.leadership
+        remote = None if leadership is None else leadership.remotes.get(self._request.replica_id)
+        if remote is not None and self._on_arrival:
+            self._note_progress(partition, remote, want, partition.log.log_end_offset)
+        return read(self, partition, want)
+
+    return note_and_read
+
+
+def _forget_nothing_moved(self: Replicas, token: Any, results: Any, now: Any) -> None:
+    """The high watermark is not looked at again when an ISR change is answered."""
+    for proposal, result in self._isr_updates.on_response(token, results, now):
+        partition = self._hosted.partitions.get(proposal.topic_partition)
+        if partition is not None and partition.on_isr_answer(proposal, result):
+            self._isr_updates.resubmit(proposal, now)
+
+
+def _move_nothing(change_role: Callable[..., None]) -> Callable[..., None]:
+    """Nor when the metadata tells it."""
+
+    def change_and_forget(self: Roles, partition: Partition, decision: Any, now: Any) -> None:
+        change_role(self, partition, decision, now)
+        self._parts.moved.forget(partition)
+
+    return change_and_forget
+
+
+SAFEGUARDS: Final = (
+    # Truncating ------------------------------------------------------------------------------
+    of_story(
+        "r01",
+        "truncate-by-epoch",
+        "a follower that cuts committed records because it has not heard of them",
+        (ReplicaFetcher, "add", _cut_to_high_watermark(ReplicaFetcher.add)),
+    ),
+    of_story(
+        "r02",
+        "divergence",
+        "two histories in one partition",
+        (fetch_path, "_divergence", lambda *_: None),
+    ),
+    of_story(
+        "r03",
+        "truncation-by-steps",
+        "cutting by an epoch that the follower does not have",
+        (follower, "decide_truncation", _believe_the_leaders_end),
+    ),
+    of_story(
+        "r03",
+        "largest-epoch-not-above",
+        "no answer for an epoch that the leader never knew",
+        (Log, "end_offset_for_epoch", _answer_known_epochs_only(Log.end_offset_for_epoch)),
+    ),
+    of_story(
+        "r06",
+        "empty-epochs-are-cut",
+        "a follower that asks for its empty epoch for ever",
+        (LeaderEpochCache, "truncate_from_end", lambda *_: None),
+    ),
+    of_story(
+        "r07",
+        "new-epoch-new-fetch",
+        "a follower that keeps what its leader cut in between",
+        (Fetchers, "follow", _stay_with_the_same_leader(Fetchers.follow)),
+    ),
+    # Messages that come late -----------------------------------------------------------------
+    of_story(
+        "r04",
+        "leader-epochs-fence",
+        "progress that was reported in another term",
+        (Partition, "error_of_request", lambda *_: ErrorCode.NONE),
+    ),
+    of_story(
+        "r16",
+        "answer-fits-the-log",
+        "cutting by an answer of an older term",
+        (ReplicaFetcher, "_on_partition", _cut_by_any_answer(ReplicaFetcher._on_partition)),
+    ),
+    of_story(
+        "r17",
+        "answers-to-those-who-left",
+        "cutting by an answer of a broker that is not followed any more",
+        (ReplicaFetcher, "remove", lambda *_: None),
+        (ReplicaFetcher, "check", lambda *_: None),
+    ),
+    of_story(
+        "r18",
+        "cut-before-all-else",
+        "reading what is about to be cut",
+        (ReplicaFetcher, "_on_divergence", _cut_later),
+    ),
+    of_story(
+        "r19",
+        "divergence-is-no-progress",
+        "acknowledging by an offset of another history",
+        (fetch_path._Reading, "read", _note_before_comparing(fetch_path._Reading.read)),
+    ),
+    # In sync ---------------------------------------------------------------------------------
+    of_story(
+        "r05",
+        "epoch-start-before-isr",
+        "a newcomer in the ISR that lacks what former leaders committed",
+        (LeaderState, "may_expand", _expand_without_epoch_start),
+    ),
+    of_story(
+        "r08",
+        "pending-expansion-counts",
+        "electing a newcomer that lacks committed records",
+        (LeaderState, "waits_for", _wait_for_committed_isr),
+    ),
+    of_story(
+        "r08",
+        "pending-shrink-counts",
+        "electing a leaver that lacks committed records",
+        (
+            PendingShrink,
+            "maximal_isr",
+            property(lambda self: tuple(m for m in self.last.isr if m not in self.leaving)),
+        ),
+    ),
+    of_story(
+        "r08",
+        "isr-changes-move-the-high-watermark",
+        "acknowledgements that wait for a replica that has left",
+        (Replicas, "on_alter_partition_response", _forget_nothing_moved),
+        (Roles, "_change_role", _move_nothing(Roles._change_role)),
+    ),
+    of_story(
+        "r10",
+        "broker-epochs",
+        "an ISR member that forgot what it held",
+        (BrokerEpochs, "is_stale", lambda *_: False),
+        (BrokerEpochs, "may_join_isr", lambda *_: True),
+        (partitions, "_ineligible", lambda *_: None),
+    ),
+    of_story(
+        "r12",
+        "min-isr",
+        "committing below the min ISR",
+        (LeaderState, "is_under_min_isr", property(lambda _: False)),
+    ),
+    # Swarm -----------------------------------------------------------------------------------
+    of_cluster(
+        "elections",
+        "high-watermark-waits",
+        "acknowledging what only the leader has",
+        (LeaderState, "waits_for", lambda *_: False),
+    ),
+    of_cluster(
+        "power-cuts",
+        "group-commit-leader",
+        "acknowledging what the leader has not flushed",
+        (LeaderState, "own_end_offset", property(lambda self: self._log.log_end_offset)),
+    ),
+    of_cluster(
+        "power-cuts",
+        "group-commit-follower",
+        "claiming what the follower has not flushed",
+        (Partition, "is_flushed", property(lambda _: True)),
+    ),
+    of_cluster(
+        "kills",
+        "present-metadata",
+        "leading as in a former life",
+        (replicas, "is_in_force", lambda *_: True),
+    ),
+    of_cluster(
+        "elections",
+        "partition-epochs",
+        "following old metadata",
+        (Partition, "objection_to", lambda *_: None),
+    ),
+    of_cluster(
+        "elections",
+        "reads-below-high-watermark",
+        "serving what may be lost",
+        (fetch_path, "_upper_for_consumer", lambda log, _: log.log_end_offset),
+    ),
+)
+"""Of high watermark, ISR, fetching and truncating."""

@@ -1,0 +1,84 @@
+"""What a safeguard is, how it is switched off, and how long it is missed by nobody."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tidelog.sim.campaign import CLUSTER, QUORUM, STORY, run_seed
+
+Patch = tuple[Any, str, Any]
+"""The class or module that has it, its name there, what takes its place."""
+
+STORY_SEEDS: Final = 3
+"""A story is the same whatever the seed, but for the delays inside of it."""
+
+SET_UP: Final = "Story"
+"""What a story complains of that could not be told; that is no kill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Safeguard:
+    """One safeguard and its absence."""
+
+    name: str
+    prevents: str
+    tier: str
+    scenario: str
+    """A story's number or the name of a scenario."""
+    patches: tuple[Patch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """What playing without a safeguard showed."""
+
+    safeguard: Safeguard
+    seeds: int
+    """Seeds played; the last one failed, unless it survived."""
+    violated: str | None
+    """The property that broke; `None` when nothing did."""
+
+
+def of_story(number: str, name: str, prevents: str, *patches: Patch) -> Safeguard:
+    """The negative twin of a story."""
+    return Safeguard(name, prevents, STORY, number, patches)
+
+
+def of_cluster(scenario: str, name: str, prevents: str, *patches: Patch) -> Safeguard:
+    """A safeguard that random runs of whole nodes miss."""
+    return Safeguard(name, prevents, CLUSTER, scenario, patches)
+
+
+def of_quorum(name: str, prevents: str, *patches: Patch) -> Safeguard:
+    """A safeguard that random runs of the metadata quorum miss."""
+    return Safeguard(name, prevents, QUORUM, "all", patches)
+
+
+@contextmanager
+def switched_off(safeguard: Safeguard) -> Iterator[None]:
+    """Takes the safeguard away for the length of a block."""
+    missing = object()
+    kept = [target.__dict__.get(name, missing) for target, name, _ in safeguard.patches]
+    for target, name, replacement in safeguard.patches:
+        setattr(target, name, replacement)
+    try:
+        yield
+    finally:
+        for (target, name, _), own in zip(safeguard.patches, kept, strict=True):
+            if own is missing:
+                delattr(target, name)
+            else:
+                setattr(target, name, own)
+
+
+def ablate(safeguard: Safeguard, seeds: range) -> Kill:
+    """Plays seeds without the safeguard until one fails."""
+    if safeguard.tier == STORY:
+        seeds = seeds[:STORY_SEEDS]
+    with switched_off(safeguard):
+        for count, seed in enumerate(seeds, 1):
+            outcome = run_seed(safeguard.tier, safeguard.scenario, seed)
+            if outcome.violated not in (None, SET_UP):
+                return Kill(safeguard, count, outcome.violated)
+    return Kill(safeguard, len(seeds), None)

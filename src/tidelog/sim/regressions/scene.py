@@ -1,0 +1,148 @@
+"""What a story plays on: a stage of replicas, a quorum, a world of whole nodes, or a bare disk.
+
+A story takes a `Scene`, asks it for what it needs, and says what must hold. The scene keeps what
+the report wants to know: the trace, virtual time, the number of events.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tidelog.config import LogConfig
+from tidelog.env.effects import EffectQueue, Flush, Replace
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Level, Trace, TraceEvent
+from tidelog.log.directory import LogDirectory, format_directory
+from tidelog.log.values import LogFlush
+from tidelog.model import Uuid
+from tidelog.sim.checkers.base import Violation
+from tidelog.sim.disk import SimDisk
+from tidelog.sim.quorum.cluster import Conditions, QuorumCluster
+from tidelog.sim.quorum_run import QUICK
+from tidelog.sim.replicas.stage import Stage
+from tidelog.sim.world import World
+
+
+@dataclass(eq=False)
+class LogStage:
+    """One log directory on a simulated disk, without a node."""
+
+    disk: SimDisk
+    # The trace of the logs.
+    lines: list[str] = field(default_factory=list)
+    # What the directory asked its driver for.
+    effects: EffectQueue = field(default_factory=EffectQueue)
+
+    def emit(self, event: TraceEvent) -> None:
+        """Takes one event of the trace."""
+        self.lines.append(event.text())
+
+    def open(self, config: LogConfig) -> LogDirectory:
+        """Loads the directory, as a process that starts does."""
+        self.effects = EffectQueue()
+        return LogDirectory.open(
+            self.disk,
+            effects=self.effects,
+            trace=Trace(self),
+            default_config=config,
+            wall_ms=1_000_000,
+        )
+
+    def carry_out(self, directory: LogDirectory) -> None:
+        """Does what was asked for, in order."""
+        for effect in self.effects.take():
+            if isinstance(effect, Flush):
+                self.disk.sync(effect.file)
+                if isinstance(effect.subject, LogFlush):
+                    directory.logs[effect.subject.topic_partition].on_flushed(effect.subject)
+            elif isinstance(effect, Replace):
+                self.disk.replace(effect.path, effect.data)
+
+
+class Scene:
+    """Makes stages and remembers them."""
+
+    def __init__(self, seed: int, *, trace_level: Level = Level.INFO) -> None:
+        self.seed = seed
+        self.prng = Prng(seed)
+        self._trace_level = trace_level
+        # Everything that was made, in order.
+        self._stages: list[Stage | World | QuorumCluster | LogStage] = []
+
+    # Stages ---------------------------------------------------------------------------------
+
+    def stage(self, *nodes: int, controlled: bool = False) -> Stage:
+        """Brokers' replicas, with metadata as the story says or as the real controller does."""
+        stage = Stage(nodes, seed=self.seed, controlled=controlled)
+        self._stages.append(stage)
+        return stage
+
+    def quorum(self, voters: int) -> QuorumCluster:
+        """A metadata quorum alone."""
+        cluster = QuorumCluster(
+            Prng(self.prng.next_u64()),
+            voters=voters,
+            observers=0,
+            config=QUICK,
+            conditions=Conditions(),
+            trace_level=self._trace_level,
+        )
+        self._stages.append(cluster)
+        return cluster
+
+    def world(self, *, nodes: int = 3, settings: Mapping[str, str] | None = None) -> World:
+        """Whole nodes on a simulated network."""
+        world = World(
+            self.prng.next_u64(), nodes=nodes, settings=settings, trace_level=self._trace_level
+        )
+        self._stages.append(world)
+        return world
+
+    def disk(self) -> LogStage:
+        """A formatted disk."""
+        disk = SimDisk("disk")
+        format_directory(
+            disk, cluster_id="cluster", node_id=1, directory_id=Uuid(bytes(15) + b"\1")
+        )
+        stage = LogStage(disk)
+        self._stages.append(stage)
+        return stage
+
+    # Judging --------------------------------------------------------------------------------
+
+    def must(self, holds: bool, name: str, text: str) -> None:
+        """Raises `Violation` unless the property holds."""
+        if not holds:
+            raise Violation(name, text)
+
+    # Report ---------------------------------------------------------------------------------
+
+    @property
+    def lines(self) -> list[str]:
+        """The trace of all stages."""
+        return [line for stage in self._stages for line in stage.lines]
+
+    @property
+    def event_count(self) -> int:
+        """Events of all nodes."""
+        return sum(getattr(stage, "event_count", 1) for stage in self._stages)
+
+    @property
+    def virtual_ms(self) -> int:
+        """The time that passed."""
+        return sum(getattr(stage, "now", 0) for stage in self._stages)
+
+    @property
+    def acknowledged(self) -> int:
+        """Records that were acknowledged with acks=all, where the stage counts them."""
+        return sum(len(getattr(stage, "acknowledged", ())) for stage in self._stages)
+
+    @property
+    def trace_hash(self) -> str:
+        """128 bits of the trace."""
+        text = "\n".join(self.lines)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+Play = Callable[[Scene], None]
+"""A story. Raises an `AssertionError` when something breaks."""

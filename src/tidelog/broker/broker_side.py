@@ -101,19 +101,29 @@ class BrokerSide:
             self._replica_link.on_alter_partition_result(token, response, now)
 
     def answer_metadata(self, now: Instant) -> None:
-        """Answers the Metadata requests that were held long enough."""
-        held = self._broker.held_metadata
-        while held and held[0][0] <= now:
+        """Answers the Metadata requests that were held long enough.
+
+        A broker that has just started knows no topics, or those of its former life, until it has
+        applied the metadata up to its registration. Clients would believe it: librdkafka fails
+        every record of a topic that is said not to exist. So the questions wait, and who has waited
+        for too long is sent away, to ask another broker.
+        """
+        held, knows = self._broker.held_metadata, self.lifecycle.has_caught_up
+        patience_ms = 0 if knows else k03_metadata.CATCH_UP_MS
+        while held and held[0][0] + patience_ms <= now:
             _, pending, request = held.popleft()
-            if pending.connection.open:
+            if pending.connection.open and knows:
                 k03_metadata.answer(self._broker, pending, request, now)
+            elif pending.connection.open:
+                self._broker.connections.drop(pending.connection)
 
     def deadline(self) -> Instant | None:
         """When one of its parts has something to do."""
         held = self._broker.held_metadata
+        patience_ms = 0 if self.lifecycle.has_caught_up else k03_metadata.CATCH_UP_MS
         return earliest(
             self._broker.replicas.deadline(),
             self.lifecycle.deadline(),
             self._broker.producer_ids.deadline(),
-            held[0][0] if held else None,
+            Instant(held[0][0] + patience_ms) if held else None,
         )

@@ -108,6 +108,11 @@ class BrokerLifecycle:
         """The state in words, for status."""
         return self.state.value
 
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether the metadata up to this life's registration was applied here."""
+        return self.broker_epoch != NO_EPOCH and self.metadata_offset >= self.broker_epoch
+
     def begin_shutdown(self, now: Instant) -> None:
         """The operator asked for a clean stop."""
         if self.state in (BrokerState.LEAVING, BrokerState.GONE):

@@ -1,12 +1,16 @@
 """The broker's part of a node: what it calls the controller for, and what ends it."""
 
-from tests.unit.broker.one_node import OneNode
+from tests.unit.broker.one_node import OneNode, Wire
+from tidelog.broker.api import k03_metadata
 from tidelog.broker.broker_side import BrokerSide
 from tidelog.env.effects import Exit, FlushFailed, StopRequested
 from tidelog.env.instant import Instant
 from tidelog.log.values import LogFlush
 from tidelog.model import TopicPartition
 from tidelog.sim.world import World
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make
 
 
 def side_of(node: OneNode) -> BrokerSide:
@@ -43,3 +47,35 @@ def test_a_node_that_is_only_a_controller_has_no_broker() -> None:
     world.start_all()
     assert world.hosts[2].node._broker_side is None
     assert world.hosts[1].node._broker_side is not None
+
+
+def ask_for_metadata(node: OneNode) -> Wire:
+    wire = node.client()
+    request = make(codec.request_class(ApiKey.METADATA, 1), topics=None)
+    wire.send(codec.encode_request(request, 1, "test"))
+    return wire
+
+
+def test_metadata_waits_until_the_broker_has_caught_up_with_its_registration() -> None:
+    """Until then the image may be empty, or of a former life: topics must not be denied."""
+    node = OneNode()
+    node.client().create_topic("t")
+    side = side_of(node)
+    side.lifecycle.metadata_offset = side.lifecycle.broker_epoch - 1
+    wire = ask_for_metadata(node)
+    node.advance(10 * k03_metadata.HOLD_MS)
+    assert wire.frames() == []
+    side.on_image(node.broker.image)
+    node.settle()
+    (frame,) = wire.frames()
+    _, answer = codec.decode_response(ApiKey.METADATA, 1, frame)
+    assert [topic.name for topic in answer.topics] == ["t"]
+
+
+def test_a_broker_that_does_not_catch_up_sends_askers_away() -> None:
+    node = OneNode(alone=False, controller_quorum_voters="1@host1:9093,2@host2:9093,3@host3:9093")
+    wire = ask_for_metadata(node)
+    node.advance(k03_metadata.CATCH_UP_MS - 1)
+    assert not wire.closed
+    node.advance(k03_metadata.HOLD_MS + 1)
+    assert (wire.frames(), wire.closed) == ([], True)

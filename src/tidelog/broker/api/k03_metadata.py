@@ -16,7 +16,8 @@ or without a name is INVALID_REQUEST as a whole.
 An answer is held for `HOLD_MS`. A client that loses its leader's connection asks at once who leads
 now, often before this node's own connections to the dead process are reported closed; an answer
 that still names the dead one costs the client a second (librdkafka looks at leaders once a
-second), a moment of patience costs nobody anything.
+second), a moment of patience costs nobody anything. A broker that has just started answers when it
+has caught up with the metadata (`broker/broker_side.py`), for at most `CATCH_UP_MS`.
 
 Left out: authorised operations (no ACLs yet: the field says "not asked", -2**31).
 """
@@ -36,6 +37,7 @@ from tidelog.wire.entities import Entity, field, make, nested
 from tidelog.wire.values import bytes_of, error, millis, uuid_of
 
 HOLD_MS: Final = 5
+CATCH_UP_MS: Final = 5_000
 FIRST_VERSION_WITH_MISSING_LISTENERS: Final = 6
 FIRST_VERSION_BY_TOPIC_ID: Final = 12
 OPERATIONS_NOT_ASKED: Final = -(2**31)

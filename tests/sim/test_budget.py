@@ -60,3 +60,22 @@ def test_a_process_that_has_not_registered_yet_is_not_back_though_the_isr_names_
 def test_what_needs_group_commit_is_never_drawn_without_it():
     assert FaultKind.POWER_CUT_ALL.needs_group_commit
     assert not FaultKind.KILL_ALL.needs_group_commit
+
+
+def test_a_disk_is_wiped_only_while_all_is_well_and_then_nothing_else_ends():
+    world, _, leader = led_world()
+    budget = Budget(world, group_commit=True)
+    quorum_leader = world.hosts[1].node.broker.quorum.leader_id
+    first, second = (node_id for node_id in (1, 2, 3) if node_id != quorum_leader)
+    world.run_until(lambda: budget.may_lose_everything(first), 5_000)
+    assert not budget.may_lose_everything(quorum_leader)
+    budget.note_unclean(second, lossy=False)
+    world.kill(second)
+    assert not budget.may_lose_everything(first)
+    world.run_until(lambda: second not in partition(world, "t").isr, 30_000)
+    world.start(second)
+    world.run_until(lambda: budget.may_lose_everything(first), 60_000)
+    budget.note_wiped(first)
+    assert not budget.may_end_uncleanly(second)
+    assert not budget.may_lose_data(second)
+    assert budget.may_end_uncleanly(first)

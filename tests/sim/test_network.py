@@ -181,3 +181,96 @@ def test_a_slow_link_is_slow_in_one_direction():
     assert (net.a.got, net.b.got) == ({1: b"fast"}, {})
     net.run()
     assert net.b.got == {100: b"slow"}
+
+
+def test_a_stalled_stream_keeps_back_what_it_carries_and_no_other_stream():
+    net = Net().connected()
+    net.network.connect(("a", 2), ("b", 9092), lambda: True, net.answers.append)
+    net.run()
+    net.network.stall(net.a.ends[1])
+    net.network.send(net.a.ends[1], b"old")
+    net.network.send(net.a.ends[1], b" question")
+    net.network.send(net.a.ends[2], b"new question")
+    net.run()
+    assert net.b.got == {101: b"new question"}
+    net.network.unstall([net.a.ends[1].out])
+    assert net.b.got[100] == b"old question"
+    assert net.network.effects["held"] == 2
+
+
+def test_what_is_stalled_and_cut_waits_for_both():
+    net = Net().connected()
+    net.network.stall(net.a.ends[1])
+    net.network.cut("a", "b")
+    net.network.send(net.a.ends[1], b"x")
+    net.run()
+    net.network.unstall([net.a.ends[1].out])
+    assert net.b.got == {}
+    net.network.mend("a", "b")
+    assert net.b.got == {100: b"x"}
+
+
+def test_a_trap_breaks_the_stream_within_the_next_frame():
+    net = Net().connected()
+    net.network.traps.add(("a", "b"))
+    net.network.send(net.a.ends[1], b"0123456789")
+    net.run()
+    assert b"0123456789".startswith(net.b.got[100])
+    assert 0 < len(net.b.got[100]) < 10
+    assert (net.a.closed, net.b.closed) == ({1: CloseReason.ERROR}, {100: CloseReason.ERROR})
+    assert not net.network.traps
+
+
+def test_a_forgotten_stream_is_half_open_until_its_other_end_speaks():
+    net = Net().connected()
+    net.network.forget(net.a.ends[1])
+    net.run()
+    assert (net.a.closed, net.b.closed) == ({}, {100: CloseReason.ERROR})
+    net.network.send(net.a.ends[1], b"still there?")
+    net.run()
+    assert (net.a.closed, net.b.got) == ({1: CloseReason.ERROR}, {})
+
+
+@pytest.mark.parametrize("size", [1, 2, 48, 49, 50, 1000])
+def test_a_dribbling_link_delivers_everything_in_many_pieces(size):
+    net = Net().connected()
+    net.network.dribbles.add(("a", "b"))
+    pieces: list[bytes] = []
+    net.b.on_bytes = lambda _, data: pieces.append(data)
+    data = bytes(index % 251 for index in range(size))
+    net.network.send(net.a.ends[1], data)
+    net.run()
+    assert b"".join(pieces) == data
+    assert len(pieces) >= min(size, 49)
+
+
+def test_a_clotting_link_delivers_what_came_meanwhile_as_one():
+    net = Net().connected()
+    net.network.clots["a", "b"] = 50
+    pieces: list[tuple[int, bytes]] = []
+    net.b.on_bytes = lambda _, data: pieces.append((net.network.now, data))
+    for data in (b"1", b"2", b"3"):
+        net.network.send(net.a.ends[1], data)
+    net.run()
+    assert [data for _, data in pieces] == [b"123"]
+    assert pieces[0][0] % 50 == 0
+
+
+@pytest.mark.parametrize("link", [("a", "b"), ("b", "a")])
+def test_a_cut_of_one_port_leaves_the_others_alone(link):
+    net = Net().connected()
+    net.network.connect(("a", 2), ("b", 9093), lambda: True, net.answers.append)
+    net.run()
+    net.network.port_cuts.add((*link, 9093))
+    machine = net.a if link[0] == "a" else net.b
+    for end in machine.ends.values():
+        net.network.send(end, b"x")
+    net.network.connect(("a", 3), ("b", 9093), lambda: True, net.answers.append)
+    net.run(until=net.network.now + 500)
+    other = net.b if link[0] == "a" else net.a
+    assert len(other.got) == 1
+    assert net.answers == [True, True]
+    net.network.mend_port(*link, 9093)
+    net.run()
+    assert len(other.got) == 2
+    assert net.answers == [True, True, True]

@@ -99,3 +99,36 @@ def test_a_jump_of_the_wall_clock_reaches_the_node():
     before = world.hosts[1].node.broker.wall_ms(world.now)
     world.set_wall_offset(1, 5_000)
     assert world.hosts[1].node.broker.wall_ms(world.now) == before + 5_000
+
+
+@pytest.mark.parametrize("rate", [950, 1000, 1050])
+def test_a_clock_that_drifts_never_goes_back_and_wakes_in_time(rate):
+    world = running_world()
+    host = world.hosts[1]
+    world.set_clock_rate(1, rate)
+    begun, read = world.now, host.local(world.now)
+    last = read
+    for _ in range(100):
+        world.run_for(37)
+        assert last < host.local(world.now)
+        last = host.local(world.now)
+    assert last - read == (world.now - begun) * rate // 1000
+    for local in range(last, last + 50):
+        assert host.local(host.when(local)) >= local
+        assert host.local(host.when(local) - 1) < local
+    world.set_clock_rate(1, 1000)
+    assert host.local(world.now) == last
+    world.run_for(3_000)
+    assert unfenced(world) == {1, 2, 3}
+
+
+def test_a_wiped_disk_is_a_new_directory_of_the_same_node_and_is_filled_again():
+    world, client, leader = led_world()
+    client.produce("t", 0, [b"x" * 100])
+    world.kill(leader)
+    world.wipe(leader)
+    assert world.hosts[leader].disk.read_file("t-0/00000000000000000000.log") is None
+    world.run_until(lambda: leader not in partition(world, "t").isr, 30_000)
+    world.start(leader)
+    world.run_until(lambda: set(partition(world, "t").isr) == {1, 2, 3}, 60_000)
+    assert world.hosts[leader].disk.read_file("t-0/00000000000000000000.log")

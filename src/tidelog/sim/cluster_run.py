@@ -115,6 +115,7 @@ class ClusterRun:
         self.outcome.virtual_ms = self.world.now
         self.outcome.acknowledged = self.history.acknowledged_count
         self.outcome.faults = self.nemesis.counts
+        self.outcome.fired = self.nemesis.fired
         self.outcome.trace_hash = self.world.trace_hash
         return self.outcome
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tidelog.broker.node import Node
 from tidelog.config import NodeConfig
 from tidelog.env.effects import Closed, CloseReason, Input, Opened, Received
+from tidelog.env.instant import Instant
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.network import End
 
@@ -40,6 +41,11 @@ class Host:
     disk_queue: deque[tuple[Callable[[], None], object]] = field(default_factory=deque)
     # Wall time minus the world's time.
     wall_offset_ms: int = 0
+    # The machine's own clock: it read `clock_start` at the world's `clock_since`, and from there on
+    # it goes `clock_rate` while the world's goes 1000.
+    clock_rate: int = 1000
+    clock_start: int = 0
+    clock_since: int = 0
     # The instant for which a tick or timer is already queued.
     tick_at: int = -1
     timer_at: int = -1
@@ -61,6 +67,19 @@ class Host:
     def running(self) -> bool:
         """Whether the process runs and is not stopped."""
         return self.node is not None and not self.paused
+
+    def local(self, world_now: int) -> Instant:
+        """What the machine's clock reads. It never goes back."""
+        return Instant(self.clock_start + (world_now - self.clock_since) * self.clock_rate // 1000)
+
+    def when(self, local: int) -> int:
+        """The earliest time of the world at which the machine's clock reads at least this."""
+        return self.clock_since + -((self.clock_start - local) * 1000 // self.clock_rate)
+
+    def set_clock_rate(self, rate: int, world_now: int) -> None:
+        """The clock goes at another speed from now on."""
+        self.clock_start, self.clock_since = self.local(world_now), world_now
+        self.clock_rate = rate
 
     def new_connection_id(self) -> int:
         """The number of a connection about to be accepted."""

@@ -4,12 +4,18 @@ A stream is two `Pipe`s. A pipe delivers segments in order, each after a delay d
 What can go wrong, all of it per direction:
 
 - a *cut* link keeps segments back and delivers them, in order, when it heals, as retransmission
-  does; a connect over a cut link waits and tries again, as a lost SYN does;
+  does; a connect over a cut link waits and tries again, as a lost SYN does. A cut may concern one
+  listener's port only: heartbeats die while replication lives, or the other way round;
+- a *stalled* stream is kept back while new ones over the same link work: what was asked on it
+  arrives seconds late, when its sender has long given up and asked again elsewhere;
 - a *slow* link draws from another range of delays;
-- a *reset* drops what is still under way, perhaps in the middle of a frame, and then closes;
+- a *reset* drops what is still under way and then closes; a *trap* lets half of the next frame
+  through before it does;
+- a *forgotten* stream is gone at one end, and the other end is not told;
 - a machine that *vanishes* (power cut) says nothing at all: its peers keep half-open streams, and
   find out only when they send something after it is back, or by their own timeouts;
-- *segments*: bytes that were sent at once may arrive in pieces.
+- *pieces*: bytes that were sent at once may arrive in two; on a *dribbling* link one by one; on a
+  *clotting* link several sends arrive as one.
 
 When a process dies, its kernel closes its streams: the other end sees the close after all bytes
 that were sent before it. A connect to a machine without the process is refused.
@@ -18,7 +24,7 @@ Invariant `StreamOrder`: what arrives on one direction of one stream is a prefix
 in order, each byte once.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -27,6 +33,8 @@ from tidelog.env.effects import CloseReason
 from tidelog.env.prng import Prng
 
 USUAL_DELAY_MS: Final = (0, 1)
+DRIBBLE_BYTES: Final = 48
+"""So many bytes of a send come alone on a dribbling link; the rest comes in as many pieces."""
 SYN_RETRY_MS: Final = (1000, 2000, 4000, 8000)
 """Pauses between attempts to connect to somebody who does not answer at all."""
 
@@ -39,6 +47,8 @@ class Pipe:
     target: str
     # The connection's id at the receiver.
     target_id: int
+    # Of the listener that was connected to, in both directions.
+    port: int = 0
     # When the newest segment arrives; later ones must not overtake it.
     last_arrival: int = 0
     # What is under way, in order, with the time of its arrival.
@@ -98,8 +108,20 @@ class Network:
         self.cuts: set[tuple[str, str]] = set()
         # Directed links with a delay range of their own.
         self.delays: dict[tuple[str, str], tuple[int, int]] = {}
+        # Directed links of one port, as (source, target, port), that keep everything back.
+        self.port_cuts: set[tuple[str, str, int]] = set()
+        # Pipes that keep everything back though their link works, in the order of their stalling.
+        self.stalled: dict[Pipe, None] = {}
+        # Directed links whose next send of more than a byte ends in the middle.
+        self.traps: set[tuple[str, str]] = set()
+        # Directed links that deliver byte by byte.
+        self.dribbles: set[tuple[str, str]] = set()
+        # Directed links that deliver at multiples of so many ms, all that came meanwhile at once.
+        self.clots: dict[tuple[str, str], int] = {}
         # Percentage of sends that arrive in pieces.
         self.split_percent = 0
+        # How often each fault met a stream: what says that it mattered.
+        self.effects: Counter[str] = Counter()
         # Pipes with something kept back, in order of the first.
         self._held: dict[Pipe, None] = {}
         # Pipes whose segments fell on a machine without power: answered when it is back.
@@ -126,7 +148,7 @@ class Network:
                 return
             machine = self.machines[target[0]]
             link = (source[0], target[0])
-            if link in self.cuts or link[::-1] in self.cuts or not machine.powered:
+            if self._is_cut(link, target[1]) or not machine.powered:
                 if attempt < len(SYN_RETRY_MS):
                     pause = SYN_RETRY_MS[attempt]
                     self._at(pause, lambda: self.connect(source, target, wanted, done, attempt + 1))
@@ -139,22 +161,68 @@ class Network:
 
     def _open(self, source: tuple[str, int], machine: Machine, port: int) -> None:
         accepted_id = machine.new_connection_id()
-        forth = Pipe(source[0], machine.name, accepted_id)
-        back = Pipe(machine.name, *source)
+        forth = Pipe(source[0], machine.name, accepted_id, port)
+        back = Pipe(machine.name, *source, port)
         forth.reverse, back.reverse = back, forth
         self.machines[source[0]].ends[source[1]] = End(forth)
         machine.ends[accepted_id] = End(back)
         machine.on_opened(accepted_id, source[0], port)
 
+    def _is_cut(self, link: tuple[str, str], port: int) -> bool:
+        """Whether a packet of a handshake is lost in one of the directions."""
+        back = link[::-1]
+        return (
+            link in self.cuts
+            or back in self.cuts
+            or (*link, port) in self.port_cuts
+            or (*back, port) in self.port_cuts
+        )
+
     # Sending -------------------------------------------------------------------------------
 
     def send(self, end: End, data: bytes) -> None:
         """Sends bytes; with luck in one piece."""
+        pipe = end.out
+        link = (pipe.source, pipe.target)
+        if link in self.traps and len(data) > 1:
+            self.traps.discard(link)
+            self.effects["trap"] += 1
+            self._transmit(pipe, data[: self._prng.between(1, len(data) - 1)])
+            self.break_stream(end)
+            return
+        if link in self.dribbles:
+            self.effects["dribble"] += 1
+            data = self._dribble(pipe, data)
         if self.split_percent and len(data) > 1 and self._prng.chance(self.split_percent, 100):
             cut = self._prng.between(1, len(data) - 1)
             self._transmit(end.out, data[:cut])
             data = data[cut:]
         self._transmit(end.out, data)
+
+    def _dribble(self, pipe: Pipe, data: bytes) -> bytes:
+        """Sends all but the last piece; returns that."""
+        alone = min(len(data) - 1, DRIBBLE_BYTES)
+        for position in range(alone):
+            self._transmit(pipe, data[position : position + 1])
+        step = max(1, (len(data) - alone) // DRIBBLE_BYTES)
+        position = alone
+        while len(data) - position > step:
+            self._transmit(pipe, data[position : position + step])
+            position += step
+        return data[position:]
+
+    def break_stream(self, end: End) -> None:
+        """Resets both ends, each after what is on its way to it."""
+        pipe, reverse = end.out, end.out.reverse
+        assert reverse is not None, f"{pipe.source} has half a stream"
+        self._transmit(pipe, CloseReason.ERROR)
+        self._transmit(reverse, CloseReason.ERROR)
+
+    def forget(self, end: End) -> None:
+        """The stream is gone at its target, which hears of a reset; its source is not told."""
+        machine = self.machines[end.out.target]
+        if machine.ends.pop(end.out.target_id, None) is not None:
+            machine.on_closed(end.out.target_id, CloseReason.ERROR)
 
     def close(self, end: End, reason: CloseReason = CloseReason.PEER) -> None:
         """Ends the stream after what was sent has arrived."""
@@ -172,7 +240,10 @@ class Network:
 
     def _transmit(self, pipe: Pipe, item: bytes | CloseReason) -> None:
         delay = self._prng.between(*self._delay_of(pipe.source, pipe.target))
-        arrival = pipe.last_arrival = max(self.now + delay, pipe.last_arrival)
+        arrival = max(self.now + delay, pipe.last_arrival)
+        if self.clots and (pipe.source, pipe.target) in self.clots:
+            arrival += -arrival % self.clots[pipe.source, pipe.target]
+        pipe.last_arrival = arrival
         pipe.under_way.append((arrival, item))
         self._at(arrival - self.now, lambda: self._arrive(pipe))
 
@@ -181,11 +252,34 @@ class Network:
         if not pipe.under_way or pipe.under_way[0][0] > self.now:
             return
         _, item = pipe.under_way.popleft()
-        if (pipe.source, pipe.target) in self.cuts:
+        if (pipe.source, pipe.target) in self.clots:
+            item = self._join(pipe, item)
+        if self._keeps_back(pipe):
             pipe.held.append(item)
             self._held[pipe] = None
+            self.effects["held"] += 1
             return
         self._hand_over(pipe, item)
+
+    def _join(self, pipe: Pipe, item: bytes | CloseReason) -> bytes | CloseReason:
+        """One read of everything that is there."""
+        while isinstance(item, bytes) and pipe.under_way and pipe.under_way[0][0] <= self.now:
+            more = pipe.under_way[0][1]
+            if not isinstance(more, bytes):
+                break
+            self.effects["clot"] += 1
+            item += more
+            pipe.under_way.popleft()
+        return item
+
+    def _keeps_back(self, pipe: Pipe) -> bool:
+        return (
+            (pipe.source, pipe.target) in self.cuts
+            or pipe in self.stalled
+            or (pipe.source, pipe.target, pipe.port) in self.port_cuts
+            # What was kept back goes first.
+            or bool(pipe.held)
+        )
 
     def _hand_over(self, pipe: Pipe, item: bytes | CloseReason) -> None:
         machine = self.machines[pipe.target]
@@ -216,10 +310,31 @@ class Network:
     def mend(self, source: str, target: str) -> None:
         """Ends a cut; what was kept back arrives at once, in order."""
         self.cuts.discard((source, target))
-        released = [pipe for pipe in self._held if (pipe.source, pipe.target) == (source, target)]
-        for pipe in released:
-            del self._held[pipe]
+        self.release()
+
+    def mend_port(self, source: str, target: str, port: int) -> None:
+        """Ends a cut of one port."""
+        self.port_cuts.discard((source, target, port))
+        self.release()
+
+    def stall(self, end: End) -> None:
+        """Keeps back what one end sends, and lets all other streams be."""
+        self.stalled[end.out] = None
+
+    def unstall(self, pipes: list[Pipe]) -> None:
+        """Lets streams go on."""
+        for pipe in pipes:
+            self.stalled.pop(pipe, None)
+        self.release()
+
+    def release(self) -> None:
+        """Delivers what nothing keeps back any more."""
+        for pipe in list(self._held):
             held, pipe.held = pipe.held, []
+            if self._keeps_back(pipe):
+                pipe.held = held
+                continue
+            del self._held[pipe]
             for item in held:
                 self._hand_over(pipe, item)
 

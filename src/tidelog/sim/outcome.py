@@ -20,6 +20,8 @@ class Outcome:
     trace_hash: str = ""
     faults: Counter[str] = field(default_factory=Counter)
     """How often each kind struck."""
+    fired: Counter[str] = field(default_factory=Counter)
+    """How often it met something."""
 
     @property
     def violated(self) -> str | None:

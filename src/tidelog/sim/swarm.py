@@ -19,7 +19,7 @@ from tidelog.config import NodeConfig, profile_settings
 from tidelog.env.prng import Prng
 from tidelog.sim.faults.kinds import FaultKind
 
-FAULT_MS: Final = 20_000
+FAULT_MS: Final = (5_000, 8_000, 12_000)
 
 
 def stream(seed: int, purpose: str) -> Prng:
@@ -94,8 +94,9 @@ def draw(seed: int) -> Swarm:
     prng = stream(seed, "swarm")
     group_commit = prng.chance(1, 2)
     kinds = [kind for kind in FaultKind if group_commit or not kind.needs_group_commit]
-    faults = tuple(kind for kind in kinds if prng.chance(1, 2)) or (prng.choice(kinds),)
-    profile = prng.choice(("test", "test", "test", "kafka", "default"))
+    share = prng.choice((1, 2, 3))
+    faults = tuple(kind for kind in kinds if prng.chance(share, 6)) or (prng.choice(kinds),)
+    profile = prng.choice(("test", "test", "kafka", "default"))
     patience = 4 if profile == "default" else 1
     acks = ("idempotent", "idempotent", "all", "leader", "none")
     return Swarm(
@@ -114,9 +115,9 @@ def draw(seed: int) -> Swarm:
         admin_gap_ms=prng.choice((0, 0, 2_000, 500)),
         rewind_gap_ms=prng.choice((0, 3_000)),
         faults=faults,
-        fault_gap_ms=prng.choice((200, 600, 2_000)) * patience,
+        fault_gap_ms=prng.choice((150, 400, 1_200)) * patience,
         fault_length_ms=prng.choice((300, 1_500, 5_000)) * patience,
         split_percent=prng.choice((0, 0, 20)),
         flush_ms=prng.choice((2, 2, 20, 100)),
-        fault_phase_ms=FAULT_MS * (2 if profile == "default" else 1),
+        fault_phase_ms=prng.choice(FAULT_MS) * (3 if profile == "default" else 1),
     )

@@ -204,6 +204,10 @@ class World:
             "min.insync.replicas": str(min(2, nodes)),
             **extra,
         }
+        disk = self._new_disk(node_id)
+        return Host(f"host{node_id}", parse_node_config(settings), disk, self._deliver)
+
+    def _new_disk(self, node_id: int) -> SimDisk:
         disk = SimDisk(root=f"host{node_id}")
         format_directory(
             disk,
@@ -211,7 +215,7 @@ class World:
             node_id=node_id,
             directory_id=Uuid(self.prng.uuid()),
         )
-        return Host(f"host{node_id}", parse_node_config(settings), disk, self._deliver)
+        return disk
 
     def start(self, node_id: int) -> bool:
         """Starts the process of a host on its disk; False when the disk does not let it."""
@@ -230,8 +234,8 @@ class World:
                 host.disk,
                 self.prng.next_u64(),
                 HostTrace(self, host.name),
-                now=self.now,
-                wall_ms=WALL_START_MS + self.now + host.wall_offset_ms,
+                now=host.local(self.now),
+                wall_ms=WALL_START_MS + host.local(self.now) + host.wall_offset_ms,
                 trace_level=self._trace_level,
             )
         except ProcessKilled:
@@ -306,6 +310,20 @@ class World:
         host.wall_offset_ms = offset_ms
         self._deliver(host, host.life, WallClock(WALL_START_MS + offset_ms))
 
+    def set_clock_rate(self, node_id: int, rate: int) -> None:
+        """The clock of a machine goes `rate` ms while the world's goes 1000."""
+        host = self.hosts[node_id]
+        host.set_clock_rate(rate, self.now)
+        if host.node is not None:
+            host.timer_at = -1
+            self._queue_tick(host)
+
+    def wipe(self, node_id: int) -> None:
+        """The disk of a dead machine is replaced by an empty one, formatted for the same node."""
+        host = self.hosts[node_id]
+        assert host.node is None, f"{host.name} runs"
+        host.disk = self._new_disk(node_id)
+
     # Time ----------------------------------------------------------------------------------
 
     def at(self, delay_ms: int, action: Callable[[], None]) -> None:
@@ -352,7 +370,7 @@ class World:
             host.waiting.append(event)
             return
         try:
-            host.node.receive(event, self.now)
+            host.node.receive(event, host.local(self.now))
         except ProcessKilled:
             self._on_fuse(host)
             return
@@ -370,7 +388,7 @@ class World:
         if host.node is None or host.life != life or host.paused:
             return
         try:
-            host.node.wake(self.now)
+            host.node.wake(host.local(self.now))
         except ProcessKilled:
             self._on_fuse(host)
             return
@@ -401,10 +419,13 @@ class World:
         self._set_timer(host, node.deadline())
 
     def _set_timer(self, host: Host, deadline: Instant | None) -> None:
-        if deadline is None or 0 <= host.timer_at <= deadline:
+        if deadline is None:
+            return
+        due = max(host.when(deadline), self.now)
+        if 0 <= host.timer_at <= due:
             return
         life = host.life
-        due = host.timer_at = max(deadline, self.now)
+        host.timer_at = due
         self.at(due - self.now, lambda: self._on_timer(host, life, due))
 
     def _on_timer(self, host: Host, life: int, due: int) -> None:
@@ -413,7 +434,7 @@ class World:
         host.timer_at = -1
         assert host.node is not None, f"{host.name} has no process"
         deadline = host.node.deadline()
-        if deadline is None or deadline > self.now:
+        if deadline is None or deadline > host.local(self.now):
             # What was due has happened, or moved: a wake would find nothing to do.
             self._set_timer(host, deadline)
         else:

@@ -11,6 +11,11 @@ A node is *unclean* from its unclean end until its next life is unfenced and bac
 its partitions; it is *lossy* for as long when it also lost what was not flushed.
 
 Metadata is always flushed (P5) and needs no budget.
+
+No promise covers a *wiped* disk by itself; it is survived when everything that was on it is also
+elsewhere, for sure. So a disk is only wiped while all is well, and while one is, nothing else ends
+uncleanly, group commit or not. A voter must not forget a vote or a record that it was counted for:
+its disk is wiped only while all others follow one leader and have all of its metadata log.
 """
 
 from tidelog.metadata.image import MetadataImage
@@ -50,6 +55,7 @@ class Budget:
         # Insertion-ordered, as sets are not.
         self._unclean: dict[int, None] = {}
         self._lossy: dict[int, None] = {}
+        self._wiped: dict[int, None] = {}
 
     def _settle(self) -> None:
         image = newest_image(self._world)
@@ -60,19 +66,47 @@ class Budget:
             if host.disk.fuse is None and is_back(host, image):
                 del self._unclean[node_id]
                 self._lossy.pop(node_id, None)
+                self._wiped.pop(node_id, None)
 
     def may_end_uncleanly(self, node_id: int) -> bool:
         """Whether a process may die now, its page cache staying."""
         self._settle()
+        if set(self._wiped) - {node_id}:
+            return False
         return self._group_commit or not set(self._lossy) - {node_id}
 
     def may_lose_data(self, node_id: int) -> bool:
         """Whether a machine may lose now what was not flushed."""
         self._settle()
+        if set(self._wiped) - {node_id}:
+            return False
         return self._group_commit or not set(self._unclean) - {node_id}
+
+    def may_lose_everything(self, node_id: int) -> bool:
+        """Whether a disk may be empty from now on."""
+        self._settle()
+        image = newest_image(self._world)
+        hosts = self._world.hosts
+        if image is None or len(hosts) < 3 or self._unclean:
+            return False
+        if not all(host.running and is_back(host, image) for host in hosts.values()):
+            return False
+        quorums = {one: host.node.broker.quorum for one, host in hosts.items() if host.node}
+        mine = quorums[node_id]
+        return mine.leader_id != node_id and all(
+            quorum.leader_id == mine.leader_id >= 0
+            and quorum.epoch == mine.epoch
+            and quorum.high_watermark >= mine.log_end_offset
+            for quorum in quorums.values()
+        )
 
     def note_unclean(self, node_id: int, *, lossy: bool) -> None:
         """A process ended uncleanly, or is about to."""
         self._unclean[node_id] = None
         if lossy:
             self._lossy[node_id] = None
+
+    def note_wiped(self, node_id: int) -> None:
+        """A process ended, and its disk is empty."""
+        self.note_unclean(node_id, lossy=True)
+        self._wiped[node_id] = None

@@ -1,0 +1,83 @@
+"""Families of faults, each alone and dense: what they change in the world is undone at the end.
+
+That each kind strikes and matters is asserted over many seeds, in `test_seeds.py`.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from tidelog.sim.cluster_run import ClusterRun
+from tidelog.sim.faults.arena import Arena
+from tidelog.sim.faults.budget import Budget
+from tidelog.sim.faults.clocks import ClockFaults
+from tidelog.sim.faults.kinds import FaultKind
+from tidelog.sim.faults.links import LinkFaults
+from tidelog.sim.faults.processes import ProcessFaults
+from tidelog.sim.swarm import draw, stream
+from tidelog.sim.world import World
+
+
+def arena(world: World) -> Arena:
+    return Arena(world, draw(1), stream(1, "faults"), Budget(world, group_commit=True))
+
+
+def kinds_of(family: str) -> tuple[FaultKind, ...]:
+    one = arena(World(1))
+    if family == "links":
+        return tuple(LinkFaults(one).strikes)
+    return (*ProcessFaults(one, lambda _: None).strikes, *ClockFaults(one).strikes)
+
+
+@pytest.mark.parametrize("family", ["links", "processes and clocks"])
+def test_a_family_of_faults_leaves_nothing_behind(family):
+    swarm = replace(
+        draw(1),
+        profile="test",
+        group_commit=True,
+        faults=kinds_of(family),
+        fault_gap_ms=60,
+        fault_length_ms=800,
+        fault_phase_ms=3_000,
+        records_per_second=20,
+        producers=("idempotent",),
+    )
+    run = ClusterRun(7, swarm)
+    outcome = run.run()
+    assert outcome.violation is None
+    assert len(outcome.faults) > len(swarm.faults) // 2
+    assert all(outcome.fired[kind] <= count for kind, count in outcome.faults.items())
+    network = run.world.network
+    assert not (network.cuts or network.port_cuts or network.stalled or network.traps)
+    assert not (network.dribbles or network.clots or network.delays)
+    assert all(host.clock_rate == 1000 and host.running for host in run.world.hosts.values())
+
+
+def test_a_lasting_fault_fires_when_its_probe_moved_and_ends_once():
+    world = World(1)
+    one = arena(world)
+    ended: list[str] = []
+    seen = [0]
+    for kind, moves in ((FaultKind.CUT, True), (FaultKind.FLAP, False)):
+        seen[0] = 0
+        one.strike(
+            kind,
+            lambda kind=kind: one.lasting(
+                kind.value, lambda: ended.append(kind.value), probe=lambda: seen[0], length_ms=10
+            ),
+        )
+        seen[0] = int(moves)
+        world.run_for(20)
+    one.end_all()
+    assert ended == ["cut", "flap"]
+    assert (dict(one.counts), dict(one.fired)) == ({"cut": 1, "flap": 1}, {"cut": 1})
+
+
+def test_healing_ends_what_still_lasts():
+    world = World(1)
+    one = arena(world)
+    ended: list[bool] = []
+    one.strike(FaultKind.CUT, lambda: one.lasting("cut", lambda: ended.append(True)))
+    one.end_all()
+    world.run_for(100_000)
+    assert (ended, one.stopped, one.fired["cut"]) == ([True], True, 1)

@@ -63,7 +63,7 @@ def test_what_needs_group_commit_is_never_drawn_without_it():
 
 
 def test_a_disk_is_wiped_only_while_all_is_well_and_then_nothing_else_ends():
-    world, _, leader = led_world()
+    world, _, _ = led_world()
     budget = Budget(world, group_commit=True)
     quorum_leader = world.hosts[1].node.broker.quorum.leader_id
     first, second = (node_id for node_id in (1, 2, 3) if node_id != quorum_leader)
@@ -76,6 +76,8 @@ def test_a_disk_is_wiped_only_while_all_is_well_and_then_nothing_else_ends():
     world.start(second)
     world.run_until(lambda: budget.may_lose_everything(first), 60_000)
     budget.note_wiped(first)
+    world.kill(first)
+    world.wipe(first)
     assert not budget.may_end_uncleanly(second)
     assert not budget.may_lose_data(second)
     assert budget.may_end_uncleanly(first)

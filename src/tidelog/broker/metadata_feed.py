@@ -8,11 +8,17 @@ names nor precedence.
 
 from collections.abc import Sequence
 
-from tidelog.config import LogConfig, NodeConfig, apply_broker_overrides, resolve_topic_config
+from tidelog.config import (
+    LogConfig,
+    NodeConfig,
+    apply_broker_overrides,
+    resolve_dynamic_config,
+    resolve_topic_config,
+)
 from tidelog.env.instant import Instant
 from tidelog.kraft.messages import CommittedBatch
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
+from tidelog.metadata.image import BROKER_RESOURCE, EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.records import decode_record
 from tidelog.replication.replicas import Replicas
 
@@ -37,8 +43,18 @@ class MetadataFeed:
                     delta.replay(decode_record(value), batch.base_offset + index)
         last = batches[-1]
         self._image = delta.apply(last.last_offset, last.epoch)
+        self._follow_dynamic_config(delta)
         self._replicas.apply(delta, self._image, self._log_configs(), now)
         return self._image
+
+    def _follow_dynamic_config(self, delta: MetadataDelta) -> None:
+        if any(each.resource_type == BROKER_RESOURCE for each in delta.changed_configs):
+            image = self._image
+            own = image.broker_configs(self._config.node_id)
+            dynamic = resolve_dynamic_config(own, image.broker_configs(None))
+            self._replicas.set_throttled_rates(
+                leader=dynamic.leader_throttled_rate, follower=dynamic.follower_throttled_rate
+            )
 
     def _log_configs(self) -> "_LogConfigs":
         return _LogConfigs(self._config, self._image)

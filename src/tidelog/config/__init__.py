@@ -5,6 +5,7 @@ reads configuration by name deep in its code. `tidelog.` names are ours.
 
 - `values`: the frozen values, with the defaults;
 - `property_types`, `node_properties`, `topic_properties`, `known_names`: the tables of names;
+- `dynamic_properties`: what may change while brokers run;
 - `properties_file`, `listeners`, `resolve`: from a file's text to a `NodeConfig`, from a topic's
   overrides to a `LogConfig`;
 - `describe`: what DescribeConfigs tells;
@@ -20,6 +21,7 @@ from tidelog.config.describe import (
     describe_broker_config,
     describe_topic_config,
 )
+from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES, resolve_dynamic_config
 from tidelog.config.profiles import TEST_PROFILE, profile_settings
 from tidelog.config.properties_file import format_properties, parse_assignment, parse_properties
 from tidelog.config.property_types import PropertyType
@@ -36,6 +38,7 @@ from tidelog.config.values import (
     BrokerConfig,
     ControllerConfig,
     CoordinatorConfig,
+    DynamicBrokerConfig,
     LogConfig,
     NodeConfig,
     QuorumConfig,
@@ -43,6 +46,7 @@ from tidelog.config.values import (
 )
 
 __all__ = [
+    "DYNAMIC_PROPERTIES",
     "LONG_MAX",
     "NO_OVERRIDES",
     "RACK_AWARE_SELECTOR",
@@ -54,6 +58,7 @@ __all__ = [
     "ControllerConfig",
     "CoordinatorConfig",
     "DescribedConfig",
+    "DynamicBrokerConfig",
     "LogConfig",
     "NodeConfig",
     "PropertyType",
@@ -67,6 +72,7 @@ __all__ = [
     "parse_node_config",
     "parse_properties",
     "profile_settings",
+    "resolve_dynamic_config",
     "resolve_topic_config",
     "validate_broker_config",
     "validate_topic_config",

@@ -1,16 +1,18 @@
 """What DescribeConfigs tells: every property of a topic or broker, its value and where from.
 
 The sources of one property are its synonyms, listed by falling precedence; the first is the
-effective one (KIP-226).
+effective one (KIP-226). A topic's value may come from a property that Kafka does not list, such as
+`log.retention.hours` for `retention.ms`: then there are no synonyms, and the value is right.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES
 from tidelog.config.node_properties import NODE_PROPERTIES
 from tidelog.config.property_types import Property, PropertyType, value_text
-from tidelog.config.resolve import default_text, node_property, parse_setting
+from tidelog.config.resolve import default_text, is_used, node_property, parse_setting
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS, TopicProperty
 from tidelog.config.values import NodeConfig
 
@@ -71,37 +73,43 @@ def describe_topic_config(
         synonyms: list[ConfigSynonym] = []
         if name in overrides:
             synonyms.append(ConfigSynonym(name, overrides[name], ConfigSource.DYNAMIC_TOPIC))
-        synonyms += _broker_synonyms(row, config, dynamic)
-        described.append(_described(row.prop, synonyms, read_only=False))
+        if row.synonyms:
+            synonyms += _synonyms_of(row.synonyms[0].name, config, dynamic)
+        value = overrides.get(name)
+        if value is None:
+            value = _inherited(row, config, dynamic)
+        described.append(_described(row.prop, value, synonyms, read_only=False))
     return described
 
 
 def describe_broker_config(
     config: NodeConfig, dynamic: BrokerOverrides = NO_OVERRIDES
 ) -> list[DescribedConfig]:
-    """Every node property that has an effect, in order of name."""
+    """Every node property that has an effect, and every one with a dynamic value, in order of
+    name."""
     described = []
-    for name in sorted((*NODE_PROPERTIES, *TOPIC_SYNONYMS)):
-        prop = node_property(name)
-        if name in TOPIC_SYNONYMS:
-            synonyms = _broker_synonyms(TOPIC_SYNONYMS[name][1], config, dynamic, only=name)
-        else:
-            synonyms = _static_synonyms(prop, config)
-        described.append(_described(prop, synonyms, read_only=name not in TOPIC_SYNONYMS))
+    for name in sorted({*NODE_PROPERTIES, *TOPIC_SYNONYMS, *dynamic.own, *dynamic.default}):
+        prop = node_property(name) if is_used(name) else DYNAMIC_PROPERTIES.get(name)
+        if prop is None:
+            # Set by a controller that knows more.
+            continue
+        synonyms = _synonyms_of(name, config, dynamic)
+        value = synonyms[0].value if synonyms else None
+        read_only = name not in DYNAMIC_PROPERTIES
+        described.append(_described(prop, value, synonyms, read_only=read_only))
     return described
 
 
 def _described(
-    prop: Property, synonyms: list[ConfigSynonym], *, read_only: bool
+    prop: Property, value: str | None, synonyms: list[ConfigSynonym], *, read_only: bool
 ) -> DescribedConfig:
     sensitive = prop.type is PropertyType.PASSWORD
     if sensitive:
         synonyms = [ConfigSynonym(s.name, None, s.source) for s in synonyms]
-    effective = synonyms[0] if synonyms else ConfigSynonym(prop.name, None, ConfigSource.DEFAULT)
     return DescribedConfig(
         name=prop.name,
-        value=effective.value,
-        source=effective.source,
+        value=None if sensitive else value,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         read_only=read_only,
         sensitive=sensitive,
         type=prop.type,
@@ -110,41 +118,55 @@ def _described(
     )
 
 
-def _static_synonyms(prop: Property, config: NodeConfig) -> list[ConfigSynonym]:
-    synonyms = []
-    if prop.name in config.settings:
-        text = config.settings[prop.name]
-        synonyms.append(ConfigSynonym(prop.name, text, ConfigSource.STATIC_BROKER))
-    default = default_text(prop)
-    if default is not None:
-        synonyms.append(ConfigSynonym(prop.name, default, ConfigSource.DEFAULT))
-    return synonyms
-
-
-def _broker_synonyms(
-    row: TopicProperty, config: NodeConfig, dynamic: BrokerOverrides, *, only: str | None = None
-) -> list[ConfigSynonym]:
-    """The broker's values for a topic property. With `only`, as that broker property shows them:
-    in its own unit and under its own name; otherwise in the topic property's unit."""
-    names = [s.name for s in row.synonyms if only in (None, s.name)]
-    levels = (
+def _levels(
+    config: NodeConfig, dynamic: BrokerOverrides
+) -> tuple[tuple[Mapping[str, str], ConfigSource], ...]:
+    return (
         (dynamic.own, ConfigSource.DYNAMIC_BROKER),
         (dynamic.default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
         (config.settings, ConfigSource.STATIC_BROKER),
     )
-    synonyms = [
-        ConfigSynonym(
-            name, level[name] if only else value_text(parse_setting(name, level[name])), source
-        )
-        for level, source in levels
-        for name in names
-        if name in level
+
+
+def _synonyms_of(name: str, config: NodeConfig, dynamic: BrokerOverrides) -> list[ConfigSynonym]:
+    """A broker property's values and those of the properties that it overrules, each in its own
+    unit: `log.retention.ms` lists `log.retention.hours` behind itself. Where it has no value of
+    its own nothing is listed, as in Kafka."""
+    names = _overruled(name)
+    found = [
+        ConfigSynonym(each, level[each], source)
+        for level, source in _levels(config, dynamic)
+        for each in names
+        if each in level
     ]
-    # The default belongs to the last synonym: `log.retention.hours`, not `log.retention.ms`.
-    last = row.synonyms[-1].name if row.synonyms else row.prop.name
-    if only is None:
-        synonyms.append(ConfigSynonym(last, default_text(row.prop), ConfigSource.DEFAULT))
-    elif only == last:
-        default = default_text(TOPIC_SYNONYMS[only][0])
-        synonyms.append(ConfigSynonym(only, default, ConfigSource.DEFAULT))
-    return synonyms
+    found += [
+        ConfigSynonym(each, default, ConfigSource.DEFAULT)
+        for each in names
+        if (default := _default_of(each)) is not None
+    ]
+    while found and found[0].name != name:
+        del found[0]
+    return found
+
+
+def _overruled(name: str) -> tuple[str, ...]:
+    if name not in TOPIC_SYNONYMS:
+        return (name,)
+    return tuple(synonym.name for synonym in TOPIC_SYNONYMS[name][1].synonyms)
+
+
+def _default_of(name: str) -> str | None:
+    if name in TOPIC_SYNONYMS:
+        # The default belongs to the last synonym: `log.retention.hours`, not `log.retention.ms`.
+        prop, row = TOPIC_SYNONYMS[name]
+        return default_text(prop) if row.synonyms[-1].name == name else None
+    return default_text(node_property(name)) if is_used(name) else None
+
+
+def _inherited(row: TopicProperty, config: NodeConfig, dynamic: BrokerOverrides) -> str | None:
+    """The value of a topic without an override, in the topic property's unit."""
+    for level, _ in _levels(config, dynamic):
+        for synonym in row.synonyms:
+            if synonym.name in level:
+                return value_text(parse_setting(synonym.name, level[synonym.name]))
+    return default_text(row.prop)

@@ -381,6 +381,20 @@ def _replication() -> tuple[Property, ...]:
             check=at_least(1),
         ),
         _row(
+            "replication.quota.window.num",
+            _INT,
+            "Samples over which the rate of throttled replicas is taken.",
+            "replication.replication_quota_window_num",
+            check=at_least(1),
+        ),
+        _row(
+            "replication.quota.window.size.seconds",
+            _INT,
+            "The time that one of these samples covers.",
+            "replication.replication_quota_window_size_seconds",
+            check=at_least(1),
+        ),
+        _row(
             "replica.selector.class",
             PropertyType.CLASS,
             "Which replica a consumer is told to read from; not given, always the leader.",

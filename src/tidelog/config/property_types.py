@@ -104,6 +104,19 @@ def list_of(*choices: str) -> Check:
     return check
 
 
+def throttled_replicas(value: Value) -> str | None:
+    """The complaint about a list of throttled replicas: `*`, or pairs of partition and broker."""
+    text = str(value).strip()
+    pairs = [item.split(":") for item in split_list(text)]
+    if text == "*" or all(len(pair) == 2 and all(map(_is_number, pair)) for pair in pairs):
+        return None
+    return "must be the literal * or a list like [partition]:[broker],[partition]:[broker]"
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
 def split_list(text: str) -> list[str]:
     """The items of a comma-separated list, without blanks around them."""
     return [item.strip() for item in text.split(",") if item.strip()]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES, PRODUCER_EXPIRATION
 from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES
 from tidelog.config.listeners import resolve_bootstrap_servers, resolve_listeners, resolve_voters
 from tidelog.config.node_properties import (
@@ -113,13 +114,14 @@ def validate_topic_config(name: str, value: str | None) -> None:
 def validate_broker_config(name: str, value: str | None) -> None:
     """Raises `ProtocolError(INVALID_CONFIG)` unless this may be set on running brokers.
 
-    Only the properties behind topic configurations may.
+    Which ones may is told in `dynamic_properties`.
     """
-    if name not in TOPIC_SYNONYMS:
-        known = name in NODE_PROPERTIES or name in KNOWN_NAMES
+    prop = DYNAMIC_PROPERTIES.get(name)
+    if prop is None:
+        known = is_used(name) or name in KNOWN_NAMES
         text = "Cannot update these configs dynamically" if known else "Unknown broker config name"
         raise ProtocolError(ErrorCode.INVALID_CONFIG, f"{text}: {name}")
-    _validate(TOPIC_SYNONYMS[name][0], name, value)
+    _validate(prop, name, value)
 
 
 def apply_broker_overrides(defaults: LogConfig, overrides: Mapping[str, str]) -> LogConfig:
@@ -131,6 +133,9 @@ def apply_broker_overrides(defaults: LogConfig, overrides: Mapping[str, str]) ->
             if text is not None and row.prop.fields:
                 prop = TOPIC_SYNONYMS[synonym.name][0]
                 changes[row.prop.fields[0]] = _scaled(prop, parse_value(prop, text))
+    if PRODUCER_EXPIRATION in overrides:
+        prop = DYNAMIC_PROPERTIES[PRODUCER_EXPIRATION]
+        changes["producer_id_expiration_ms"] = parse_value(prop, overrides[PRODUCER_EXPIRATION])
     return replace(defaults, **changes) if changes else defaults
 
 

@@ -5,8 +5,8 @@ value, the static file, the default. Broker files spell most of them differently
 (`log.roll.hours` for `segment.ms`): `BrokerSynonym` holds that relation, in Kafka's order of
 precedence.
 
-Rows without a field are accepted, stored and described, and have no effect: tiered storage and
-throttles do not exist here, and compaction obeys its rows once it exists.
+Rows without a field are accepted, stored and described, and have no effect: tiered storage
+does not exist here, and compaction obeys its rows once it exists.
 """
 
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from tidelog.config.property_types import (
     between,
     list_of,
     one_of,
+    throttled_replicas,
 )
 from tidelog.config.values import LogConfig
 
@@ -152,7 +153,7 @@ _ROWS: Final = (
         "follower.replication.throttled.replicas",
         _LIST,
         "Replicas whose fetching is throttled on the follower's side.",
-        default="",
+        check=throttled_replicas,
     ),
     _row(
         "index.interval.bytes",
@@ -165,7 +166,7 @@ _ROWS: Final = (
         "leader.replication.throttled.replicas",
         _LIST,
         "Replicas whose fetching is throttled on the leader's side.",
-        default="",
+        check=throttled_replicas,
     ),
     _row(
         "local.retention.bytes",

@@ -37,6 +37,8 @@ class LogConfig:
     retention_ms: int = 7 * 24 * 3600 * 1000
     retention_bytes: int = -1
     producer_id_expiration_ms: int = 86_400_000
+    leader_replication_throttled_replicas: str = ""
+    follower_replication_throttled_replicas: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ class ReplicationConfig:
     producer_expiration_check_interval_ms: int = 600_000
     fetch_max_bytes: int = 55 << 20
     alter_partition_retry_ms: int = 50
+    replication_quota_window_num: int = 11
+    replication_quota_window_size_seconds: int = 1
     replica_selector_class: str = ""
     """`replica.selector.class`: who tells consumers which replica to read; empty is nobody."""
 
@@ -162,6 +166,16 @@ class CoordinatorConfig:
     transaction_log_segment_bytes: int = 100 << 20
     group_initial_rebalance_delay_ms: int = 3000
     transaction_max_timeout_ms: int = 900_000
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicBrokerConfig:
+    """What a broker obeys of its dynamic configuration, logs apart."""
+
+    leader_throttled_rate: int = LONG_MAX
+    """Bytes a second to throttled followers (`leader.replication.throttled.rate`)."""
+    follower_throttled_rate: int = LONG_MAX
+    """Bytes a second by throttled followers (`follower.replication.throttled.rate`)."""
 
 
 Section = (

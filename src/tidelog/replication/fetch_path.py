@@ -35,6 +35,9 @@ sends the consumer back to the leader. So that consumers do not wait for the lea
 poll, a follower that serves some says in its fetches which high watermark it knows, and is answered
 as soon as there is a newer one that its log reaches (KIP-1166's field).
 
+**Throttles.** A throttled follower that is not in the ISR gets no records while the quota of this
+node's leaders is exceeded (`throttle`); its fetch counts all the same.
+
 Left out: sessions, which the broker turns into full lists.
 
 Source: KIP-227, KIP-320, KIP-392, KIP-595, KIP-903, KIP-1166.
@@ -55,6 +58,7 @@ from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition
 from tidelog.replication.purgatory import Deadlines, DelayedFetch, Waiters
 from tidelog.replication.read_replica import READ_HERE, ReadReplicaSelector
+from tidelog.replication.throttle import Throttles
 from tidelog.wire.fetch import (
     FETCH_ANY_HIGH_WATERMARK,
     READ_COMMITTED,
@@ -81,6 +85,7 @@ class FetchPath:
         "failed",
         "progressed",
         "selector",
+        "throttles",
     )
 
     def __init__(
@@ -92,12 +97,15 @@ class FetchPath:
         outbox: Outbox,
         deadlines: Deadlines,
         selector: ReadReplicaSelector,
+        throttles: Throttles,
     ) -> None:
         self._hosted = hosted
         self._brokers = brokers
         self._config = config
         self._outbox = outbox
         self._deadlines = deadlines
+        # What throttled followers may get.
+        self.throttles = throttles
         # Who sends consumers to followers.
         self.selector = selector
         # Fetches of followers that wait, by replica id.
@@ -146,6 +154,8 @@ class FetchPath:
         self._deadlines.add(parked)
 
     def _reply(self, reply_to: ReplyTo, reading: "_Reading") -> None:
+        if reading.throttled_bytes:
+            self.throttles.leader.record(reading.throttled_bytes, reading.now)
         response = FetchResponse(0, ErrorCode.NONE, 0, reading.answers)
         self._outbox.emit(Reply(reply_to, response))
 
@@ -242,14 +252,15 @@ class _Reading:
         "_followers_may_serve",
         "_left_bytes",
         "_listener",
-        "_now",
         "_on_arrival",
         "_path",
         "_request",
         "_stale",
         "answers",
         "at_once",
+        "now",
         "records_bytes",
+        "throttled_bytes",
     )
 
     def __init__(
@@ -265,7 +276,7 @@ class _Reading:
         self._followers_may_serve = parked.followers_may_serve
         # Where the consumer came in; a replica it is sent to must have the same.
         self._listener = parked.listener
-        self._now = now
+        self.now = now
         # Whether a follower's fetch still counts as its progress.
         self._on_arrival = on_arrival
         # What may still be read, but for the first batch of all.
@@ -276,8 +287,9 @@ class _Reading:
         self.answers: list[FetchedPartition] = []
         # An error or a divergence: the sender must hear of it now.
         self.at_once = False
-        # Record bytes found so far.
+        # Record bytes found so far, and those of them that count towards the leaders' quota.
         self.records_bytes = 0
+        self.throttled_bytes = 0
 
     @property
     def has_enough(self) -> bool:
@@ -331,19 +343,35 @@ class _Reading:
         if self._on_arrival:
             # The leader's end is sampled before the read: see `leader`.
             self._note_progress(partition, remote, want, log_end)
+        if log.config.leader_replication_throttled_replicas:
+            return self._answer_throttled(partition, want)
         return self._answer(log, want, log_end)
+
+    def _answer_throttled(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
+        """A follower's answer where the topic throttles some replicas, maybe this leader's."""
+        log, leadership, throttles = partition.log, partition.leadership, self._path.throttles
+        assert leadership is not None, f"{partition} serves a follower without leading"
+        listed = log.config.leader_replication_throttled_replicas
+        if not throttles.names(listed, partition.topic_partition.partition):
+            return self._answer(log, want, log.log_end_offset)
+        in_sync = self._request.replica_id in leadership.isr
+        if not in_sync and throttles.leader.is_exceeded(self.now):
+            return self._answer(log, want, NO_OFFSET)
+        answer = self._answer(log, want, log.log_end_offset)
+        self.throttled_bytes += answer.records_bytes
+        return answer
 
     def _answer_consumer(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
         log, leadership = partition.log, partition.leadership
         if leadership is None:
-            partition.last_consumer_read = self._now
+            partition.last_consumer_read = self.now
         elif self._path.selector.by_rack and self._followers_may_serve:
             preferred = self._path.selector.decide(
                 leadership,
                 want.fetch_offset,
                 rack_id=self._request.rack_id,
                 listener=self._listener,
-                now=self._now,
+                now=self.now,
             )
             if preferred != READ_HERE:
                 self.at_once = True
@@ -367,7 +395,7 @@ class _Reading:
             want.log_start_offset,
             leader_end=leader_end,
             broker_epoch=request.replica_epoch,
-            now=self._now,
+            now=self.now,
         )
         if moved:
             self._path.progressed[partition] = None

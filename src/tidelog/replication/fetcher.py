@@ -11,6 +11,7 @@ A partition is in one of these phases:
 | --- | --- |
 | FETCHING | the next answer |
 | DELAYED | the end of a pause after an error of its own |
+| THROTTLED | the quota of this node's throttled followers, which is exceeded (`throttle`) |
 | ASKING_LATEST, ASKING_EARLIEST | where the leader's log ends or starts: out of range |
 | FAILED | new metadata: its leader epoch is fenced, or its log is broken |
 
@@ -55,6 +56,7 @@ from tidelog.replication.messages import (
 )
 from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition
+from tidelog.replication.throttle import Throttles
 from tidelog.wire.fetch import (
     FETCH_ANY_HIGH_WATERMARK,
     READ_UNCOMMITTED,
@@ -81,6 +83,7 @@ class FetcherEnv:
     brokers: BrokerEpochs
     outbox: Outbox
     trace: Trace
+    throttles: Throttles
 
 
 @dataclass(slots=True)
@@ -100,6 +103,7 @@ class Phase(Enum):
 
     FETCHING = "fetching"
     DELAYED = "delayed"
+    THROTTLED = "throttled"
     ASKING_LATEST = "asking latest"
     ASKING_EARLIEST = "asking earliest"
     FAILED = "failed"
@@ -108,7 +112,16 @@ class Phase(Enum):
 class FetchState:
     """One followed partition in one leader epoch."""
 
-    __slots__ = ("errors", "key", "leader_epoch", "partition", "phase", "retry_at", "sent_offset")
+    __slots__ = (
+        "errors",
+        "key",
+        "lags",
+        "leader_epoch",
+        "partition",
+        "phase",
+        "retry_at",
+        "sent_offset",
+    )
 
     def __init__(self, partition: Partition, leader_epoch: int) -> None:
         self.partition = partition
@@ -122,6 +135,9 @@ class FetchState:
         self.retry_at = Instant(0)
         # Errors since the last good answer; they lengthen the pause.
         self.errors = 0
+        # Whether the last answer told of committed records that this log lacks. Nothing is known
+        # before the first, and a newcomer is taken to lag.
+        self.lags = True
 
 
 class ReplicaFetcher:
@@ -136,6 +152,8 @@ class ReplicaFetcher:
         "_session",
         "_stale",
         "_states",
+        "_throttled",
+        "_throttled_until",
         "_to_ask",
         "asking_token",
         "leader_id",
@@ -153,6 +171,10 @@ class ReplicaFetcher:
         self._stale: dict[FetchState, None] = {}
         # DELAYED states.
         self._delayed: dict[FetchState, None] = {}
+        # THROTTLED states.
+        self._throttled: dict[FetchState, None] = {}
+        # When the quota is looked at again for them.
+        self._throttled_until: Instant | None = None
         # ASKING states that no request in flight asks for.
         self._to_ask: dict[FetchState, None] = {}
         # ASKING states of the ListOffsets in flight.
@@ -205,6 +227,7 @@ class ReplicaFetcher:
     def _leave_phase(self, state: FetchState) -> None:
         self._stale.pop(state, None)
         self._delayed.pop(state, None)
+        self._throttled.pop(state, None)
         self._to_ask.pop(state, None)
         self._asked.pop(state.partition.topic_partition, None)
         self._session.drop(state.partition.topic_partition.topic, state.key)
@@ -216,6 +239,8 @@ class ReplicaFetcher:
             self._stale[state] = None
         elif phase is Phase.DELAYED:
             self._delayed[state] = None
+        elif phase is Phase.THROTTLED:
+            self._throttled[state] = None
         elif phase is not Phase.FAILED:
             self._to_ask[state] = None
 
@@ -226,6 +251,7 @@ class ReplicaFetcher:
         for state in list(self._delayed):
             if state.retry_at <= now:
                 self._enter(state, Phase.FETCHING)
+        self._throttle(now)
         if self._blocked_until is not None:
             if now < self._blocked_until:
                 return
@@ -234,6 +260,23 @@ class ReplicaFetcher:
             self._ask()
         if self.token is None and self._refresh_session(now) and len(self._session):
             self._send()
+
+    def _throttle(self, now: Instant) -> None:
+        """Takes throttled partitions that lag out of the session while the quota is exceeded."""
+        throttles = self._env.throttles
+        if not throttles.follower.is_exceeded(now):
+            for state in list(self._throttled):
+                self._enter(state, Phase.FETCHING)
+            return
+        self._throttled_until = throttles.follower.free_at(now)
+        for state in self._states.values():
+            if state.phase is Phase.FETCHING and state.lags and self._is_throttled(state):
+                self._enter(state, Phase.THROTTLED)
+
+    def _is_throttled(self, state: FetchState) -> bool:
+        partition = state.partition
+        listed = partition.log.config.follower_replication_throttled_replicas
+        return self._env.throttles.names(listed, partition.topic_partition.partition)
 
     def _refresh_session(self, now: Instant) -> bool:
         """Tells the session where the logs end now; `False` while that must not be claimed."""
@@ -366,7 +409,10 @@ class ReplicaFetcher:
         self, state: FetchState, fetched: FetchedPartition, outcome: FetchOutcome, now: Instant
     ) -> None:
         log = state.partition.log
+        if fetched.records_bytes and self._is_throttled(state):
+            self._env.throttles.follower.record(fetched.records_bytes, now)
         progress = append_fetched(log, fetched, state.leader_epoch, self._env.trace)
+        state.lags = log.log_end_offset < fetched.high_watermark
         if fetched.records_bytes and progress is not Progress.APPENDED:
             # All of it is of a later epoch, or cut short. The leader would send the same at once.
             self._delay(state, "no batch could be taken", now)
@@ -464,7 +510,8 @@ class ReplicaFetcher:
     def deadline(self) -> Instant | None:
         """When `poll` has something to do that no answer brings about."""
         resumes = (state.retry_at for state in self._delayed)
-        return earliest(self._blocked_until if self._states else None, *resumes)
+        throttled_until = self._throttled_until if self._throttled else None
+        return earliest(self._blocked_until if self._states else None, throttled_until, *resumes)
 
     def check(self) -> None:
         """Asserts what must hold between two events."""

@@ -11,6 +11,7 @@ until it says otherwise. It composes the parts that do the work and owns none of
 | `produce_path`, `fetch_path`, `purgatory` | requests and their waiting |
 | `isr_updates` | proposals on their way to the controller |
 | `lookups` | questions about offsets |
+| `throttle` | how fast replicas that catch up may be fed |
 | `read_replica` | which replica a consumer is told to read from |
 | `hosting`, `roles` | which partitions to host, from the metadata, and what that takes |
 
@@ -71,6 +72,7 @@ from tidelog.replication.purgatory import Deadlines, DelayedProduce
 from tidelog.replication.read_replica import ReadReplicaSelector
 from tidelog.replication.roles import LogConfigs, LogStore, Parts, Roles
 from tidelog.replication.schedule import Recurring
+from tidelog.replication.throttle import Throttles
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceRequest
 
@@ -89,6 +91,8 @@ class Replicas:
         self._outbox = Outbox()
         self._hosted = Hosted()
         env = PartitionEnv(node_id, config, self._brokers, trace)
+        # The quotas of throttled replicas; the node sets the rates.
+        self._throttles = Throttles(node_id, config)
         self._deadlines = Deadlines()
         self._produce = ProducePath(self._hosted, self._outbox, self._deadlines)
         self._fetch = FetchPath(
@@ -98,8 +102,11 @@ class Replicas:
             outbox=self._outbox,
             deadlines=self._deadlines,
             selector=ReadReplicaSelector(config.replica_selector_class, node_id, self._brokers),
+            throttles=self._throttles,
         )
-        self._fetchers = Fetchers(FetcherEnv(node_id, config, self._brokers, self._outbox, trace))
+        self._fetchers = Fetchers(
+            FetcherEnv(node_id, config, self._brokers, self._outbox, trace, self._throttles)
+        )
         self._isr_updates = IsrUpdates(self._outbox, config.alter_partition_retry_ms, trace)
         # Whether the metadata is recent enough to act on; once true it stays so.
         self._in_force = False
@@ -135,6 +142,11 @@ class Replicas:
     @broker_epoch.setter
     def broker_epoch(self, value: int) -> None:
         self._brokers.own_epoch = value
+
+    def set_throttled_rates(self, *, leader: int, follower: int) -> None:
+        """Bytes a second that throttled followers may be sent, and may fetch, from now on."""
+        self._throttles.leader.rate = leader
+        self._throttles.follower.rate = follower
 
     # Metadata ---------------------------------------------------------------------------------
 

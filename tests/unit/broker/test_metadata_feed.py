@@ -43,3 +43,23 @@ def test_another_brokers_configuration_is_not_ours(node):
 def test_the_image_is_what_the_controller_has_committed(node):
     assert node.broker.image == node.broker.controller.image
     assert node.broker.image.offset == node.broker.quorum.high_watermark - 1
+
+
+def test_throttled_rates_follow_the_dynamic_configuration(node):
+    """This broker's before everybody's; one that is taken away is no throttle any more."""
+    wire, throttles = node.client(), node.node._replicas._throttles
+    leader, follower = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
+    alter(wire, BROKER, "", leader, "700")
+    alter(wire, BROKER, "", follower, "800")
+    alter(wire, BROKER, "1", leader, "70")
+    assert (throttles.leader.rate, throttles.follower.rate) == (70, 800)
+    alter(wire, BROKER, "1", leader, None, operation=1)
+    alter(wire, BROKER, "", leader, None, operation=1)
+    assert (throttles.leader.rate, throttles.follower.rate) == (2**63 - 1, 800)
+
+
+def test_the_expiry_of_producers_follows_the_dynamic_configuration(node):
+    """Of the logs that are there already, too."""
+    alter(node.client(), BROKER, "", "producer.id.expiration.ms", "77")
+    log = node.node._directory.logs[TopicPartition("plain", 0)]
+    assert log.config.producer_id_expiration_ms == 77

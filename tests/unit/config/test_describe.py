@@ -21,8 +21,8 @@ def test_a_topic_shows_all_its_sources_by_precedence() -> None:
         ("log.retention.ms", "8", ConfigSource.DYNAMIC_BROKER),
         ("log.retention.ms", "7", ConfigSource.DYNAMIC_DEFAULT_BROKER),
         ("log.retention.ms", "9", ConfigSource.STATIC_BROKER),
-        ("log.retention.hours", "7200000", ConfigSource.STATIC_BROKER),
-        ("log.retention.hours", "604800000", ConfigSource.DEFAULT),
+        ("log.retention.hours", "2", ConfigSource.STATIC_BROKER),
+        ("log.retention.hours", "168", ConfigSource.DEFAULT),
     ]
     assert retention.type is PropertyType.LONG
     assert not retention.read_only
@@ -37,8 +37,37 @@ def test_a_broker_shows_its_own_units_and_what_can_change() -> None:
     hours = described["log.retention.hours"]
     assert (hours.value, hours.source) == ("2", ConfigSource.STATIC_BROKER)
     assert hours.synonyms[1].value == "168"
-    assert not hours.read_only
+    assert hours.read_only
+    assert not described["log.retention.ms"].read_only
     assert described["node.id"].value == "2"
     assert described["node.id"].read_only
     assert described["log.retention.ms"].value is None
     assert described["broker.rack"].value is None
+
+
+def test_a_value_from_a_property_in_hours_has_no_synonyms() -> None:
+    """As Kafka answers: the list begins with `log.retention.ms`, which has no value."""
+    config = config_with(log__retention__hours="2")
+    described = {d.name: d for d in describe_topic_config({}, config)}
+    retention = described["retention.ms"]
+    assert (retention.value, retention.synonyms) == ("7200000", ())
+    assert described["leader.replication.throttled.replicas"].synonyms == ()
+    segment = described["segment.bytes"].synonyms
+    assert [(s.name, s.value) for s in segment] == [("log.segment.bytes", "1073741824")]
+
+
+def test_a_broker_shows_dynamic_values_of_every_kind() -> None:
+    """Those of a rate, of what has no effect here, and above what the file says."""
+    config = config_with(producer__id__expiration__ms="50")
+    rate, threads = "leader.replication.throttled.rate", "num.io.threads"
+    assert not {rate, threads} & {d.name for d in describe_broker_config(config)}
+    dynamic = BrokerOverrides(
+        own={rate: "9", "producer.id.expiration.ms": "7"}, default={rate: "8", threads: "4"}
+    )
+    described = {d.name: d for d in describe_broker_config(config, dynamic)}
+    assert (described[rate].value, described[rate].source) == ("9", ConfigSource.DYNAMIC_BROKER)
+    assert [s.value for s in described[rate].synonyms] == ["9", "8"]
+    assert described[threads].source is ConfigSource.DYNAMIC_DEFAULT_BROKER
+    expiration = described["producer.id.expiration.ms"]
+    assert [s.value for s in expiration.synonyms] == ["7", "50", "86400000"]
+    assert not (expiration.read_only or described[rate].read_only)

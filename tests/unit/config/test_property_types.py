@@ -14,6 +14,7 @@ from tidelog.config.property_types import (
     optional,
     parse_value,
     split_list,
+    throttled_replicas,
     value_text,
 )
 
@@ -73,3 +74,13 @@ def test_checks_complain_at_their_bounds() -> None:
 def test_lists_split_and_values_print_as_kafka_prints_them() -> None:
     assert split_list(" a, b ,,c") == ["a", "b", "c"]
     assert [value_text(v) for v in (True, False, 3, "x", 0.5)] == ["true", "false", "3", "x", "0.5"]
+
+
+@pytest.mark.parametrize("text", ["", "*", " * ", "0:1", "0:1,12:3", "0:1, 1:2"])
+def test_throttled_replicas_are_all_or_pairs(text: str) -> None:
+    assert throttled_replicas(text) is None
+
+
+@pytest.mark.parametrize("text", ["**", "1", "0:1:2", "a:1", "0:-1", "0:1,*", "0:"])
+def test_other_lists_of_throttled_replicas_are_refused(text: str) -> None:
+    assert throttled_replicas(text) is not None

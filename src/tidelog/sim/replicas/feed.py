@@ -198,8 +198,13 @@ def log_config(image: MetadataImage, topic: str) -> LogConfig:
         "min.insync.replicas": "min_insync_replicas",
         "flush.messages": "flush_messages",
         "segment.bytes": "segment_bytes",
+        "leader.replication.throttled.replicas": "leader_replication_throttled_replicas",
+        "follower.replication.throttled.replicas": "follower_replication_throttled_replicas",
     }
-    values: dict[str, Any] = {known[key]: int(value) for key, value in configs.items()}
+    values: dict[str, Any] = {
+        known[key]: value if key.endswith(".replicas") and "throttled" in key else int(value)
+        for key, value in configs.items()
+    }
     return LogConfig(**values)
 
 

@@ -35,10 +35,11 @@ def ask(wire, version, kind, name, keys=None, synonyms=False, documentation=Fals
     return error_of(result.error_code), {config.name: config for config in result.configs}
 
 
-def alter(wire, kind, name, key, value):
+def alter(wire, kind, name, key, value, operation=0):
     request_type = codec.request_class(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1)
     resource_type = nested(request_type, "resources")
-    config = make(nested(resource_type, "configs"), name=key, config_operation=0, value=value)
+    config_type = nested(resource_type, "configs")
+    config = make(config_type, name=key, config_operation=operation, value=value)
     response = wire.call(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         1,

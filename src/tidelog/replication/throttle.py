@@ -1,0 +1,113 @@
+"""Replication throttles: how fast replicas that catch up may be fed (KIP-73).
+
+Moving a partition copies its whole log, and without a bound the copies take the links away from
+clients. A throttle has two halves. A topic names the replicas that it is about, on each side
+(`leader.` and `follower.replication.throttled.replicas`: `*`, or `partition:broker` pairs), and a
+broker says how many bytes a second all of them together may move (`leader.` and
+`follower.replication.throttled.rate`, dynamic). Both have to be set for anything to happen.
+
+| side | while its quota is exceeded |
+| --- | --- |
+| leader | answers a throttled follower that is not in the ISR with no records |
+| follower | leaves throttled partitions that lag out of its fetches |
+
+In-sync replicas are never held up, because acks=all would wait with them; their bytes count all the
+same. A leader's empty answer still takes in what the fetch claimed.
+
+The rate is the bytes of the last samples over the time since the oldest of them began, at least one
+sample. So a quota is exceeded by what was moved and not by what is about to be: one answer may go
+far over it, and pays with the pause behind it (`ThrottledOnTheWhole`: over any stretch of time the
+bytes are at most the rate times that time and a window's worth, and one answer).
+
+Source: KIP-73; Kafka's ReplicationQuotaManager for who is exempt and what is counted.
+"""
+
+from collections import deque
+from functools import lru_cache
+from typing import Final
+
+from tidelog.config import LONG_MAX, ReplicationConfig
+from tidelog.env.instant import Instant
+
+UNLIMITED: Final = LONG_MAX
+
+
+class ReplicationQuota:
+    """Bytes of throttled replicas on one side, against one rate."""
+
+    __slots__ = ("_sample_ms", "_samples", "_total_bytes", "_window_num", "rate")
+
+    def __init__(self, config: ReplicationConfig) -> None:
+        # Bytes a second; `UNLIMITED` is no throttle. Set by the node from the metadata.
+        self.rate = UNLIMITED
+        self._window_num = config.replication_quota_window_num
+        self._sample_ms = config.replication_quota_window_size_seconds * 1000
+        # (when it began, bytes), oldest first; at most `_window_num` of them.
+        self._samples: deque[tuple[Instant, int]] = deque()
+        # The bytes of all samples.
+        self._total_bytes = 0
+
+    def record(self, size_bytes: int, now: Instant) -> None:
+        """Counts bytes of throttled replicas."""
+        self._forget(now)
+        if not self._samples or now - self._samples[-1][0] >= self._sample_ms:
+            self._samples.append((now, 0))
+        began, counted = self._samples[-1]
+        self._samples[-1] = (began, counted + size_bytes)
+        self._total_bytes += size_bytes
+
+    def _forget(self, now: Instant) -> None:
+        oldest = now - self._window_num * self._sample_ms
+        while self._samples and self._samples[0][0] <= oldest:
+            self._total_bytes -= self._samples.popleft()[1]
+
+    def is_exceeded(self, now: Instant) -> bool:
+        """Whether more than the rate was moved lately."""
+        if self.rate == UNLIMITED:
+            return False
+        self._forget(now)
+        if not self._samples:
+            return False
+        elapsed_ms = max(now - self._samples[0][0], self._sample_ms)
+        return self._total_bytes * 1000 > self.rate * elapsed_ms
+
+    def free_at(self, now: Instant) -> Instant | None:
+        """When it is exceeded no longer if nothing more is moved; `None` when it is not."""
+        if not self.is_exceeded(now):
+            return None
+        total_bytes, since = self._total_bytes, Instant(now + 1)
+        for began, counted in self._samples:
+            expires = Instant(began + self._window_num * self._sample_ms)
+            if total_bytes * 1000 <= self.rate * self._sample_ms:
+                break
+            if self.rate:
+                level = Instant(began - (-total_bytes * 1000 // self.rate))
+                if level < expires:
+                    return max(since, level)
+            total_bytes -= counted
+            since = max(since, expires)
+        return since
+
+
+class Throttles:
+    """Both sides of one broker."""
+
+    __slots__ = ("_node_id", "follower", "leader")
+
+    def __init__(self, node_id: int, config: ReplicationConfig) -> None:
+        self._node_id = node_id
+        # What this node's leaders send to throttled followers.
+        self.leader = ReplicationQuota(config)
+        # What this node's throttled followers fetch.
+        self.follower = ReplicationQuota(config)
+
+    def names(self, replicas: str, partition: int) -> bool:
+        """Whether a topic's list of throttled replicas names the one on this node."""
+        return replicas != "" and _names(replicas, partition, self._node_id)
+
+
+@lru_cache(maxsize=4096)
+def _names(replicas: str, partition: int, node_id: int) -> bool:
+    if replicas.strip() == "*":
+        return True
+    return f"{partition}:{node_id}" in (item.strip() for item in replicas.split(","))

@@ -1,5 +1,6 @@
 """Safeguards of the controller, and what it decides without them."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from tidelog.controller import brokers, elections, partitions
@@ -19,6 +20,19 @@ def _treat_as_clean(view: Any, existing: Any, request: Any) -> Any:
     return partitions.decide_broker_left(view, request.broker_id, "restarted")
 
 
+def _elect_last_known(elect: Callable[..., Any]) -> Callable[..., Any]:
+    """Alive or not."""
+
+    def elect_or_trust(partition: Any, replicas: Any, isr: Any, elr: Any, rules: Any) -> Any:
+        outcome, leader = elect(partition, replicas, isr, elr, rules)
+        last_known = partition.last_known_eligible_leaders
+        if leader < 0 and not isr and not elr and len(last_known) == 1:
+            return elections.Outcome.LAST_KNOWN, last_known[0]
+        return outcome, leader
+
+    return elect_or_trust
+
+
 SAFEGUARDS: Final = (
     of_cluster(
         "elections",
@@ -26,11 +40,23 @@ SAFEGUARDS: Final = (
         "a leader that lacks committed records",
         (elections, "_elect", _elect_anybody),
     ),
-    of_cluster(
-        "lossy-restarts",
+    of_story(
+        "r11",
         "unclean-restarts",
-        "an ISR member that lost records with its power",
+        "an eligible leader that lost records with its power",
         (brokers, "_clean_up", _treat_as_clean),
+    ),
+    of_story(
+        "r13",
+        "restarts-end-terms",
+        "a leader that is another process in the same term",
+        (brokers, "_clean_up", lambda *_: []),
+    ),
+    of_story(
+        "r14",
+        "last-known-leader-is-alive",
+        "a fenced leader",
+        (elections, "_elect", _elect_last_known(elections._elect)),
     ),
     of_story(
         "r09",

@@ -6,10 +6,11 @@ from typing import Any, Final
 from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.fetch_server import FetchServer
 from tidelog.kraft.fetcher import Fetcher
-from tidelog.kraft.leader import Leader
+from tidelog.kraft.leader import Leader, Progress
 from tidelog.kraft.quorum_state import QuorumStateFile
-from tidelog.kraft.roles import Ballot, Role, Unattached
-from tidelog.sim.ablations.safeguard import of_quorum
+from tidelog.kraft.roles import Ballot, Follower, Role, Unattached, VoteDecision
+from tidelog.model import EpochEndOffset
+from tidelog.sim.ablations.safeguard import of_quorum, of_story
 
 
 def _commit_any_epoch(leader: Leader) -> bool:
@@ -23,8 +24,8 @@ def _commit_any_epoch(leader: Leader) -> bool:
 def _hasty_write(write: Callable[..., bool]) -> Callable[..., bool]:
     """A promise counts when its write is merely on its way."""
 
-    def hasty(file: QuorumStateFile, state: Any) -> bool:
-        written = write(file, state)
+    def hasty(file: QuorumStateFile, *args: Any) -> bool:
+        written = write(file, *args)
         file.on_durable(file.sequence)
         return written
 
@@ -38,7 +39,60 @@ def _blind_vote(decide: Callable[..., Any]) -> Callable[..., Any]:
 
 _ROLES: Final[tuple[Any, ...]] = (Unattached, *Role.__subclasses__())
 
+
+def _remember_the_most(on_fetch: Callable[..., None]) -> Callable[..., None]:
+    """A voter has whatever it ever claimed."""
+
+    def note_most(self: Progress, fetch_offset: int, leader_end: int, now: Any) -> None:
+        on_fetch(self, max(fetch_offset, self.log_end_offset), leader_end, now)
+
+    return note_most
+
+
+def _cut_without_looking(self: Fetcher, role: Any, diverging: EpochEndOffset, now: Any) -> None:
+    self._core.log.truncate_to(min(diverging.end_offset, self._core.log.log_end_offset))
+
+
+def _never_follow_anybody(self: Follower, request: Any, *, log_is_fresh: bool) -> VoteDecision:
+    """A pre-vote is granted though the leader is heard."""
+    return VoteDecision(bool(request.pre_vote) and log_is_fresh, "")
+
+
+def _begin_at_once(become: Callable[..., None]) -> Callable[..., None]:
+    """No pre-vote: a replica that misses its leader begins an epoch."""
+
+    def become_candidate(self: QuorumCore, now: Any, reason: str) -> None:
+        become(self, now, reason)
+        self.become_candidate(now, reason)
+
+    return become_candidate
+
+
 SAFEGUARDS: Final = (
+    of_story(
+        "r20",
+        "no-committed-truncation",
+        "cutting committed metadata by a wrong word",
+        (Fetcher, "_truncate", _cut_without_looking),
+    ),
+    of_story(
+        "r20",
+        "claims-may-fall",
+        "counting a voter for what it had before its disk was wiped",
+        (Progress, "on_fetch", _remember_the_most(Progress.on_fetch)),
+    ),
+    of_story(
+        "r40",
+        "followers-refuse-pre-votes",
+        "a voter that takes the leadership from a leader whom all others hear",
+        (Follower, "decide_vote", _never_follow_anybody),
+    ),
+    of_story(
+        "r40",
+        "pre-vote",
+        "a voter that comes back with a higher epoch and deposes the leader",
+        (QuorumCore, "become_prospective", _begin_at_once(QuorumCore.become_prospective)),
+    ),
     of_quorum(
         "durable-before-counted-leader",
         "committing what a majority has not flushed",
@@ -49,7 +103,8 @@ SAFEGUARDS: Final = (
         "claiming what is not flushed",
         (Fetcher, "may_fetch", True),
     ),
-    of_quorum(
+    of_story(
+        "s01",
         "durable-votes",
         "voting twice in an epoch",
         (QuorumStateFile, "maybe_write", _hasty_write(QuorumStateFile.maybe_write)),

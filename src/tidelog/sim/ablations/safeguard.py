@@ -6,12 +6,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tidelog.sim.campaign import CLUSTER, QUORUM, STORY, run_seed
+from tidelog.sim.outcome import Outcome
 
 Patch = tuple[Any, str, Any]
 """The class or module that has it, its name there, what takes its place."""
 
 STORY_SEEDS: Final = 3
 """A story is the same whatever the seed, but for the delays inside of it."""
+
+_CLUMSY: Final = tuple(
+    f"NoException: {kind}" for kind in ("TypeError", "AttributeError", "NameError")
+)
+"""A replacement that does not fit its place any more shows nothing."""
 
 SET_UP: Final = "Story"
 """What a story complains of that could not be told; that is no kill."""
@@ -72,6 +78,13 @@ def switched_off(safeguard: Safeguard) -> Iterator[None]:
                 setattr(target, name, own)
 
 
+def _is_kill(outcome: Outcome) -> bool:
+    """Whether a property broke, and not the story or the replacement itself."""
+    if outcome.violation is None or outcome.violated == SET_UP:
+        return False
+    return not outcome.violation.startswith(_CLUMSY)
+
+
 def ablate(safeguard: Safeguard, seeds: range) -> Kill:
     """Plays seeds without the safeguard until one fails."""
     if safeguard.tier == STORY:
@@ -79,6 +92,6 @@ def ablate(safeguard: Safeguard, seeds: range) -> Kill:
     with switched_off(safeguard):
         for count, seed in enumerate(seeds, 1):
             outcome = run_seed(safeguard.tier, safeguard.scenario, seed)
-            if outcome.violated not in (None, SET_UP):
+            if _is_kill(outcome):
                 return Kill(safeguard, count, outcome.violated)
     return Kill(safeguard, len(seeds), None)

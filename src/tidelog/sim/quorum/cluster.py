@@ -73,6 +73,8 @@ class Replica:
     alive: bool = False
     # Counts processes.
     life: int = 0
+    # Whether its disk completes nothing at the moment.
+    stalled: bool = False
     # Exclusive end of what is on the disk while the process is down.
     durable_end: int = 0
     requests: list[tuple[int, Request]] = field(default_factory=list)
@@ -219,6 +221,20 @@ class QuorumCluster:
             for peer_id, request in list(other.requests):
                 if peer_id == replica.node_id:
                     self._fail(other, peer_id, request)
+
+    def wipe(self, replica: Replica) -> None:
+        """A dead replica's disk is replaced by an empty one."""
+        assert not replica.alive, f"n{replica.node_id} runs"
+        replica.disk = self._new_replica(replica.node_id).disk
+        replica.durable_end = 0
+
+    def ask(self, sender: Replica, peer_id: int, request: Request) -> None:
+        """Sends a request in a replica's name, whatever it thinks of it."""
+        self._send_request(sender, peer_id, request)
+
+    def tell(self, requester: Replica, peer_id: int, request: Request, response: Response) -> None:
+        """Answers a request in a peer's name."""
+        self._answer(requester, peer_id, request, response)
 
     def suspect(self, node_id: int) -> None:
         """All failure detectors report a process."""
@@ -407,11 +423,18 @@ class QuorumCluster:
     # Disks -----------------------------------------------------------------------------------
 
     def _begin_flush(self, replica: Replica) -> None:
-        if replica.disk_queue:
+        if replica.disk_queue and not replica.stalled:
             delay = self._prng.between(0, self.conditions.flush_ms)
             self._at_replica(delay, replica, lambda: self._complete(replica))
 
+    def resume_disk(self, replica: Replica) -> None:
+        """A stalled disk goes on."""
+        replica.stalled = False
+        self._begin_flush(replica)
+
     def _complete(self, replica: Replica) -> None:
+        if replica.stalled:
+            return
         effect = replica.disk_queue.popleft()
         self._begin_flush(replica)
         self._do(replica, lambda: self._carry_out(replica, effect))

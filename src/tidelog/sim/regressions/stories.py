@@ -9,12 +9,20 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.sim.regressions import in_sync, late_answers, truncation
+from tidelog.sim.regressions import (
+    devices,
+    in_sync,
+    late_answers,
+    producers,
+    quorum,
+    terms,
+    truncation,
+)
 from tidelog.sim.regressions.scene import Play
 
-_NAME: Final = re.compile(r"^(r\d\d)_(\w+)$")
+_NAME: Final = re.compile(r"^([rs]\d\d)_(\w+)$")
 _PARTS: Final = re.compile(r"^(Origin|Story|Must): ", re.MULTILINE)
-_FAMILIES: Final = (truncation, late_answers, in_sync)
+_FAMILIES: Final = (truncation, late_answers, in_sync, terms, devices, producers, quorum)
 
 
 @dataclass(frozen=True, slots=True)

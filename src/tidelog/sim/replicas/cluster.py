@@ -141,6 +141,17 @@ class Cluster:
             if call.sent.leader_id == node:
                 self._fail_later(call)
 
+    def stop(self, node: int) -> None:
+        """A clean stop: everything is flushed, and the marker is written."""
+        broker = self.brokers[node]
+        broker.directory.close_cleanly(broker.replicas.broker_epoch)
+        for effect in broker.effects.take():
+            if isinstance(effect, Replace):
+                broker.disk.replace(effect.path, effect.data)
+            elif isinstance(effect, Flush):
+                broker.disk.sync(effect.file)
+        self.kill(node)
+
     def cut_power(self, node: int) -> None:
         """The process ends, and what was not flushed is lost."""
         self.kill(node)

@@ -1,0 +1,146 @@
+"""Stories of devices: what is on a disk after it failed, and what a log may believe of it.
+
+Theory. Nothing tells a process that comes back how the one before ended, but a marker that it left
+as the last thing of a clean stop. A device that failed once proves nothing by working again: what a
+failed flush should have saved is gone.
+
+Source: Rebello and others 2020 (fsync); KAFKA-5634, 9491, 10471, 10778.
+"""
+
+from tidelog.config import LogConfig
+from tidelog.errors import ErrorCode
+from tidelog.model import TopicId, TopicPartition
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
+from tidelog.sim.disk import ProcessKilled
+from tidelog.sim.regressions.scene import LogStage, Scene
+
+_KEY = TopicPartition("orders", 0)
+_SEGMENTS = LogConfig(segment_bytes=200)
+
+
+def _batch(*values: str) -> bytes:
+    return build_batch([Record(1000, None, value.encode()) for value in values])
+
+
+def r15_crash_while_recovering(scene: Scene) -> None:
+    """A start that does not reach its end is not a clean stop.
+
+    Origin: KAFKA-10471
+    Story: after a clean stop the process starts, is killed before it has done anything, starts
+    again, writes, and the machine loses power in the middle of a write.
+    Must: the marker of the clean stop is gone before anything else happens, so that the torn end of
+    the log is found.
+    """
+    disk = scene.disk()
+    directory = disk.open(LogConfig())
+    log = directory.create(_KEY, TopicId(bytes(15) + b"\7"), LogConfig())
+    log.append_as_leader(_batch("a"), 0, 1_000)
+    directory.close_cleanly(5)
+    disk.carry_out(directory)
+    directory.close()
+    # The next process dies at its first write, or after it has only loaded the logs.
+    disk.disk.fuse = 0
+    try:
+        disk.open(LogConfig()).close()
+    except ProcessKilled:
+        scene.must(True, "Story", "killed at once")
+    disk.disk.fuse = None
+    directory = disk.open(LogConfig())
+    log = directory.logs[_KEY]
+    log.append_as_leader(_batch("b"), 0, 2_000)
+    directory.close()
+    _tear_last_batch(disk)
+    directory = disk.open(LogConfig())
+    found = directory.logs.get(_KEY)
+    end = None if found is None else found.log_end_offset
+    scene.must(end == 1, "RecoveredLogIsValid", f"log end {end}")
+    directory.check()
+
+
+def _tear_last_batch(stage: LogStage) -> None:
+    """The last bytes of the log are not what was written when the power went."""
+    path = f"{_KEY}/00000000000000000000.log"
+    written = stage.disk.read_file(path)
+    assert written is not None, f"Story: `{path}` is not there"
+    stage.disk.flip_bit(path, 8 * (len(written) - 3))
+
+
+def r21_append_after_an_error(scene: Scene) -> None:
+    """A replica whose device failed once takes nothing more, though the device works again.
+
+    Origin: KAFKA-10778
+    Story: a write fails; before anybody has heard of it, the next one comes.
+    Must: it is refused, and so are reads; the node hears that the directory failed.
+    """
+    stage = scene.stage(1, 2)
+    stage.topic(1, 2)
+    stage.send(1, "a")
+    stage.run(150)
+    stage.brokers[1].disk.failing = "input/output error"
+    first = stage.send(1, "b")
+    stage.brokers[1].disk.failing = None
+    second = stage.send(1, "c")
+    name = stage.read(1, 0)
+    stage.run(10)
+    refused = ErrorCode.KAFKA_STORAGE_ERROR
+    codes = [stage.code_of(one) for one in (first, second, name)]
+    scene.must(codes == [refused] * 3, "OfflineForGood", f"{codes}")
+    told = any("log dir failed" in line for line in stage.lines)
+    scene.must(told, "OfflineForGood", "the node has not heard of it")
+
+
+def r22_start_over(scene: Scene) -> None:
+    """A follower that starts over takes high watermark and log start along.
+
+    Origin: KAFKA-9491, KAFKA-5634
+    Story: records that the follower never had are deleted on the leader; the follower throws its
+    log away and begins where the leader's begins.
+    Must: log start, high watermark and log end move together; all bounds hold at each step.
+    """
+    stage = scene.stage(1, 2)
+    stage.topic(1, 2, segment_bytes="200")
+    stage.send(1, "a")
+    stage.run(150)
+    stage.cut |= {(1, 2), (2, 1)}
+    stage.feed.change("orders", isr=(1,))
+    stage.run(1_600)
+    for value in "bcdefg":
+        stage.send(1, value)
+    stage.run(10)
+    stage.log_of(1).maybe_raise_log_start_offset(5)
+    stage.cut.clear()
+    stage.run(800)
+    log = stage.log_of(2)
+    bounds = (log.log_start_offset, log.high_watermark, log.log_end_offset)
+    scene.must(bounds == (5, 7, 7), "HighWatermarkBounds", f"{bounds}")
+    stage.finish()
+
+
+def r39_flush_fails_once(scene: Scene) -> None:
+    """A flush that failed is not made good by the next one.
+
+    Origin: the fsync failures of 2018 (ATC'20)
+    Story: with group commit a flush of the leader fails, the next one would succeed; then the
+    machine loses power.
+    Must: the replica is out of service at the first failure; what was acknowledged is on the
+    others.
+    """
+    stage = scene.stage(1, 2, 3)
+    stage.topic(1, 2, 3, flush_messages="1", min_insync_replicas="1")
+    stage.send(1, "a")
+    stage.run(200)
+    stage.cut |= {(1, 2), (2, 1), (1, 3), (3, 1)}
+    stage.feed.change("orders", isr=(1,))
+    stage.run(10)
+    disk = stage.brokers[1].disk
+    disk.failing_syncs = True
+    name = stage.send(1, "b")
+    stage.run(10)
+    disk.failing_syncs = False
+    stage.send(1, "c")
+    stage.run(50)
+    code = stage.code_of(name)
+    scene.must(code is ErrorCode.KAFKA_STORAGE_ERROR, "NothingLost", f"b was answered with {code}")
+    told = any("log dir failed" in line for line in stage.lines)
+    scene.must(told, "OfflineForGood", "the node has not heard of it")

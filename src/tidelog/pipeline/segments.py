@@ -107,10 +107,20 @@ def read_high_watermarks(log_dir: Path) -> dict[TopicPartition, int]:
 
     Raises `UsageError` for a file in another format.
     """
-    path = log_dir / HIGH_WATERMARK_FILE
+    return read_offset_checkpoint(log_dir / HIGH_WATERMARK_FILE)
+
+
+def read_offset_checkpoint(path: Path) -> dict[TopicPartition, int]:
+    """An offset per partition, as the broker last wrote them; empty when it never did (Kafka makes
+    some of these files before it has anything to write).
+
+    Raises `UsageError` for a file in another format.
+    """
     if not path.is_file():
         return {}
     lines = path.read_text().splitlines()
+    if not lines:
+        return {}
     try:
         rows = [line.split(" ") for line in lines[2:]]
         marks = {TopicPartition(topic, int(number)): int(mark) for topic, number, mark in rows}
@@ -128,7 +138,7 @@ def read_replica(directory: Path) -> ReplicaBatches:
     spans = []
     columns: list[list[Int64s]] = [[np.empty(0, dtype=np.int64)] for _ in range(6)]
     for path in sorted(directory.glob("*.log")):
-        for table, span in _windows(path):
+        for table, span in segment_windows(path):
             spans.append(span)
             values = (
                 table.base_offsets,
@@ -144,8 +154,8 @@ def read_replica(directory: Path) -> ReplicaBatches:
     return ReplicaBatches(bases, lasts, epochs, sizes, stored, computed, tuple(spans))
 
 
-def _windows(path: Path) -> Iterator[tuple[BatchTable, Span]]:
-    """The whole batches of one segment, some megabytes at a time."""
+def segment_windows(path: Path) -> Iterator[tuple[BatchTable, Span]]:
+    """The whole batches of one segment, some megabytes at a time, and where their bytes are."""
     position = 0
     window_bytes = WINDOW_BYTES
     with path.open("rb") as file:

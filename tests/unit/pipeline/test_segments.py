@@ -75,7 +75,13 @@ def test_what_is_no_log_directory_is_refused(tmp_path):
         partition_directories(tmp_path / "missing")
 
 
-@pytest.mark.parametrize("text", ["", "1\n0\n", "0\n2\nt 0 5\n", "0\n1\nt zero 5\n", "0\n1\nt 0\n"])
+def test_an_empty_checkpoint_was_never_written(tmp_path):
+    """Kafka makes the file first, and reads an empty one as no entries."""
+    (tmp_path / "replication-offset-checkpoint").write_text("")
+    assert read_high_watermarks(tmp_path) == {}
+
+
+@pytest.mark.parametrize("text", ["1\n0\n", "0\n2\nt 0 5\n", "0\n1\nt zero 5\n", "0\n1\nt 0\n"])
 def test_a_damaged_checkpoint_is_refused(tmp_path, text):
     (tmp_path / "replication-offset-checkpoint").write_text(text)
     with pytest.raises(UsageError, match="no offset checkpoint"):

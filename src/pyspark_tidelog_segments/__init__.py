@@ -1,0 +1,154 @@
+"""`spark.read.format("tidelog.segments")`: brokers' log directories as Spark batches.
+
+Reads the segment files themselves, Tidelog's or Apache Kafka's, of running or stopped brokers, on
+a path that every Spark executor can see.
+
+    spark.read.format("tidelog.segments")
+        .option("path", "tidelog-data")       # or brokers' log directories, with commas
+        .option("topics", "orders,flights")   # optional; all but the metadata log
+        .option("mode", "records")            # or "batches", the default: a row per record batch
+        .load()
+
+Spark's Python sources know no column pruning: a job that gives its own schema, any of the columns
+in any order, ships only these and computes only these (the CRC is most of the work).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from tidelog.errors import UsageError
+from tidelog.pipeline.layout import SegmentPlace, find_replicas, plan_tasks
+from tidelog.pipeline.spark_columns import chosen_columns, spoken_hint
+
+_PLACE_TYPES: Final = {
+    "broker": "int",
+    "topic": "string",
+    "partition": "int",
+    "segment": "string",
+}
+BATCH_TYPES: Final = _PLACE_TYPES | {
+    "position": "bigint",
+    "size": "int",
+    "base_offset": "bigint",
+    "last_offset": "bigint",
+    "leader_epoch": "int",
+    "magic": "int",
+    "crc": "bigint",
+    "computed_crc": "bigint",
+    "attributes": "int",
+    "base_timestamp_ms": "bigint",
+    "max_timestamp_ms": "bigint",
+    "producer_id": "bigint",
+    "producer_epoch": "int",
+    "base_sequence": "int",
+    "records": "int",
+    "index_fault": "string",
+    "trailing_bytes": "bigint",
+}
+"""The columns of mode `batches`, in Spark's type names; `tidelog.pipeline.scan` makes them."""
+RECORD_TYPES: Final = _PLACE_TYPES | {
+    "offset": "bigint",
+    "leader_epoch": "int",
+    "timestamp": "timestamp",
+    "timestamp_type": "int",
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key:string,value:binary>>",
+}
+"""The columns of mode `records`."""
+_TYPES_OF_MODE: Final = {"batches": BATCH_TYPES, "records": RECORD_TYPES}
+_OPTIONS: Final = ("path", "topics", "mode", "sample")
+
+
+@dataclass(frozen=True)
+class SegmentOptions:
+    """What the user asked for."""
+
+    paths: tuple[str, ...]
+    topics: tuple[str, ...] | None
+    mode: str
+    sample: int
+    """One batch in so many gets its CRC recomputed."""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> "SegmentOptions":
+        """Raises `UsageError`."""
+        lowered = {name.lower(): value for name, value in options.items()}
+        unknown = sorted(set(lowered) - set(_OPTIONS))
+        if unknown:
+            raise UsageError(
+                f"the tidelog.segments source has no option `{unknown[0]}`",
+                f"the options are {', '.join(_OPTIONS)}",
+            )
+        paths = tuple(path.strip() for path in lowered.get("path", "").split(",") if path.strip())
+        if not paths:
+            raise UsageError("no `path` was given", "give log directories, separated by commas")
+        mode = lowered.get("mode", "batches")
+        if mode not in _TYPES_OF_MODE:
+            raise UsageError(f"`mode` is `{mode}`", "give `batches` or `records`")
+        sample = lowered.get("sample", "1")
+        if not sample.isdecimal() or int(sample) < 1:
+            raise UsageError(f"`sample` is `{sample}`", "give k to check one batch in k")
+        topics = tuple(name for name in lowered.get("topics", "").split(",") if name)
+        return cls(paths, topics or None, mode, int(sample))
+
+
+class DefaultSource(DataSource):  # type: ignore[misc]
+    """The data source that Spark instantiates by the format name `tidelog.segments`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name in `format(…)`."""
+        return "tidelog.segments"
+
+    def schema(self) -> str:
+        """All columns of the mode; wrong options are refused here."""
+        with spoken_hint():
+            types = _TYPES_OF_MODE[SegmentOptions.parse(dict(self.options)).mode]
+        return ", ".join(f"{name} {type_name}" for name, type_name in types.items())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch reader for the columns of `schema`."""
+        with spoken_hint():
+            options = SegmentOptions.parse(dict(self.options))
+            return SegmentReader(options, chosen_columns(schema, _TYPES_OF_MODE[options.mode]))
+
+
+@dataclass(frozen=True)
+class SegmentPartition(InputPartition):  # type: ignore[misc]
+    """One task's files, as Spark carries them to the executor."""
+
+    places: tuple[SegmentPlace, ...]
+
+
+class SegmentReader(DataSourceReader):  # type: ignore[misc]
+    """Lists files on the driver, reads them on the executors; holds values only."""
+
+    def __init__(self, options: SegmentOptions, columns: Sequence[str]) -> None:
+        # What the user asked for.
+        self._options = options
+        # The columns to return, in this order.
+        self._columns = tuple(columns)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Whole segments, small ones together. Spark turns an empty list into one `None` task."""
+        with spoken_hint():
+            replicas = find_replicas([Path(p) for p in self._options.paths], self._options.topics)
+        return [SegmentPartition(places) for places in plan_tasks(replicas)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of some segments as Arrow batches."""
+        if not isinstance(partition, SegmentPartition):
+            return
+        from tidelog.pipeline.scan import scan_batches, scan_records
+
+        for place in partition.places:
+            if self._options.mode == "records":
+                yield from scan_records(place, self._columns)
+            else:
+                yield from scan_batches(place, self._columns, self._options.sample)

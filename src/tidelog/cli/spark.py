@@ -1,0 +1,150 @@
+"""`tidelog spark`: the pipeline's jobs from the command line.
+
+What a job needs is imported when it runs, so that `doctor` works, and `--help` is quick, where
+Spark is not installed.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidelog.cli.output import (
+    BadAnswer,
+    Output,
+    OutputFormat,
+    plain,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+)
+from tidelog.errors import UsageError
+
+spark_app = typer.Typer(
+    help="Jobs on Spark: audit replicas; examine what Spark needs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Master = Annotated[
+    str, typer.Option("--master", metavar="URL", help="Where Spark runs the job's tasks.")
+]
+
+
+@spark_app.command("doctor", epilog="Example: tidelog spark doctor --output json")
+def doctor(output: Output = OutputFormat.TABLE) -> None:
+    """Look whether everything is here that Spark needs, and say how to mend what is not.
+
+    Starts no Java and takes a moment. Exit code 1 when Spark would not run.
+    """
+    from tidelog.pipeline.doctor import describe, examine, is_healthy
+
+    findings = examine(os.environ)
+    if output is OutputFormat.JSON:
+        print_json({"healthy": is_healthy(findings), "findings": [plain(one) for one in findings]})
+    else:
+        print_table("", ("what", "found", "verdict", "mend"), list(describe(findings)))
+    if not is_healthy(findings):
+        raise BadAnswer
+
+
+@spark_app.command(
+    "audit", epilog="Example: tidelog spark audit --data-dir tidelog-data --topic orders"
+)
+def audit(
+    data_dirs: Annotated[
+        list[Path],
+        typer.Option(
+            "--data-dir",
+            metavar="DIR",
+            help="A cluster's directory, or a broker's log directory; give it several times.",
+        ),
+    ],
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="NAME", help="Only this topic; give it several times."),
+    ] = None,
+    sample: Annotated[
+        str, typer.Option("--sample", metavar="1/K", help="Recompute the CRC of one batch in K.")
+    ] = "1/1",
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="DIR", help="Write the findings there as JSON lines."),
+    ] = None,
+    master: Master = "local[*]",
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Prove that all replicas are equal below the high watermark, or find where they are not.
+
+    Reads the brokers' own files, running or stopped, Tidelog's or Apache Kafka's. Exit code 1 on
+    any finding but TORN_TAIL, which is an append that a crash cut short.
+    """
+    every = _sample(sample)
+    begun = time.monotonic()
+    with _spark(master) as spark:
+        from tidelog.pipeline.jobs.audit import audit as run_audit
+
+        with progress("comparing replicas"):
+            found = run_audit(spark, data_dirs, topics=topics, sample=every)
+    seconds = round(time.monotonic() - begun, 3)
+    rows = [plain(finding) for finding in found.findings]
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (report / "findings.jsonl").write_text(lines)
+    if output is OutputFormat.JSON:
+        counts = {"replicas": found.replicas, "batches": found.batches, "bytes": found.bytes}
+        print_json({**counts, "seconds": seconds, "findings": rows})
+    else:
+        _print_audit(found, seconds)
+    if not found.is_clean:
+        raise BadAnswer
+
+
+def _sample(text: str) -> int:
+    one, _, every = text.partition("/")
+    if one != "1" or not every.isdecimal() or int(every) < 1:
+        raise UsageError(f"`--sample` is `{text}`", "write 1/K, for example 1/10")
+    return int(every)
+
+
+@contextmanager
+def _spark(master: str) -> Iterator[Any]:
+    """A session for one command."""
+    try:
+        from tidelog.pipeline.spark_session import SHORT_RUN, session
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("tidelog"):
+            raise
+        raise UsageError(
+            f"this needs the package `{error.name}`",
+            "run `tidelog spark doctor`, which says how to install what is missing",
+        ) from None
+    with progress("starting Spark"):
+        spark = session("tidelog spark", master, SHORT_RUN)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _print_audit(found: Any, seconds: float) -> None:
+    for finding in found.findings:
+        brokers = ",".join(map(str, finding.brokers))
+        print_line(
+            f"{finding.kind} {finding.topic}-{finding.partition} "
+            f"offsets {finding.base_offset}-{finding.last_offset} brokers {brokers}: "
+            f"{finding.detail}"
+        )
+    verdict = "equal below the high watermarks" if found.is_clean else "NOT equal"
+    print_line(
+        f"{found.replicas} replicas, {found.batches:,} batches, {found.bytes:,} bytes in "
+        f"{seconds:.1f} s: {verdict}"
+    )

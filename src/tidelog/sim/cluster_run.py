@@ -65,6 +65,8 @@ class ClusterRun:
         self.swarm = draw(seed) if swarm is None else swarm
         self.world = World(
             stream(seed, "world").next_u64(),
+            nodes=self.swarm.nodes,
+            controllers=self.swarm.controllers,
             settings=self.swarm.settings(),
             tweak=self.swarm.tweak,
             trace_level=trace_level,
@@ -167,8 +169,8 @@ class ClusterRun:
         assert image is not None, "no node has metadata"
         complaints = [
             f"node {node_id} is not active"
-            for node_id in self.world.hosts
-            if not image.is_active(node_id)
+            for node_id, host in self.world.hosts.items()
+            if host.config.is_broker and not image.is_active(node_id)
         ]
         for topic in image.topics_by_name.values():
             for number, partition in topic.partitions.items():
@@ -176,6 +178,8 @@ class ClusterRun:
                     complaints.append(
                         f"{topic.name}-{number} leader {partition.leader} isr {partition.isr}"
                     )
+                if partition.adding_replicas or partition.removing_replicas:
+                    complaints.append(f"{topic.name}-{number} is being reassigned")
         if any(one.offset != image.offset for one in images):
             complaints.append(f"images at {[one.offset for one in images]}")
         if not self.workload.is_drained:

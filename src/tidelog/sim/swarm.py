@@ -19,6 +19,10 @@ from tidelog.config import NodeConfig, profile_settings
 from tidelog.env.prng import Prng
 from tidelog.sim.faults.kinds import FaultKind
 
+RACKS: Final = 3
+RACK_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+COMPOSITIONS: Final = (*((3, 0),) * 9, (1, 0), (5, 0), (3, 3))
+"""(Brokers, separate controllers), as often as they are here."""
 FAULT_MS: Final = (5_000, 8_000, 12_000)
 
 
@@ -32,6 +36,10 @@ def stream(seed: int, purpose: str) -> Prng:
 class Swarm:
     """The options of one run."""
 
+    nodes: int
+    """Brokers; controllers too, unless there are `controllers`."""
+    controllers: int
+    """Nodes that are only controllers; 0 for none."""
     profile: str
     """Timers: Kafka's (`default`), short ones (`test`), or short ones without early detection."""
     group_commit: bool
@@ -45,11 +53,16 @@ class Swarm:
     codec: int
     consumers: int
     follower_reads: bool
+    """Some consumers read from any replica, whatever the leader says."""
+    racks: bool
+    """Brokers and consumers are in racks, and leaders send consumers to theirs (KIP-392)."""
     records_per_second: int
     batch_records: int
     client_timeout_ms: int
     admin_gap_ms: int
     """Mean time between changes of topics; 0 for none."""
+    operator_gap_ms: int
+    """Mean time between reassignments, elections and changes of configs; 0 for none."""
     rewind_gap_ms: int
     """Mean time between consumers that start anew; 0 for none."""
     faults: tuple[FaultKind, ...]
@@ -64,15 +77,21 @@ class Swarm:
 
     def settings(self) -> dict[str, str]:
         """The node properties of this run."""
-        settings = profile_settings("default" if self.profile == "default" else "test", 3)
+        settings = profile_settings("default" if self.profile == "default" else "test", self.nodes)
         settings["auto.create.topics.enable"] = "false"
         if self.profile == "kafka":
             settings["tidelog.broker.disconnect.grace.ms"] = "0"
+        if self.racks:
+            settings["replica.selector.class"] = RACK_SELECTOR
         return settings
 
     def tweak(self, config: NodeConfig) -> NodeConfig:
-        """Values beyond what the properties allow: small segments roll often."""
-        return replace(config, log=replace(config.log, segment_bytes=self.segment_bytes))
+        """What differs between nodes, and values beyond what the properties allow: small segments
+        roll often."""
+        config = replace(config, log=replace(config.log, segment_bytes=self.segment_bytes))
+        if not self.racks:
+            return config
+        return replace(config, rack=f"rack{config.node_id % RACKS}")
 
     def topic_configs(self) -> Mapping[str, str]:
         """Of every topic that the workload creates."""
@@ -98,8 +117,11 @@ def draw(seed: int) -> Swarm:
     faults = tuple(kind for kind in kinds if prng.chance(share, 6)) or (prng.choice(kinds),)
     profile = prng.choice(("test", "test", "kafka", "default"))
     patience = 4 if profile == "default" else 1
+    nodes, controllers = prng.choice(COMPOSITIONS)
     acks = ("idempotent", "idempotent", "all", "leader", "none")
     return Swarm(
+        nodes=nodes,
+        controllers=controllers,
         profile=profile,
         group_commit=group_commit,
         topics=prng.between(1, 2),
@@ -109,10 +131,12 @@ def draw(seed: int) -> Swarm:
         codec=prng.choice((0, 0, 0, 1, 2, 3, 4)),
         consumers=prng.between(1, 2),
         follower_reads=prng.chance(1, 4),
+        racks=prng.chance(1, 4),
         records_per_second=prng.choice((5, 20, 60)),
         batch_records=prng.choice((1, 3, 20)),
         client_timeout_ms=prng.choice((1_500, 4_000)),
         admin_gap_ms=prng.choice((0, 0, 2_000, 500)),
+        operator_gap_ms=prng.choice((0, 0, 1_500, 400)),
         rewind_gap_ms=prng.choice((0, 3_000)),
         faults=faults,
         fault_gap_ms=prng.choice((150, 400, 1_200)) * patience,

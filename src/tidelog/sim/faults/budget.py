@@ -32,6 +32,8 @@ def newest_image(world: World) -> MetadataImage | None:
 def is_back(host: Host, image: MetadataImage) -> bool:
     """Whether the present process is unfenced and in sync everywhere, according to an image that
     knows this very process."""
+    if not host.config.is_broker:
+        return host.node is not None
     node_id = host.node_id
     broker = image.brokers.get(node_id)
     if host.node is None or broker is None or broker.fenced:
@@ -80,7 +82,11 @@ class Budget:
         self._settle()
         if set(self._wiped) - {node_id}:
             return False
-        return self._group_commit or not set(self._unclean) - {node_id}
+        if self._group_commit:
+            return True
+        # Where there is one copy, a lazy flush promises nothing.
+        brokers = sum(host.config.is_broker for host in self._world.hosts.values())
+        return brokers > 1 and not set(self._unclean) - {node_id}
 
     def may_lose_everything(self, node_id: int) -> bool:
         """Whether a disk may be empty from now on."""

@@ -44,14 +44,14 @@ class Admin:
             topic_type,
             name=name,
             num_partitions=partitions,
-            replication_factor=min(3, len(self.view.world.hosts)),
+            replication_factor=min(3, len(self.view.brokers)),
             assignments=(),
             configs=tuple(make(config_type, name=k, value=v) for k, v in configs.items()),
         )
         entity = make(
             request_type, topics=(topic,), timeout=millis(TIMEOUT_MS), validate_only=False
         )
-        self._ask(
+        self.ask(
             ApiKey.CREATE_TOPICS,
             CREATE_VERSION,
             entity,
@@ -65,7 +65,7 @@ class Admin:
         request_type = codec.request_class(ApiKey.DELETE_TOPICS, DELETE_VERSION)
         topic = make(nested(request_type, "topics"), name=None, topic_id=uuid_of(topic_id))
         entity = make(request_type, topics=(topic,), timeout=millis(TIMEOUT_MS))
-        self._ask(
+        self.ask(
             ApiKey.DELETE_TOPICS,
             DELETE_VERSION,
             entity,
@@ -80,7 +80,7 @@ class Admin:
         entity = make(
             request_type, topics=(topic,), timeout=millis(TIMEOUT_MS), validate_only=False
         )
-        self._ask(
+        self.ask(
             ApiKey.CREATE_PARTITIONS,
             PARTITIONS_VERSION,
             entity,
@@ -88,7 +88,7 @@ class Admin:
             done,
         )
 
-    def _ask(
+    def ask(
         self,
         api_key: ApiKey,
         version: int,
@@ -96,6 +96,7 @@ class Admin:
         code_of: Callable[[Entity], int],
         done: Answered,
     ) -> None:
+        """Sends any request to any broker."""
         session = self.view.any_session()
         self.pending += 1
 

@@ -47,6 +47,8 @@ class ClusterView:
         self.name = name
         self.prng = prng
         self.places: dict[Key, Place] = {}
+        # The nodes that serve clients.
+        self.brokers = [one for one, host in world.hosts.items() if host.config.is_broker]
         # Whether any answer has come yet.
         self.known = False
         self._timeout_ms = timeout_ms
@@ -65,7 +67,7 @@ class ClusterView:
 
     def any_session(self) -> Session:
         """A connection to some node, for questions that a parked request must not hold up."""
-        node_id = self.prng.choice(list(self.world.hosts))
+        node_id = self.prng.choice(self.brokers)
         session = self._asking_sessions.get(node_id)
         if session is None or session.closed:
             session = Session(self.world, node_id, self._timeout_ms)

@@ -52,6 +52,8 @@ class ReadOptions:
     max_wait_ms: int = 300
     from_followers: bool = False
     """Reads from any replica that answers."""
+    rack: str = ""
+    """Of the consumer: leaders send it to a follower in its rack (KIP-392)."""
 
 
 class Consumer:
@@ -73,7 +75,7 @@ class Consumer:
         # Keys of the fetch in flight, by node.
         self._in_flight: dict[int, list[Key]] = {}
         # The replica to read a key from instead of its leader.
-        self._favourites: dict[Key, int] = {}
+        self.favourites: dict[Key, int] = {}
         # Keys that wait for new metadata.
         self._lost: set[Key] = set()
         # Incremented by a seek: answers to older fetches are thrown away.
@@ -103,17 +105,17 @@ class Consumer:
             return
         for key in self.view.places:
             self.positions.setdefault(key, 0)
-        for node_id in self._world.hosts:
+        for node_id in self.view.brokers:
             self._fetch(node_id)
         pause = self._prng.between(REFRESH_MS // 2, REFRESH_MS * 2)
         self._world.at(pause, lambda: self.view.refresh(self._go_on))
 
     def _source(self, key: Key, place: Place) -> int:
         if not self._options.from_followers:
-            return place.leader
-        favourite = self._favourites.get(key)
+            return self.favourites.get(key, place.leader)
+        favourite = self.favourites.get(key)
         if favourite is None:
-            favourite = self._favourites[key] = self._prng.choice(place.replicas)
+            favourite = self.favourites[key] = self._prng.choice(place.replicas)
         return favourite
 
     # Fetching ------------------------------------------------------------------------------
@@ -148,7 +150,7 @@ class Consumer:
         session = self.view.session(node_id)
         request = FetchRequest(
             -1, -1, self._options.max_wait_ms, 1, self._options.max_bytes, 0, 0, -1, wanted, []
-        )
+        )._replace(rack_id=self._options.rack)
         self._in_flight[node_id] = keys
         frame = wire_fetch.pack_request(FETCH_VERSION, session.correlation_id, self.name, request)
         asked = {key: want.fetch_offset for key, want in zip(keys, wanted, strict=True)}
@@ -199,11 +201,11 @@ class Consumer:
         if key in self._lost:
             return
         self._lost.add(key)
-        self._favourites.pop(key, None)
+        self.favourites.pop(key, None)
 
         def again() -> None:
             self._lost.discard(key)
-            for node_id in self._world.hosts:
+            for node_id in self.view.brokers:
                 self._fetch(node_id)
 
         self.view.refresh(again)
@@ -213,7 +215,7 @@ class Consumer:
     ) -> tuple[Polled, ...]:
         code = part.error_code
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if self._options.from_followers:
+            if self._options.from_followers or key in self.favourites:
                 self._lose(key)
                 return ()
             raise ReadViolation(
@@ -223,6 +225,9 @@ class Consumer:
             if code not in _RETRIABLE:
                 raise ReadViolation(f"ErrorCodeTruth: {self.name} {key} got {code.name}")
             self._lose(key)
+            return ()
+        if part.preferred_read_replica >= 0:
+            self.favourites[key] = part.preferred_read_replica
             return ()
         self.high_watermarks[key] = part.high_watermark
         polled = records_of(part, asked, f"{self.name} {key} from node {node_id}")

@@ -11,11 +11,12 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.records.compression import Codec
 from tidelog.sim.history import History, Key
-from tidelog.sim.swarm import Swarm, stream
+from tidelog.sim.swarm import RACKS, Swarm, stream
 from tidelog.sim.workloads.admin import Admin
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
 from tidelog.sim.workloads.producer import Acks, Producer
+from tidelog.sim.workloads.reconfiguration import Operator
 from tidelog.sim.world import World
 
 MAX_TOPICS: Final = 6
@@ -34,14 +35,17 @@ class Workload:
         self._stopped = False
         self.admin = Admin(self._view("admin"), history)
         self._topic_count = 0
+        self._operator = Operator(
+            self.admin,
+            stream(seed, "operator"),
+            group_commit=swarm.group_commit,
+            brokers=self.admin.view.brokers,
+        )
         self.producers = [
             self._producer(f"p{number}", Acks(kind))
             for number, kind in enumerate(swarm.producers, 1)
         ]
-        self.consumers = [
-            self._consumer(f"c{number}", swarm.follower_reads and number > 1)
-            for number in range(1, swarm.consumers + 1)
-        ]
+        self.consumers = [self._consumer(number) for number in range(1, swarm.consumers + 1)]
 
     def _view(self, name: str) -> ClusterView:
         prng = Prng(self._prng.next_u64())
@@ -52,10 +56,13 @@ class Workload:
         codec = Codec(self._swarm.codec)
         return Producer(self._view(name), self.history, prng, acks, codec=codec)
 
-    def _consumer(self, name: str, from_followers: bool) -> Consumer:
+    def _consumer(self, number: int) -> Consumer:
         prng = Prng(self._prng.next_u64())
-        options = ReadOptions(from_followers=from_followers)
-        return Consumer(self._view(name), self.history, prng, options)
+        options = ReadOptions(
+            from_followers=self._swarm.follower_reads and number > 1,
+            rack=f"rack{number % RACKS}" if self._swarm.racks else "",
+        )
+        return Consumer(self._view(f"c{number}"), self.history, prng, options)
 
     # Running -------------------------------------------------------------------------------
 
@@ -69,6 +76,7 @@ class Workload:
             consumer.start()
             self._now_and_then(self._swarm.rewind_gap_ms, consumer.rewind)
         self._now_and_then(self._swarm.admin_gap_ms, self._change_topics)
+        self._now_and_then(self._swarm.operator_gap_ms, self._reconfigure)
 
     def stop(self) -> None:
         """No new writes, and no changes of topics."""
@@ -113,6 +121,15 @@ class Workload:
             producer.view.refresh(lambda: None)
         gap_ms = 1000 * len(self.producers) // self._swarm.records_per_second
         self._world.at(self._prng.between(0, gap_ms * 2), lambda: self._keep_sending(producer))
+
+    def _reconfigure(self) -> None:
+        view = self.admin.view
+        view.refresh(lambda: None)
+        places = [
+            place for key, place in view.places.items() if key.topic not in self.history.abandoned
+        ]
+        if places:
+            self._operator.act(places)
 
     # Topics --------------------------------------------------------------------------------
 

@@ -1,0 +1,120 @@
+"""Changes of partitions and configurations while everything else goes on.
+
+An operator who moves replicas, takes the move back, elects leaders and turns the knobs of topics.
+Nothing that he does may lose a record, so the promise of the run bounds him: two replicas stay
+where there are two brokers, `min.insync.replicas` stays at two or more without group commit, and
+`flush.messages` stays at one with it. Whatever the answer, or none: the checkers look at records,
+and in the end no move may be under way.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from tidelog.env.prng import Prng
+from tidelog.sim.workloads.admin import Admin
+from tidelog.sim.workloads.cluster_view import Place
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity, make, nested
+from tidelog.wire.values import millis
+
+CONFIGS_VERSION: Final = 1
+REASSIGN_VERSION: Final = 1
+ELECT_VERSION: Final = 2
+TIMEOUT_MS: Final = 5_000
+TOPIC: Final = 2
+SET, DELETE = 0, 1
+
+
+def _ignore(_: int | None) -> None:
+    """Any answer will do."""
+
+
+class Operator:
+    """One client that reconfigures."""
+
+    def __init__(self, admin: Admin, prng: Prng, *, group_commit: bool, brokers: list[int]) -> None:
+        self._admin = admin
+        self._prng = prng
+        self._group_commit = group_commit
+        self._brokers = brokers
+        self._acts: tuple[Callable[[Place], None], ...] = (
+            self._move,
+            self._move,
+            self._cancel,
+            self._elect,
+            self._configure,
+        )
+
+    def act(self, places: list[Place]) -> None:
+        """Does something to one of these partitions."""
+        self._prng.choice(self._acts)(self._prng.choice(places))
+
+    def _move(self, place: Place) -> None:
+        """To other brokers, fewer or more of them, or only into another order."""
+        brokers = list(self._brokers)
+        self._prng.shuffle(brokers)
+        smallest = min(2, len(brokers))
+        count = self._prng.between(smallest, min(3, len(brokers)))
+        self._reassign(place, brokers[:count])
+
+    def _cancel(self, place: Place) -> None:
+        self._reassign(place, None)
+
+    def _reassign(self, place: Place, replicas: list[int] | None) -> None:
+        request_type = codec.request_class(ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGN_VERSION)
+        topic_type = nested(request_type, "topics")
+        partition = make(
+            nested(topic_type, "partitions"),
+            partition_index=place.partition,
+            replicas=None if replicas is None else tuple(replicas),
+        )
+        entity = make(
+            request_type,
+            timeout=millis(TIMEOUT_MS),
+            allow_replication_factor_change=True,
+            topics=(make(topic_type, name=place.name, partitions=(partition,)),),
+        )
+        self._ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGN_VERSION, entity)
+
+    def _elect(self, place: Place) -> None:
+        request_type = codec.request_class(ApiKey.ELECT_LEADERS, ELECT_VERSION)
+        item = make(
+            nested(request_type, "topic_partitions"),
+            topic=place.name,
+            partitions=(place.partition,),
+        )
+        entity = make(
+            request_type, election_type=0, topic_partitions=(item,), timeout=millis(TIMEOUT_MS)
+        )
+        self._ask(ApiKey.ELECT_LEADERS, ELECT_VERSION, entity)
+
+    def _configure(self, place: Place) -> None:
+        lowest = 1 if self._group_commit else 2
+        name, value = self._prng.choice(
+            (
+                ("min.insync.replicas", str(self._prng.between(lowest, 3))),
+                ("min.insync.replicas", None),
+                ("flush.messages", "1"),
+                ("unclean.leader.election.enable", "false"),
+                ("segment.bytes", str(self._prng.choice((1 << 20, 4 << 20)))),
+                # The log of a group commit must not lose it again.
+                ("segment.bytes" if self._group_commit else "flush.messages", None),
+            )
+        )
+        request_type = codec.request_class(ApiKey.INCREMENTAL_ALTER_CONFIGS, CONFIGS_VERSION)
+        resource_type = nested(request_type, "resources")
+        config = make(
+            nested(resource_type, "configs"),
+            name=name,
+            config_operation=DELETE if value is None else SET,
+            value=value,
+        )
+        resource = make(
+            resource_type, resource_type=TOPIC, resource_name=place.name, configs=(config,)
+        )
+        entity = make(request_type, resources=(resource,), validate_only=False)
+        self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, CONFIGS_VERSION, entity)
+
+    def _ask(self, api_key: ApiKey, version: int, entity: Entity) -> None:
+        self._admin.ask(api_key, version, entity, lambda _: 0, _ignore)

@@ -1,0 +1,45 @@
+"""Clusters of other shapes, with an operator who never rests and consumers in racks."""
+
+from dataclasses import replace
+
+import pytest
+
+from tidelog.sim.cluster_run import ClusterRun
+from tidelog.sim.faults.kinds import FaultKind
+from tidelog.sim.swarm import COMPOSITIONS, Swarm, draw
+
+K = FaultKind
+
+
+def busy(nodes: int, controllers: int) -> Swarm:
+    return replace(
+        draw(3),
+        nodes=nodes,
+        controllers=controllers,
+        profile="test",
+        topics=2,
+        partitions=2,
+        producers=("idempotent", "all"),
+        consumers=2,
+        racks=True,
+        records_per_second=20,
+        admin_gap_ms=0,
+        operator_gap_ms=150,
+        faults=(K.KILL, K.CLEAN_STOP, K.CUT_ONE_WAY),
+        fault_gap_ms=600,
+        fault_length_ms=500,
+        fault_phase_ms=3_500,
+    )
+
+
+@pytest.mark.parametrize(("nodes", "controllers"), sorted(set(COMPOSITIONS)))
+def test_a_composition_survives_faults_and_an_operator(nodes, controllers):
+    run = ClusterRun(5, busy(nodes, controllers))
+    outcome = run.run()
+    assert outcome.violation is None
+    assert outcome.acknowledged > 20
+    assert len(run.world.hosts) == nodes + controllers
+    text = "\n".join(run.world.lines)
+    if nodes > 1:
+        assert any(len(reader.favourites) for reader in run.workload.consumers)
+        assert "reassign" in text

@@ -77,6 +77,10 @@ MAX_QUORUM_OBSERVERS: Final = 1000
 MAX_PARKED_QUORUM_FETCHES: Final = 1024
 """Metadata fetches that wait for something new; beyond it a fetch is answered at once, empty."""
 
+MAX_SNAPSHOT_BYTES: Final = 1 << 30
+"""A metadata snapshot that claims to be larger is not fetched: about a thousand times what ten
+thousand partitions take."""
+
 READ_BUFFER_BYTES: Final = 256 << 10
 """The driver's one read buffer, shared by all connections: the most one `Received` carries."""
 

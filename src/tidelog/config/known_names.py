@@ -30,7 +30,6 @@ _FAMILIES: Final = {
     ),
     "controller": (
         "performance.always.log.threshold.ms performance.sample.period.ms "
-        "quorum.fetch.snapshot.max.bytes "
         "quota.window.num quota.window.size.seconds socket.timeout.ms"
     ),
     "delegation": (
@@ -87,10 +86,7 @@ _FAMILIES: Final = {
         "connection.creation.rate connections.per.ip connections.per.ip.overrides "
         "request.partition.size.limit"
     ),
-    "metadata": (
-        "log.dir log.max.record.bytes.between.snapshots log.max.snapshot.interval.ms "
-        "log.segment.bytes log.segment.ms max.retention.bytes max.retention.ms"
-    ),
+    "metadata": "log.dir",
     "metrics": "num.samples recording.level sample.window.ms",
     "num": (
         "io.threads network.threads recovery.threads.per.data.dir "

@@ -34,10 +34,13 @@ from tidelog.metadata.records import (
     RECOVERY_UNCHANGED,
     UNFENCE,
     AbortTransactionRecord,
+    AccessControlEntryRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     EndpointEntry,
     EndTransactionRecord,
     FeatureEntry,
@@ -49,11 +52,15 @@ from tidelog.metadata.records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
     UnregisterControllerRecord,
+    UserScramCredentialRecord,
 )
 from tidelog.model import Endpoint, TopicId
 
@@ -108,6 +115,10 @@ class MetadataDelta:
         self._features: dict[str, int] | None = None
         # Resources with a changed config to their configs, complete; may be empty.
         self._configs: dict[ConfigResource, dict[str, str]] = {}
+        # See `MetadataImage.kept_records`; an own copy made by the first change.
+        self._kept: dict[tuple[object, ...], MetadataRecord] | None = None
+        # The image that `apply` yields whatever was replayed, for a delta made by `between`.
+        self._result: MetadataImage | None = None
         # Brokers registered, changed or unregistered, in the order of the first change.
         self._changed_brokers: dict[int, None] = {}
         # See `MetadataImage.next_producer_id`.
@@ -116,6 +127,29 @@ class MetadataDelta:
         self._transaction: list[tuple[MetadataRecord, int]] | None = (
             None if image.open_transaction is None else list(image.open_transaction)
         )
+
+    @classmethod
+    def between(cls, before: MetadataImage, after: MetadataImage) -> "MetadataDelta":
+        """The delta that leads from one image to another of the same log: what a snapshot says
+        beside what was known. It is not replayed upon, only applied and asked what changed."""
+        delta = cls(before)
+        delta._result = after
+        for topic_id, topic in before.topics_by_id.items():
+            if topic_id not in after.topics_by_id:
+                delta.deleted_topics.append(topic)
+        for topic_id, topic in after.topics_by_id.items():
+            if before.topics_by_id.get(topic_id) != topic:
+                delta._partitions[topic_id] = dict(topic.partitions)
+        for broker_id in sorted({*before.brokers, *after.brokers}):
+            if before.brokers.get(broker_id) != after.brokers.get(broker_id):
+                delta._changed_brokers[broker_id] = None
+        for resource in sorted({*before.configs, *after.configs}):
+            values = after.configs.get(resource, {})
+            if before.configs.get(resource, {}) != values:
+                delta._configs[resource] = dict(values)
+        if before.features != after.features:
+            delta._features = dict(after.features)
+        return delta
 
     # What changed --------------------------------------------------------------------------
 
@@ -143,6 +177,7 @@ class MetadataDelta:
 
     def replay(self, record: MetadataRecord, offset: int) -> None:
         """Adds one decoded record that stands at `offset`."""
+        assert self._result is None, f"{record} replayed on a difference"
         kind = type(record)
         if self._transaction is not None and kind not in _TRANSACTION_ENDS:
             self._transaction.append((record, offset))
@@ -153,6 +188,9 @@ class MetadataDelta:
 
     def apply(self, offset: int, epoch: int) -> MetadataImage:
         """The image with everything replayed so far; `offset` is the last one contained."""
+        if self._result is not None:
+            assert (offset, epoch) == (self._result.offset, self._result.epoch), f"{offset} {epoch}"
+            return self._result
         image = self.image
         assert offset >= image.offset, f"offset {offset} is before the image's {image.offset}"
         by_name, by_id = self._apply_topics()
@@ -168,6 +206,7 @@ class MetadataDelta:
             features=image.features if self._features is None else self._features,
             next_producer_id=self._next_producer_id,
             open_transaction=transaction,
+            kept_records=image.kept_records if self._kept is None else self._kept,
         )
 
     def _apply_topics(self) -> tuple[Any, Any]:
@@ -386,6 +425,49 @@ class MetadataDelta:
         )
         self._next_producer_id = record.next_producer_id
 
+    # Kept as they are ----------------------------------------------------------------------
+
+    def _keep(self, identity: tuple[object, ...], record: MetadataRecord | None) -> None:
+        if self._kept is None:
+            self._kept = dict(self.image.kept_records)
+        if record is None:
+            self._kept.pop(identity, None)
+        else:
+            self._kept[identity] = record
+
+    def _on_access_control_entry(self, record: AccessControlEntryRecord, _offset: int) -> None:
+        self._keep((AccessControlEntryRecord.__record_id__, record.id), record)
+
+    def _on_remove_access_control_entry(
+        self, record: RemoveAccessControlEntryRecord, _offset: int
+    ) -> None:
+        self._keep((AccessControlEntryRecord.__record_id__, record.id), None)
+
+    def _on_scram_credential(self, record: UserScramCredentialRecord, _offset: int) -> None:
+        kind = UserScramCredentialRecord.__record_id__
+        self._keep((kind, record.name, record.mechanism), record)
+
+    def _on_remove_scram_credential(
+        self, record: RemoveUserScramCredentialRecord, _offset: int
+    ) -> None:
+        kind = UserScramCredentialRecord.__record_id__
+        self._keep((kind, record.name, record.mechanism), None)
+
+    def _on_delegation_token(self, record: DelegationTokenRecord, _offset: int) -> None:
+        self._keep((DelegationTokenRecord.__record_id__, record.token_id), record)
+
+    def _on_remove_delegation_token(
+        self, record: RemoveDelegationTokenRecord, _offset: int
+    ) -> None:
+        self._keep((DelegationTokenRecord.__record_id__, record.token_id), None)
+
+    def _on_client_quota(self, record: ClientQuotaRecord, _offset: int) -> None:
+        # Kafka compares entities as maps: the order of their parts says nothing.
+        parts = sorted((part.entity_type, part.entity_name or "") for part in record.entity)
+        nameless = sorted(part.entity_type for part in record.entity if part.entity_name is None)
+        identity = (ClientQuotaRecord.__record_id__, *parts, *nameless, record.key)
+        self._keep(identity, None if record.remove else record)
+
     # Metadata transactions -----------------------------------------------------------------
 
     def _on_begin_transaction(self, _record: BeginTransactionRecord, _offset: int) -> None:
@@ -432,4 +514,11 @@ _REPLAYERS: Final[dict[type, Callable[[MetadataDelta, Any, int], None]]] = {
     BeginTransactionRecord: MetadataDelta._on_begin_transaction,
     EndTransactionRecord: MetadataDelta._on_end_transaction,
     AbortTransactionRecord: MetadataDelta._on_abort_transaction,
+    AccessControlEntryRecord: MetadataDelta._on_access_control_entry,
+    RemoveAccessControlEntryRecord: MetadataDelta._on_remove_access_control_entry,
+    UserScramCredentialRecord: MetadataDelta._on_scram_credential,
+    RemoveUserScramCredentialRecord: MetadataDelta._on_remove_scram_credential,
+    DelegationTokenRecord: MetadataDelta._on_delegation_token,
+    RemoveDelegationTokenRecord: MetadataDelta._on_remove_delegation_token,
+    ClientQuotaRecord: MetadataDelta._on_client_quota,
 }

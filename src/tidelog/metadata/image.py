@@ -10,8 +10,8 @@ committed), and going back to an earlier state is a pointer assignment.
 Invariants (asserted in `metadata/invariants.py`): ISR within the replicas, leader within the ISR
 or absent, ISR and ELR disjoint, epochs never decreasing, both topic maps agree.
 
-Left out: access control lists, quotas, SCRAM credentials, delegation tokens; their records are
-skipped by the delta until a room needs them.
+Left out: access control lists, quotas, SCRAM credentials, delegation tokens. No room needs them
+yet; the newest record of each is kept as it is (`kept_records`), so that a snapshot loses nothing.
 
 Source: KIP-500, KIP-631, KIP-966 (eligible leader replicas), KIP-858 (directories).
 """
@@ -92,8 +92,10 @@ class BrokerImage:
     features: Mapping[str, tuple[int, int]]
     """(lowest, highest) supported level, both included."""
     log_dirs: tuple[Uuid, ...]
-    registration_offset: int
-    """Where its newest registration record stands: it must have applied it to be unfenced."""
+    registration_offset: int = field(compare=False)
+    """Where its newest registration record stands: it must have applied it to be unfenced. After a
+    snapshot was loaded that is the snapshot's last offset, because the record's own is not known
+    any more; so two nodes may differ here."""
     cordoned_log_dirs: tuple[Uuid, ...] = ()
     """Directories that take no new replicas."""
 
@@ -151,6 +153,8 @@ class MetadataImage:
         topic = self.topics_by_id.get(topic_id)
         return None if topic is None else topic.partitions.get(partition)
 
+    kept_records: Mapping[tuple[object, ...], MetadataRecord] = field(default_factory=dict)
+    """The newest record of each thing that no room knows yet, by kind and identity."""
     def topic_configs(self, name: str) -> Mapping[str, str]:
         """The configs set on a topic itself."""
         return self.configs.get(ConfigResource(TOPIC_RESOURCE, name), _EMPTY)

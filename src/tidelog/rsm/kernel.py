@@ -20,7 +20,7 @@ Invariants:
   `reply_to`.
 - Speculation: states on the tail have strictly rising last offsets, and `latest` is the last one.
 
-Left out: timers and the meaning of records (the owner's), log reads, snapshots.
+Left out: timers and the meaning of records (the owner's), log reads, making snapshots.
 
 Source: KIP-500, KIP-631; Kafka's coordinator runtime (KIP-848) follows the same cycle.
 """
@@ -219,6 +219,15 @@ class Kernel(Generic[State, Rec, Response]):
         while self._waiting and self._waiting[0].offset <= self.committed_offset:
             waiting = self._waiting.popleft()
             self._replies.append((waiting.reply_to, waiting.response))
+
+    def load(self, state: State, last_offset: int) -> None:
+        """A snapshot takes the place of everything committed so far."""
+        assert not self.active, f"a snapshot at {last_offset} while active in epoch {self._epoch}"
+        assert last_offset >= self.committed_offset, (
+            f"a snapshot at {last_offset}, committed through {self.committed_offset}"
+        )
+        self._committed = state
+        self.committed_offset = last_offset
 
     def take_replies(self) -> list[tuple[Hashable, Response]]:
         """All (reply_to, response) pairs that became due, in order."""

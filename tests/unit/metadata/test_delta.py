@@ -374,8 +374,8 @@ def test_producer_ids_only_grow() -> None:
         step(image, ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=999))
 
 
-def test_kinds_that_the_image_does_not_hold_are_skipped() -> None:
-    """Goal: a log with access control entries replays."""
+def test_kinds_that_no_room_knows_are_kept_as_they_are() -> None:
+    """Goal: a log with access control entries replays, and a snapshot will not lose them."""
     entry = AccessControlEntryRecord(
         id=Uuid(b"a" * 16),
         resource_type=2,
@@ -386,7 +386,8 @@ def test_kinds_that_the_image_does_not_hold_are_skipped() -> None:
         operation=3,
         permission_type=3,
     )
-    assert step(EMPTY_IMAGE, entry) == MetadataImage(offset=0, epoch=1)
+    kept = {(18, entry.id): entry}
+    assert step(EMPTY_IMAGE, entry) == MetadataImage(offset=0, epoch=1, kept_records=kept)
 
 
 # Metadata transactions ---------------------------------------------------------------------

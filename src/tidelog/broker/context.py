@@ -15,6 +15,7 @@ from tidelog.broker.producer_ids import ProducerIds
 from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
 from tidelog.controller.messages import CreateTopics, NewTopic
+from tidelog.env.disk import Disk
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.kraft.quorum import Quorum
@@ -47,6 +48,8 @@ class Broker:
     control: ControlLink
     fetch_sessions: FetchSessions
     trace: Trace
+    # The log directory, for operators who ask how full it is.
+    disk: Disk
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     # The newest committed image that the replicas have applied.
     image: MetadataImage = EMPTY_IMAGE

@@ -147,6 +147,7 @@ class Node:
                 Prng(self._prng.next_u64()), config.broker.max_fetch_sessions
             ),
             trace=self._trace,
+            disk=disk,
         )
         self._router = Router(self.broker, self._trace)
         self._quorum_link = QuorumLink(config, self._quorum, self._peers, self._connections)

@@ -26,6 +26,8 @@ from tidelog.broker.api import (
     k22_init_producer_id,
     k23_offset_for_leader_epoch,
     k32_describe_configs,
+    k33_alter_configs,
+    k35_describe_log_dirs,
     k37_create_partitions,
     k43_elect_leaders,
     k44_incremental_alter_configs,
@@ -72,6 +74,7 @@ _LOCAL: Final[dict[ApiKey, Handler]] = {
     ApiKey.INIT_PRODUCER_ID: k22_init_producer_id.handle,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: k23_offset_for_leader_epoch.handle,
     ApiKey.DESCRIBE_CONFIGS: k32_describe_configs.handle,
+    ApiKey.DESCRIBE_LOG_DIRS: k35_describe_log_dirs.handle,
     ApiKey.DESCRIBE_CLUSTER: k60_describe_cluster.handle,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: k75_describe_topic_partitions.handle,
 }
@@ -80,6 +83,7 @@ _LOCAL: Final[dict[ApiKey, Handler]] = {
 _CONTROLLER: Final[dict[ApiKey, ModuleType]] = {
     ApiKey.CREATE_TOPICS: k19_create_topics,
     ApiKey.DELETE_TOPICS: k20_delete_topics,
+    ApiKey.ALTER_CONFIGS: k33_alter_configs,
     ApiKey.CREATE_PARTITIONS: k37_create_partitions,
     ApiKey.ELECT_LEADERS: k43_elect_leaders,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: k44_incremental_alter_configs,

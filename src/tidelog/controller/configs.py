@@ -9,7 +9,9 @@ With eligible leader replicas the min ISR decides who stays eligible. So the clu
 `min.insync.replicas` is pinned in the metadata and cannot be removed, single brokers cannot have
 one, and any change of it forgets the ELRs that were built under the old value.
 
-Left out: client metrics and group resources; the older AlterConfigs.
+The older AlterConfigs says all the values of a resource; what it does not name is deleted.
+
+Left out: client metrics and group resources.
 
 Source: KIP-339, KIP-966; Kafka's configuration control.
 """
@@ -50,7 +52,7 @@ def decide_alter_configs(view: View, request: IncrementalAlterConfigs) -> Contro
             if named[name] > 1:
                 text = "Each resource must appear at most once."
                 raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
-            records += _decide_resource(view, item)
+            records += _decide_resource(view, item, replaces=request.replaces)
         except ProtocolError as error:
             code, message = error.code, error.message
         results.append(ConfigResourceResult(*name, code, message))
@@ -81,9 +83,15 @@ def new_topic_config_records(
     return [config_record(resource, name, value) for name, value in configs.items()]
 
 
-def _decide_resource(view: View, item: ConfigResourceChange) -> list[MetadataRecord]:
+def _decide_resource(
+    view: View, item: ConfigResourceChange, *, replaces: bool
+) -> list[MetadataRecord]:
     resource = _existing(view, item)
-    written = _operate(resource, item.changes, view.image.configs.get(resource, {}))
+    current = view.image.configs.get(resource, {})
+    written = _operate(resource, item.changes, current)
+    if replaces:
+        kept = {change.name for change in item.changes}
+        written = {**{name: None for name in current if name not in kept}, **written}
     _validate(view, resource, written)
     records: list[MetadataRecord] = [
         config_record(resource, name, value) for name, value in written.items()

@@ -166,10 +166,11 @@ class ConfigResourceChange:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalAlterConfigs:
-    """API 44."""
+    """API 44, and 33 with `replaces`: what the changes do not name is deleted."""
 
     resources: tuple[ConfigResourceChange, ...]
     validate_only: bool = False
+    replaces: bool = False
 
 
 class ElectionType(IntEnum):

@@ -12,7 +12,7 @@ Every method raises `errors.StorageError` when the device fails; nothing else es
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
 
@@ -43,6 +43,17 @@ class File(Protocol):
 
     def close(self) -> None:
         """Releases the file; reading or writing it afterwards is a bug."""
+
+
+class DiskSpace(NamedTuple):
+    """The volume that a log directory is on."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
+UNKNOWN_SPACE: Final = DiskSpace(-1, -1)
+"""What is answered where nobody can say."""
 
 
 class Disk(Protocol):
@@ -80,6 +91,9 @@ class Disk(Protocol):
     def sync(self, file: File) -> None:
         """Makes everything appended to `file` so far durable, its directory entry included.
         Blocks; for start-up, recovery and clean stop only."""
+
+    def space(self) -> DiskSpace:
+        """How large the volume is and how much of it is left; for operators."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from tidelog.env.crash_image import Content, Directory, Node
-from tidelog.env.disk import Buffer, File
+from tidelog.env.disk import UNKNOWN_SPACE, Buffer, DiskSpace, File
 from tidelog.env.prng import Prng
 from tidelog.errors import StorageError
 
@@ -292,6 +292,12 @@ class MemoryDisk:
         """What a read of a file hands out."""
         del path
         return data
+
+    def space(self) -> DiskSpace:
+        """The capacity and what is left of it, when there is one."""
+        if self.capacity_bytes is None:
+            return UNKNOWN_SPACE
+        return DiskSpace(self.capacity_bytes, max(0, self.capacity_bytes - self._used_bytes))
 
     def charge(self, path: str, size_bytes: int) -> None:
         """Takes space; raises `StorageError` when there is not enough."""

@@ -29,7 +29,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from tidelog.env.disk import Buffer, File
+from tidelog.env.disk import Buffer, DiskSpace, File
 from tidelog.errors import StorageError, UsageError
 from tidelog.runtime.directory_syncs import (
     DirectorySyncs,
@@ -307,6 +307,11 @@ class OsDisk:
     def sync(self, file: File) -> None:
         """Makes the content of an open file and its path durable."""
         fsync_file(file)
+
+    def space(self) -> DiskSpace:
+        """The file system's figures; what is usable is what an ordinary user may fill."""
+        found = _guarded("", lambda: os.statvfs(self._root))
+        return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
 
 def fsync_file(file: File) -> None:

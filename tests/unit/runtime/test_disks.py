@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.log.harness import DIRECTORY_ID, PARTITION, TOPIC_ID, WALL_MS, batch, read_all
 from tidelog.config import LogConfig
-from tidelog.env.disk import Disk
+from tidelog.env.disk import UNKNOWN_SPACE, Disk, DiskSpace
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
@@ -413,3 +413,14 @@ def test_an_unusable_root_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError):
         OsDisk(str(tmp_path / "file"))
+
+
+def test_the_volume_has_room(tmp_path: Path) -> None:
+    """As the file system tells; the memory disk's is its capacity, when it has one."""
+    total_bytes, usable_bytes = OsDisk(str(tmp_path)).space()
+    assert 0 <= usable_bytes <= total_bytes
+    disk = MemoryDisk()
+    assert disk.space() == UNKNOWN_SPACE
+    disk.capacity_bytes = 100
+    disk.open("log", create=True).append([b"12345"])
+    assert disk.space() == DiskSpace(100, 95)

@@ -18,6 +18,8 @@ from tidelog.wire.values import error, millis
 if TYPE_CHECKING:
     from tidelog.broker.context import Broker
 
+API_KEY = 44
+
 
 def message_of(request: Entity) -> IncrementalAlterConfigs:
     """The controller's message."""
@@ -37,6 +39,12 @@ def message_of(request: Entity) -> IncrementalAlterConfigs:
 
 def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
     """The reply; a refusal of the whole request becomes every resource's error."""
+    del broker
+    return reply(API_KEY, version, request, response)
+
+
+def reply(api_key: int, version: int, request: Entity, response: Response) -> Entity:
+    """The reply of either API that alters configurations."""
     if isinstance(response, IncrementalAlterConfigsResult):
         results = response.resources
     else:
@@ -45,7 +53,7 @@ def entity_of(broker: "Broker", version: int, request: Entity, response: Respons
             ConfigResourceResult(resource.resource_type, resource.resource_name, code, message)
             for resource in request.resources
         )
-    response_type = codec.response_class(44, version)
+    response_type = codec.response_class(api_key, version)
     item_type = nested(response_type, "responses")
     return make(
         response_type,

@@ -1,0 +1,78 @@
+"""DescribeLogDirs (35), versions 1-5: what lies in the log directory, and how full its volume is.
+
+A node has one log directory, so the answer has one result. `offset_lag` is how far a log's end is
+behind its high watermark, which it never is; it tells about logs on their way to another directory,
+and there are none (`is_future_key`). Tools that move partitions ask this before they begin.
+
+Left out: offline directories; a node whose directory fails ends.
+"""
+
+from tidelog.broker.connections import PendingRequest
+from tidelog.broker.context import Broker
+from tidelog.env.disk import UNKNOWN_SPACE, DiskSpace
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode, StorageError
+from tidelog.model import TopicPartition
+from tidelog.wire import codec
+from tidelog.wire.entities import Entity, make, nested
+from tidelog.wire.values import error, millis
+
+
+def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+    """Answers from the replicas that are hosted here."""
+    response_type = codec.response_class(35, pending.header.api_version)
+    result_type = nested(response_type, "results")
+    topic_type = nested(result_type, "topics")
+    partition_type = nested(topic_type, "partitions")
+    by_topic: dict[str, list[Entity]] = {}
+    for key in _wanted(broker, request):
+        log = broker.replicas.partitions[key].log
+        by_topic.setdefault(key.topic, []).append(
+            make(
+                partition_type,
+                partition_index=key.partition,
+                partition_size=log.size_bytes,
+                offset_lag=max(0, log.high_watermark - log.log_end_offset),
+                is_future_key=False,
+            )
+        )
+    space = _space(broker)
+    result = make(
+        result_type,
+        error_code=error(ErrorCode.NONE),
+        log_dir=broker.disk.root,
+        topics=tuple(
+            make(topic_type, name=name, partitions=tuple(partitions))
+            for name, partitions in by_topic.items()
+        ),
+        total_bytes=space.total_bytes,
+        usable_bytes=space.usable_bytes,
+        is_cordoned=False,
+    )
+    entity = make(
+        response_type,
+        throttle_time=millis(0),
+        error_code=error(ErrorCode.NONE),
+        results=(result,),
+    )
+    broker.answer(pending, entity)
+
+
+def _wanted(broker: Broker, request: Entity) -> list[TopicPartition]:
+    """The hosted partitions that were asked for, by topic and number; all for a null list."""
+    hosted = broker.replicas.partitions
+    if request.topics is None:
+        return sorted(hosted)
+    asked = {
+        TopicPartition(topic.topic, number)
+        for topic in request.topics
+        for number in topic.partitions
+    }
+    return sorted(key for key in asked if key in hosted)
+
+
+def _space(broker: Broker) -> DiskSpace:
+    try:
+        return broker.disk.space()
+    except StorageError:
+        return UNKNOWN_SPACE

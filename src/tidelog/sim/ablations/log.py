@@ -13,7 +13,7 @@ from tidelog.log.producer_state import ProducerStates
 from tidelog.records.batch import BatchHeader
 from tidelog.replication.replicas import Replicas
 from tidelog.replication.roles import Roles
-from tidelog.sim.ablations.safeguard import of_cluster, of_story
+from tidelog.sim.ablations.safeguard import of_story
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -22,7 +22,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 def _load_as_clean(load: Callable[..., None]) -> Callable[..., None]:
     """Every stop counts as a clean one."""
-    return lambda self, clean, wall_ms: load(self, True, wall_ms)
+    return lambda self, _clean, *rest: load(self, True, *rest)
 
 
 def _keep_marker(delete: Callable[..., None]) -> Callable[..., None]:
@@ -83,8 +83,8 @@ SAFEGUARDS: Final = (
         "trusting a torn log because an earlier stop was clean",
         (MemoryDisk, "delete", _keep_marker(MemoryDisk.delete)),
     ),
-    of_cluster(
-        "power-cuts",
+    of_story(
+        "r15",
         "recovery-after-unclean-stop",
         "trusting a torn log",
         (LogDirectory, "_load_logs", _load_as_clean(LogDirectory._load_logs)),

@@ -8,13 +8,16 @@ from tidelog.errors import ErrorCode
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.log import Log
 from tidelog.model import EpochEndOffset
-from tidelog.replication import fetch_path, follower, replicas
+from tidelog.replication import fetch_path, fetcher, follower, lookups, replicas
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetcher import FetchState, ReplicaFetcher
 from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.isr import PendingShrink
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
+from tidelog.replication.produce_path import ProducePath
+from tidelog.replication.purgatory import AckQueue
+from tidelog.replication.read_replica import READ_HERE, ReadReplicaSelector
 from tidelog.replication.replicas import Replicas
 from tidelog.replication.roles import Roles
 from tidelog.sim.ablations.safeguard import of_cluster, of_story
@@ -112,6 +115,35 @@ def _forget_nothing_moved(self: Replicas, token: Any, results: Any, now: Any) ->
         partition = self._hosted.partitions.get(proposal.topic_partition)
         if partition is not None and partition.on_isr_answer(proposal, result):
             self._isr_updates.resubmit(proposal, now)
+
+
+def _answer_to_the_end(self: Any, partition: Partition, want: Any) -> Any:
+    """A consumer is given all that the leader has."""
+    return self._answer(partition.log, want, partition.log.log_end_offset)
+
+
+def _anybody_in_the_rack(
+    self: ReadReplicaSelector,
+    leadership: LeaderState,
+    fetch_offset: int,
+    *,
+    rack_id: str,
+    listener: str,
+    now: Any,
+) -> int:
+    """In sync or not, with the offset or without."""
+    for replica_id in leadership.remotes:
+        if rack_id and self._brokers.rack_of(replica_id) == rack_id:
+            return replica_id
+    return READ_HERE
+
+
+def _append_whatever_comes(log: Log, fetched: Any, _epoch: int, trace: Any) -> Any:
+    return follower.append_fetched(log, fetched, 2**31 - 1, trace)
+
+
+def _one_record_early(take_up_to: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, high_watermark: take_up_to(self, high_watermark + 1)
 
 
 def _move_nothing(change_role: Callable[..., None]) -> Callable[..., None]:
@@ -238,25 +270,77 @@ SAFEGUARDS: Final = (
         "committing below the min ISR",
         (LeaderState, "is_under_min_isr", property(lambda _: False)),
     ),
-    # Swarm -----------------------------------------------------------------------------------
-    of_cluster(
-        "elections",
-        "high-watermark-waits",
-        "acknowledging what only the leader has",
-        (LeaderState, "waits_for", lambda *_: False),
+    # Reading ---------------------------------------------------------------------------------
+    of_story(
+        "r23",
+        "reads-below-last-stable-offset",
+        "showing records of an open transaction to readers of decided ones",
+        (Log, "last_stable_offset", property(lambda self: self._high_watermark)),
     ),
-    of_cluster(
-        "power-cuts",
+    of_story(
+        "r28",
+        "reads-below-high-watermark",
+        "showing what may be lost",
+        (fetch_path._Reading, "_answer_consumer", _answer_to_the_end),
+    ),
+    of_story(
+        "r42",
+        "preferred-replica-has-the-offset",
+        "sending a consumer to a replica that denies its position",
+        (ReadReplicaSelector, "decide", _anybody_in_the_rack),
+    ),
+    of_story(
+        "s05",
+        "offset-not-available",
+        "telling a client that the log ends earlier than before",
+        (lookups, "_is_unsettled", lambda *_: False),
+    ),
+    # Metadata and acknowledgements -----------------------------------------------------------
+    of_story(
+        "s02",
+        "partition-epochs",
+        "following old metadata",
+        (Partition, "objection_to", lambda *_: None),
+    ),
+    of_story(
+        "s03",
         "group-commit-leader",
         "acknowledging what the leader has not flushed",
         (LeaderState, "own_end_offset", property(lambda self: self._log.log_end_offset)),
+        (LeaderState, "_check_advance", lambda *_: None),
     ),
-    of_cluster(
-        "power-cuts",
+    of_story(
+        "s03",
         "group-commit-follower",
         "claiming what the follower has not flushed",
         (Partition, "is_flushed", property(lambda _: True)),
     ),
+    of_story(
+        "s04",
+        "later-epochs-are-skipped",
+        "records of a term that the follower has not reconciled with",
+        (fetcher, "append_fetched", _append_whatever_comes),
+    ),
+    of_story(
+        "s06",
+        "acks-end-with-the-leadership",
+        "producers that wait for a leader that is none",
+        (ProducePath, "fail_acks", lambda *_: None),
+    ),
+    of_story(
+        "s07",
+        "acks-wait-for-the-last-record",
+        "acknowledging a record that is not committed",
+        (AckQueue, "take_up_to", _one_record_early(AckQueue.take_up_to)),
+    ),
+    of_story(
+        "s07",
+        "high-watermark-waits",
+        "acknowledging what only the leader has",
+        (LeaderState, "waits_for", lambda *_: False),
+        (LeaderState, "_check_advance", lambda *_: None),
+    ),
+    # By chance -------------------------------------------------------------------------------
     of_cluster(
         "kills",
         "present-metadata",
@@ -265,15 +349,15 @@ SAFEGUARDS: Final = (
     ),
     of_cluster(
         "elections",
-        "partition-epochs",
-        "following old metadata",
-        (Partition, "objection_to", lambda *_: None),
+        "high-watermark-is-replicated",
+        "a high watermark above what an ISR member holds",
+        (LeaderState, "waits_for", lambda *_: False),
     ),
     of_cluster(
-        "elections",
-        "reads-below-high-watermark",
-        "serving what may be lost",
-        (fetch_path, "_upper_for_consumer", lambda log, _: log.log_end_offset),
+        "power-cuts",
+        "group-commit-first",
+        "a high watermark above what is flushed",
+        (LeaderState, "own_end_offset", property(lambda self: self._log.log_end_offset)),
     ),
 )
-"""Of high watermark, ISR, fetching and truncating."""
+"""Of high watermark, ISR, fetching, truncating and acknowledging."""

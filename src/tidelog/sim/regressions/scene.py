@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tidelog.config import LogConfig
+from tidelog.config import LogConfig, ReplicationConfig
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceEvent
@@ -19,6 +19,7 @@ from tidelog.sim.checkers.base import Violation
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.quorum.cluster import Conditions, QuorumCluster
 from tidelog.sim.quorum_run import QUICK
+from tidelog.sim.replicas.cluster import CONFIG
 from tidelog.sim.replicas.stage import Stage
 from tidelog.sim.world import World
 
@@ -71,9 +72,11 @@ class Scene:
 
     # Stages ---------------------------------------------------------------------------------
 
-    def stage(self, *nodes: int, controlled: bool = False) -> Stage:
+    def stage(
+        self, *nodes: int, controlled: bool = False, config: ReplicationConfig = CONFIG
+    ) -> Stage:
         """Brokers' replicas, with metadata as the story says or as the real controller does."""
-        stage = Stage(nodes, seed=self.seed, controlled=controlled)
+        stage = Stage(nodes, seed=self.seed, controlled=controlled, config=config)
         self._stages.append(stage)
         return stage
 

@@ -13,8 +13,10 @@ from tidelog.sim.regressions import (
     devices,
     in_sync,
     late_answers,
+    own_rules,
     producers,
     quorum,
+    readers,
     terms,
     truncation,
 )
@@ -22,7 +24,17 @@ from tidelog.sim.regressions.scene import Play
 
 _NAME: Final = re.compile(r"^([rs]\d\d)_(\w+)$")
 _PARTS: Final = re.compile(r"^(Origin|Story|Must): ", re.MULTILINE)
-_FAMILIES: Final = (truncation, late_answers, in_sync, terms, devices, producers, quorum)
+_FAMILIES: Final = (
+    truncation,
+    late_answers,
+    in_sync,
+    terms,
+    devices,
+    producers,
+    readers,
+    quorum,
+    own_rules,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ class Broker:
     sees_metadata: bool = True
     # Has read the metadata log only up to its own registration, exclusive.
     lives_in_the_past: bool = False
+    # Exclusive end of the metadata that reaches it.
+    metadata_end: int = 2**62
     # Whether its device flushes; what waits for it stands below.
     flushes: bool = True
     waiting_flushes: list[Flush | Replace] = field(default_factory=list)

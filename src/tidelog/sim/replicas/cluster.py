@@ -34,7 +34,7 @@ from tidelog.replication.messages import (
 )
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.replicas.broker import Broker
-from tidelog.sim.replicas.feed import MetadataFeed
+from tidelog.sim.replicas.feed import LISTENER, MetadataFeed
 from tidelog.sim.replicas.reading import joined
 from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from tidelog.wire.produce import ProducePartition, ProduceRequest
@@ -197,7 +197,9 @@ class Cluster:
         if not broker.running:
             return False
         if broker.sees_metadata:
-            upto = broker.replicas.broker_epoch - 1 if broker.lives_in_the_past else 2**62
+            upto = broker.metadata_end - 1
+            if broker.lives_in_the_past:
+                upto = broker.replicas.broker_epoch - 1
             self.feed.publish(broker.node_id, broker.replicas, self.now, upto)
         broker.replicas.wake(self.now)
         outputs = broker.replicas.take_outputs()
@@ -401,15 +403,29 @@ class Cluster:
         isolation_level: int = 0,
         max_wait_ms: int = 0,
         min_bytes: int = 1,
+        rack_id: str = "",
+        forged_replica: tuple[int, int] = (-1, -1),
     ) -> str:
-        """A consumer's fetch; returns the name under which the reply will be found."""
+        """A consumer's fetch, or that of a client that claims to be a replica of some broker epoch;
+        returns the name under which the reply will be found."""
         name = f"f{next(self._names)}"
         topic_id = self._topic_id(topic)
         wanted = FetchPartition(topic, topic_id, partition, -1, offset, -1, -1, 1 << 20)
+        replica_id, replica_epoch = forged_replica
         request = FetchRequest(
-            -1, -1, max_wait_ms, min_bytes, 1 << 20, isolation_level, 0, -1, [wanted], []
+            replica_id,
+            replica_epoch,
+            max_wait_ms,
+            min_bytes,
+            1 << 20,
+            isolation_level,
+            0,
+            -1,
+            [wanted],
+            [],
+            rack_id,
         )
-        self.brokers[node].replicas.fetch(request, name, self.now)
+        self.brokers[node].replicas.fetch(request, name, self.now, listener=LISTENER)
         return name
 
     def _topic_id(self, topic: str) -> TopicId:

@@ -4,7 +4,7 @@ It decides nothing about a cluster but one thing: which ISR proposals fit the ne
 Everything else is what a test says.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
@@ -14,6 +14,7 @@ from tidelog.metadata.image import EMPTY_IMAGE, TOPIC_RESOURCE, MetadataImage, P
 from tidelog.metadata.records import (
     LEADER_UNCHANGED,
     ConfigRecord,
+    EndpointEntry,
     FenceBrokerRecord,
     MetadataRecord,
     PartitionChangeRecord,
@@ -30,6 +31,9 @@ from tidelog.replication.messages import (
     SendAlterPartition,
 )
 from tidelog.replication.replicas import Replicas
+
+LISTENER: Final = "PLAINTEXT"
+"""Where clients reach the brokers; each broker has a rack of its own, `rack-1` and so on."""
 
 
 def topic_id_of(number: int) -> TopicId:
@@ -50,6 +54,11 @@ class MetadataFeed:
         # Topics made so far.
         self._topics = 0
 
+    @property
+    def record_count(self) -> int:
+        """Records so far: the offset of the next one."""
+        return len(self._records)
+
     # Writing ----------------------------------------------------------------------------------
 
     def write(self, *records: MetadataRecord) -> None:
@@ -63,10 +72,16 @@ class MetadataFeed:
     def register(self, node_id: int) -> int:
         """A broker process registers: fenced, with a new broker epoch, which is returned."""
         epoch = len(self._records)
-        incarnation = Uuid(epoch.to_bytes(16, "big"))
+        endpoint = EndpointEntry(
+            name=LISTENER, host=f"host{node_id}", port=9092, security_protocol=0
+        )
         self.write(
             RegisterBrokerRecord(
-                broker_id=node_id, incarnation_id=incarnation, broker_epoch=epoch, rack=None
+                broker_id=node_id,
+                incarnation_id=Uuid(epoch.to_bytes(16, "big")),
+                broker_epoch=epoch,
+                end_points=(endpoint,),
+                rack=f"rack-{node_id}",
             )
         )
         return epoch

@@ -15,6 +15,7 @@ A story in which records may be lost by consent (an unclean election) says so: `
 from collections.abc import Iterable
 from typing import Any, Final
 
+from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
@@ -37,7 +38,14 @@ HEARTBEAT_MS: Final = 40
 class Stage(Cluster):
     """A cluster whose topic is `orders`."""
 
-    def __init__(self, nodes: Iterable[int], *, seed: int = 1, controlled: bool = False) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[int],
+        *,
+        seed: int = 1,
+        controlled: bool = False,
+        config: ReplicationConfig = CONFIG,
+    ) -> None:
         # Brokers whose heartbeats do not reach the controller.
         self.silent: set[int] = set()
         self._controlled = ControlledFeed(seed) if controlled else None
@@ -56,7 +64,7 @@ class Stage(Cluster):
         self._seen: dict[int, tuple[int, ...]] = {}
         # Events so far.
         self.event_count = 0
-        super().__init__(nodes, config=CONFIG, feed=self._controlled or MetadataFeed())
+        super().__init__(nodes, config=config, feed=self._controlled or MetadataFeed())
         self.observers.append(self._watch)
 
     # Set-up and time ------------------------------------------------------------------------
@@ -104,10 +112,10 @@ class Stage(Cluster):
         super().run(0)
         return name
 
-    def read(self, node: int, offset: int, *, committed: bool = False) -> str:
+    def read(self, node: int, offset: int, *, committed: bool = False, rack_id: str = "") -> str:
         """A consumer's fetch that does not wait."""
         isolation = READ_COMMITTED if committed else 0
-        name = self.fetch(node, offset, isolation_level=isolation)
+        name = self.fetch(node, offset, isolation_level=isolation, rack_id=rack_id)
         super().run(0)
         return name
 
@@ -129,6 +137,10 @@ class Stage(Cluster):
         """The error code of the answer, `None` while there is none."""
         answer = self.answer_to(name)
         return None if answer is None else answer.error_code
+
+    def offsets_in(self, name: str) -> list[int]:
+        """The offsets of the records in the answer to a fetch."""
+        return [record.offset for record in written_in(self.answer_to(name))]
 
     # Looking --------------------------------------------------------------------------------
 
@@ -226,6 +238,7 @@ class Stage(Cluster):
         self.silent.clear()
         for node, broker in self.brokers.items():
             broker.sees_metadata, broker.lives_in_the_past = True, False
+            broker.metadata_end = 2**62
             broker.flushes, broker.disk.failing = True, None
             if not broker.running:
                 self.start(node)

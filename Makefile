@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench-smoke clean help
+.PHONY: demo test check chaos bench-smoke bench-unavailability bench-controller clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
 	@echo "make test         all tests"
 	@echo "make check        format, lint, types, layers, tidy"
+	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
 	@echo "make bench-smoke  the figures of the README, measured on this machine"
+	@echo "make bench-unavailability  time without acks after kills, pauses and cuts of leaders"
+	@echo "make bench-controller  time until the partitions of a dead broker have leaders"
 
 $(VENV)/.demo: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -38,6 +41,16 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/tidy
+
+CHAOS_MINUTES ?= 15
+chaos: $(VENV)/.test
+	$(BIN)/python -m tests.chaos --minutes $(CHAOS_MINUTES) --json build/chaos/result.json $(CHAOS_ARGS)
+
+bench-unavailability: $(VENV)/.test
+	$(BIN)/python -m bench.unavailability $(BENCH_ARGS)
+
+bench-controller: $(VENV)/.test
+	$(BIN)/python -m bench.controller $(BENCH_ARGS)
 
 bench-smoke: $(VENV)/.demo
 	$(BIN)/python bench/smoke.py

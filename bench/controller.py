@@ -1,0 +1,152 @@
+"""How long until all partitions of a dead broker are led again.
+
+    make bench-controller                       # 1,000 and 10,000 partitions
+    python -m bench.controller --partitions 1000 --rounds 5 --output json
+
+Three real nodes with default settings, topics of 100 partitions with three replicas, so that every
+partition has a replica on every broker and each broker leads a third of them. A broker that is not
+the active controller is killed, and then one that is. The figure is the time from the kill until
+both other nodes name a live leader for the partitions that the dead one led: a sample of them is
+asked for all the time (describing ten thousand would itself take longer), then all of them once.
+The half second of `tidelog.broker.disconnect.grace.ms` is in it.
+
+Besides: how long creating the topics, a clean stop of all nodes, and their start took.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tidelog.testing import LocalCluster
+from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
+from tidelog.testing.waiting import wait_until
+
+PER_TOPIC = 100
+SAMPLES = 3
+PATIENCE_S = 300
+
+
+def topics_of(partitions: int) -> list[str]:
+    """Names of the topics that make up so many partitions."""
+    return [f"t{number:03}" for number in range(max(1, partitions // PER_TOPIC))]
+
+
+def led_by(cluster: LocalCluster, asked: int, topics: Sequence[str], node_id: int) -> int | None:
+    """How many partitions a node believes to be led by `node_id` or nobody."""
+    try:
+        with AdminClient([cluster.node(asked).address], timeout_s=30) as admin:
+            found = admin.describe_topics(topics)
+    except (Unreachable, AdminError):
+        return None
+    return sum(one.leader in (node_id, -1) for topic in found for one in topic.partitions)
+
+
+def measure_round(cluster: LocalCluster, topics: Sequence[str], victim: int) -> float:
+    """Kills a broker; seconds until its partitions are led again. It is back and in sync after."""
+    others = [node.node_id for node in cluster.nodes if node.node_id != victim]
+    sample = [topics[len(topics) * number // SAMPLES] for number in range(SAMPLES)]
+    assert led_by(cluster, victim, sample, victim), "the broker to be killed leads nothing"
+    killed = time.monotonic()
+    cluster.kill(victim)
+    for other in others:
+        wait_until(
+            lambda other=other: led_by(cluster, other, sample, victim) == 0,
+            PATIENCE_S,
+            f"leaders as node {other} sees them",
+        )
+    took = time.monotonic() - killed
+    for other in others:
+        assert led_by(cluster, other, topics, victim) == 0, f"node {other} sees less"
+    cluster.start_node(victim)
+    cluster.wait_until_ready(PATIENCE_S)
+    wait_until(lambda: is_in_sync(cluster, topics), PATIENCE_S, "full ISRs")
+    balance(cluster, topics)
+    return took
+
+
+def balance(cluster: LocalCluster, topics: Sequence[str]) -> None:
+    """Each broker leads its third again, or the next round would find less to do."""
+    from confluent_kafka import ElectionType
+    from confluent_kafka.admin import AdminClient as ConfluentAdmin
+
+    client = ConfluentAdmin({"bootstrap.servers": cluster.bootstrap_servers})
+    client.elect_leaders(ElectionType.PREFERRED, None, request_timeout=PATIENCE_S).result()
+    wait_until(lambda: is_balanced(cluster, topics), PATIENCE_S, "preferred leaders")
+
+
+def is_in_sync(cluster: LocalCluster, topics: Sequence[str]) -> bool:
+    """Whether all replicas are."""
+    with cluster.admin(PATIENCE_S) as admin:
+        found = admin.describe_topics(topics)
+    return all({*one.isr} == {*one.replicas} for topic in found for one in topic.partitions)
+
+
+def is_balanced(cluster: LocalCluster, topics: Sequence[str]) -> bool:
+    """Whether the first replica leads everywhere."""
+    with cluster.admin(PATIENCE_S) as admin:
+        found = admin.describe_topics(topics)
+    return all(one.leader == one.replicas[0] for topic in found for one in topic.partitions)
+
+
+def measure(partitions: int, rounds: int, base_port: int | None) -> dict[str, object]:
+    """All figures of one size."""
+    figures: dict[str, object] = {"partitions": partitions}
+    topics = topics_of(partitions)
+    with tempfile.TemporaryDirectory(prefix="controller-") as directory:
+        place = Path(directory) / "cluster"
+        cluster = LocalCluster(3, data_dir=place, profile="default", base_port=base_port)
+        with cluster:
+            began = time.monotonic()
+            with cluster.admin(PATIENCE_S) as admin:
+                for topic in topics:
+                    admin.create_topic(topic, partitions=PER_TOPIC, replication_factor=3)
+            wait_until(lambda: is_in_sync(cluster, topics), PATIENCE_S, "topics")
+            figures["create_s"] = round(time.monotonic() - began, 2)
+            figures["re_led_s"] = []
+            figures["re_led_with_controller_s"] = []
+            for number in range(2 * rounds):
+                with cluster.admin() as admin:
+                    controller = admin.describe_quorum().leader_id
+                others = [node.node_id for node in cluster.nodes if node.node_id != controller]
+                victim = controller if number % 2 else others[number // 2 % 2]
+                name = "re_led_with_controller_s" if number % 2 else "re_led_s"
+                took = round(measure_round(cluster, topics, victim), 2)
+                figures[name] = [*figures[name], took]  # type: ignore[misc]
+            began = time.monotonic()
+            cluster.stop(PATIENCE_S)
+            figures["stop_s"] = round(time.monotonic() - began, 2)
+            began = time.monotonic()
+            cluster.start(PATIENCE_S)
+            figures["start_s"] = round(time.monotonic() - began, 2)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.controller", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--partitions", type=int, nargs="*", default=[1_000, 10_000])
+    parser.add_argument("--rounds", type=int, default=3, help="kills of each kind")
+    parser.add_argument("--base-port", type=int)
+    parser.add_argument("--output", choices=("table", "json"), default="table")
+    options = parser.parse_args()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    rows = []
+    for partitions in options.partitions:
+        rows.append(measure(partitions, options.rounds, options.base_port))
+        if options.output == "table":
+            print(", ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
+    if options.output == "json":
+        machine = f"{os.cpu_count()} cores, {platform.machine()}, {hard} open files"
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        print(json.dumps({"sizes": rows, "machine": machine, "at": at}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,348 @@
+"""The clients of a round, each a process of its own: `python -m tests.chaos.clients JSON`.
+
+A producer sends numbered records to all partitions of its topic at a steady rate, until it is told
+`finish` on its standard input; then it waits for what is under way, and sends to each partition
+until a last record is acknowledged. A consumer polls with `assign` from the beginning; a reader
+does so up to given ends and is done. All write their books (`lines.py`) and end with exit code 0.
+
+| producer | client | acks | what it may lose |
+| --- | --- | --- | --- |
+| `idempotent` | confluent-kafka | all | nothing, in order, nothing twice |
+| `plain` | confluent-kafka, no retries | all | nothing that was acknowledged |
+| `leader` | confluent-kafka, no retries | 1 | what the leader alone had, never what was read |
+| `async` | aiokafka, idempotent | all | nothing, in order, nothing twice |
+"""
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from tests.chaos.lines import Book, now_us, value_of
+
+TICK_S: Final = 0.005
+POLL_S: Final = 0.1
+MAX_POLL_RECORDS: Final = 1000
+DELIVERY_S: Final = 120
+
+ROLES: Final = ("idempotent", "plain", "leader", "async")
+RESENT: Final = frozenset(("plain", "leader"))
+"""Whose records may be there twice, because the client sends again and is not idempotent."""
+
+
+class Until:
+    """Becomes true when the other side says `finish` or goes away."""
+
+    def __init__(self) -> None:
+        self._told = threading.Event()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        sys.stdin.readline()
+        self._told.set()
+
+    def __call__(self) -> bool:
+        return self._told.is_set()
+
+
+class Tally:
+    """What a producer has heard and not written down yet, by partition."""
+
+    def __init__(self, book: Book, answered: str) -> None:
+        self._book = book
+        # The outcome of an acknowledged record: `ok`, or `info` where acks promise nothing.
+        self._answered = answered
+        # By partition and outcome: (n, offset, begun).
+        self._heard: dict[tuple[int, str, str], list[tuple[int, int, int]]] = {}
+        # The highest acknowledged n of each partition.
+        self.acked: dict[int, int] = {}
+
+    def ack(self, partition: int, n: int, offset: int, begun: int) -> None:
+        self.acked[partition] = max(n, self.acked.get(partition, -1))
+        # An idempotent producer's retry may be answered without an offset.
+        heard = (n, max(offset, -1), begun)
+        self._heard.setdefault((partition, self._answered, ""), []).append(heard)
+
+    def fail(self, partition: int, n: int, begun: int, outcome: str, why: str) -> None:
+        self._heard.setdefault((partition, outcome, why), []).append((n, -1, begun))
+
+    def write(self) -> None:
+        """Writes down what was heard since the last time, as over now."""
+        ended = now_us()
+        for (partition, outcome, why), heard in self._heard.items():
+            heard.sort()
+            begun = min(at for _, _, at in heard)
+            acked = [(n, offset) for n, offset, _ in heard]
+            self._book.send(partition, outcome, (begun, ended), acked, why)
+        self._heard.clear()
+        self._book.flush()
+
+
+class Confluent:
+    """librdkafka's producer."""
+
+    def __init__(self, role: str, writer: str, order: dict[str, Any], tally: Tally) -> None:
+        from confluent_kafka import Producer
+
+        settings: dict[str, Any] = {
+            "bootstrap.servers": order["bootstrap"],
+            "linger.ms": 5,
+            "log_level": 0,
+            "delivery.timeout.ms": DELIVERY_S * 1000,
+            "socket.timeout.ms": 10_000,
+            "reconnect.backoff.max.ms": 500,
+        }
+        if role == "idempotent":
+            settings |= {"acks": "all", "enable.idempotence": True}
+        else:
+            settings |= {"acks": "all" if role == "plain" else 1, "retries": 0}
+            settings |= {"request.timeout.ms": 10_000, "delivery.timeout.ms": 30_000}
+        self._topic, self._writer, self._tally = order["topic"], writer, tally
+        self._book: Book = order["book"]
+        self._producer = Producer(settings, error_cb=self._on_error)
+
+    def send(self, partition: int, n: int) -> bool:
+        """Whether there was room for it."""
+        report = partial(self._delivered, partition, n, now_us())
+        value = value_of(self._writer, partition, n)
+        try:
+            self._producer.produce(self._topic, value, partition=partition, on_delivery=report)
+        except BufferError:
+            return False
+        return True
+
+    def wait(self, seconds: float) -> None:
+        self._producer.poll(seconds)
+
+    def finish(self) -> bool:
+        return self._producer.flush(DELIVERY_S + 30) == 0
+
+    def _delivered(self, partition: int, n: int, begun: int, error: Any, message: Any) -> None:
+        if error is None:
+            self._tally.ack(partition, n, message.offset(), begun)
+            return
+        # Whatever the last error was, an earlier attempt may have been appended.
+        self._tally.fail(partition, n, begun, "info", error.name())
+
+    def _on_error(self, error: Any) -> None:
+        if error.fatal():
+            self._book.trouble(f"fatal: {error}")
+
+
+def run_confluent(role: str, order: dict[str, Any], until: Callable[[], bool]) -> bool:
+    """Produces until told; whether everything ended well."""
+    tally = Tally(order["book"], "info" if role == "leader" else "ok")
+    client = Confluent(role, order["name"], order, tally)
+    partitions, next_n = range(order["partitions"]), [0] * order["partitions"]
+    started, sent = time.monotonic(), 0
+    while not until():
+        # A producer that was held up does not try to catch up.
+        due = int((time.monotonic() - started) * order["rate"])
+        sent = max(sent, due - order["rate"])
+        while sent < due:
+            where = sent % len(partitions)
+            next_n[where] += client.send(where, next_n[where])
+            sent += 1
+        client.wait(TICK_S)
+        tally.write()
+    ended_well = client.finish()
+    tally.write()
+    deadline = time.monotonic() + order["patience_s"]
+    for where in partitions:
+        while True:
+            client.send(where, next_n[where])
+            ended_well &= client.finish()
+            tally.write()
+            if tally.acked.get(where, -1) == next_n[where]:
+                break
+            next_n[where] += 1
+            if time.monotonic() > deadline:
+                order["book"].trouble(f"no acknowledgement in partition {where} after healing")
+                return False
+            time.sleep(0.2)
+    return ended_well
+
+
+async def start_patiently(client: Any, patience_s: float) -> None:
+    """aiokafka gives up at once when nobody is there to begin with."""
+    from aiokafka.errors import KafkaConnectionError
+
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return await client.start()
+        except KafkaConnectionError:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.2)
+
+
+async def run_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> bool:
+    """The same with aiokafka, idempotent."""
+    from aiokafka import AIOKafkaProducer
+
+    tally = Tally(order["book"], "ok")
+    producer = AIOKafkaProducer(
+        bootstrap_servers=order["bootstrap"],
+        acks="all",
+        enable_idempotence=True,
+        linger_ms=5,
+        request_timeout_ms=DELIVERY_S * 1000,
+    )
+    await start_patiently(producer, order["patience_s"])
+    under_way: set[asyncio.Future[Any]] = set()
+
+    def heard(partition: int, n: int, begun: int, future: asyncio.Future[Any]) -> None:
+        under_way.discard(future)
+        error = future.exception()
+        if error is None:
+            tally.ack(partition, n, future.result().offset, begun)
+        else:
+            tally.fail(partition, n, begun, "info", type(error).__name__)
+
+    async def send(partition: int, n: int) -> None:
+        begun = now_us()
+        value = value_of(order["name"], partition, n)
+        future = await producer.send(order["topic"], value, partition=partition)
+        under_way.add(future)
+        future.add_done_callback(partial(heard, partition, n, begun))
+
+    next_n = [0] * order["partitions"]
+    pace = 0.02
+    try:
+        while not until():
+            for i in range(max(1, int(order["rate"] * pace))):
+                where = i % len(next_n)
+                if len(under_way) < 5000:
+                    await send(where, next_n[where])
+                    next_n[where] += 1
+            await asyncio.sleep(pace)
+            tally.write()
+        for where, n in enumerate(next_n):
+            await send(where, n)
+        await asyncio.wait(set(under_way), timeout=order["patience_s"])
+    finally:
+        await asyncio.wait_for(producer.stop(), order["patience_s"])
+    tally.write()
+    silent = [where for where, n in enumerate(next_n) if tally.acked.get(where, -1) < n]
+    if silent:
+        order["book"].trouble(f"no acknowledgement in partitions {silent} after healing")
+    return not silent
+
+
+def consume_confluent(order: dict[str, Any], until: Callable[[], bool]) -> bool:
+    """Polls until told, or up to `ends`."""
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": order["bootstrap"],
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "reconnect.backoff.max.ms": 500,
+            "log_level": 0,
+        }
+    )
+    partitions = [TopicPartition(order["topic"], p, 0) for p in range(order["partitions"])]
+    consumer.assign(partitions)
+    lost = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+    goal = Goal(order)
+    while not until() and not goal.reached():
+        begun = now_us()
+        polled: dict[int, list[tuple[int, bytes | None]]] = {}
+        for message in consumer.consume(MAX_POLL_RECORDS, POLL_S):
+            if message.error() is None:
+                row = (message.offset(), message.value())
+                polled.setdefault(message.partition(), []).append(row)
+            elif message.error().code() in lost:
+                order["book"].trouble(f"position lost: {message.error()}")
+        goal.note(order["book"], begun, polled)
+    consumer.close()
+    order["book"].flush()
+    return goal.is_fine()
+
+
+async def consume_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> bool:
+    """The same with aiokafka."""
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+    from aiokafka.errors import OffsetOutOfRangeError
+
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=order["bootstrap"], enable_auto_commit=False, auto_offset_reset="none"
+    )
+    await start_patiently(consumer, order["patience_s"])
+    partitions = [TopicPartition(order["topic"], p) for p in range(order["partitions"])]
+    consumer.assign(partitions)
+    for one in partitions:
+        consumer.seek(one, 0)
+    goal = Goal(order)
+    while not until() and not goal.reached():
+        begun = now_us()
+        try:
+            found = await consumer.getmany(
+                timeout_ms=int(POLL_S * 1000), max_records=MAX_POLL_RECORDS
+            )
+        except OffsetOutOfRangeError as error:
+            order["book"].trouble(f"position lost: {error}")
+            break
+        polled = {
+            one.partition: [(message.offset, message.value) for message in messages]
+            for one, messages in found.items()
+        }
+        goal.note(order["book"], begun, polled)
+    await consumer.stop()
+    order["book"].flush()
+    return goal.is_fine()
+
+
+class Goal:
+    """Up to where a reader has to read; a consumer has no such goal."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self._ends = {int(p): int(end) for p, end in (order.get("ends") or {}).items() if end}
+        self._endless = order.get("ends") is None
+        self._deadline = time.monotonic() + order["patience_s"]
+
+    def reached(self) -> bool:
+        if self._endless:
+            return False
+        return not self._ends or time.monotonic() > self._deadline
+
+    def is_fine(self) -> bool:
+        return not self._ends
+
+    def note(
+        self, book: Book, begun: int, polled: dict[int, list[tuple[int, bytes | None]]]
+    ) -> None:
+        if polled:
+            book.poll(begun, polled)
+            book.flush()
+        for partition, values in polled.items():
+            if values and values[-1][0] + 1 >= self._ends.get(partition, 1 << 62):
+                del self._ends[partition]
+
+
+def main() -> int:
+    order = json.loads(sys.argv[1])
+    order["book"] = Book(Path(order["path"]))
+    role, until = order["role"], Until()
+    if role == "async":
+        fine = asyncio.run(run_aiokafka(order, until))
+    elif role in ROLES:
+        fine = run_confluent(role, order, until)
+    elif role == "consume-async":
+        fine = asyncio.run(consume_aiokafka(order, until))
+    else:
+        fine = consume_confluent(order, until)
+    order["book"].flush()
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

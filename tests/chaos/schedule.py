@@ -1,0 +1,146 @@
+"""What is done to a cluster, drawn from a seed before anything runs.
+
+A schedule is a list of steps. A step begins a fault, holds it, may carry out another step
+meanwhile, and ends it; then comes a calm, sometimes one that waits until every replica is in sync,
+so that the next fault meets a cluster that has recovered and not only one that never does. Targets
+are roles (the leader of a partition, one of its followers, the controller, any node); who that is
+shows when the step begins.
+
+Every fault here is within the promise: `acks=all` with three replicas and a minimum ISR of two
+loses nothing through any number of process kills, pauses, cuts and full disks. So there is no
+budget, and no combination that would be asking too much.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from tidelog.env.prng import Prng
+
+
+class Fault(Enum):
+    """Kinds of faults."""
+
+    KILL = "kill"
+    """SIGKILL; starting it again ends the fault."""
+    KILL_ALL = "kill all"
+    """All nodes at once."""
+    PAUSE = "pause"
+    """SIGSTOP and SIGCONT."""
+    STORM = "restart storm"
+    """Nodes are killed and started at once, several times in a row; each counts."""
+    ROLLING = "rolling restart"
+    """Every node in turn is stopped cleanly and started; each counts."""
+    DISK_FULL = "disk full"
+    """No write succeeds any more on the node with the small disk."""
+    CUT = "cut"
+    """Nothing passes between the target and everybody else."""
+    CUT_NODES = "cut from nodes"
+    """Nothing passes between the target and the other nodes; clients reach it."""
+    ONE_WAY_OUT = "one-way cut, out"
+    """What the target sends does not arrive; it hears everything."""
+    ONE_WAY_IN = "one-way cut, in"
+    """What is sent to the target does not arrive; what it sends does."""
+    PAIR = "cut of a pair"
+    """Two nodes do not hear each other; all others hear both."""
+    RESET = "reset"
+    """All connections of the target are reset, and new ones for a while too."""
+    STALL = "stall"
+    """Links of the target stand still for a moment; everything arrives late."""
+
+
+class Role(Enum):
+    """Whom a fault is aimed at."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    CONTROLLER = "controller"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One fault."""
+
+    fault: Fault
+    role: Role
+    draw: int
+    """Chooses among those who have the role, and the topic and partition."""
+    hold_ms: int
+    calm_ms: int
+    recover: bool
+    """Whether to wait for all replicas to be in sync before what follows."""
+    count: int = 1
+    """How many times, for a storm."""
+    within: "Step | None" = None
+    """Another fault while this one holds."""
+
+    def __str__(self) -> str:
+        inner = f" [{self.within}]" if self.within else ""
+        return f"{self.fault.value} of {self.role.value} for {self.hold_ms} ms{inner}"
+
+
+_WEIGHTS: Final[tuple[tuple[Fault, int], ...]] = (
+    (Fault.KILL, 6),
+    (Fault.KILL_ALL, 1),
+    (Fault.PAUSE, 4),
+    (Fault.STORM, 2),
+    (Fault.ROLLING, 1),
+    (Fault.DISK_FULL, 2),
+    (Fault.CUT, 3),
+    (Fault.CUT_NODES, 3),
+    (Fault.ONE_WAY_OUT, 3),
+    (Fault.ONE_WAY_IN, 3),
+    (Fault.PAIR, 2),
+    (Fault.RESET, 3),
+    (Fault.STALL, 3),
+)
+
+_ALONE: Final = frozenset((Fault.ROLLING, Fault.KILL_ALL))
+"""Never inside another fault: they ask for nodes that can be stopped and started."""
+
+_ROLES: Final = (Role.LEADER, Role.LEADER, Role.FOLLOWER, Role.CONTROLLER, Role.ANY)
+
+
+def draw_schedule(seed: int, steps: int) -> list[Step]:
+    """A schedule of this many steps; every kind of fault comes up before any comes up twice."""
+    prng = Prng(seed)
+    return [_draw_step(prng, fault) for fault in _draw_faults(prng, steps)]
+
+
+def _draw_faults(prng: Prng, count: int) -> list[Fault]:
+    first = list(Fault)
+    prng.shuffle(first)
+    bag = [fault for fault, weight in _WEIGHTS for _ in range(weight)]
+    return [*first, *(prng.choice(bag) for _ in range(max(0, count - len(first))))][:count]
+
+
+def _draw_step(prng: Prng, fault: Fault) -> Step:
+    within = None
+    if fault not in _ALONE and fault is not Fault.STORM and prng.chance(1, 5):
+        inner: Sequence[Fault] = [one for one in Fault if one not in (*_ALONE, fault)]
+        within = _draw_inner(prng, prng.choice(inner))
+    low, high = (100, 700) if fault in (Fault.STALL, Fault.RESET) else (300, 1800)
+    return Step(
+        fault,
+        prng.choice(_ROLES),
+        draw=prng.below(1 << 30),
+        hold_ms=prng.between(low, high),
+        calm_ms=prng.between(0, 800),
+        recover=prng.chance(1, 4),
+        count=prng.between(3, 5) if fault is Fault.STORM else 1,
+        within=within,
+    )
+
+
+def _draw_inner(prng: Prng, fault: Fault) -> Step:
+    return Step(
+        fault,
+        prng.choice(_ROLES),
+        draw=prng.below(1 << 30),
+        hold_ms=prng.between(100, 800),
+        calm_ms=0,
+        recover=False,
+        count=2 if fault is Fault.STORM else 1,
+    )

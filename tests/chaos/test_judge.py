@@ -1,0 +1,170 @@
+"""The judge, with a round that is clean and one for each thing that he must not miss."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.judge import crashes, final_reading, judge, judge_topic, longest_gap_ms
+from tests.chaos.lines import Book, Line, parse_value, poll_runs, read_lines, send_runs, value_of
+from tests.chaos.replicas import compare_replicas
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
+
+
+def sent(n: int, offset: int, count: int, at: int, *, outcome: str = "ok", who: str = "p") -> Line:
+    fields = {"f": "send", "p": 0, "o": outcome, "t": [at, at + 5], "r": [[n, offset, count]]}
+    return Line(who, fields)
+
+
+def read(*runs: tuple[int, int, int], at: int, who: str = "reader-t", writer: str = "p") -> Line:
+    rows = [[writer, n, offset, count] for n, offset, count in runs]
+    return Line(who, {"f": "poll", "t": [at, at + 5], "r": {"0": rows}})
+
+
+CLEAN = [
+    sent(0, 0, 10, 0),
+    read((0, 0, 10), at=10, who="consumer-t"),
+    sent(10, 10, 5, 20),
+    read((0, 0, 15), at=100),
+]
+
+
+def test_a_clean_history_is_clean():
+    assert judge_topic("t", CLEAN) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("acknowledged at 14, read at []", [*CLEAN[:3], read((0, 0, 14), at=100)]),
+        ("lost-write", [*CLEAN[:3], read((0, 0, 12), (13, 13, 2), at=100)]),
+        ("have holes", [*CLEAN[:3], read((0, 0, 3), (4, 4, 11), at=100)]),
+        ("duplicate", [*CLEAN[:3], read((0, 0, 15), (3, 15, 1), at=100)]),
+        ("inconsistent-offsets", [*CLEAN[:3], read((0, 0, 14), (13, 14, 1), at=100)]),
+        ("unknown-value", [*CLEAN[:3], read((0, 0, 15), (15, 15, 1), at=100)]),
+        ("nonmonotonic-poll", [*CLEAN, read((2, 2, 1), at=110, who="reader-t")]),
+        (
+            "realtime-append",
+            [sent(0, 5, 5, 0), sent(5, 0, 5, 50), read((5, 0, 5), (0, 5, 5), at=99)],
+        ),
+        ("no ack", [*CLEAN, Line("p", {"f": "trouble", "t": [9, 9], "why": "no ack"})]),
+    ],
+)
+def test_what_is_wrong_is_found(name, lines):
+    assert any(name in text for text in judge_topic("t", lines)), judge_topic("t", lines)
+
+
+def test_copies_of_a_producer_that_sends_again_are_legal_only_for_that_one():
+    lines = [sent(0, 4, 2, 0, who="plain"), read((0, 2, 2), (0, 4, 2), at=50, writer="plain")]
+    first = read((9, 0, 2), at=40, writer="plain")
+    lines = [sent(9, -1, 2, 1, who="plain", outcome="info"), lines[0], first, lines[1]]
+    assert judge_topic("plain", lines) == []
+    assert any("duplicate" in text for text in judge_topic("t", lines))
+
+
+def test_a_record_that_the_leader_alone_had_may_be_lost_until_it_was_read():
+    alone = sent(0, 0, 2, 0, outcome="info", who="leader")
+    gone = [alone, read((5, 0, 1), at=50, writer="leader")]
+    gone = [sent(5, -1, 1, 1, outcome="info", who="leader"), *gone]
+    assert judge_topic("leader", gone) == []
+    seen = read((0, 0, 2), at=20, who="consumer-leader", writer="leader")
+    found = judge_topic("leader", [gone[0], alone, seen, gone[2]])
+    assert any("inconsistent-offsets" in text for text in found)
+
+
+def test_the_second_judge_needs_the_first_for_nothing():
+    assert final_reading(CLEAN) == []
+    assert final_reading([sent(0, 0, 1, 0), read((0, 1, 1), at=9)]) != []
+    assert final_reading([sent(0, 0, 1, 0), read((1, 0, 1), at=9)]) != []
+
+
+def test_the_longest_gap_is_between_acknowledgements_of_all():
+    alone = sent(9, 9, 1, 40_000, outcome="info")
+    assert longest_gap_ms([sent(0, 0, 1, 0), sent(1, 1, 1, 2_000), alone]) == 2
+    assert longest_gap_ms([]) == 0
+
+
+# Books -------------------------------------------------------------------------------------
+
+
+def test_runs_hold_what_lies_side_by_side():
+    assert send_runs([(0, 7), (1, 8), (3, 9), (4, 20), (5, -1), (6, -1)]) == [
+        (0, 7, 2),
+        (3, 9, 1),
+        (4, 20, 1),
+        (5, -1, 2),
+    ]
+    values = [(7, value_of("a", 1, 0)), (8, value_of("a", 1, 1)), (9, b"junk"), (10, None)]
+    assert poll_runs(values, 1) == [
+        ("a", 0, 7, 2),
+        (None, "b'junk'", 9, 1),
+        (None, "None", 10, 1),
+    ]
+
+
+def test_a_value_that_was_changed_on_the_way_is_nobodys():
+    value = value_of("a", 1, 5)
+    assert parse_value(1, value) == ("a", 5)
+    assert parse_value(2, value)[0] is None
+    assert parse_value(1, value[:-1] + b",")[0] is None
+
+
+def test_a_book_is_read_as_it_was_written(tmp_path):
+    book = Book(tmp_path / "p.jsonl")
+    book.send(0, "ok", (5, 6), [(0, 0), (1, 1)])
+    book.poll(1, {0: [(0, value_of("p", 0, 0))]})
+    book.trouble("why")
+    book.flush()
+    lines = read_lines([tmp_path / "p.jsonl"])
+    assert [(line.process, line.fields["f"]) for line in lines] == [
+        ("p", "send"),
+        ("p", "poll"),
+        ("p", "trouble"),
+    ]
+
+
+# Segments ----------------------------------------------------------------------------------
+
+
+def batch(offset: int, value: bytes, epoch: int = 0) -> bytes:
+    return build_batch([Record(1, None, value)], base_offset=offset, leader_epoch=epoch)
+
+
+def log_of(directory: Path, node: int, data: bytes) -> Path:
+    place = directory / str(node)
+    (place / "t-0").mkdir(parents=True)
+    (place / "t-0" / "00000000000000000000.log").write_bytes(data)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (batch(0, b"a") + batch(1, b"b"), ""),
+        (batch(0, b"a") + batch(1, b"c"), "replicas differ"),
+        (batch(0, b"a") + batch(1, b"b", epoch=1), "replicas differ"),
+        (batch(0, b"a"), "replicas differ"),
+        (batch(0, b"a") + batch(2, b"b"), "2 follows 0"),
+        (batch(0, b"a") + batch(1, b"b")[:-1] + b"x", "bad checksum at offset 1"),
+    ],
+    ids=["equal", "other record", "other epoch", "shorter", "hole", "flipped"],
+)
+def test_replicas_are_compared_byte_by_byte(tmp_path, data, complaint):
+    places = {
+        1: log_of(tmp_path, 1, batch(0, b"a") + batch(1, b"b")),
+        2: log_of(tmp_path, 2, data),
+    }
+    found = compare_replicas(places, {("t", 0): [1, 2]})
+    assert any(complaint in text for text in found) if complaint else found == []
+
+
+def test_a_crash_in_a_log_and_a_mishap_are_anomalies(tmp_path):
+    node = tmp_path / "cluster" / "node-1"
+    node.mkdir(parents=True)
+    log = node / "server.log"
+    log.write_text("fine\nERROR b1 runtime: stopped by a bug (KeyError: 3)\n")
+    assert len(crashes([log])) == 1
+    told = {"mishaps": ["m"], "topics": [], "replicas": {}, "data_dirs": {}}
+    (tmp_path / "round.json").write_text(json.dumps(told))
+    assert judge(tmp_path)["anomalies"] == 2

@@ -15,7 +15,7 @@ def test_a_quorum_without_a_safeguard_is_caught(safeguard):
     assert ablate(safeguard, range(1, 151)).violated is not None
 
 
-@pytest.mark.parametrize("name", ["high-watermark-waits", "group-commit-leader", "idempotence"])
+@pytest.mark.parametrize("name", ["high-watermark-is-replicated", "group-commit-first"])
 def test_a_cluster_without_a_safeguard_is_caught(name):
     safeguard = next(one for one in SAFEGUARDS if one.name == name)
     assert ablate(safeguard, range(1, 16)).violated is not None

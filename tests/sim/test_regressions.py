@@ -1,10 +1,15 @@
 """Stories of bugs that other logs had: they go well here, and each needs its safeguards."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
-from tidelog.sim.ablations import SAFEGUARDS, ablate
+from tidelog.cli.app import run
+from tidelog.sim.ablations import SAFEGUARDS, ablate, switched_off
 from tidelog.sim.campaign import CLUSTER, STORY, replay_command, run_seed
 from tidelog.sim.regressions.stories import STORIES
+from tidelog.sim.replicas.stage import Stage
 
 TWINS = [one for one in SAFEGUARDS if one.tier == STORY]
 
@@ -26,6 +31,10 @@ def test_every_story_has_a_negative_twin():
     assert sorted(STORIES) == sorted({one.scenario for one in TWINS})
 
 
+def test_at_least_forty_safeguards_are_known():
+    assert len(SAFEGUARDS) >= 40
+
+
 def test_a_story_is_the_same_twice():
     first, second = (run_seed(CLUSTER, "r10", 7).trace_hash for _ in range(2))
     assert first == second
@@ -40,3 +49,57 @@ def test_stories_say_where_they_come_from():
     for number, story in STORIES.items():
         assert story.name.startswith(f"{number}_")
         assert min(len(story.title), len(story.origin), len(story.story), len(story.must)) > 5
+
+
+# On the command line ----------------------------------------------------------------------------
+
+
+def test_stories_are_played_by_number_and_all_together(capsys):
+    assert run(["sim", "run", "--scenario", "r10", "--seeds", "1", "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["failed"] == []
+    assert run(["sim", "regressions", "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"total": len(STORIES), "failed": []}
+    assert run(["sim", "regressions", "--only", "r99"]) == 2
+    assert "r10" in capsys.readouterr().err
+
+
+def test_a_story_that_goes_wrong_is_told(capsys):
+    (safeguard,) = (one for one in TWINS if one.name == "divergence")
+    with switched_off(safeguard):
+        assert run(["sim", "regressions", "--only", "r02", "--output", "json"]) == 1
+        assert run(["sim", "replay", "1", "--scenario", "r02", "--trace"]) == 1
+    told, *trace = capsys.readouterr().out.splitlines()
+    assert "ReplicasEqual" in told
+    assert "story=r02" in trace[0]
+    assert any("b1 orders-0 become_leader" in line for line in trace)
+
+
+def test_the_kill_table_in_two_processes(capsys):
+    names = ["--only", "divergence", "--only", "majority"]
+    assert run(["sim", "ablate", *names, "--jobs", "2", "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"total": 2, "killed": 2, "survivors": []}
+    assert run(["sim", "ablate", *names]) == 0
+    out = capsys.readouterr().out
+    assert "ReplicasEqual" in out
+    assert "ElectionSafety" in out
+
+
+def test_a_survivor_fails_the_command(capsys, monkeypatch):
+    (safeguard,) = (one for one in SAFEGUARDS if one.name == "divergence")
+    harmless = replace(safeguard, patches=())
+    monkeypatch.setattr("tidelog.sim.ablations.SAFEGUARDS", (harmless,))
+    assert run(["sim", "ablate", "--output", "json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report == {"total": 1, "killed": 0, "survivors": ["divergence"]}
+
+
+def test_a_story_that_cannot_be_told_kills_nothing(monkeypatch):
+    (safeguard,) = (one for one in SAFEGUARDS if one.name == "divergence")
+
+    def fail(*_):
+        raise AssertionError("Story: not even begun")
+
+    untold = replace(safeguard, patches=((Stage, "topic", fail),))
+    assert ablate(untold, range(1, 2)).violated is None
+    clumsy = replace(safeguard, patches=((Stage, "topic", lambda: None),))
+    assert ablate(clumsy, range(1, 2)).violated is None

@@ -2,10 +2,10 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -34,6 +34,8 @@ Scenario = Annotated[
     typer.Option("--scenario", metavar="NAME", help="A family of runs; see `tidelog sim list`."),
 ]
 MAX_JOBS: Final = 256
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @sim_app.command(
@@ -58,7 +60,7 @@ def run(
     tally = Tally()
     cpu_seconds = 0.0
     with progress(f"{len(wanted)} seeds"):
-        for outcome, cpu_s in _play(wanted, tier, scenario, jobs):
+        for outcome, cpu_s in _in_processes(jobs, partial(_timed, tier, scenario), wanted):
             tally.add(outcome)
             cpu_seconds += cpu_s
             if outcome.violation is not None:
@@ -86,8 +88,10 @@ def seed_range(text: str) -> range:
     return found
 
 
-def _play(wanted: range, tier: str, scenario: str, jobs: int) -> Iterator[tuple[Any, float]]:
-    play = partial(_timed, tier, scenario)
+def _in_processes(
+    jobs: int, play: Callable[[Item], Result], wanted: Iterable[Item]
+) -> Iterator[Result]:
+    """The results in the order of what is wanted."""
     if jobs == 1:
         yield from map(play, wanted)
         return
@@ -174,43 +178,85 @@ def ablate(
     seeds: Annotated[
         int, typer.Option("--seeds", metavar="N", min=1, help="Seeds at most for each.")
     ] = 60,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes.")
+    ] = 1,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Switch safeguards off, one by one; exit code 1 if no checker misses one."""
+    """Switch safeguards off, one by one; exit code 1 if nobody misses one."""
     from tidelog.sim.ablations import SAFEGUARDS
-    from tidelog.sim.ablations import ablate as play
 
-    wanted = [one for one in SAFEGUARDS if not only or one.name in only]
-    unknown = set(only or ()) - {one.name for one in wanted}
+    wanted = [one.name for one in SAFEGUARDS if not only or one.name in only]
+    unknown = set(only or ()) - set(wanted)
     if unknown:
         raise UsageError(
             f"there is no safeguard `{min(unknown)}`",
             f"use one of {', '.join(one.name for one in SAFEGUARDS)}",
         )
-    kills = []
-    for safeguard in wanted:
-        with progress(f"without {safeguard.name}"):
-            kills.append(play(safeguard, range(1, seeds + 1)))
-    survivors = [kill.safeguard.name for kill in kills if kill.violated is None]
+    with progress(f"without {len(wanted)} safeguards"):
+        rows = list(_in_processes(jobs, partial(_play_without, seeds), wanted))
+    survivors = [row[0] for row in rows if row[-1] is None]
     if output is OutputFormat.JSON:
-        killed = len(kills) - len(survivors)
-        print_json({"total": len(kills), "killed": killed, "survivors": survivors})
+        killed = len(rows) - len(survivors)
+        print_json({"total": len(rows), "killed": killed, "survivors": survivors})
+    else:
+        columns = ("safeguard", "prevents", "played", "seeds to kill", "what complains")
+        print_table("", columns, [(*row[:-1], row[-1] or "SURVIVED") for row in rows])
+    if survivors:
+        raise BadAnswer
+
+
+def _play_without(seeds: int, name: str) -> tuple[str, str, str, int, str | None]:
+    """One row of the kill table; the last column is empty for a survivor."""
+    from tidelog.sim.ablations import SAFEGUARDS, ablate
+
+    (safeguard,) = (one for one in SAFEGUARDS if one.name == name)
+    kill = ablate(safeguard, range(1, seeds + 1))
+    played = safeguard.scenario if safeguard.scenario != "all" else safeguard.tier
+    return name, safeguard.prevents, played, kill.seeds, kill.violated
+
+
+@sim_app.command("regressions", epilog="Example: tidelog sim regressions --only r10")
+def regressions(
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="NUMBER", help="A story; may be given many times."),
+    ] = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Play the stories of bugs that other logs had; exit code 1 if one goes wrong."""
+    from tidelog.sim.campaign import STORY, run_seed
+    from tidelog.sim.regressions.stories import STORIES
+
+    unknown = set(only or ()) - set(STORIES)
+    if unknown:
+        raise UsageError(f"there is no story `{min(unknown)}`", f"use one of {', '.join(STORIES)}")
+    stories = [story for number, story in STORIES.items() if not only or number in only]
+    outcomes = [run_seed(STORY, story.number, 1) for story in stories]
+    failed = [
+        {"story": story.number, "violation": outcome.violation}
+        for story, outcome in zip(stories, outcomes, strict=True)
+        if outcome.violation is not None
+    ]
+    if output is OutputFormat.JSON:
+        print_json({"total": len(stories), "failed": failed})
     else:
         rows = [
-            (kill.safeguard.name, kill.safeguard.prevents, kill.seeds, kill.violated or "SURVIVED")
-            for kill in kills
+            (story.number, story.title, story.origin, outcome.violation or "well")
+            for story, outcome in zip(stories, outcomes, strict=True)
         ]
-        print_table("", ("safeguard", "prevents", "seeds", "what complains"), rows)
-    if survivors:
+        print_table("", ("story", "what must hold", "origin", "went"), rows)
+    if failed:
         raise BadAnswer
 
 
 @sim_app.command("list", epilog="Example: tidelog sim list --output json")
 def list_(output: Output = OutputFormat.TABLE) -> None:
-    """Name the scenarios of the cluster tier."""
+    """Name the scenarios of the cluster tier, and the stories."""
+    from tidelog.sim.regressions.stories import STORIES
     from tidelog.sim.scenarios import names
 
-    found = names()
+    found = {**names(), **{story.number: story.title for story in STORIES.values()}}
     if output is OutputFormat.JSON:
         print_json(found)
     else:

@@ -4,15 +4,16 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidelog.controller import brokers, elections, partitions
-from tidelog.sim.ablations.safeguard import of_cluster, of_story
+from tidelog.sim.ablations.safeguard import of_story
 
 
-def _elect_anybody(
-    partition: Any, assigned: Any, isr: Any, elr: Any, rules: Any
-) -> tuple[elections.Outcome, int]:
-    for replica in assigned:
+def _elect_anybody(partition: Any, replicas: Any, isr: Any, elr: Any, rules: Any) -> Any:
+    """Who leads goes on; else whoever is alive and comes first."""
+    if partition.leader >= 0 and rules.may_lead(partition.leader):
+        return elections.Outcome.FROM_ISR, partition.leader
+    for replica in replicas:
         if rules.may_lead(replica):
-            return elections.Outcome.FROM_ISR, replica
+            return elections.Outcome.UNCLEAN, replica
     return elections.Outcome.LEADERLESS, -1
 
 
@@ -34,8 +35,8 @@ def _elect_last_known(elect: Callable[..., Any]) -> Callable[..., Any]:
 
 
 SAFEGUARDS: Final = (
-    of_cluster(
-        "elections",
+    of_story(
+        "s10",
         "elections-from-isr",
         "a leader that lacks committed records",
         (elections, "_elect", _elect_anybody),

@@ -8,7 +8,15 @@ from tidelog.kraft.fetch_server import FetchServer
 from tidelog.kraft.fetcher import Fetcher
 from tidelog.kraft.leader import Leader, Progress
 from tidelog.kraft.quorum_state import QuorumStateFile
-from tidelog.kraft.roles import Ballot, Follower, Role, Unattached, VoteDecision
+from tidelog.kraft.roles import (
+    Ballot,
+    Candidate,
+    Follower,
+    Prospective,
+    Resigned,
+    Unattached,
+    VoteDecision,
+)
 from tidelog.model import EpochEndOffset
 from tidelog.sim.ablations.safeguard import of_quorum, of_story
 
@@ -37,7 +45,7 @@ def _blind_vote(decide: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, request, *, log_is_fresh: decide(self, request, log_is_fresh=True)
 
 
-_ROLES: Final[tuple[Any, ...]] = (Unattached, *Role.__subclasses__())
+_ROLES: Final[tuple[Any, ...]] = (Unattached, Follower, Prospective, Candidate, Resigned)
 
 
 def _remember_the_most(on_fetch: Callable[..., None]) -> Callable[..., None]:
@@ -124,7 +132,8 @@ SAFEGUARDS: Final = (
         "committing what a later leader may cut",
         (Leader, "maybe_raise_high_watermark", _commit_any_epoch),
     ),
-    of_quorum(
+    of_story(
+        "s08",
         "votes-for-fresh-logs",
         "a leader that lacks committed metadata",
         *((role, "decide_vote", _blind_vote(role.decide_vote)) for role in _ROLES),

@@ -142,6 +142,11 @@ def _append_whatever_comes(log: Log, fetched: Any, _epoch: int, trace: Any) -> A
     return follower.append_fetched(log, fetched, 2**31 - 1, trace)
 
 
+def _has_any_registration(image: Any, node_id: int, broker_epoch: int) -> bool:
+    """Of this life or of another."""
+    return node_id in image.brokers
+
+
 def _one_record_early(take_up_to: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, high_watermark: take_up_to(self, high_watermark + 1)
 
@@ -303,6 +308,12 @@ SAFEGUARDS: Final = (
         (Partition, "objection_to", lambda *_: None),
     ),
     of_story(
+        "s09",
+        "present-metadata",
+        "leading as in a former life",
+        (replicas, "is_in_force", _has_any_registration),
+    ),
+    of_story(
         "s03",
         "group-commit-leader",
         "acknowledging what the leader has not flushed",
@@ -341,12 +352,6 @@ SAFEGUARDS: Final = (
         (LeaderState, "_check_advance", lambda *_: None),
     ),
     # By chance -------------------------------------------------------------------------------
-    of_cluster(
-        "kills",
-        "present-metadata",
-        "leading as in a former life",
-        (replicas, "is_in_force", lambda *_: True),
-    ),
     of_cluster(
         "elections",
         "high-watermark-is-replicated",

@@ -6,6 +6,7 @@ Source: KIP-207, KIP-497; KAFKA-13574, 18723.
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import LATEST_TIMESTAMP, ListOffsetsQuery
 from tidelog.sim.regressions.scene import Scene
+from tidelog.sim.replicas.controlled import ControlledFeed
 from tidelog.sim.replicas.stage import Stage
 from tidelog.wire.fetch import FetchedPartition, FetchResponse
 
@@ -169,4 +170,59 @@ def s07_acknowledged_is_committed(scene: Scene) -> None:
     stage.kill(1)
     stage.feed.change("orders", leader=2, isr=(2,))
     stage.run(10)
+    stage.finish()
+
+
+def s09_metadata_of_a_former_life(scene: Scene) -> None:
+    """A broker that starts does not lead by metadata that is older than its own registration.
+
+    Origin: KIP-631
+    Story: the leader is killed and comes back; it reads the metadata from the beginning and passes
+    through its own past, in which it led; a client writes to it; meanwhile another one is elected.
+    Must: it acts only once its present registration is in the metadata.
+    """
+    stage = scene.stage(1, 2)
+    stage.topic(1, 2)
+    stage.send(1, "a")
+    stage.run(150)
+    stage.kill(1)
+    stage.brokers[1].lives_in_the_past = True
+    stage.start(1)
+    stage.run(50)
+    name = stage.send(1, "b", acks=1)
+    stage.run(5)
+    code = stage.code_of(name)
+    scene.must(
+        code is ErrorCode.NOT_LEADER_OR_FOLLOWER, "ActsOnPresentMetadata", f"b was answered {code}"
+    )
+    stage.feed.change("orders", leader=2, isr=(2,))
+    stage.finish()
+
+
+def s10_elected_from_the_isr(scene: Scene) -> None:
+    """A live replica that is not in sync is not elected while a member of the ISR is alive.
+
+    Origin: the promise P1
+    Story: broker 3 is alive and lacks a record, because its link to the leader is cut; the leader
+    dies; broker 3 comes before broker 2 in the assignment.
+    Must: broker 2 leads.
+    """
+    stage = scene.stage(1, 2, 3, controlled=True)
+    feed = stage.feed
+    assert isinstance(feed, ControlledFeed), "the real controller decides"
+    stage.topic(1, 3, 2, min_insync_replicas="1")
+    stage.send(1, "a")
+    stage.run(200)
+    stage.silent.add(3)
+    stage.cut |= {(1, 3), (3, 1)}
+    stage.run(500)
+    stage.silent.discard(3)
+    stage.run(500)
+    stage.send(1, "b")
+    stage.run(50)
+    scene.must(feed.partition("orders").isr == (1, 2), "Story", f"{feed.partition('orders')}")
+    scene.must(len(stage.acknowledged) == 2, "Story", "b is not acknowledged")
+    stage.kill(1)
+    feed.suspect(1)
+    stage.run(100)
     stage.finish()

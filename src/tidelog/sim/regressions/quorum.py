@@ -10,6 +10,7 @@ from tidelog.kraft.messages import (
     QuorumFetchResponse,
     VoteRequest,
 )
+from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, decode_state
 from tidelog.model import ZERO_UUID, EpochEndOffset
 from tidelog.sim.quorum.cluster import QuorumCluster, Replica
 from tidelog.sim.regressions.scene import Scene
@@ -146,27 +147,75 @@ def s01_vote_lost_with_power(scene: Scene) -> None:
     voter = cluster.replicas[2]
     cluster.start(voter)
     voter.stalled = True
-    _ask_for_vote(cluster, candidate=3)
+    _ask_for_vote(cluster, voter=2, candidate=3, epoch=1)
     cluster.run(50)
     cluster.cut_power(voter)
     voter.stalled = False
     cluster.start(voter)
-    _ask_for_vote(cluster, candidate=1)
+    _ask_for_vote(cluster, voter=2, candidate=1, epoch=1)
     cluster.run(50)
     granted = sum("on_vote_request: granted" in line for line in cluster.lines)
     scene.must(not cluster.lines or granted == 2, "Story", f"{granted} votes were granted")
 
 
-def _ask_for_vote(cluster: QuorumCluster, candidate: int) -> None:
+def _ask_for_vote(
+    cluster: QuorumCluster,
+    *,
+    voter: int,
+    candidate: int,
+    epoch: int,
+    last_epoch: int = 0,
+    last_offset: int = 0,
+) -> None:
     request = VoteRequest(
         cluster_id=None,
-        voter_id=2,
+        voter_id=voter,
         voter_directory_id=ZERO_UUID,
         candidate_id=candidate,
         candidate_directory_id=ZERO_UUID,
-        epoch=1,
-        last_epoch=0,
-        last_offset=0,
+        epoch=epoch,
+        last_epoch=last_epoch,
+        last_offset=last_offset,
         pre_vote=False,
     )
-    cluster.ask(cluster.replicas[candidate], 2, request)
+    cluster.ask(cluster.replicas[candidate], voter, request)
+
+
+def s08_vote_for_a_short_log(scene: Scene) -> None:
+    """Nobody is elected who lacks what is committed.
+
+    Origin: KIP-595; Ongaro, Raft §3.6.1
+    Story: a voter is cut off while records are committed by the two others; the leader dies; the
+    voter asks the one that is left for its vote, in a new epoch.
+    Must: it is refused.
+    """
+    cluster = scene.quorum(3)
+    leader = _elected(cluster)
+    complete, short = (r for r in cluster.replicas.values() if r is not leader)
+    for other in (leader, complete):
+        cluster.cut(other.node_id, short.node_id)
+        cluster.cut(short.node_id, other.node_id)
+    cluster.append(leader, [b"second"])
+    cluster.run(1_000)
+    scene.must(
+        complete.quorum.high_watermark > short.quorum.log_end_offset, "Story", "nothing committed"
+    )
+    cluster.kill(leader)
+    cluster.kill(short)
+    cluster.heal()
+    _ask_for_vote(
+        cluster,
+        voter=complete.node_id,
+        candidate=short.node_id,
+        epoch=complete.quorum.epoch + 1,
+        last_epoch=short.log.latest_epoch,
+        last_offset=short.log.log_end_offset,
+    )
+    cluster.run(20)
+    state = decode_state(complete.disk.read_file(QUORUM_STATE_PATH) or b"")
+    voted = None if state.voted is None else state.voted.node_id
+    scene.must(voted != short.node_id, "LeaderCompleteness", f"voted for a short log: {state}")
+    cluster.start(leader)
+    cluster.start(short)
+    cluster.run_until(lambda: _is_calm(cluster), 10_000)
+    scene.must(_is_calm(cluster), "Liveness", "the quorum does not work again")

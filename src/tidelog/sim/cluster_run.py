@@ -35,9 +35,10 @@ from tidelog.sim.checkers.producer_order import ProducerOrder
 from tidelog.sim.checkers.repeatable_read import RepeatableRead
 from tidelog.sim.checkers.replicas_equal import ReplicasEqual
 from tidelog.sim.checkers.watch import Watch
+from tidelog.sim.disk_side import DiskSide
 from tidelog.sim.faults.budget import Budget, newest_image
 from tidelog.sim.faults.nemesis import Nemesis
-from tidelog.sim.history import History
+from tidelog.sim.history import History, Key, Polled
 from tidelog.sim.host import Host
 from tidelog.sim.oracle import Oracle
 from tidelog.sim.outcome import Outcome
@@ -80,13 +81,14 @@ class ClusterRun:
         self.evidence = Evidence(self.world, self.oracle, self.history)
         budget = Budget(self.world, group_commit=self.swarm.group_commit)
         self.nemesis = Nemesis(self.world, self.swarm, stream(seed, "faults"), budget)
+        self.disks = DiskSide(self.world, self.swarm, seed, budget)
         self.workload = Workload(self.world, self.history, self.swarm, seed)
         self.outcome = Outcome(seed)
         self._watch = Watch(
             self.evidence,
             leaders=(LeaderCompleteness(), OneLeaderPerEpoch()),
             images=(ImageIsFoldOfLog(),),
-            sweeps=(CandidateCompleteness(), AcknowledgedIsCommitted()),
+            sweeps=(CandidateCompleteness(), AcknowledgedIsCommitted(), *self.disks.sweeps),
             sweep_every=SWEEP_EVERY,
         )
         idempotent = [p.name for p in self.workload.producers if p.acks is Acks.IDEMPOTENT]
@@ -97,8 +99,9 @@ class ClusterRun:
             NoDuplicates(),
             ProducerOrder(frozenset(idempotent)),
             HistoryIsALog(),
+            *self.disks.end_checkers,
         ]
-        self.world.observers.append(self._watch.on_event)
+        self.world.observers.append(self.disks.unseen(self._watch.on_event))
 
     @property
     def listeners(self) -> list[Callable[[str], None]]:
@@ -116,8 +119,8 @@ class ClusterRun:
         self.outcome.events = self.world.event_count
         self.outcome.virtual_ms = self.world.now
         self.outcome.acknowledged = self.history.acknowledged_count
-        self.outcome.faults = self.nemesis.counts
-        self.outcome.fired = self.nemesis.fired
+        self.outcome.faults = self.nemesis.counts + self.disks.nemesis.counts
+        self.outcome.fired = self.nemesis.fired + self.disks.fired
         self.outcome.trace_hash = self.world.trace_hash
         return self.outcome
 
@@ -126,15 +129,21 @@ class ClusterRun:
         world.start_all()
         self.workload.start()
         self.nemesis.start()
+        self.disks.nemesis.start()
         world.run_for(self.swarm.fault_phase_ms)
         world.note("world heals")
         healed_at = world.now
         self.nemesis.heal()
+        self.disks.nemesis.heal()
         self.workload.stop()
         self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
         self.outcome.healed_ms = world.now - healed_at
         self._probe()
-        self._read_all()
+        self.evidence.final = self._read_all("final")
+        if self.swarm.restart_at_end:
+            self.disks.restart_all()
+            self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
+            self.evidence.after_restart = self._read_all("again")
         self._watch.sweep()
         for checker in self._at_end:
             checker.at_end(self.evidence)
@@ -206,8 +215,8 @@ class ClusterRun:
             lambda: [f"{probe.unresolved} partitions do not acknowledge"],
         )
 
-    def _read_all(self) -> None:
-        view = ClusterView(self.world, "final", stream(self.seed, "final"), 4_000)
+    def _read_all(self, name: str) -> dict[Key, tuple[Polled, ...]]:
+        view = ClusterView(self.world, name, stream(self.seed, name), 4_000)
         history = History()
         reader = Consumer(view, history, view.prng, ReadOptions())
         reader.start()
@@ -224,9 +233,9 @@ class ClusterRun:
             "ReadsAfterHealing", has_all, READ_LIMIT_MS, lambda: [f"read to {reader.positions}"]
         )
         reader.stop()
-        final = {key: [polled for op in history.ops for polled in op.polled.get(key, ())]
+        found = {key: [polled for op in history.ops for polled in op.polled.get(key, ())]
                  for key in view.places}  # fmt: skip
-        self.evidence.final = {key: tuple(values) for key, values in final.items()}
+        return {key: tuple(values) for key, values in found.items()}
 
     @staticmethod
     def _is_settled(host: Host) -> bool:

@@ -1,39 +1,127 @@
-"""The simulator's disk: a memory disk that can end its process in the middle of its work.
+"""The simulator's disk: a memory disk on which everything can go wrong that goes wrong with disks.
 
-`fuse` counts the writes (appends and replacements) that still succeed; the one after them does not
-happen, and the process dies on the spot: whatever it had written before stays, whatever it was
-about to do is never done. That is kill -9 at a chosen write, which random kills between events
-cannot reach.
+Ends of processes
+- `fuse` counts the writes (appends and replacements) that still succeed; the one after them does
+  not happen, and the process dies on the spot: what it had written before stays, what it was about
+  to do is never done. That is kill -9 at a chosen write, which kills between events cannot reach.
+- `witness` is told of every operation before it is done, and may end the process or the power at
+  any of them (the crash-point sweep).
 
-`failing_syncs` makes flushes fail while writes go on. What a failed flush should have saved is
-gone, whatever later flushes say (fsyncgate): the disk remembers it in `loses_on_exit`, and whoever
-drives it lets the unsynced data go when the process has ended.
+Failures that are reported. A `Trouble` makes operations of some kinds fail, once or until it is
+taken away. A flush that fails loses what it should have saved, whatever later flushes say
+(fsyncgate): the disk remembers it in `loses_on_exit`, and whoever drives it lets the unsynced data
+go when the process has ended.
+
+Failures that are not reported: `damage` changes bytes that lie on the device, `misreads` changes
+bytes on their way from it. Only a checksum can tell.
+
+Everything that struck is counted in `fired`, by kind. While somebody looks at the node from
+outside (`observed`), nothing strikes: a checker's read is no read of the node's.
 """
 
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
 from tidelog.env.memory_disk import MemoryDisk, Operation
+from tidelog.env.prng import Prng
 from tidelog.errors import StorageError
+
+READS: Final = frozenset((Operation.READ,))
+WRITES: Final = frozenset((Operation.APPEND, Operation.CREATE, Operation.TRUNCATE))
+SYNCS: Final = frozenset((Operation.SYNC, Operation.REPLACE))
 
 
 class ProcessKilled(BaseException):
     """The process ended inside a write. Not an `Exception`: no handler of the node may see it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Operations that fail."""
+
+    kind: str
+    """Counted under this name."""
+    operations: frozenset[Operation]
+    message: str = "input/output error"
+    sticky: bool = True
+    """Whether the next operation fails as well."""
+
+
 class SimDisk(MemoryDisk):
-    """A memory disk with a fuse."""
+    """A memory disk that a simulation can break."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
         # Writes until the process dies; `None` for never.
         self.fuse: int | None = None
+        # Told of every operation before it is done.
+        self.witness: Callable[[Operation, str], None] | None = None
         # Whether flushes fail.
         self.failing_syncs = False
+        # What fails now, the oldest first.
+        self.troubles: list[Trouble] = []
         # Whether a flush has failed in this process's life.
         self.loses_on_exit = False
+        # Whether anything was reported to this process, which may therefore end.
+        self.hurt = False
+        # Reads until one is changed on its way; `None` for never.
+        self.misread_in: int | None = None
+        # Draws which bit.
+        self.misread_prng = Prng(0)
+        # Whether a fault has changed bytes, and no scrub has found all well again.
+        self.damaged = False
+        # Called before a power cut.
+        self.on_crash: Callable[[SimDisk], None] | None = None
+        # How often what happened.
+        self.fired: Counter[str] = Counter()
+        self._observed = False
 
     @property
     def is_well(self) -> bool:
         """Whether nothing is wrong with the device now."""
-        return self.failing is None and self.capacity_bytes is None and not self.failing_syncs
+        return (
+            self.failing is None
+            and self.capacity_bytes is None
+            and not self.failing_syncs
+            and not self.troubles
+        )
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether something is going to strike that has not yet."""
+        return self.fuse is not None or self.misread_in is not None or bool(self.troubles)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it is well and holds what was written to it."""
+        return self.is_well and not self.damaged
+
+    def crash(self, prng: Prng | None = None) -> Counter[str]:
+        """A power cut; what it did is counted."""
+        if self.on_crash is not None:
+            self.on_crash(self)
+        fired = super().crash(prng)
+        self.fired += fired
+        return fired
+
+    def heal(self) -> None:
+        """Takes away everything that is going to strike."""
+        self.fuse = self.misread_in = None
+        self.troubles.clear()
+
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        """Nothing strikes inside."""
+        before, self._observed = self._observed, True
+        try:
+            yield
+        finally:
+            self._observed = before
+
+    # Where things strike ---------------------------------------------------------------------
 
     def charge(self, path: str, size_bytes: int) -> None:
         """Takes space for a write, unless the fuse has burnt down."""
@@ -42,11 +130,52 @@ class SimDisk(MemoryDisk):
                 self.fuse = None
                 raise ProcessKilled(path)
             self.fuse -= 1
-        super().charge(path, size_bytes)
+        try:
+            super().charge(path, size_bytes)
+        except StorageError:
+            self.hurt = True
+            self.fired["no-space"] += 1
+            raise
 
     def begin(self, operation: Operation, path: str) -> None:
-        """Lets a flush fail."""
+        """Lets an operation fail, or the process end."""
+        if self._observed:
+            return
+        if self.witness is not None:
+            self.witness(operation, path)
+        if self.failing is not None:
+            self.hurt = True
         super().begin(operation, path)
-        if self.failing_syncs and operation in (Operation.SYNC, Operation.REPLACE):
-            self.loses_on_exit = True
+        if self.failing_syncs and operation in SYNCS:
+            self.loses_on_exit = self.hurt = True
             raise StorageError(path, "flush failed")
+        for trouble in self.troubles:
+            if operation in trouble.operations:
+                self._strike(trouble, operation, path)
+
+    def _strike(self, trouble: Trouble, operation: Operation, path: str) -> None:
+        if not trouble.sticky:
+            self.troubles.remove(trouble)
+        self.fired[trouble.kind] += 1
+        self.hurt = True
+        if operation in SYNCS:
+            self.loses_on_exit = True
+        raise StorageError(path, trouble.message)
+
+    def deliver(self, path: str, data: bytes) -> bytes:
+        """Bytes on their way to the process; one bit of them may change."""
+        if self._observed or self.misread_in is None or not data:
+            return data
+        if self.misread_in:
+            self.misread_in -= 1
+            return data
+        self.misread_in = None
+        self.hurt = True
+        self.fired["bit-flip-on-read"] += 1
+        return flipped(data, self.misread_prng)
+
+
+def flipped(data: bytes, prng: Prng) -> bytes:
+    """The same bytes with one bit changed."""
+    position = prng.below(len(data))
+    return data[:position] + bytes((data[position] ^ 1 << prng.below(8),)) + data[position + 1 :]

@@ -105,7 +105,7 @@ class Oracle:
             fresh = marks_of(log, true_log.end_offset, log.high_watermark)
         except (StorageError, ProtocolError, CorruptBatch):
             # A disk that fails now is looked at when it works again.
-            assert not host.disk.is_well, f"{host.name}: {log.topic_partition} cannot be read"
+            assert not host.disk.is_sound, f"{host.name}: {log.topic_partition} cannot be read"
             return
         true_log.batches += fresh
         true_log.end_offset = log.high_watermark

@@ -11,6 +11,7 @@ from typing import Final
 from tidelog.env.prng import Prng
 from tidelog.errors import UsageError
 from tidelog.sim.faults.kinds import FaultKind
+from tidelog.sim.promises.families import FAMILIES as PROMISES
 from tidelog.sim.swarm import Swarm, draw, stream
 
 K = FaultKind
@@ -71,6 +72,7 @@ _FAMILIES: Final[dict[str, tuple[str, Callable[[Swarm, Prng], Swarm]]]] = {
     "links": ("cuts, flapping and slow links", _links),
     "elections": ("leaders and controllers struck by name", _elections),
     "topics": ("topics created, deleted and grown all the time", _topics),
+    **PROMISES,
 }
 
 

@@ -17,6 +17,7 @@ import crc32c
 
 from tidelog.config import NodeConfig, profile_settings
 from tidelog.env.prng import Prng
+from tidelog.sim.faults.disk_kinds import DiskFault
 from tidelog.sim.faults.kinds import FaultKind
 
 RACKS: Final = 3
@@ -74,6 +75,12 @@ class Swarm:
     flush_ms: int
     """Longest usual flush."""
     fault_phase_ms: int
+    disk_faults: tuple[DiskFault, ...] = ()
+    """Strike beside the others, by the same rules of time."""
+    damaged_files: tuple[str, ...] = ()
+    """Kinds of files that damage may hit; empty for all."""
+    restart_at_end: bool = False
+    """All nodes restart once more before the judgement, without power where the promise allows."""
 
     def settings(self) -> dict[str, str]:
         """The node properties of this run."""

@@ -161,6 +161,8 @@ class World:
         self._digest = hashlib.blake2b(digest_size=16)
         # Called with a host after each event of its node.
         self.observers: list[Callable[[Host], None]] = []
+        # Called with a host when its node was made, before its first input.
+        self.starters: list[Callable[[Host], None]] = []
         # Called with every line of the trace.
         self.listeners: list[Callable[[str], None]] = []
         self._trace_level = trace_level
@@ -245,6 +247,8 @@ class World:
             host.exit_code, host.exit_message = 1, str(error)
             self._end_process(host)
             return False
+        for observe in self.starters:
+            observe(host)
         self._queue_tick(host)
         return True
 

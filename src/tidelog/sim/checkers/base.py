@@ -29,6 +29,8 @@ class Evidence:
     history: History
     final: Mapping[Key, tuple[Polled, ...]] = field(default_factory=dict)
     """What a new consumer read from the beginning, at the end of the run."""
+    after_restart: Mapping[Key, tuple[Polled, ...]] = field(default_factory=dict)
+    """What another one read after the last restart of all nodes, where there was one."""
     newest_image: MetadataImage = EMPTY_IMAGE
     """The newest committed metadata that any node ever had, also one that is dead by now."""
 

@@ -7,6 +7,10 @@ With group commit on every topic (P2) there is no limit. Without it, records liv
   unclean for the elections too, because nobody can tell a dead process from a dead machine. So a
   power cut waits until no node is unclean, and kills wait while one is lossy.
 
+- damage (P4) waits until everybody else is intact and, without group commit, not unclean: then one
+  complete replica of everything and a majority of voters are left. A *damaged* node counts as lossy
+  until it is back and a scrub of its disk finds nothing.
+
 A node is *unclean* from its unclean end until its next life is unfenced and back in the ISR of all
 its partitions; it is *lossy* for as long when it also lost what was not flushed.
 
@@ -20,6 +24,7 @@ its disk is wiped only while all others follow one leader and have all of its me
 
 from tidelog.metadata.image import MetadataImage
 from tidelog.sim.host import Host
+from tidelog.sim.scrub import scrub
 from tidelog.sim.world import World
 
 
@@ -58,6 +63,7 @@ class Budget:
         self._unclean: dict[int, None] = {}
         self._lossy: dict[int, None] = {}
         self._wiped: dict[int, None] = {}
+        self._damaged: dict[int, None] = {}
 
     def _settle(self) -> None:
         image = newest_image(self._world)
@@ -65,10 +71,15 @@ class Budget:
             return
         for node_id in list(self._unclean):
             host = self._world.hosts[node_id]
-            if host.disk.fuse is None and is_back(host, image):
-                del self._unclean[node_id]
-                self._lossy.pop(node_id, None)
-                self._wiped.pop(node_id, None)
+            if host.disk.is_pending or not is_back(host, image):
+                continue
+            if node_id in self._damaged and scrub(host.disk, settled=False):
+                continue
+            del self._unclean[node_id]
+            self._lossy.pop(node_id, None)
+            self._wiped.pop(node_id, None)
+            if self._damaged.pop(node_id, 0) is None:
+                host.disk.damaged = False
 
     def may_end_uncleanly(self, node_id: int) -> bool:
         """Whether a process may die now, its page cache staying."""
@@ -105,6 +116,15 @@ class Budget:
             and quorum.high_watermark >= mine.log_end_offset
             for quorum in quorums.values()
         )
+
+    def may_damage(self, node_id: int) -> bool:
+        """Whether bytes on a disk may change now without a word."""
+        return self.may_lose_data(node_id) and not set(self._damaged) - {node_id}
+
+    def note_damaged(self, node_id: int) -> None:
+        """A disk was damaged."""
+        self.note_unclean(node_id, lossy=True)
+        self._damaged[node_id] = None
 
     def note_unclean(self, node_id: int, *, lossy: bool) -> None:
         """A process ended uncleanly, or is about to."""

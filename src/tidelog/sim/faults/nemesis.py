@@ -98,7 +98,7 @@ class Nemesis:
         message, host.exit_code = host.exit_message, None
         host_name = host.name
         self._world.note(f"world {host_name}: exited ({message})")
-        if host.node_id in self._disks.bad:
+        if host.node_id in self._disks.bad or host.disk.hurt:
             if host.disk.loses_on_exit:
                 host.disk.crash(self._prng)
             return
@@ -112,6 +112,7 @@ class Nemesis:
         self._world.note(f"world {host.name}: {'started' if started else 'did not start'}")
         if started and host.disk.is_well:
             self._disks.bad.pop(host.node_id, None)
+            host.disk.hurt = host.disk.damaged
 
     # Striking ------------------------------------------------------------------------------
 

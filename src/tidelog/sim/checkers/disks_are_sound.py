@@ -1,0 +1,23 @@
+"""DisksAreSound (V6): once healed, a scrub of every disk finds nothing wrong.
+
+Every batch has its checksum, every index entry of a sealed segment leads to its batch, the epoch
+file agrees with the batches, every small file can be read. What a fault damaged on the way has been
+found and repaired, not stepped around.
+"""
+
+from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.scrub import scrub
+
+
+class DisksAreSound:
+    """Scrubs what is on the disks."""
+
+    name = "DisksAreSound"
+
+    def at_end(self, evidence: Evidence) -> None:
+        """Reads every file."""
+        for host in evidence.world.hosts.values():
+            with host.disk.observed():
+                complaints = scrub(host.disk, settled=True)
+            if complaints:
+                raise Violation(self.name, f"{host.name}: {'; '.join(complaints[:5])}")

@@ -1,0 +1,57 @@
+"""RecoveredFromImage (I16): what a start makes of a log is a legal crash image of what was written.
+
+When a machine loses power the images of its logs are noted, file by file: what the process had
+written, and what the device had for sure. When the next process has opened its logs:
+
+- nothing is invented: each log is a prefix of what was written, or of what the device had (an
+  unsynced truncation may come undone);
+- nothing is lost that was safe: it holds at least what both had in common.
+
+Disks that a fault has damaged are not looked at; what they may lose is judged by `DisksAreSound`
+and `NothingLost`.
+"""
+
+from tidelog.log.directory import parse_partition_name
+from tidelog.sim.checkers.base import Violation
+from tidelog.sim.disk import SimDisk
+from tidelog.sim.durable import LogImages, LogReader, seen_files
+from tidelog.sim.scrub import ScrubbedBatch
+
+
+class RecoveredFromImage:
+    """Remembers the images of each host's logs while it is down."""
+
+    name = "RecoveredFromImage"
+
+    def __init__(self) -> None:
+        self._reader = LogReader()
+        # By disk: the images at the last power cut, until the next start.
+        self._images: dict[str, dict[str, LogImages]] = {}
+
+    def before_power_cut(self, disk: SimDisk) -> None:
+        """The device is about to lose what it has not got."""
+        with disk.observed():
+            names = [name for name in disk.list_dir() if parse_partition_name(name) is not None]
+        self._images[disk.root] = self._reader.images(disk, names)
+
+    def after_start(self, disk: SimDisk) -> None:
+        """The next process has opened its logs and done nothing else yet."""
+        images = self._images.pop(disk.root, {})
+        if disk.damaged:
+            return
+        seen = seen_files(disk)
+        for directory, image in images.items():
+            found = self._reader.batches(disk.root, seen, directory)
+            self._compare(f"{disk.root} {directory}", found, image)
+
+    def _compare(self, who: str, found: tuple[ScrubbedBatch, ...], image: LogImages) -> None:
+        if found not in (image.written[: len(found)], image.on_device[: len(found)]):
+            raise Violation(
+                self.name,
+                f"{who}: recovered is a log that ends with {found[-1]}, which is neither what was "
+                f"written, up to {image.written[-1:]}, nor what the device had, up to "
+                f"{image.on_device[-1:]}",
+            )
+        if len(found) < image.kept_count:
+            lost = image.written[len(found)]
+            raise Violation(self.name, f"{who}: {lost} was on the device and is gone")

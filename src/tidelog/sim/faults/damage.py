@@ -1,0 +1,85 @@
+"""Bytes that change by themselves: what a failing medium does to the files of one disk.
+
+A victim is drawn by the kind of file first and then by name, or the many log files would hide the
+few that matter more. Nothing is reported to anybody; a damaged file keeps its name and its times.
+"""
+
+from typing import Final
+
+from tidelog.env.crash_image import PAGE_BYTES, Content
+from tidelog.env.prng import Prng
+from tidelog.sim.disk import SimDisk, flipped
+from tidelog.sim.faults.disk_kinds import DiskFault
+
+_IDENTITY: Final = ("meta.properties",)
+
+
+def file_kind(path: str) -> str:
+    """What sort of file this is: its suffix, or its name where it has none."""
+    name = path.rpartition("/")[2]
+    place = "metadata" if path.startswith("__cluster_metadata-0/") else "data"
+    kind = name.rpartition(".")[2] if name[:1].isdecimal() else name
+    return f"{place} {kind}"
+
+
+def candidates(disk: SimDisk) -> dict[str, list[str]]:
+    """Paths by kind; files of topics that are being deleted and empty files matter to nobody."""
+    found: dict[str, list[str]] = {}
+    for path, content in disk.contents():
+        if content.data and path not in _IDENTITY and "-delete/" not in path:
+            found.setdefault(file_kind(path), []).append(path)
+    return found
+
+
+def damage(disk: SimDisk, fault: DiskFault, prng: Prng, kinds: tuple[str, ...] = ()) -> str | None:
+    """Damages one file, of one of `kinds` if there are any; returns what was done."""
+    found = candidates(disk)
+    names = [kind for kind in sorted(found) if not kinds or kind in kinds]
+    if not names:
+        return None
+    path = prng.choice(found[prng.choice(names)])
+    done = _damage_file(disk, fault, prng, path)
+    disk.fired[fault.value] += 1
+    return f"{fault.value} {done}"
+
+
+def _damage_file(disk: SimDisk, fault: DiskFault, prng: Prng, path: str) -> str:
+    content = disk.content(path)
+    match fault:
+        case DiskFault.TRUNCATION:
+            _put(content, bytes(content.data[: prng.below(len(content.data))]))
+        case DiskFault.MISSING:
+            with disk.observed():
+                disk.delete(path)
+        case DiskFault.MISDIRECTED:
+            others = [other for other, each in disk.contents() if each.data and other != path]
+            other = prng.choice(others)
+            start, page = _page_of(disk.content(other), prng)
+            _overwrite(content, min(start, len(content.data) - 1), page)
+            _overwrite(disk.content(other), start, bytes(len(page)))
+            return f"{path} by {other} at {start}"
+        case DiskFault.LOST_PAGE:
+            start, page = _page_of(content, prng)
+            _overwrite(content, start, bytes(len(page)))
+        case _:
+            _put(content, flipped(bytes(content.data), prng))
+    return path
+
+
+def _page_of(content: Content, prng: Prng) -> tuple[int, bytes]:
+    pages = (len(content.data) - 1) // PAGE_BYTES + 1
+    start = prng.below(pages) * PAGE_BYTES
+    return start, bytes(content.data[start : start + PAGE_BYTES])
+
+
+def _overwrite(content: Content, start: int, page: bytes) -> None:
+    data = bytearray(content.data)
+    data[start : start + len(page)] = page[: len(data) - start]
+    _put(content, bytes(data))
+
+
+def _put(content: Content, data: bytes) -> None:
+    """Damage is on the device: the page cache will not bring the old bytes back. In place: open
+    files see it."""
+    content.data[:] = data
+    content.sync()

@@ -1,0 +1,177 @@
+"""Reads every file of a disk as a stranger would, and says what is wrong with it.
+
+It shares the decoders of the formats with the product and nothing else: no indexes, no caches, no
+repair. What may lawfully be old (the index files of an active segment, a checkpoint that lags) is
+only looked at for its form.
+"""
+
+from collections.abc import Iterator
+from struct import iter_unpack
+from typing import Final, NamedTuple
+
+from tidelog.env.disk import Disk
+from tidelog.errors import CorruptBatch, StorageError, UsageError
+from tidelog.kraft.quorum_state import decode_state
+from tidelog.log.checkpoint import (
+    HIGH_WATERMARK_FILE,
+    LEADER_EPOCH_FILE,
+    LOG_START_FILE,
+    META_PROPERTIES_FILE,
+    PARTITION_METADATA_FILE,
+    RECOVERY_POINT_FILE,
+    CheckpointDamaged,
+    decode_epochs,
+    decode_offsets,
+    decode_partition_metadata,
+    decode_properties,
+)
+from tidelog.log.directory import parse_partition_name
+from tidelog.log.producer_state import SnapshotDamaged, decode_snapshot
+from tidelog.log.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+)
+from tidelog.records.batch import batch_size_at, read_header, verify_crc
+
+_NAME_DIGITS: Final = 20
+_OFFSET_FILES: Final = (HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE)
+_DAMAGE: Final = (
+    *(CheckpointDamaged, SnapshotDamaged, CorruptBatch),
+    *(StorageError, UsageError, UnicodeDecodeError),
+)
+
+
+class ScrubbedBatch(NamedTuple):
+    """A whole batch with a right checksum."""
+
+    position: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    crc: int
+
+
+def batches_of(data: bytes, start: int = 0) -> tuple[list[ScrubbedBatch], str | None]:
+    """The sound batches from `start` on, and what follows them if it is none."""
+    found: list[ScrubbedBatch] = []
+    position = start
+    while position < len(data):
+        size_bytes = batch_size_at(data, position)
+        if size_bytes is None or size_bytes < 61 or position + size_bytes > len(data):
+            return found, f"{len(data) - position} bytes at {position} are no batch"
+        try:
+            header = read_header(data, position)
+        except CorruptBatch as error:
+            return found, f"no batch at {position}: {error.message}"
+        if not verify_crc(data, position):
+            return found, f"wrong checksum at {position}"
+        if found and header.base_offset <= found[-1].last_offset:
+            return found, f"offset {header.base_offset} at {position} after {found[-1]}"
+        found.append(
+            ScrubbedBatch(
+                position, header.base_offset, header.last_offset, header.leader_epoch, header.crc
+            )
+        )
+        position += size_bytes
+    return found, None
+
+
+def scrub(disk: Disk, *, settled: bool) -> list[str]:
+    """Everything that is wrong. `settled`: nothing is being written, so that what lags behind for
+    a moment must agree too."""
+    found = list(_scrub_root(disk))
+    for name in disk.list_dir():
+        if parse_partition_name(name) is not None:
+            found += (f"{name}/{complaint}" for complaint in _scrub_partition(disk, name, settled))
+    return found
+
+
+def _scrub_root(disk: Disk) -> Iterator[str]:
+    for name in _OFFSET_FILES:
+        try:
+            decode_offsets(disk.read_file(name) or b"")
+        except _DAMAGE as error:
+            yield f"{name}: {error}"
+    try:
+        if decode_properties(disk.read_file(META_PROPERTIES_FILE) or b"").get("version") != "1":
+            yield f"{META_PROPERTIES_FILE}: no version"
+    except _DAMAGE as error:
+        yield f"{META_PROPERTIES_FILE}: {error}"
+
+
+def _scrub_partition(disk: Disk, directory: str, settled: bool) -> Iterator[str]:
+    files = {
+        name: disk.read_file(f"{directory}/{name}") or b"" for name in disk.list_dir(directory)
+    }
+    logs = sorted(name for name in files if _is_kind(name, LOG_SUFFIX))
+    everything: list[ScrubbedBatch] = []
+    for name in logs:
+        batches, complaint = batches_of(files[name])
+        if complaint is not None:
+            yield f"{name}: {complaint}"
+        if everything and batches and batches[0].base_offset <= everything[-1].last_offset:
+            yield f"{name}: begins with {batches[0]} after {everything[-1]}"
+        everything += batches
+        if name != logs[-1]:
+            yield from _scrub_indexes(files, name.removesuffix(LOG_SUFFIX), batches)
+    yield from _scrub_small(files)
+    if settled:
+        yield from _scrub_epochs(files.get(LEADER_EPOCH_FILE, b""), everything)
+
+
+def _is_kind(name: str, suffix: str) -> bool:
+    return len(name) == _NAME_DIGITS + len(suffix) and name.endswith(suffix)
+
+
+def _scrub_indexes(
+    files: dict[str, bytes], base_name: str, batches: list[ScrubbedBatch]
+) -> Iterator[str]:
+    """The indexes of a sealed segment: every entry speaks of a batch that is there."""
+    base = int(base_name)
+    at = {batch.position: batch for batch in batches}
+    last_offsets = {batch.last_offset for batch in batches}
+    for suffix, size, form in ((INDEX_SUFFIX, 8, ">ii"), (TIME_INDEX_SUFFIX, 12, ">qi")):
+        data = files.get(base_name + suffix)
+        if data is None or len(data) % size:
+            yield f"{base_name}{suffix}: {'missing' if data is None else 'cut'}"
+            continue
+        previous = (-1 << 62, -1 << 62)
+        for entry in iter_unpack(form, data):
+            if suffix == INDEX_SUFFIX:
+                batch = at.get(entry[1])
+                right = batch is not None and batch.last_offset == base + entry[0]
+            else:
+                right = base + entry[1] in last_offsets or not batches
+            if not right or entry[0] <= previous[0] or entry[1] < previous[1]:
+                yield f"{base_name}{suffix}: wrong entry {entry}"
+            previous = entry
+
+
+def _scrub_small(files: dict[str, bytes]) -> Iterator[str]:
+    for name, data in files.items():
+        try:
+            if _is_kind(name, SNAPSHOT_SUFFIX):
+                decode_snapshot(data)
+            elif name == LEADER_EPOCH_FILE:
+                decode_epochs(data)
+            elif name == PARTITION_METADATA_FILE:
+                decode_partition_metadata(data)
+            elif name == "quorum-state":
+                decode_state(data)
+        except _DAMAGE as error:
+            yield f"{name}: {error}"
+
+
+def _scrub_epochs(data: bytes, batches: list[ScrubbedBatch]) -> Iterator[str]:
+    """The epoch file says of every batch in which epoch it was written."""
+    try:
+        entries = decode_epochs(data)
+    except CheckpointDamaged:
+        return
+    for batch in batches:
+        known = [epoch for epoch, start in entries if start <= batch.base_offset]
+        if batch.leader_epoch >= 0 and (known[-1:] or [-1])[0] != batch.leader_epoch:
+            yield f"{LEADER_EPOCH_FILE}: {entries} does not fit {batch}"
+            return

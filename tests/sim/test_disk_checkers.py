@@ -1,0 +1,195 @@
+"""The checkers that read files: what each must reject, and the nearest that is fine."""
+
+import pytest
+from tests.sim.test_checkers import PID, K, evidence, rejects
+from tests.unit.log.harness import batch
+
+from tidelog.env.prng import Prng
+from tidelog.log.checkpoint import encode_epochs, encode_partition_metadata
+from tidelog.log.directory import format_directory
+from tidelog.model import Uuid
+from tidelog.records.batch import stamp
+from tidelog.sim.checkers.committed_is_durable import CommittedIsDurable
+from tidelog.sim.checkers.disks_are_sound import DisksAreSound
+from tidelog.sim.checkers.recovered_from_image import RecoveredFromImage
+from tidelog.sim.checkers.restart_loses_nothing import RestartLosesNothing
+from tidelog.sim.disk import SimDisk
+from tidelog.sim.history import Polled
+from tidelog.sim.oracle import BatchMark, TrueLog
+from tidelog.sim.scrub import batches_of, scrub
+
+LOG = "t-0/00000000000000000000.log"
+INDEX = "t-0/00000000000000000000.index"
+
+
+def records(*offsets: int, epoch: int = 0) -> bytes:
+    """Batches of one record each."""
+    return b"".join(stamp(batch(), offset, epoch) for offset in offsets)
+
+
+def disk_with(*offsets: int) -> SimDisk:
+    """A log with these durable batches."""
+    disk = SimDisk("host1")
+    format_directory(disk, cluster_id="c", node_id=1, directory_id=Uuid(bytes(15) + b"\1"))
+    disk.make_dir("t-0")
+    disk.replace(LOG, records(*offsets))
+    disk.replace("t-0/partition.metadata", encode_partition_metadata(PID.topic_id))
+    disk.replace("t-0/leader-epoch-checkpoint", encode_epochs([(0, 0)]))
+    return disk
+
+
+# DisksAreSound ------------------------------------------------------------------------------
+
+
+def test_disks_are_sound():
+    found = evidence()
+    DisksAreSound().at_end(found)
+    disk = found.world.hosts[2].disk
+    disk.make_dir("t-0")
+    disk.replace(LOG, records(0, 1))
+    disk.replace("t-0/leader-epoch-checkpoint", encode_epochs([(0, 0)]))
+    DisksAreSound().at_end(found)
+    disk.flip_bit(LOG, 8 * 70)
+    with rejects("DisksAreSound"):
+        DisksAreSound().at_end(found)
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "complaint"),
+    [
+        (LOG, records(0, 1)[:-1], "no batch"),
+        (LOG, records(1, 0), "offset 0"),
+        (LOG, records(0) + bytes(100), "no batch"),
+        ("t-0/00000000000000000001.log", records(1), "after"),
+        ("t-0/leader-epoch-checkpoint", encode_epochs([(1, 0)]), "does not fit"),
+        ("t-0/leader-epoch-checkpoint", b"0\n7\n", "announced"),
+        ("t-0/partition.metadata", b"\0\0", "no colon"),
+        ("t-0/00000000000000000002.snapshot", b"\0\1", "no snapshot"),
+        ("t-0/quorum-state", b"{", "quorum state"),
+        ("recovery-point-offset-checkpoint", b"0\n1\n", "announced"),
+        ("meta.properties", b"version=0\n", "no version"),
+    ],
+)
+def test_a_scrub_finds_what_is_wrong(path, data, complaint):
+    disk = disk_with(0, 1)
+    assert scrub(disk, settled=True) == []
+    disk.replace(path, data)
+    complaints = scrub(disk, settled=True)
+    assert any(complaint in each for each in complaints), complaints
+
+
+def test_a_scrub_follows_the_indexes_of_sealed_segments():
+    disk = disk_with(0, 1, 2)
+    disk.replace("t-0/00000000000000000003.log", b"")
+    assert any("missing" in each for each in scrub(disk, settled=True))
+    first = len(records(0))
+    disk.replace("t-0/00000000000000000000.timeindex", b"")
+    disk.replace(INDEX, (1).to_bytes(4, "big") + first.to_bytes(4, "big"))
+    assert scrub(disk, settled=True) == []
+    disk.replace(INDEX, (2).to_bytes(4, "big") + first.to_bytes(4, "big"))
+    assert any("wrong entry" in each for each in scrub(disk, settled=True))
+
+
+def test_an_epoch_file_may_lag_while_the_node_works():
+    disk = disk_with(0, 1)
+    disk.replace("t-0/leader-epoch-checkpoint", encode_epochs([]))
+    assert scrub(disk, settled=False) == []
+    assert scrub(disk, settled=True) != []
+
+
+# RecoveredFromImage -------------------------------------------------------------------------
+
+
+def cut(written: bytes = b"") -> tuple[RecoveredFromImage, SimDisk]:
+    """A power cut that strikes after batches 0 and 1 were flushed and `written` was not."""
+    checker, disk = RecoveredFromImage(), disk_with(0, 1)
+    disk.open(LOG).append([written])
+    checker.before_power_cut(disk)
+    return checker, disk
+
+
+@pytest.mark.parametrize("survive", [(0, 1), (0, 1, 2), (0, 1, 2, 3)])
+def test_any_prefix_beyond_what_was_flushed_is_legal(survive):
+    checker, disk = cut(records(2, 3))
+    disk.replace(LOG, records(*survive))
+    checker.after_start(disk)
+
+
+@pytest.mark.parametrize("survive", [(), (0,), (0, 1, 3), (0, 1, 2, 3, 4)])
+def test_lost_and_invented_batches_are_not(survive):
+    checker, disk = cut(records(2, 3))
+    disk.replace(LOG, records(*survive))
+    with rejects("RecoveredFromImage"):
+        checker.after_start(disk)
+
+
+def test_an_undone_truncation_is_legal_and_a_mixture_is_not():
+    checker, disk = RecoveredFromImage(), disk_with(0, 1, 2)
+    file = disk.open(LOG)
+    file.truncate(len(records(0)))
+    file.append([records(1, 2, epoch=5)])
+    checker.before_power_cut(disk)
+    disk.replace(LOG, records(0, 1, 2))
+    checker.after_start(disk)
+    checker.before_power_cut(disk)
+    disk.replace(LOG, records(0, 1) + records(2, epoch=5))
+    with rejects("RecoveredFromImage"):
+        checker.after_start(disk)
+
+
+def test_a_damaged_disk_is_judged_by_others():
+    checker, disk = cut()
+    disk.replace(LOG, b"")
+    disk.damaged = True
+    checker.after_start(disk)
+
+
+# CommittedIsDurable -------------------------------------------------------------------------
+
+
+def test_committed_is_durable():
+    found = evidence()
+    header = batches_of(records(0, 1))[0][1]
+    mark = BatchMark(header.base_offset, header.last_offset, header.leader_epoch, header.crc)
+    found.oracle.logs[PID] = TrueLog([mark], 2)
+    for node_id in (1, 2):
+        disk = found.world.hosts[node_id].disk
+        disk.make_dir("t-0")
+        disk.replace("t-0/partition.metadata", encode_partition_metadata(PID.topic_id))
+        disk.replace(LOG, records(0))
+        disk.open(LOG).append([records(1)])
+    for synced in (1, 2):
+        with rejects("CommittedIsDurable"):
+            CommittedIsDurable(2).look(found)
+        disk = found.world.hosts[synced].disk
+        disk.sync(disk.open(LOG))
+    CommittedIsDurable(2).look(found)
+    found.world.hosts[1].disk.delete("t-0/partition.metadata")
+    with rejects("CommittedIsDurable"):
+        CommittedIsDurable(2).look(found)
+    found.history.abandoned.add(K.topic)
+    CommittedIsDurable(2).look(found)
+
+
+# RestartLosesNothing ------------------------------------------------------------------------
+
+
+def test_restart_loses_nothing():
+    found = evidence((0, "a"), (1, "b"))
+    found.after_restart = {K: (Polled(0, "a"), Polled(1, "b"), Polled(2, "c"))}
+    RestartLosesNothing().at_end(found)
+    for after in ((Polled(0, "a"),), (Polled(0, "a"), Polled(1, "z")), ()):
+        found.after_restart = {K: after}
+        with rejects("RestartLosesNothing"):
+            RestartLosesNothing().at_end(found)
+
+
+def test_crash_images_are_legal_by_the_model():
+    """The two models agree: whatever the disk leaves of appended batches passes the checker when
+    it is cut at the first bad batch."""
+    for seed in range(60):
+        checker, disk = cut(records(*range(2, 60)))
+        disk.crash(Prng(seed))
+        batches, _ = batches_of(disk.read_file(LOG) or b"")
+        disk.replace(LOG, records(*(each.base_offset for each in batches)))
+        checker.after_start(disk)

@@ -1,4 +1,4 @@
-"""`spark.read.format("tidelog")`: Kafka topics as Spark batches, with no jar.
+"""`spark.read.format("tidelog")` and `spark.readStream.format("tidelog")`: Kafka topics, no jar.
 
 Spark finds this package by its name (`pyspark_*` with a `DefaultSource`); nothing is registered.
 Tasks fetch raw record batches from the partitions' leaders and hand Arrow batches to Spark; see
@@ -10,17 +10,23 @@ Tasks fetch raw record batches from the partitions' leaders and hand Arrow batch
         .load()
 
 Options are named as in the official connector: `kafka.bootstrap.servers`, `subscribe`,
-`startingOffsets`, `endingOffsets`, `minPartitions`, `includeHeaders`. Streaming and writing are
-left out.
+`startingOffsets`, `endingOffsets` (batch), `maxOffsetsPerTrigger` (stream), `minPartitions`,
+`failOnDataLoss`, `includeHeaders`. Writing is left out.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
+from tidelog.errors import UsageError
 from tidelog.pipeline.options import SourceOptions, parse_options
 from tidelog.pipeline.spark_columns import chosen_columns, spoken_hint
 from tidelog.pipeline.values import PlannedRange
@@ -53,7 +59,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
     def schema(self) -> str:
         """All columns, in Spark's type names; wrong options are refused here."""
         with spoken_hint():
-            options = parse_options(dict(self.options))
+            options = parse_options(dict(self.options), streaming=None)
         return ", ".join(
             f"{name} {type_name}"
             for name, type_name in SPARK_TYPES.items()
@@ -66,6 +72,20 @@ class DefaultSource(DataSource):  # type: ignore[misc]
             return TopicReader(
                 parse_options(dict(self.options)), chosen_columns(schema, SPARK_TYPES)
             )
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A micro-batch reader for the columns of `schema`; needs Spark 4.2."""
+        with spoken_hint():
+            options = parse_options(dict(self.options), streaming=True)
+            columns = chosen_columns(schema, SPARK_TYPES)
+            try:
+                from pyspark_tidelog.stream import TopicStreamReader
+            except ModuleNotFoundError:
+                raise UsageError(
+                    "reading a stream needs Spark 4.2 or newer",
+                    "install it with `pip install 'pyspark>=4.2'`, or read batches",
+                ) from None
+        return TopicStreamReader(options, columns)
 
 
 @dataclass(frozen=True)

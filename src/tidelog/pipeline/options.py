@@ -4,6 +4,9 @@ A wrong option is refused with one message and a hint before any broker is asked
 connector, an option that nobody knows is refused too, because a misspelt `startingOffsets` would
 otherwise silently read something else.
 
+A batch reads from `earliest` to `latest` unless told otherwise; a stream begins at `latest`, once,
+at the birth of its checkpoint, and has no end.
+
 Offsets are `earliest`, `latest`, or JSON like `{"flights": {"0": 120, "1": -2}}`, where -2 is
 earliest and -1 latest and every partition of every topic must be named.
 """
@@ -23,6 +26,8 @@ STARTING_OFFSETS: Final = "startingOffsets"
 ENDING_OFFSETS: Final = "endingOffsets"
 MIN_PARTITIONS: Final = "minPartitions"
 INCLUDE_HEADERS: Final = "includeHeaders"
+MAX_OFFSETS_PER_TRIGGER: Final = "maxOffsetsPerTrigger"
+FAIL_ON_DATA_LOSS: Final = "failOnDataLoss"
 
 _KNOWN: Final = {
     name.lower(): name
@@ -33,6 +38,8 @@ _KNOWN: Final = {
         ENDING_OFFSETS,
         MIN_PARTITIONS,
         INCLUDE_HEADERS,
+        MAX_OFFSETS_PER_TRIGGER,
+        FAIL_ON_DATA_LOSS,
     )
 }
 
@@ -53,10 +60,15 @@ class SourceOptions:
     min_partitions: int
     """At least so many input partitions, if there are so many records; 0 for one per partition."""
     include_headers: bool
+    max_offsets_per_trigger: int | None
+    """At most so many offsets in one batch of a stream; `None` for all that are there."""
+    fail_on_data_loss: bool
+    """Whether records that are gone fail the query."""
 
 
-def parse_options(options: Mapping[str, str]) -> SourceOptions:
-    """Reads the options of `spark.read`; names are compared without regard to case.
+def parse_options(options: Mapping[str, str], *, streaming: bool | None = False) -> SourceOptions:
+    """Reads the options of `spark.read` or `spark.readStream`, or of either while nobody knows yet
+    (`None`); names are compared without regard to case.
 
     Raises `UsageError`.
     """
@@ -69,13 +81,29 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
             )
         given[_KNOWN[name.lower()]] = value
     topics = _topics(given)
+    if streaming and ENDING_OFFSETS in given:
+        raise UsageError(f"a stream has no `{ENDING_OFFSETS}`", "read a batch, or leave it out")
+    if streaming is False and MAX_OFFSETS_PER_TRIGGER in given:
+        raise UsageError(
+            f"`{MAX_OFFSETS_PER_TRIGGER}` is for streams", f"give `{ENDING_OFFSETS}` to a batch"
+        )
+    first = "latest" if streaming else "earliest"
     return SourceOptions(
         bootstrap=parse_bootstrap(_required(given, BOOTSTRAP_SERVERS)),
         topics=topics,
-        starting=_offsets(STARTING_OFFSETS, given.get(STARTING_OFFSETS, "earliest"), topics),
-        ending=_offsets(ENDING_OFFSETS, given.get(ENDING_OFFSETS, "latest"), topics),
+        starting=_offsets(
+            STARTING_OFFSETS,
+            given.get(STARTING_OFFSETS, first),
+            topics,
+            refused=LATEST if streaming is False else None,
+        ),
+        ending=_offsets(
+            ENDING_OFFSETS, given.get(ENDING_OFFSETS, "latest"), topics, refused=EARLIEST
+        ),
         min_partitions=_min_partitions(given.get(MIN_PARTITIONS, "0")),
         include_headers=_flag(INCLUDE_HEADERS, given.get(INCLUDE_HEADERS, "true")),
+        max_offsets_per_trigger=_limit(given.get(MAX_OFFSETS_PER_TRIGGER)),
+        fail_on_data_loss=_flag(FAIL_ON_DATA_LOSS, given.get(FAIL_ON_DATA_LOSS, "true")),
     )
 
 
@@ -119,16 +147,23 @@ def _min_partitions(text: str) -> int:
     return int(text)
 
 
+def _limit(text: str | None) -> int | None:
+    if text is not None and (not text.isdecimal() or int(text) < 1):
+        raise UsageError(f"`{MAX_OFFSETS_PER_TRIGGER}` is `{text}`", "give a number of 1 or more")
+    return None if text is None else int(text)
+
+
 def _flag(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise UsageError(f"`{name}` is `{text}`", "give `true` or `false`")
     return text.lower() == "true"
 
 
-def _offsets(name: str, text: str, topics: tuple[str, ...]) -> OffsetChoice:
+def _offsets(name: str, text: str, topics: tuple[str, ...], *, refused: int | None) -> OffsetChoice:
+    """`refused` is the special offset that makes no sense here, if any."""
     word = text.strip().lower()
     if word in ("earliest", "latest"):
-        _check_direction(name, EARLIEST if word == "earliest" else LATEST, text)
+        _check_direction(name, EARLIEST if word == "earliest" else LATEST, text, refused)
         return EARLIEST if word == "earliest" else LATEST
     try:
         by_topic = json.loads(text)
@@ -149,7 +184,7 @@ def _offsets(name: str, text: str, topics: tuple[str, ...]) -> OffsetChoice:
             f"the topics subscribed to are {', '.join(f'`{topic}`' for topic in topics)}",
         )
     for offset in chosen.values():
-        _check_direction(name, offset, text)
+        _check_direction(name, offset, text, refused)
     return chosen
 
 
@@ -159,13 +194,10 @@ def _offset(value: Any) -> int:
     return value
 
 
-def _check_direction(name: str, offset: int, text: str) -> None:
+def _check_direction(name: str, offset: int, text: str, refused: int | None) -> None:
     """A batch cannot start at the end nor end at the start."""
-    if name == STARTING_OFFSETS and offset == LATEST:
+    if offset == refused:
+        word, other = ("latest", "earliest") if refused == LATEST else ("earliest", "latest")
         raise UsageError(
-            f"`{name}` may not be latest in a batch: `{text}`", "give `earliest` or offsets"
-        )
-    if name == ENDING_OFFSETS and offset == EARLIEST:
-        raise UsageError(
-            f"`{name}` may not be earliest in a batch: `{text}`", "give `latest` or offsets"
+            f"`{name}` may not be {word} in a batch: `{text}`", f"give `{other}` or offsets"
         )

@@ -51,13 +51,23 @@ def resolve(options: SourceOptions, earliest: Offsets, latest: Offsets) -> list[
     for tp in partitions:
         wanted = OffsetRange(tp.topic, tp.partition, starts[tp], ends[tp])
         available = f"the log has [{earliest[tp]}, {latest[tp]})"
-        if wanted.start < earliest[tp]:
+        if wanted.start < earliest[tp] and not options.fail_on_data_loss:
+            begin = min(earliest[tp], wanted.end)
+            wanted = OffsetRange(tp.topic, tp.partition, begin, wanted.end)
+        elif wanted.start < earliest[tp]:
             raise DataLoss(wanted, f"{available}; the records before are deleted")
         if wanted.end > latest[tp] or wanted.start > latest[tp] or wanted.end < wanted.start:
             raise UsageError(f"no range to read: {wanted}", f"{available}; correct the offsets")
         if wanted.length:
             ranges.append(wanted)
     return ranges
+
+
+def choose_starts(
+    options: SourceOptions, earliest: Offsets, latest: Offsets
+) -> dict[TopicPartition, int]:
+    """Where a stream begins in each partition. Raises `UsageError`."""
+    return _choose(STARTING_OFFSETS, options.starting, sorted(earliest), earliest, latest)
 
 
 def _choose(

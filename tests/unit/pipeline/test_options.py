@@ -79,3 +79,32 @@ def test_what_is_wrong_is_named(changed, message):
 
 def test_spaces_around_addresses_do_not_matter():
     assert parse_bootstrap(" a:1 , b:2 ,") == (Address("a", 1), Address("b", 2))
+
+
+def test_a_stream_begins_at_the_end_and_has_none():
+    options = parse_options(_NEEDED | {"maxOffsetsPerTrigger": "500"}, streaming=True)
+    assert (options.starting, options.max_offsets_per_trigger) == (LATEST, 500)
+    assert options.fail_on_data_loss
+    with pytest.raises(UsageError, match="a stream has no `endingOffsets`"):
+        parse_options(_NEEDED | {"endingOffsets": "latest"}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"maxOffsetsPerTrigger": "500"}, "`maxOffsetsPerTrigger` is for streams"),
+        ({"startingOffsets": "latest"}, "may not be latest in a batch"),
+    ],
+)
+def test_what_makes_sense_in_one_way_is_refused_in_the_other_only(given, message):
+    with pytest.raises(UsageError, match=message):
+        parse_options(_NEEDED | given)
+    assert parse_options(_NEEDED | given, streaming=True) == parse_options(
+        _NEEDED | given | {"startingOffsets": "latest"}, streaming=None
+    )
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "many"])
+def test_a_limit_must_be_a_number(limit):
+    with pytest.raises(UsageError, match=f"`maxOffsetsPerTrigger` is `{limit}`"):
+        parse_options(_NEEDED | {"maxOffsetsPerTrigger": limit}, streaming=True)

@@ -76,3 +76,15 @@ def test_splitting_keeps_every_offset_once(min_partitions):
 
 def test_nothing_splits_into_nothing():
     assert split([], 8) == []
+
+
+def test_records_that_may_be_lost_are_left_out():
+    options = parse_options(
+        {
+            "kafka.bootstrap.servers": "a:1",
+            "subscribe": "t",
+            "startingOffsets": json.dumps({"t": {"0": 3, "1": -2, "2": -2}}),
+            "failOnDataLoss": "false",
+        }
+    )
+    assert resolve(options, _EARLIEST, _LATEST)[0] == OffsetRange("t", 0, 10, 110)

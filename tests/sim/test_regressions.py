@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +104,13 @@ def test_a_story_that_cannot_be_told_kills_nothing(monkeypatch):
     assert ablate(untold, range(1, 2)).violated is None
     clumsy = replace(safeguard, patches=((Stage, "topic", lambda: None),))
     assert ablate(clumsy, range(1, 2)).violated is None
+
+
+def test_the_document_has_a_row_for_every_story_and_every_safeguard():
+    page = (Path(__file__).parents[2] / "docs/protocol/regressions.md").read_text()
+    rows = {line.split(" | ")[0].strip("| "): line for line in page.splitlines() if "|" in line}
+    for number, story in STORIES.items():
+        assert f"| {story.origin} | {story.title} |" in rows[number]
+    for safeguard in SAFEGUARDS:
+        row = rows[safeguard.scenario if safeguard.tier == STORY else f"`{safeguard.name}`"]
+        assert f"`{safeguard.name}`" in row, safeguard.name

@@ -42,7 +42,7 @@ def s02_old_metadata_after_an_answer(scene: Scene) -> None:
 def s03_group_commit(scene: Scene) -> None:
     """With group commit an acknowledged record survives the loss of power everywhere.
 
-    Origin: Redpanda's and Kafka's docs of `flush.messages=1`; the promise P2
+    Origin: the promise P2
     Story: the follower's disk flushes nothing while the leader's does, then the other way round;
     each time a record is written, and both machines lose power.
     Must: nothing was acknowledged that is not on both disks.

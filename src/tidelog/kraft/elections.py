@@ -144,6 +144,10 @@ class Elections:
             return ErrorCode.INVALID_REQUEST
         if not core.is_voter:
             return ErrorCode.INCONSISTENT_VOTER_SET
+        if request.candidate_id not in core.voters:
+            # The voters are fixed: whoever is none of them has no business with a vote, nor with
+            # the epoch that its request would begin.
+            return ErrorCode.INCONSISTENT_VOTER_SET
         return self._epoch_error(request.epoch)
 
     def _decide_vote(self, request: VoteRequest, now: Instant) -> VoteDecision:

@@ -2,7 +2,7 @@
 
 A broker epoch stands for one uptime of a process. A follower that restarted may have lost the
 tail of its log, so progress reported under an older epoch says nothing about the process that
-runs now. Hence two rules: a fetch from an older uptime than the registered one is refused, and
+runs now. Hence two rules: a fetch from another uptime than the registered one is refused, and
 only the uptime that is registered *and active* may join an ISR (KIP-903).
 
 For consumers that may read from followers (KIP-392): who is in which rack and can be reached.
@@ -42,8 +42,10 @@ class BrokerEpochs:
         self._images = image.brokers
 
     def is_stale(self, broker_id: int, broker_epoch: int) -> bool:
-        """Whether a fetch comes from an older uptime than the registered one; -1 never does."""
-        return broker_epoch != NO_EPOCH and broker_epoch < self._registered.get(broker_id, NO_EPOCH)
+        """Whether a fetch comes from another uptime than the registered one; -1 never does. A newer
+        one is as good as none: either this node's metadata is behind, and the next fetch will find
+        it caught up, or somebody has made the number up."""
+        return broker_epoch not in (NO_EPOCH, self._registered.get(broker_id))
 
     def may_join_isr(self, broker_id: int, fetched_under: int | None) -> bool:
         """Whether a replica whose last fetch carried this broker epoch may enter an ISR.

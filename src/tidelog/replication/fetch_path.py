@@ -227,7 +227,7 @@ class FetchPath:
         return reading
 
     def is_stale(self, request: FetchRequest) -> bool:
-        """Whether a follower's fetch comes from an older process than the registered one."""
+        """Whether a follower's fetch comes from another process than the registered one."""
         return self._brokers.is_stale(request.replica_id, request.replica_epoch)
 
     @property
@@ -270,7 +270,7 @@ class _Reading:
         self._path = path
         self._request = request
         self._by_follower = request.replica_id >= 0
-        # The follower is an older process than the one that is registered.
+        # The follower is another process than the one that is registered.
         self._stale = self._by_follower and path.is_stale(request)
         self._committed_only = request.isolation_level == READ_COMMITTED
         self._followers_may_serve = parked.followers_may_serve

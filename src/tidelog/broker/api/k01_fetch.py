@@ -6,6 +6,12 @@ A partition whose topic is unknown answers UNKNOWN_TOPIC_ID (asked by id) or
 UNKNOWN_TOPIC_OR_PARTITION. Everything else is the replication room's. On the controller's listener
 Fetch is the metadata quorum's and does not come here. On NOT_LEADER_OR_FOLLOWER and
 FENCED_LEADER_EPOCH the answer names the leader (KIP-951).
+
+**Followers.** A follower's fetch moves the high watermark, so whoever could pass for a follower
+could have records acknowledged that nobody holds (CVE-2018-1288). Until there are ACLs, which ask
+for CLUSTER_ACTION, a fetch with a replica id must come by the inter-broker listener and carry the
+broker epoch of a registration, which brokers send since version 15 and which the leader compares
+(`replication.brokers`). Anything else is refused before anything is noted.
 """
 
 from typing import Final
@@ -15,7 +21,7 @@ from tidelog.broker.context import Broker
 from tidelog.broker.fetch_sessions import FetchSession
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.model import ZERO_TOPIC_ID
+from tidelog.model import NO_EPOCH, ZERO_TOPIC_ID
 from tidelog.wire import fetch as wire
 from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 
@@ -70,6 +76,10 @@ def handle(
             partitions.append(found)
             if session is not None and found is not partition:
                 session.note_resolved(found)
+    code = _objection(broker, pending, request)
+    if code is not ErrorCode.NONE:
+        refused += [_refusal(partition, code) for partition in partitions]
+        partitions = []
     call = FetchCall(pending, session, request.session_epoch <= 0, refused)
     broker.replicas.fetch(
         _bounded(broker, request, partitions, bool(refused)),
@@ -78,6 +88,17 @@ def handle(
         followers_may_serve=version >= FIRST_VERSION_FOR_FOLLOWER_READS,
         listener=pending.connection.listener,
     )
+
+
+def _objection(broker: Broker, pending: PendingRequest, request: FetchRequest) -> ErrorCode:
+    """What stands against taking the sender for the replica that it says it is."""
+    if request.replica_id < 0:
+        return ErrorCode.NONE
+    if pending.connection.listener != broker.config.inter_broker_listener_name:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if request.replica_epoch == NO_EPOCH:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE
 
 
 def _bounded(
@@ -104,8 +125,12 @@ def _resolve(broker: Broker, partition: FetchPartition, by_id: bool) -> FetchPar
 
 def _unknown(partition: FetchPartition, by_id: bool) -> FetchedPartition:
     code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    topic_id = partition.topic_id if by_id else ZERO_TOPIC_ID
-    return FetchedPartition(partition.topic, topic_id, partition.partition, code, -1, -1, -1, [], 0)
+    return _refusal(partition if by_id else partition._replace(topic_id=ZERO_TOPIC_ID), code)
+
+
+def _refusal(partition: FetchPartition, code: ErrorCode) -> FetchedPartition:
+    topic, topic_id, number = partition[:3]
+    return FetchedPartition(topic, topic_id, number, code, -1, -1, -1, [], 0)
 
 
 def on_reply(broker: Broker, call: FetchCall, response: FetchResponse) -> None:

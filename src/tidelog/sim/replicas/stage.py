@@ -251,7 +251,8 @@ class Stage(Cluster):
             if self._is_settled():
                 break
         else:
-            name = "Liveness" if self._differ_in_length() else "ReplicasEqual"
+            differ = not self._differ_in_length() and not self._are_equal()
+            name = "ReplicasEqual" if differ else "Liveness"
             raise Violation(name, f"not settled in {within_ms} ms: {self._describe()}")
         self._judge_answers()
         leader = self.feed.partition(TOPIC).leader
@@ -267,9 +268,10 @@ class Stage(Cluster):
         newest = self.feed.partition(TOPIC)
         if newest.leader < 0 or set(newest.isr) != set(newest.replicas):
             return False
-        if self._differ_in_length():
-            return False
-        logs = [self.log_of(node) for node in newest.replicas]
+        return not self._differ_in_length() and self._are_equal()
+
+    def _are_equal(self) -> bool:
+        logs = [self.log_of(node) for node in self.feed.partition(TOPIC).replicas]
         start = max(log.log_start_offset for log in logs)
         first, *others = [
             [record for record in records_of(log) if record.offset >= start] for log in logs

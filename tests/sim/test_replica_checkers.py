@@ -1,0 +1,199 @@
+"""Checkers that look into replicas: where all is well, and where somebody tampered."""
+
+import pytest
+from tests.sim.test_cluster import led_world, partition
+
+from tidelog.errors import ErrorCode
+from tidelog.kraft.messages import CommittedBatch
+from tidelog.model import TopicPartition
+from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.candidate_completeness import CandidateCompleteness
+from tidelog.sim.checkers.replicas_equal import ReplicasEqual
+from tidelog.sim.checkers.watch import Watch
+from tidelog.sim.history import History
+from tidelog.sim.oracle import Oracle, partition_id
+from tidelog.sim.quorum.oracle import QuorumOracle
+from tidelog.sim.replicas.cluster import Producer
+from tidelog.sim.replicas.stage import Stage
+
+KEY = TopicPartition("t", 0)
+
+
+def rejects(name: str):
+    return pytest.raises(Violation, match=f"^{name}: ")
+
+
+@pytest.fixture
+def found():
+    """Three replicas of three committed records, as the oracle saw them."""
+    world, client, leader = led_world()
+    evidence = Evidence(world, Oracle(), History())
+    world.observers.append(
+        Watch(evidence, leaders=(), images=(), sweeps=(), sweep_every=1_000_000).on_event
+    )
+    for value in (b"a", b"b", b"c"):
+        assert client.produce("t", 0, [value]).partitions[0].error_code == ErrorCode.NONE
+    world.run_for(1_000)
+    (pid,) = evidence.oracle.logs
+    assert evidence.oracle.logs[pid].end_offset == 3
+    assert pid == partition_id(replica(evidence, leader))
+    return evidence
+
+
+def replica(evidence, node_id):
+    return evidence.world.hosts[node_id].node.broker.replicas.partitions[KEY]
+
+
+def a_follower(evidence):
+    leader = partition(evidence.world, "t").leader
+    return next(node_id for node_id in (1, 2, 3) if node_id != leader)
+
+
+def test_candidate_completeness(found):
+    checker = CandidateCompleteness()
+    checker.sweep(found)
+    follower = a_follower(found)
+    replica(found, follower).log.truncate_to(2)
+    with rejects("CandidateCompleteness"):
+        checker.sweep(found)
+    found.world.kill(follower)
+    checker.sweep(found)
+
+
+def test_candidate_completeness_looks_at_epochs(found):
+    log = replica(found, a_follower(found)).log
+    log.epochs.assign(7, 2)
+    with rejects("CandidateCompleteness"):
+        CandidateCompleteness().sweep(found)
+
+
+def test_replicas_equal(found):
+    ReplicasEqual().at_end(found)
+    replica(found, a_follower(found)).log.truncate_to(2)
+    with rejects("ReplicasEqual"):
+        ReplicasEqual().at_end(found)
+
+
+def test_replicas_equal_to_what_was_committed(found):
+    for node_id in (1, 2, 3):
+        replica(found, node_id).log.truncate_to(2)
+    with rejects("ReplicasEqual"):
+        ReplicasEqual().at_end(found)
+
+
+# The quorum's oracle ------------------------------------------------------------------------------
+
+
+def batch(base_offset: int, epoch: int = 1, value: bytes = b"r") -> CommittedBatch:
+    return CommittedBatch(base_offset, base_offset, epoch, 0, [value], False)
+
+
+def test_election_safety():
+    oracle = QuorumOracle(2, list)
+    assert oracle.check_election_safety(1, 4)
+    assert not oracle.check_election_safety(1, 4)
+    assert oracle.check_election_safety(2, 5)
+    with rejects("ElectionSafety"):
+        oracle.check_election_safety(2, 4)
+
+
+def test_vote_uniqueness():
+    oracle = QuorumOracle(2, list)
+    oracle.check_vote(1, 4, 2)
+    oracle.check_vote(1, 4, 2)
+    oracle.check_vote(1, 5, 3)
+    with rejects("VoteUniqueness"):
+        oracle.check_vote(1, 4, 3)
+
+
+def test_committed_for_ever():
+    oracle = QuorumOracle(2, lambda: [9, 9, 0])
+    oracle.check_committed(1, batch(0), 1)
+    oracle.check_committed(2, batch(0), 1)
+    with rejects("CommittedForever"):
+        oracle.check_committed(2, batch(0, value=b"other"), 1)
+    with rejects("CommittedForever"):
+        oracle.check_committed(2, batch(5), 1)
+
+
+def test_durability():
+    oracle = QuorumOracle(2, lambda: [1, 1, 0])
+    oracle.check_committed(1, batch(0), 1)
+    with rejects("Durability"):
+        oracle.check_committed(1, batch(1), 1)
+
+
+# The stage of replication -------------------------------------------------------------------------
+
+
+def a_stage(*, controlled: bool = False) -> Stage:
+    """Two brokers with one committed record."""
+    stage = Stage((1, 2), controlled=controlled)
+    stage.topic(1, 2)
+    stage.send(1, "a")
+    stage.run(200)
+    return stage
+
+
+def test_a_stage_that_is_well_finishes():
+    stage = a_stage()
+    stage.read(1, 0)
+    stage.finish()
+    assert stage.acknowledged == {0: b"a"}
+
+
+def test_a_stage_sees_a_leader_without_committed_records():
+    stage = a_stage()
+    stage.log_of(2).truncate_to(0)
+    stage.kill(1)
+    stage.feed.change("orders", leader=2, isr=(2,))
+    with rejects("LeaderCompleteness"):
+        stage.run(10)
+
+
+def test_a_stage_sees_two_histories():
+    stage = a_stage()
+    stage.committed[0] = stage.committed[0]._replace(value=b"other")
+    with rejects("CommittedOnce"):
+        stage.send(1, "b")
+
+
+def test_a_stage_sees_a_fenced_member_of_the_isr():
+    stage = a_stage(controlled=True)
+    stage.feed.fence(2)
+    with rejects("FencedOutOfIsr"):
+        stage.run(10)
+
+
+@pytest.mark.parametrize(
+    ("name", "tamper"),
+    [
+        ("NothingLost", lambda stage: stage.acknowledged.update({1: b"never"})),
+        ("RepeatableRead", lambda stage: stage._polled.update({0: b"other"})),
+        ("Liveness", lambda stage: stage.feed.change("orders", leader=-1)),
+    ],
+)
+def test_the_end_of_a_story_is_judged(name, tamper):
+    stage = a_stage()
+    tamper(stage)
+    with rejects(name):
+        stage.finish()
+
+
+def test_the_end_of_a_story_finds_duplicates():
+    stage = a_stage()
+    stage.send(1, "b", producer=Producer(7, 0, 0))
+    stage.send(1, "b", producer=Producer(8, 0, 0))
+    with rejects("NoDuplicates"):
+        stage.finish()
+
+
+def test_forgiven_records_may_be_lost():
+    stage = a_stage()
+    stage.forgive()
+    stage.log_of(2).truncate_to(0)
+    stage.kill(1)
+    stage.feed.change("orders", leader=2, isr=(2,))
+    stage.run(50)
+    stage.finish()
+    assert stage.values(1) == []

@@ -13,6 +13,9 @@ A new leader makes what is under way to the old one worthless. It fails at once 
 an old controller whose process stands still keeps its connections and would answer after
 `request.timeout.ms`, long after the new one has ended the sessions of all who waited for it.
 
+Registrations and heartbeats are given up after half a session instead (KAFKA-14392): an answer that
+is lost on a stream which nobody closed must not keep the broker out for `request.timeout.ms`.
+
 Invariant `EveryCallEnds`: each call and each forward has exactly one outcome.
 """
 
@@ -114,12 +117,15 @@ class ControlLink:
         controller: Controller | None,
         peers: PeerChannels,
         request_timeout_ms: int,
+        session_timeout_ms: int,
     ) -> None:
         self._node_id = node_id
         # The local controller, active or not; None on a node that is only a broker.
         self._controller = controller
         self._peers = peers
         self._request_timeout_ms = request_timeout_ms
+        # Of a call that keeps a session, or begins one.
+        self._sign_of_life_timeout_ms = min(request_timeout_ms, session_timeout_ms // 2)
         # Who leads the quorum, as this node knows; -1 while nobody is known.
         self._leader_id = -1
         # The node that the control channel was last used to; -1 at first. Only its channel can
@@ -155,7 +161,10 @@ class ControlLink:
             self._outcomes.append(CallEnded(token, None))
         else:
             _, module = _MODULES[type(message)]
-            self._send(module.request_of(message), call, Instant(now + self._request_timeout_ms))
+            timeout_ms = self._request_timeout_ms
+            if isinstance(message, RegisterBroker | BrokerHeartbeat):
+                timeout_ms = self._sign_of_life_timeout_ms
+            self._send(module.request_of(message), call, Instant(now + timeout_ms))
 
     def forward(
         self,

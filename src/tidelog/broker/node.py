@@ -134,6 +134,7 @@ class Node:
             controller=controller,
             peers=self._peers,
             request_timeout_ms=config.broker.request_timeout_ms,
+            session_timeout_ms=config.broker.session_timeout_ms,
         )
         self.broker = Broker(
             config=config,

@@ -7,7 +7,8 @@ files on it (KAFKA-14136).
 
 With eligible leader replicas the min ISR decides who stays eligible. So the cluster-wide
 `min.insync.replicas` is pinned in the metadata and cannot be removed, single brokers cannot have
-one, and any change of it forgets the ELRs that were built under the old value.
+one, and any change of it forgets the ELRs that were built under the old value. Except those that
+a partition without a leader waits for: Kafka forgets these too, and with them the partition.
 
 The older AlterConfigs says all the values of a resource; what it does not name is deleted.
 
@@ -21,7 +22,8 @@ from collections.abc import Mapping, Sequence
 
 from tidelog.config import LogConfig, PropertyType, validate_broker_config, validate_topic_config
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
-from tidelog.controller.forms import clear_elr_record, config_record
+from tidelog.controller.elections import PartitionChange
+from tidelog.controller.forms import clear_elr_record, config_record, partition_change_record
 from tidelog.controller.messages import (
     ConfigChange,
     ConfigOperation,
@@ -35,6 +37,7 @@ from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CONFIG_VALUE_LENGTH
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigResource
 from tidelog.metadata.records import MetadataRecord
+from tidelog.model import NO_LEADER
 
 ConfigValues = Mapping[str, str | None]
 """New values by name; `None` removes the config."""
@@ -97,10 +100,31 @@ def _decide_resource(
         config_record(resource, name, value) for name, value in written.items()
     ]
     if MIN_INSYNC_REPLICAS in written and view.image.elr_enabled:
-        # "" forgets the ELRs of every topic.
         topic = resource.name if resource.resource_type == TOPIC_RESOURCE else ""
-        records.append(clear_elr_record(topic))
+        records += _forgotten_elrs(view, topic)
     return records
+
+
+def _forgotten_elrs(view: View, topic: str) -> list[MetadataRecord]:
+    """The records that forget the ELRs of a topic, or with `""` of all.
+
+    A partition without a leader keeps them: nothing was committed since, so they are as good as
+    they were, and nobody else may ever lead it.
+    """
+    image = view.image
+    topics = [found] if (found := image.topic(topic)) else list(image.topics_by_id.values())
+    records: list[MetadataRecord] = []
+    anybody_waits = False
+    for one in topics:
+        for number, partition in one.partitions.items():
+            if not (partition.eligible_leaders or partition.last_known_eligible_leaders):
+                continue
+            if partition.leader == NO_LEADER:
+                anybody_waits = True
+                continue
+            change = PartitionChange(eligible_leaders=(), last_known_eligible_leaders=())
+            records.append(partition_change_record(one.topic_id, number, change))
+    return records if anybody_waits else [clear_elr_record(topic)]
 
 
 def _existing(view: View, item: ConfigResourceChange) -> ConfigResource:

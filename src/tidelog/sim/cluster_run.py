@@ -173,6 +173,8 @@ class ClusterRun:
         for host in self.world.hosts.values():
             if host.node is None:
                 return [f"{host.name} is down"]
+            if host.stopping:
+                return [f"{host.name} is stopping"]
             images.append(host.node.broker.image)
         image = newest_image(self.world)
         assert image is not None, "no node has metadata"

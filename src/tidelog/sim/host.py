@@ -27,6 +27,8 @@ class Host:
     life: int = 0
     # Whether the process is stopped (SIGSTOP): inputs wait.
     paused: bool = False
+    # Whether the process was asked to stop and has not ended.
+    stopping: bool = False
     waiting: list[Input] = field(default_factory=list)
     # False between a power cut and the next start.
     powered: bool = True

@@ -260,6 +260,7 @@ class World:
 
     def _end_process(self, host: Host) -> None:
         host.node = None
+        host.stopping = False
         host.life += 1
         host.tick_at = host.timer_at = -1
         host.paused = False
@@ -290,6 +291,7 @@ class World:
 
     def stop(self, node_id: int) -> None:
         """SIGTERM."""
+        self.hosts[node_id].stopping = self.hosts[node_id].node is not None
         self._deliver(self.hosts[node_id], self.hosts[node_id].life, StopRequested())
 
     def pause(self, node_id: int) -> None:

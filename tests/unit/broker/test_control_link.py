@@ -19,7 +19,6 @@ from tidelog.controller.messages import (
     AllocateProducerIds,
     AllocateProducerIdsResult,
     BrokerHeartbeat,
-    CreateTopics,
     CreateTopicsResult,
     NewTopic,
     Refused,
@@ -33,6 +32,7 @@ from tidelog.wire.entities import make
 from tidelog.wire.values import error, millis
 
 TIMEOUT_MS = 30_000
+SESSION_MS = 9_000
 WISH = AllocateProducerIds(broker_id=NODE_ID, broker_epoch=7)
 
 
@@ -50,6 +50,7 @@ class Desk:
             controller=self.stage.controller,
             peers=self.peers,
             request_timeout_ms=TIMEOUT_MS,
+            session_timeout_ms=SESSION_MS,
         )
         self.now = Instant(0)
 
@@ -207,14 +208,31 @@ def test_a_lost_connection_ends_every_call_on_it():
     assert desk.outcomes() == [CallEnded("a", None), CallEnded("b", None)]
 
 
-def test_a_call_times_out():
+@pytest.mark.parametrize(
+    ("message", "timeout_ms"),
+    [
+        (WISH, TIMEOUT_MS),
+        (
+            BrokerHeartbeat(
+                broker_id=NODE_ID,
+                broker_epoch=7,
+                current_metadata_offset=3,
+                want_fence=False,
+                want_shut_down=False,
+            ),
+            SESSION_MS // 2,
+        ),
+    ],
+)
+def test_a_call_times_out(message, timeout_ms):
+    """A heartbeat long before its session could end twice over."""
     desk = Desk()
     desk.lead(1)
-    desk.link.call(WISH, "token", desk.now)
+    desk.link.call(message, "token", desk.now)
     desk.sent()
-    desk.peers.wake(Instant(TIMEOUT_MS - 1))
+    desk.peers.wake(Instant(timeout_ms - 1))
     assert not desk.peers.has_outputs
-    desk.peers.wake(Instant(TIMEOUT_MS))
+    desk.peers.wake(Instant(timeout_ms))
     desk.deliver()
     assert desk.outcomes() == [CallEnded("token", None)]
 

@@ -195,6 +195,36 @@ def test_a_new_min_isr_forgets_the_elr(
     assert stage.partition("orders").eligible_leaders == ()
 
 
+@pytest.mark.parametrize(
+    "resource",
+    [
+        one("min.insync.replicas", SET, "1"),
+        change(BROKER, "", ("min.insync.replicas", SET, "1")),
+    ],
+)
+def test_a_partition_that_waits_for_its_elr_keeps_it(
+    stage: Stage, resource: ConfigResourceChange
+) -> None:
+    """Goal: whoever may be elected is not forgotten while nobody leads; of others it is."""
+    stage.create("led", (1, 2))
+    stage.create("waiting", (2,))
+    stage.heartbeat(2, fence=True)
+    stage.create("orders-too", (1,))
+    assert stage.partition("waiting").leader == -1
+    waiting = stage.partition("waiting")
+    assert waiting.eligible_leaders or waiting.last_known_eligible_leaders
+    target = change(TOPIC, "waiting", *((c.name, c.operation, c.value) for c in resource.changes))
+    wanted = resource if resource.resource_type == BROKER else target
+    assert codes(alter(stage, wanted)) == [ErrorCode.NONE]
+    assert stage.partition("waiting").eligible_leaders == waiting.eligible_leaders
+    known = waiting.last_known_eligible_leaders
+    assert stage.partition("waiting").last_known_eligible_leaders == known
+    forgotten = () if resource.resource_type == BROKER else (2,)
+    assert stage.partition("led").eligible_leaders == forgotten
+    stage.heartbeat(2)
+    assert stage.partition("waiting").leader == 2
+
+
 def test_other_configs_keep_the_elr(stage: Stage) -> None:
     """Goal: only the min ISR matters to it."""
     leave_one_eligible(stage)

@@ -174,7 +174,8 @@ class Producer:
                 continue
             if waiting >= limit or lane.resting or lane.failing:
                 return
-            waiting += 1
+            # Nobody answers to acks=0: nothing is in flight.
+            waiting += self.acks is not Acks.NONE
             self._transmit(lane, batch)
 
     def _transmit(self, lane: Lane, batch: _Batch) -> None:

@@ -19,6 +19,7 @@ from tidelog.controller.messages import (
     AllocateProducerIds,
     AllocateProducerIdsResult,
     BrokerHeartbeat,
+    CreateTopics,
     CreateTopicsResult,
     NewTopic,
     Refused,

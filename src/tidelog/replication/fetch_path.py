@@ -17,10 +17,11 @@ A fetch that waits is read again when it completes, but steps 2 to 4 happen once
 **Byte budget.** Partitions are served in the order of the request. The first one that has anything
 gives at least one whole batch, whatever the limits say, or a reader could never pass a large batch.
 
-A fetch is answered at once when it may not wait, asks for nothing, found `min_bytes`, or met an
-error or a divergence. Otherwise it is parked. While it is parked a partition is only looked at when
-it moved, and is read again only when a partition has something for this reader: then those that
-have moved, and of all others what was found before holds. A role that changed makes all be read.
+A fetch is answered at once when it may not wait, asks for nothing, found `min_bytes`, found less
+though there is more (the next segment's, or a batch too large for what is left), or met an error or
+a divergence. Otherwise it is parked. While it is parked a partition is only looked at when it
+moved, and is read again only when a partition has something for this reader: then those that have
+moved, and of all others what was found before holds. A role that changed makes all be read.
 
 When this node begins to lead a partition it answers the parked fetches of that partition's other
 replicas at once, so that they can ask for the new partition in their next request instead of
@@ -434,6 +435,9 @@ class _Reading:
         assert got.next_offset <= upper, (
             f"ReadsBelowHighWatermark: {log.topic_partition} {got.next_offset} > {upper}"
         )
+        if got.next_offset < upper:
+            # The rest is in the next segment, or too large for this answer: waiting brings no more.
+            self.at_once = True
         self.records_bytes += got.size_bytes
         self._left_bytes = max(0, self._left_bytes - got.size_bytes)
         aborted: list[AbortedTransaction] | None = None

@@ -443,3 +443,25 @@ def test_a_parked_follower_hears_when_the_high_watermark_moves(cluster: Cluster)
     answer = reader.answer(curious)
     assert answer is not None
     assert answer[0].high_watermark == 1
+
+
+def test_the_end_of_a_segment_is_not_waited_at(cluster: Cluster) -> None:
+    """More than is left in it will not come by waiting, whatever `min_bytes` says."""
+    cluster.feed.configure("orders", "segment.bytes", "200")
+    cluster.run(0)
+    append(cluster, *[b"x" * 80] * 6)
+    log = cluster.brokers[1].log("orders")
+    assert len(log.segments) > 2
+    log._tail.clear()
+    reader = Reader(cluster)
+    offset, rounds = 0, 0
+    while offset < log.high_watermark:
+        behind = offset < log.segments[-1].base_offset
+        name = reader.send(want(offset=offset), max_wait_ms=1000, min_bytes=1 << 20)
+        answer = reader.answer(name)
+        assert (answer is not None) == behind
+        if answer is None:
+            break
+        offset += len(values_in(answer[0]))
+        rounds += 1
+    assert rounds == len(log.segments) - 1

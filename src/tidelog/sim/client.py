@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tidelog.limits import MAX_REQUEST_BYTES
-from tidelog.model import ZERO_TOPIC_ID
+from tidelog.model import ZERO_TOPIC_ID, TopicId
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.sim.world import BROKER_LISTENER, WALL_START_MS, ClientPort, World
@@ -25,6 +25,7 @@ from tidelog.wire.values import millis
 
 PRODUCE_VERSION: Final = 9
 FETCH_VERSION: Final = 12
+FETCH_VERSION_WITH_EPOCHS: Final = 15
 
 
 class Disconnected(Exception):
@@ -143,4 +144,16 @@ class SimClient(ClientPort):
             wire_fetch.pack_request(FETCH_VERSION, self._correlation_id, "sim", request)
         )
         _, response = wire_fetch.parse_response(FETCH_VERSION, self.take_frame())
+        return response
+
+    def fetch_as(
+        self, replica: tuple[int, int], topic_id: TopicId, partition: int, offset: int
+    ) -> FetchResponse:
+        """A fetch in the name of a replica, (broker, broker epoch), as a forger sends it."""
+        wanted = FetchPartition("", topic_id, partition, -1, offset, -1, -1, 1 << 20)
+        request = FetchRequest(*replica, 0, 1, 1 << 20, 0, 0, -1, [wanted], [])
+        self._correlation_id += 1
+        version = FETCH_VERSION_WITH_EPOCHS
+        self.send_frame(wire_fetch.pack_request(version, self._correlation_id, "sim", request))
+        _, response = wire_fetch.parse_response(version, self.take_frame())
         return response

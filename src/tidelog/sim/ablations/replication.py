@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from tidelog.broker.api import k01_fetch
 from tidelog.controller import partitions
 from tidelog.errors import ErrorCode
 from tidelog.log.epoch_cache import LeaderEpochCache
@@ -293,6 +294,13 @@ SAFEGUARDS: Final = (
         "preferred-replica-has-the-offset",
         "sending a consumer to a replica that denies its position",
         (ReadReplicaSelector, "decide", _anybody_in_the_rack),
+    ),
+    of_story(
+        "r43",
+        "replicas-show-their-life",
+        "committing by a fetch that a client forged",
+        (BrokerEpochs, "is_stale", lambda *_: False),
+        (k01_fetch, "_objection", lambda *_: ErrorCode.NONE),
     ),
     of_story(
         "s05",

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from tidelog.config import RACK_AWARE_SELECTOR
 from tidelog.errors import ErrorCode
+from tidelog.sim.client import SimClient
 from tidelog.sim.regressions.scene import Scene
 from tidelog.sim.replicas.cluster import CONFIG, Producer
+from tidelog.sim.world import World
 
 
 def r23_read_committed(scene: Scene) -> None:
@@ -97,3 +99,57 @@ def r42_reads_from_followers(scene: Scene) -> None:
     scene.must(code is ErrorCode.NONE, "FollowerReadsAreMonotone", f"told {code}")
     stage.read(3, 0)
     stage.finish()
+
+
+def r43_forged_replica(scene: Scene) -> None:
+    """A client that claims to be a replica moves nothing.
+
+    Origin: CVE-2018-1288
+    Story: on whole nodes, a record waits for a follower that is cut off; a client fetches in its
+    name, without a broker epoch and with one that it made up.
+    Must: the fetches are refused; high watermark and ISR stay.
+    """
+    world = scene.world()
+    world.start_all()
+    world.run_until(lambda: _active_count(world) == 3, 20_000)
+    code = SimClient(world, 1).create_topic("t", replication_factor=3)
+    scene.must(code == ErrorCode.NONE, "Story", f"no topic: {code}")
+    world.run_until(lambda: _leader_of_t(world) > 0, 20_000)
+    world.run_for(500)
+    leader = _leader_of_t(world)
+    client = SimClient(world, leader)
+    client.produce("t", 0, [b"a"])
+    follower = leader % 3 + 1
+    world.cut(leader, follower)
+    world.cut(follower, leader)
+    client.send_produce("t", 0, [b"b"])
+    world.run_for(20)
+    host = world.hosts[leader]
+    assert host.node is not None, f"Story: {host.name} is down"
+    (partition,) = host.node.broker.replicas.partitions.values()
+    scene.must(partition.log.high_watermark == 1, "Story", "b is committed")
+    for epoch in (-1, 0, 1 << 40):
+        forger = SimClient(world, leader)
+        response = forger.fetch_as((follower, epoch), partition.topic_id, 0, 2)
+        told = [answer.error_code for answer in response.partitions]
+        scene.must(ErrorCode.NONE not in told, "ForgersMoveNothing", f"epoch {epoch}: {told}")
+    world.run_for(20)
+    bounds = (partition.log.high_watermark, len(partition.image.isr) if partition.image else 0)
+    scene.must(bounds == (1, 3), "ForgersMoveNothing", f"high watermark and ISR: {bounds}")
+
+
+def _active_count(world: World) -> int:
+    nodes = [host.node for host in world.hosts.values() if host.node is not None]
+    return min(
+        sum(broker.active for broker in node.broker.image.brokers.values()) for node in nodes
+    )
+
+
+def _leader_of_t(world: World) -> int:
+    leaders = {
+        topic.partitions[0].leader
+        for host in world.hosts.values()
+        if host.node is not None
+        and (topic := host.node.broker.image.topics_by_name.get("t")) is not None
+    }
+    return leaders.pop() if len(leaders) == 1 else -1

@@ -5,6 +5,7 @@
 - The **environment** fails with a `StorageError`: the log directory goes offline.
 
 `CorruptBatch` is a peer fault found inside record bytes; recovery catches it to cut a torn tail.
+`LogDamaged` is its counterpart in an own file.
 `UsageError` is for the command line and start-up: what happened, and a hint what to do.
 """
 
@@ -173,6 +174,16 @@ class CorruptBatch(ProtocolError):
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.CORRUPT_MESSAGE) -> None:
         super().__init__(code, message)
+
+
+class LogDamaged(CorruptBatch):
+    """An own log file does not hold what was written to it: a failing medium, a lost or foreign
+    file. Whoever asked hears KAFKA_STORAGE_ERROR; the replica is quarantined and repaired."""
+
+    def __init__(self, message: str, base_offset: int) -> None:
+        super().__init__(message, ErrorCode.KAFKA_STORAGE_ERROR)
+        # Base offset of the damaged segment: below it nothing is known to be wrong.
+        self.base_offset = base_offset
 
 
 class StorageError(Exception):

@@ -20,6 +20,8 @@ Uuid = NewType("Uuid", bytes)
 """16 raw bytes of any other UUID: a directory id, an incarnation id."""
 
 ZERO_UUID: Final = Uuid(bytes(16))
+LOST_DIRECTORY: Final = Uuid(bytes(15) + b"\x01")
+"""The directory of a replica whose log is gone (KIP-858)."""
 ZERO_TOPIC_ID: Final = TopicId(bytes(16))
 
 METADATA_TOPIC: Final = "__cluster_metadata"

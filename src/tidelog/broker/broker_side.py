@@ -55,6 +55,9 @@ class BrokerSide:
                         k01_fetch.on_reply(self._broker, reply_to, response)  # type: ignore[arg-type]
                 case replication_messages.SendFetch() | replication_messages.SendListOffsets():
                     self._replica_link.send(output, now)
+                case replication_messages.SendAssignReplicas():
+                    report = self._replica_link.assign_replicas_of(output)
+                    self._broker.control.call(report, output, now)
                 case replication_messages.SendAlterPartition():
                     message = self._replica_link.alter_partition_of(output)
                     self._broker.control.call(message, output, now)
@@ -71,6 +74,7 @@ class BrokerSide:
     def _make_calls(self, now: Instant) -> None:
         """Starts what the lifecycle and the producer ids want of the controller."""
         broker = self._broker
+        self.lifecycle.must_stay_fenced = broker.replicas.is_reporting_damage
         call = self.lifecycle.next_call(now)
         if call is not None:
             broker.control.call(call, self.lifecycle, now)
@@ -96,6 +100,8 @@ class BrokerSide:
                 k22_init_producer_id.on_granted(broker, reply_to, producer_id)
         elif isinstance(token, AutoCreate):
             broker.on_auto_created(token)
+        elif isinstance(token, replication_messages.SendAssignReplicas):
+            self._replica_link.on_assign_replicas_result(token, response, now)
         else:
             assert isinstance(token, replication_messages.SendAlterPartition), f"token {token!r}"
             self._replica_link.on_alter_partition_result(token, response, now)

@@ -31,6 +31,7 @@ from tidelog.broker.api import (
     k63_broker_heartbeat,
     k67_allocate_producer_ids,
     k70_controller_registration,
+    k73_assign_replicas_to_dirs,
 )
 from tidelog.broker.connections import PendingRequest
 from tidelog.broker.peers import PeerChannels, Purpose
@@ -38,6 +39,7 @@ from tidelog.controller.controller import Controller
 from tidelog.controller.messages import (
     AllocateProducerIds,
     AlterPartition,
+    AssignReplicas,
     BrokerHeartbeat,
     CreateTopics,
     Refused,
@@ -60,6 +62,7 @@ _MODULES: Final[dict[type, tuple[ApiKey, ModuleType]]] = {
     RegisterBroker: (ApiKey.BROKER_REGISTRATION, k62_broker_registration),
     BrokerHeartbeat: (ApiKey.BROKER_HEARTBEAT, k63_broker_heartbeat),
     AlterPartition: (ApiKey.ALTER_PARTITION, k56_alter_partition),
+    AssignReplicas: (ApiKey.ASSIGN_REPLICAS_TO_DIRS, k73_assign_replicas_to_dirs),
     AllocateProducerIds: (ApiKey.ALLOCATE_PRODUCER_IDS, k67_allocate_producer_ids),
     CreateTopics: (ApiKey.CREATE_TOPICS, k19_create_topics),
     RegisterController: (ApiKey.CONTROLLER_REGISTRATION, k70_controller_registration),

@@ -90,6 +90,8 @@ class BrokerLifecycle:
         self.broker_epoch = NO_EPOCH
         # The last metadata offset applied here; set by the node.
         self.metadata_offset = -1
+        # Damaged logs are being reported; set by the node. Unfenced, this broker could be elected.
+        self.must_stay_fenced = False
         # Whether the controller said that we are unfenced.
         self.unfenced = False
         # When to call next; NEVER while a call is under way.
@@ -146,7 +148,7 @@ class BrokerLifecycle:
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self.metadata_offset,
             want_fence=self.state is BrokerState.CATCHING_UP
-            and self.metadata_offset < self.broker_epoch,
+            and (self.metadata_offset < self.broker_epoch or self.must_stay_fenced),
             want_shut_down=self.state is BrokerState.LEAVING,
         )
 

@@ -69,7 +69,7 @@ from tidelog.env.effects import (
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceSink
-from tidelog.errors import MalformedFrame, StorageError, UsageError
+from tidelog.errors import LogDamaged, MalformedFrame, StorageError, UsageError
 from tidelog.kraft.messages import Voter, VoterIdentity
 from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.limits import MAX_REQUESTS_PER_TURN
@@ -182,6 +182,13 @@ class Node:
                 f"not to node `{self.config.node_id}`",
                 "set `node.id` or `log.dirs` to match, or format another directory",
             )
+        damage = directory.damaged.get(METADATA_PARTITION)
+        if damage is not None:
+            raise UsageError(
+                f"the metadata log is damaged: {damage.cause}",
+                "put an intact copy of it back; a voter that has forgotten what it acknowledged "
+                "must not vote, so do not cut it",
+            )
         if METADATA_PARTITION not in directory.logs:
             directory.create(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig())
         return directory
@@ -239,7 +246,7 @@ class Node:
             return
         try:
             self._receive(event, now)
-        except StorageError as error:
+        except (StorageError, LogDamaged) as error:
             self._on_storage_error(error)
 
     def _receive(self, event: Input, now: Instant) -> None:
@@ -274,7 +281,7 @@ class Node:
             return
         try:
             self._wake(now)
-        except StorageError as error:
+        except (StorageError, LogDamaged) as error:
             self._on_storage_error(error)
 
     def _wake(self, now: Instant) -> None:
@@ -403,7 +410,7 @@ class Node:
             "then start the node again",
         )
 
-    def _on_storage_error(self, error: StorageError) -> None:
+    def _on_storage_error(self, error: StorageError | LogDamaged) -> None:
         # Rooms keep the failures of their own files to themselves; what comes up to here hit the
         # metadata log or the directory as a whole, in the middle of a step. Only an end is safe.
         self._trace.error("disk", "on_storage_error", "stopping", str(error))

@@ -19,6 +19,7 @@ from tidelog.replication.messages import (
     AlterPartitionResult,
     ListOffsetsResult,
     SendAlterPartition,
+    SendAssignReplicas,
     SendFetch,
     SendListOffsets,
 )
@@ -168,6 +169,26 @@ class ReplicaLink:
                 for proposal in output.proposals
             ),
         )
+
+    def assign_replicas_of(self, output: SendAssignReplicas) -> controller_messages.AssignReplicas:
+        """The controller's message that says where replicas are."""
+        return controller_messages.AssignReplicas(
+            self._config.node_id,
+            output.broker_epoch,
+            tuple(controller_messages.ReplicaDirectory(*item) for item in output.assignments),
+        )
+
+    def on_assign_replicas_result(
+        self, token: SendAssignReplicas, response: Response | None, now: Instant
+    ) -> None:
+        """The controller noted it, refused, or could not be reached."""
+        refusal = "no controller" if response is None else None
+        if isinstance(response, Refused):
+            refusal = response.message
+        elif isinstance(response, controller_messages.AssignReplicasResult):
+            refused = [each.error_code.name for each in response.results if each.error_code]
+            refusal = ", ".join(refused) or None
+        self._replicas.on_assign_replicas_response(token.token, refusal, now)
 
     def on_alter_partition_result(
         self, token: SendAlterPartition, response: Response | None, now: Instant

@@ -42,6 +42,7 @@ from tidelog.broker.api import (
     k64_unregister_broker,
     k67_allocate_producer_ids,
     k70_controller_registration,
+    k73_assign_replicas_to_dirs,
     k75_describe_topic_partitions,
 )
 from tidelog.broker.connections import Connection, PendingRequest
@@ -96,6 +97,7 @@ _CONTROLLER: Final[dict[ApiKey, ModuleType]] = {
     ApiKey.BROKER_HEARTBEAT: k63_broker_heartbeat,
     ApiKey.ALLOCATE_PRODUCER_IDS: k67_allocate_producer_ids,
     ApiKey.CONTROLLER_REGISTRATION: k70_controller_registration,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: k73_assign_replicas_to_dirs,
 }
 """Decided by the active controller."""
 

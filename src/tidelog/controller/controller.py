@@ -30,6 +30,7 @@ from tidelog.config import ControllerConfig
 from tidelog.controller import brokers
 from tidelog.controller.bootstrap import activation_records
 from tidelog.controller.configs import decide_alter_configs
+from tidelog.controller.directories import decide_assign_replicas
 from tidelog.controller.elect_leaders import (
     decide_balance,
     decide_elect_leaders,
@@ -49,6 +50,7 @@ from tidelog.controller.messages import (
     AllocateProducerIdsResult,
     AlterPartition,
     AlterReassignments,
+    AssignReplicas,
     BrokerHeartbeat,
     CreatePartitions,
     CreateTopics,
@@ -417,6 +419,7 @@ _DECIDERS: Final[dict[type, Callable[[Controller, Any, Instant], ControllerDecis
         self._view(), request
     ),
     AlterPartition: lambda self, request, _now: decide_alter_partition(self._view(), request),
+    AssignReplicas: lambda self, request, _now: decide_assign_replicas(self._view(), request),
     CreateTopics: lambda self, request, _now: decide_create_topics(self._view(), request),
     DeleteTopics: lambda self, request, _now: decide_delete_topics(self._view(), request),
     CreatePartitions: lambda self, request, _now: decide_create_partitions(self._view(), request),

@@ -15,6 +15,7 @@ completes is completed before all that (`assignments.py`): nobody who leaves is 
 - ONLINE keeps a valid leader, else takes the first valid replica in *replica list* order.
 - With ISR and ELR empty the last known leader may lead again, uncleanly: it most likely has the
   longest log.
+- A replica whose log is lost (its directory says so, KIP-858) leads under no rule.
 - PREFERRED takes the first replica of the list if it is valid, and else goes on like ONLINE.
 - UNCLEAN ends with the first replica that is alive.
 - An unclean leader alone is the ISR; it must report its recovery (`recovering`).
@@ -31,7 +32,7 @@ from enum import Enum
 
 from tidelog.controller.assignments import Assignment, assignment_of, without
 from tidelog.metadata.image import PartitionImage
-from tidelog.model import NO_LEADER
+from tidelog.model import LOST_DIRECTORY, NO_LEADER
 
 
 class Election(Enum):
@@ -171,7 +172,7 @@ def _elect(
 ) -> tuple[Outcome, int]:
     candidates = isr or elr
     clean = Outcome.FROM_ISR if isr else Outcome.FROM_ELR
-    may_lead = rules.may_lead
+    may_lead = _with_log(partition, rules.may_lead)
     preferred = replicas[0]
     if rules.election is Election.PREFERRED and preferred in candidates and may_lead(preferred):
         return clean, preferred
@@ -188,6 +189,12 @@ def _elect(
             if may_lead(replica):
                 return Outcome.UNCLEAN, replica
     return Outcome.LEADERLESS, NO_LEADER
+
+
+def _with_log(partition: PartitionImage, may_lead: Callable[[int], bool]) -> Callable[[int], bool]:
+    if LOST_DIRECTORY not in partition.directories:
+        return may_lead
+    return lambda replica: not partition.has_lost(replica) and may_lead(replica)
 
 
 def _last_known(partition: PartitionImage, leader: int, rules: ElectionRules) -> tuple[int, ...]:

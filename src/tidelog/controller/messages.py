@@ -215,6 +215,23 @@ class ListReassignments:
     partitions: tuple[tuple[str, tuple[int, ...]], ...] | None
 
 
+class ReplicaDirectory(NamedTuple):
+    """A replica of the sender lies in this log directory, or is lost."""
+
+    topic_id: TopicId
+    partition: int
+    directory_id: Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class AssignReplicas:
+    """A broker says where its replicas are (AssignReplicasToDirs, API 73)."""
+
+    broker_id: int
+    broker_epoch: int
+    assignments: tuple[ReplicaDirectory, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
     """A broker wants a block of producer ids (API 67)."""
@@ -254,6 +271,7 @@ Request = (
     | AllocateProducerIds
     | UnregisterBroker
     | RegisterController
+    | AssignReplicas
 )
 
 # Responses ---------------------------------------------------------------------------------
@@ -425,6 +443,22 @@ class ListReassignmentsResult:
     found: tuple[ReassignmentInProgress, ...]
 
 
+class AssignedReplica(NamedTuple):
+    """What became of one `ReplicaDirectory`."""
+
+    topic_id: TopicId
+    partition: int
+    directory_id: Uuid
+    error_code: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class AssignReplicasResult:
+    """In the order of the request."""
+
+    results: tuple[AssignedReplica, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIdsResult:
     """The broker owns `first_producer_id` and the `count` - 1 ids after it, for ever."""
@@ -456,6 +490,7 @@ Response = (
     | AlterReassignmentsResult
     | ListReassignmentsResult
     | AllocateProducerIdsResult
+    | AssignReplicasResult
     | UnregisterBrokerResult
     | RegisterControllerResult
 )

@@ -17,7 +17,7 @@ Invariants: IneligibleNeverJoins (KIP-841), and those of `elections.py`.
 An accepted ISR may complete a reassignment. If that takes the sender out of the replicas, it hears
 NEW_LEADER_ELECTED: nothing is wrong, the metadata will tell it the rest.
 
-Left out: offline directories.
+A replica whose log is lost may not join either; `directories.py` says how that is told.
 
 Source: KIP-497, KIP-841, KIP-903, KIP-966; Kafka's replication control.
 """
@@ -298,6 +298,8 @@ def _validate(view: View, sender: int, proposal: IsrProposal, partition: Partiti
         raise ProtocolError(ErrorCode.INVALID_REQUEST, "a recovered leader would recover again")
     for member in proposal.new_isr:
         reason = _ineligible(view, member.broker_id, member.broker_epoch)
+        if partition.has_lost(member.broker_id):
+            reason = "has lost its log"
         if reason is not None:
             text = f"broker {member.broker_id} {reason}"
             raise ProtocolError(ErrorCode.INELIGIBLE_REPLICA, text)

@@ -126,10 +126,13 @@ def encode_clean_shutdown(broker_epoch: int) -> bytes:
 def decode_clean_shutdown(data: bytes) -> int:
     """The broker epoch of the last clean stop; -1 when an older version left no epoch."""
     try:
-        epoch = json.loads(_text(data))["brokerEpoch"]
-    except (CheckpointDamaged, ValueError, KeyError, TypeError):
-        return -1
-    return epoch if isinstance(epoch, int) else -1
+        content = json.loads(_text(data))
+    except ValueError as error:
+        raise CheckpointDamaged(f"no clean shutdown marker: {error}") from None
+    epoch = content.get("brokerEpoch", -1) if isinstance(content, dict) else None
+    if not isinstance(epoch, int):
+        raise CheckpointDamaged(f"no clean shutdown marker: `{content}`")
+    return epoch
 
 
 def _encode(lines: Iterable[str]) -> bytes:

@@ -9,6 +9,12 @@ election that trusts the marker could pick a replica with lost data.
 Deleting a topic renames its directories first (`<topic>-<partition>.<32 hex>-delete`), so that a
 topic of the same name can be created at once, and removes them later.
 
+A log whose durable records are gone or damaged is not opened, or is taken out of service when that
+is noticed: it is in `damaged`, and its files stay as they are, because a shorter log that says
+nothing could be elected. The recovery point checkpoint goes on naming its former end, so that a
+restart sees it too. Once replication has made sure that nobody counts on the replica any more,
+`repair` removes the bad segment and all behind it, and what is left is a log again.
+
 Checkpoints are written by `Replace` effects. A clean stop too is a sequence of effects, each
 after the one before: data, indexes and snapshots, checkpoints, and last the marker, whose
 `Replace` carries the subject `DirectoryClosed`. Once that is answered the node may exit.
@@ -16,6 +22,9 @@ after the one before: data, indexes and snapshots, checkpoints, and last the mar
 Invariants
 - A log is in `logs` exactly while its directory carries its plain name.
 - The recovery point checkpoint never claims more than was flushed when it was emitted.
+- A log is in `logs` or in `damaged`, never in both.
+- A renamed directory outlives the recovery points that still speak of it: else they would accuse
+  the log of a topic that was created again under the same name.
 
 Left out: the lock against a second process (the runtime's disk takes it) and more than one
 directory per node (JBOD).
@@ -29,9 +38,10 @@ from tidelog.config import LogConfig
 from tidelog.env.disk import Disk
 from tidelog.env.effects import EffectQueue, Replace
 from tidelog.env.trace import Trace
-from tidelog.errors import UsageError
+from tidelog.errors import LogDamaged, UsageError
 from tidelog.log.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
+    CLEANER_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
     META_PROPERTIES_FILE,
@@ -44,11 +54,18 @@ from tidelog.log.checkpoint import (
     encode_meta_properties,
     encode_offsets,
 )
-from tidelog.log.loading import Checkpoints, open_log
+from tidelog.log.loading import Checkpoints, cut_from, open_log, read_topic_id
 from tidelog.log.log import Log
 from tidelog.log.tail_budget import TailBudget
 from tidelog.log.values import LogEnv
-from tidelog.model import TopicId, TopicPartition, Uuid, uuid_from_text
+from tidelog.model import (
+    METADATA_PARTITION,
+    ZERO_TOPIC_ID,
+    TopicId,
+    TopicPartition,
+    Uuid,
+    uuid_from_text,
+)
 
 _DELETE_SUFFIX: Final = "-delete"
 _STRAY_SUFFIX: Final = "-stray"
@@ -72,6 +89,24 @@ class DirectoryIdentity(NamedTuple):
     directory_id: Uuid
 
 
+class Damage(NamedTuple):
+    """What is known of a log that must not be served."""
+
+    base_offset: int
+    """Where the first bad segment begins: what lies below is not known to be wrong."""
+    cause: str
+    checkpoints: Checkpoints
+    """What the log claimed before."""
+    topic_id: TopicId = ZERO_TOPIC_ID
+    """`ZERO_TOPIC_ID` when its identity is not known."""
+    truncation_count: int = -1
+    """Of the log that was in service in this process; -1 when none was."""
+
+    def is_of_another_topic(self, topic_id: TopicId) -> bool:
+        """Whether the log belongs to a topic that was deleted and created again."""
+        return self.topic_id not in (ZERO_TOPIC_ID, topic_id)
+
+
 class LogDirectory:
     """All logs below one root."""
 
@@ -91,11 +126,15 @@ class LogDirectory:
         self.clean_shutdown_broker_epoch = clean_shutdown_broker_epoch
         # Every log in service, the metadata log included.
         self.logs: dict[TopicPartition, Log] = {}
+        # Logs whose durable records are gone or damaged: out of service, files untouched.
+        self.damaged: dict[TopicPartition, Damage] = {}
         self._env = env
         # For logs found on disk, until their topic's own configuration is applied.
         self._default_config = default_config
         # Directories that were renamed for deletion and still exist.
         self._renamed: list[str] = []
+        # How many of them, from the head, no recovery point checkpoint speaks of any more.
+        self._deletable_count = 0
         # Numbers the renames of this run, so that no two names are equal.
         self._rename_count = 0
 
@@ -114,56 +153,112 @@ class LogDirectory:
         Raises `UsageError` for a directory that is not formatted, `StorageError` for a bad disk.
         """
         identity = read_identity(disk)
-        marker = disk.read_file(CLEAN_SHUTDOWN_FILE)
-        broker_epoch = None if marker is None else decode_clean_shutdown(marker)
+        broker_epoch = _read_clean_shutdown(disk, trace)
         disk.delete(CLEAN_SHUTDOWN_FILE)
         env = LogEnv(disk, effects, trace, TailBudget())
         directory = cls(env, identity, default_config, broker_epoch)
-        directory._load_logs(marker is not None, wall_ms)
+        directory._load_logs(broker_epoch is not None, wall_ms)
         return directory
 
     def _load_logs(self, clean: bool, wall_ms: int) -> None:
         disk = self._env.disk
-        recovery_points = self._read_checkpoint(RECOVERY_POINT_FILE)
-        log_starts = self._read_checkpoint(LOG_START_FILE)
-        high_watermarks = self._read_checkpoint(HIGH_WATERMARK_FILE)
-        for name in disk.list_dir():
-            if name.endswith(_DELETE_SUFFIX):
-                self._renamed.append(name)
-                continue
+        names = disk.list_dir()
+        self._renamed = [name for name in names if name.endswith(_DELETE_SUFFIX)]
+        found = self._read_checkpoints(names)
+        for name in names:
             partition = parse_partition_name(name)
             if partition is None:
                 continue
-            checkpoints = Checkpoints(
-                recovery_points.get(partition, 0),
-                log_starts.get(partition, 0),
-                high_watermarks.get(partition, 0),
-            )
-            log = open_log(
-                self._env,
-                name,
-                partition,
-                self._default_config,
-                checkpoints,
-                clean=clean,
-                wall_ms=wall_ms,
-            )
-            self.logs[partition] = log
+            checkpoints = found.pop(partition, Checkpoints())
+            if partition == METADATA_PARTITION and not clean:
+                # A quorum never cuts below its high watermark, but above it, and tells nobody.
+                durable_end = min(checkpoints.recovery_point, checkpoints.high_watermark)
+                checkpoints = checkpoints._replace(recovery_point=durable_end)
+            try:
+                self.logs[partition] = open_log(
+                    self._env,
+                    name,
+                    partition,
+                    self._default_config,
+                    checkpoints,
+                    clean=clean,
+                    wall_ms=wall_ms,
+                )
+            except LogDamaged as error:
+                self._note_damage(partition, error, checkpoints)
+        for partition, checkpoints in found.items():
+            if checkpoints.recovery_point > checkpoints.log_start_offset:
+                missing = LogDamaged(f"`{partition}` is missing", 0)
+                self._note_damage(partition, missing, checkpoints)
         self._env.trace.info(
             disk.root,
             "open",
             "loaded",
             "" if clean else "no clean shutdown marker, logs were recovered",
             logs=len(self.logs),
+            damaged=len(self.damaged),
         )
 
-    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
-        """A damaged checkpoint counts as empty: recovery then looks at everything."""
+    def _note_damage(
+        self, partition: TopicPartition, error: LogDamaged, checkpoints: Checkpoints
+    ) -> None:
+        log = self.logs.pop(partition, None)
+        if log is not None:
+            log.close()
+        self.damaged[partition] = Damage(
+            error.base_offset,
+            error.message,
+            checkpoints,
+            read_topic_id(self._env, str(partition)) if log is None else log.topic_id,
+            -1 if log is None else log.truncation_count,
+        )
+        self._env.trace.error(
+            partition,
+            "quarantine",
+            "out of service",
+            error.message,
+            bad_from=error.base_offset,
+            was_durable_to=checkpoints.recovery_point,
+        )
+
+    def _read_checkpoints(self, names: list[str]) -> dict[TopicPartition, Checkpoints]:
+        """What the checkpoints say of each partition, also of those that have no directory."""
+        disk = self._env.disk
+        has_logs = any(parse_partition_name(name) is not None for name in names)
+        if not has_logs and not disk.exists(RECOVERY_POINT_FILE):
+            # From now on a missing file is a lost one.
+            disk.replace(RECOVERY_POINT_FILE, encode_offsets({}))
+        recovery_points = self._read_checkpoint(RECOVERY_POINT_FILE)
+        if has_logs and not disk.read_file(RECOVERY_POINT_FILE):
+            recovery_points = None
+            self._env.trace.warn(RECOVERY_POINT_FILE, "open", "missing", "all counts as durable")
+        complete = recovery_points is not None
+        recovery_points = recovery_points or {}
+        log_starts = self._read_checkpoint(LOG_START_FILE) or {}
+        high_watermarks = self._read_checkpoint(HIGH_WATERMARK_FILE) or {}
+        cleaned = self._read_checkpoint(CLEANER_FILE) or {}
+        # They may still speak of a log of the same name that was renamed for deletion.
+        renamed = {name[: name.rindex(".")] for name in self._renamed if "." in name}
+        partitions = {parse_partition_name(name) for name in names} - {None}
+        return {
+            partition: Checkpoints(
+                0 if str(partition) in renamed else recovery_points.get(partition, 0),
+                log_starts.get(partition, 0),
+                high_watermarks.get(partition, 0),
+                complete,
+                partition in cleaned,
+            )
+            for partition in sorted(partitions | recovery_points.keys())  # type: ignore[type-var]
+            if partition is not None
+        }
+
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int] | None:
+        """A checkpoint; `None` when it is damaged. Recovery then looks at everything."""
         try:
             return decode_offsets(self._env.disk.read_file(name) or b"")
         except CheckpointDamaged as error:
             self._env.trace.warn(name, "open", "ignored", str(error))
-            return {}
+            return None
 
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         """Makes a new empty log; it must not exist yet."""
@@ -179,8 +274,10 @@ class LogDirectory:
 
     def schedule_delete(self, topic_partition: TopicPartition) -> None:
         """Takes the log out of service and renames its directory; see `delete_renamed`."""
-        log = self.logs.pop(topic_partition)
-        log.close()
+        if self.damaged.pop(topic_partition, None) is None:
+            self.logs.pop(topic_partition).close()
+        elif not self._env.disk.exists(str(topic_partition)):
+            return
         while True:
             self._rename_count += 1
             target = f"{topic_partition}.{self._rename_count:032x}{_DELETE_SUFFIX}"
@@ -191,12 +288,51 @@ class LogDirectory:
         self._env.trace.info(topic_partition, "schedule_delete", "renamed", directory=target)
 
     def delete_renamed(self) -> int:
-        """Deletes all renamed directories; returns how many."""
-        count = len(self._renamed)
-        while self._renamed:
-            self._env.disk.delete(self._renamed[-1])
-            self._renamed.pop()
+        """Deletes the directories that were renamed before the recovery points were checkpointed
+        last; returns how many."""
+        count = self._deletable_count
+        while self._deletable_count:
+            self._env.disk.delete(self._renamed[0])
+            self._renamed.pop(0)
+            self._deletable_count -= 1
         return count
+
+    # Damage ----------------------------------------------------------------------------------
+
+    def quarantine(self, topic_partition: TopicPartition, error: LogDamaged) -> None:
+        """Takes a log out of service whose files were found to be damaged."""
+        log = self.logs[topic_partition]
+        checkpoints = Checkpoints(log.recovery_point, log.log_start_offset, log.high_watermark)
+        self._note_damage(topic_partition, error, checkpoints)
+
+    def repair(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+        """Removes the bad segment of a damaged log and all behind it; the rest is in service again,
+        a shorter log than the cluster may believe this replica to have."""
+        damage = self.damaged[topic_partition]
+        path = str(topic_partition)
+        self._env.disk.make_dir(path)
+        bad_from = damage.base_offset
+        while True:
+            kept = cut_from(self._env.disk, path, bad_from)
+            known = damage.checkpoints if kept else Checkpoints()
+            checkpoints = Checkpoints(
+                log_start_offset=min(known.log_start_offset, bad_from),
+                high_watermark=min(known.high_watermark, bad_from),
+                compacted=known.compacted,
+            )
+            try:
+                log = open_log(
+                    self._env, path, topic_partition, config, checkpoints, clean=True, wall_ms=-1
+                )
+                break
+            except LogDamaged as error:
+                bad_from = error.base_offset if error.base_offset < bad_from else 0
+        del self.damaged[topic_partition]
+        log.continue_after(damage.truncation_count)
+        log.assign_topic_id(topic_id)
+        self.logs[topic_partition] = log
+        self.checkpoint_recovery_points()
+        return log
 
     # Checkpoints -----------------------------------------------------------------------------
 
@@ -211,8 +347,18 @@ class LogDirectory:
         """Emits `recovery-point-offset-checkpoint`."""
         self._checkpoint(
             RECOVERY_POINT_FILE,
-            {partition: log.recovery_point for partition, log in self.logs.items()},
+            {partition: log.recovery_point for partition, log in self.logs.items()}
+            | self._former_ends,
         )
+        self._deletable_count = len(self._renamed)
+
+    @property
+    def _former_ends(self) -> dict[TopicPartition, int]:
+        """What the damaged logs were known to have: it must not be forgotten before it is back."""
+        return {
+            partition: damage.checkpoints.recovery_point
+            for partition, damage in self.damaged.items()
+        }
 
     def checkpoint_log_start_offsets(self) -> None:
         """Emits `log-start-offset-checkpoint`, for logs that start above their first segment."""
@@ -238,7 +384,8 @@ class LogDirectory:
             log.prepare_close()
         self._checkpoint(
             RECOVERY_POINT_FILE,
-            {partition: log.log_end_offset for partition, log in self.logs.items()},
+            {partition: log.log_end_offset for partition, log in self.logs.items()}
+            | self._former_ends,
         )
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks()
@@ -256,7 +403,18 @@ class LogDirectory:
         """Asserts the invariants of every log."""
         for partition, log in self.logs.items():
             assert log.topic_partition == partition, f"{log.topic_partition} under {partition}"
+            assert partition not in self.damaged, f"{partition} is damaged and in service"
             log.check()
+
+
+def _read_clean_shutdown(disk: Disk, trace: Trace) -> int | None:
+    """The broker epoch in the marker of a clean stop, -1 for one without; `None` without one."""
+    marker = disk.read_file(CLEAN_SHUTDOWN_FILE)
+    try:
+        return None if marker is None else decode_clean_shutdown(marker)
+    except CheckpointDamaged as error:
+        trace.warn(CLEAN_SHUTDOWN_FILE, "open", "ignored, all logs are recovered", str(error))
+        return None
 
 
 def format_directory(disk: Disk, *, cluster_id: str, node_id: int, directory_id: Uuid) -> None:

@@ -26,7 +26,14 @@ from tidelog.model import TopicId, TopicPartition
 class FlushLedger:
     """The unsynced files of one log and its flushes under way."""
 
-    __slots__ = ("_effects", "_topic_partition", "_truncation_count", "_under_way", "_written")
+    __slots__ = (
+        "_effects",
+        "_first_count",
+        "_topic_partition",
+        "_truncation_count",
+        "_under_way",
+        "_written",
+    )
 
     def __init__(self, topic_partition: TopicPartition, effects: EffectQueue) -> None:
         self._topic_partition = topic_partition
@@ -37,6 +44,8 @@ class FlushLedger:
         self._under_way: deque[list[File]] = deque()
         # How often the log was cut; part of each subject.
         self._truncation_count = 0
+        # Subjects with a smaller count are of an earlier object of the same log.
+        self._first_count = 0
 
     def add(self, *files: File) -> None:
         """Hands in files that are complete; they are closed once they are durable."""
@@ -62,12 +71,21 @@ class FlushLedger:
 
     def answered(self, subject: LogFlush) -> int | None:
         """The offset below which all is durable, when this answer proves one."""
-        if not subject.completes:
+        if not subject.completes or subject.truncation_count < self._first_count:
             return None
         if self._under_way:
             for file in self._under_way.popleft():
                 file.close()
         return subject.upto if subject.truncation_count == self._truncation_count else None
+
+    def begin_after(self, truncation_count: int) -> None:
+        """The log was opened anew: answers to what an earlier object asked for are not ours."""
+        self._truncation_count = self._first_count = truncation_count + 1
+
+    @property
+    def truncation_count(self) -> int:
+        """How often the log was cut, in this process."""
+        return self._truncation_count
 
     def on_truncation(self) -> None:
         """Voids every flush under way."""

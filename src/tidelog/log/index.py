@@ -68,13 +68,29 @@ class OffsetIndex:
 
     def lookup(self, offset: int) -> int:
         """The position from which a forward scan finds `offset`."""
-        index = bisect_right(self._offsets, offset - self._base_offset)
-        return self._positions[index - 1] if index else 0
+        return self.entry_for(offset)[1]
 
-    def position_below(self, position: int) -> int:
-        """The last indexed position at or below `position`; 0 without one."""
+    def entry_for(self, offset: int) -> tuple[int, int]:
+        """(last offset, position) of the last indexed batch that ends at or below `offset`; -1 for
+        the offset when the scan begins at the head of the file."""
+        index = bisect_right(self._offsets, offset - self._base_offset)
+        if not index:
+            return -1, 0
+        return self._base_offset + self._offsets[index - 1], self._positions[index - 1]
+
+    @property
+    def last_entry(self) -> tuple[int, int]:
+        """(last offset, position) of the newest entry; (-1, 0) without entries."""
+        if not self._offsets:
+            return -1, 0
+        return self._base_offset + self._offsets[-1], self._positions[-1]
+
+    def entry_below(self, position: int) -> tuple[int, int]:
+        """(last offset, position) of the last entry at or below `position`; (-1, 0) without."""
         index = bisect_right(self._positions, position)
-        return self._positions[index - 1] if index else 0
+        if not index:
+            return -1, 0
+        return self._base_offset + self._offsets[index - 1], self._positions[index - 1]
 
     def truncate_to(self, offset: int) -> None:
         """Drops entries at or above `offset`."""
@@ -154,8 +170,15 @@ class TimeIndex:
 
     def lookup(self, timestamp: int) -> int:
         """An offset at or before the first record whose timestamp reaches `timestamp`."""
+        return self.entry_for(timestamp)[1]
+
+    def entry_for(self, timestamp: int) -> tuple[int, int]:
+        """(timestamp, offset) of the last entry at or below `timestamp`; (-1, base offset) when
+        there is none."""
         index = bisect_right(self._timestamps, timestamp)
-        return self._base_offset + (self._offsets[index - 1] if index else 0)
+        if not index:
+            return -1, self._base_offset
+        return self._timestamps[index - 1], self._base_offset + self._offsets[index - 1]
 
     def truncate_to(self, offset: int) -> None:
         """Drops entries at or above `offset`."""

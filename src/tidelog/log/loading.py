@@ -1,13 +1,27 @@
 """Opening one log: cleaning up what a crash left, recovery, and the offsets to start from.
 
-After a clean stop the files are taken as they are; a segment whose index is missing or damaged
+After a clean stop the files are taken as they are; a segment whose index is missing or does not fit
 is rebuilt from its batches. After anything else every segment from the recovery point on is
-recovered: batches are walked, checksums verified, indexes and epochs rebuilt. At the first bad
-batch the log is cut *and all later segments are dropped*: what follows a hole is no prefix of the
-leader's log. The newest segment is always recovered, also when the recovery point claims that it
-is durable, because the point may be newer than a truncation that a crash undid.
+recovered: batches are walked, checksums verified, indexes and epochs rebuilt. The newest segment
+is always recovered, also when the recovery point claims that it is durable, because the point may
+be newer than a truncation that a crash undid.
 
-Recovery trusts headers and checksums only; bodies are the producers' business.
+**A torn tail is not damage.** What a crash may take and what only a failing medium takes differ by
+where it is missing:
+- At or above the recovery point, after an unclean stop: a torn tail. The log is cut at the first
+  bad batch *and all later segments are dropped*: what follows a hole is no prefix of the leader's
+  log.
+- Below it, or anywhere after a clean stop: damage. These records were durable, the cluster may
+  count on this replica for them, and a shorter log that says nothing could be elected and make
+  everybody else cut theirs ("Protocol-Aware Recovery", FAST '18). No file is touched; `LogDamaged`
+  is raised, and the replica is quarantined until replication proves where to repair it from.
+- Where the recovery point itself cannot be read, everything counts as durable.
+
+The recovery point is thus a witness that a log was longer. It errs on the safe side only: a crash
+between a truncation and the checkpoint that follows it looks like damage, and costs a repair.
+
+Recovery trusts headers and checksums only; bodies are the producers' business. The epoch checkpoint
+has no checksum, so its entries are compared with the batches that they speak of.
 
 When a log is open everything in it is durable: recovery syncs what it kept, so the recovery point
 starts at the log end.
@@ -17,15 +31,15 @@ Invariants
   is emptied and begins there.
 - The epoch cache covers [log start, log end) and nothing else.
 
-Source: Kafka's `LogLoader` and `LogSegment.recover`; "Protocol-Aware Recovery" (FAST '18) for why
-cutting is only right for a torn tail; deciding that is left to replication.
+Source: Kafka's `LogLoader` and `LogSegment.recover`; Alagappan et al., FAST '18.
 """
 
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tidelog.config import LogConfig
-from tidelog.errors import CorruptBatch
+from tidelog.env.disk import Disk
+from tidelog.errors import CorruptBatch, LogDamaged
 from tidelog.log.checkpoint import (
     LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
@@ -46,7 +60,13 @@ from tidelog.log.segment import (
     Segment,
 )
 from tidelog.log.values import LogEnv
-from tidelog.model import METADATA_PARTITION, ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.model import (
+    INTERNAL_TOPICS,
+    METADATA_PARTITION,
+    ZERO_TOPIC_ID,
+    TopicId,
+    TopicPartition,
+)
 from tidelog.records.batch import iter_headers
 
 _DELETED: Final = ".deleted"
@@ -62,6 +82,10 @@ class Checkpoints(NamedTuple):
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
+    complete: bool = True
+    """Whether the recovery points could be read at all; else 0 proves nothing."""
+    compacted: bool = False
+    """Whether a cleaner was here: then offsets may be missing between batches."""
 
 
 def open_log(
@@ -78,15 +102,27 @@ def open_log(
 
     Nothing of an empty directory is made durable: what a new log loses in a crash is nothing, and
     its first flush takes the directory along. Five hundred new logs would cost seconds of fsync.
+
+    Raises `LogDamaged`, with all files as they were, when records are missing that were durable.
     """
-    topic_id = _read_topic_id(env, path)
+    topic_id = read_topic_id(env, path)
     # The id is written before the first record and flushed with it. A log that has records and no
     # id after a power cut has nothing that anybody was promised; it may be of a topic that was
     # deleted and created again meanwhile, and taking it for the new one would mix two histories.
-    nameless = not clean and topic_id == ZERO_TOPIC_ID and topic_partition != METADATA_PARTITION
-    durable_end = checkpoints.recovery_point
-    loader = _Loader(env, path, config, checkpoints, clean, wall_ms, nameless, durable_end)
-    loaded = loader.load()
+    was_durable = clean or not checkpoints.complete or checkpoints.recovery_point > 0
+    is_metadata = topic_partition == METADATA_PARTITION
+    nameless = not was_durable and topic_id == ZERO_TOPIC_ID and not is_metadata
+    loader = _Loader(env, path, config, checkpoints, clean, wall_ms, nameless)
+    # The head of the metadata log goes when a snapshot has taken its place, at any moment.
+    loader.has_fixed_head = not is_metadata
+    may_have_gaps = checkpoints.compacted or topic_partition.topic in INTERNAL_TOPICS
+    loader.contiguous = not may_have_gaps and "compact" not in config.cleanup_policy
+    try:
+        loaded = loader.load()
+    except LogDamaged:
+        for segment in loader.segments:
+            segment.close()
+        raise
     return Log(
         topic_partition=topic_partition,
         topic_id=topic_id,
@@ -97,14 +133,16 @@ def open_log(
     )
 
 
-def _read_topic_id(env: LogEnv, path: str) -> TopicId:
+def read_topic_id(env: LogEnv, path: str) -> TopicId:
+    """Whose log lies in a directory; `ZERO_TOPIC_ID` when that cannot be told."""
     data = env.disk.read_file(f"{path}/{PARTITION_METADATA_FILE}")
     if data is None:
         return ZERO_TOPIC_ID
     try:
         return decode_partition_metadata(data)
     except CheckpointDamaged as error:
-        env.trace.warn(path, "load", "topic id unknown", str(error))
+        file = f"{path}/{PARTITION_METADATA_FILE}"
+        env.trace.warn(path, "load", "topic id unknown", str(error), file=file)
         return ZERO_TOPIC_ID
 
 
@@ -120,8 +158,10 @@ class _Loader:
     wall_ms: int
     nameless: bool
     """Whose records these are is not known: they are dropped."""
-    durable_end: int
-    """The recovery point as it was checkpointed: below it nothing can be missing."""
+    contiguous: bool = True
+    """Whether a hole between two batches is damage."""
+    has_fixed_head: bool = True
+    """Whether a missing head is damage."""
     segments: list[Segment] = field(default_factory=list)
     """Ascending by base offset."""
     rebuilt_bases: set[int] = field(default_factory=set)
@@ -131,9 +171,12 @@ class _Loader:
     def load(self) -> LoadedLog:
         names = finish_swaps(self.env, self.path)
         self._open_segments(names)
-        epochs = self._read_epochs()
-        self._recover(epochs)
-        log_end_offset = self._find_log_end()
+        epochs = self._read_epochs(names)
+        log_end_offset = self._recover(epochs)
+        if self._is_durable(log_end_offset) and log_end_offset < self._durable_end():
+            raise self.segments[-1].damaged(
+                f"the log ends at {log_end_offset}, {self._durable_end()} was durable"
+            )
         if log_end_offset < self.checkpoints.log_start_offset:
             reason = "ends below the log start"
             log_end_offset = self._restart_at(self.checkpoints.log_start_offset, reason)
@@ -142,10 +185,11 @@ class _Loader:
             self.checkpoints = Checkpoints()
         first_base = self.segments[0].base_offset
         log_start_offset = max(self.checkpoints.log_start_offset, first_base)
+        self._check_epochs(epochs, log_start_offset, log_end_offset)
         epochs.truncate_from_end(log_end_offset)
         epochs.truncate_from_start(log_start_offset)
         drop_snapshots_above(self.env.disk, self.path, self.snapshot_offsets, log_end_offset)
-        self._drop_stray_snapshots()
+        self._drop_strays(names)
         producers = self._load_producers(log_start_offset, log_end_offset)
         if names and (self.rebuilt_bases or not self.clean):
             self._make_durable(producers, log_end_offset)
@@ -161,56 +205,113 @@ class _Loader:
             high_watermark,
         )
 
+    def _durable_end(self) -> int:
+        """Exclusive: below it nothing can be missing by a crash alone."""
+        return max(self.checkpoints.recovery_point, self.checkpoints.log_start_offset * self.clean)
+
+    def _is_durable(self, offset: int) -> bool:
+        """Whether what is missing or bad at `offset` is damage and no torn tail."""
+        return self.clean or not self.checkpoints.complete or offset < self._durable_end()
+
     def _open_segments(self, names: list[str]) -> None:
         bases = sorted(_offset_of(name) for name in names if _is_kind(name, LOG_SUFFIX))
         for name in names:
             if _is_kind(name, SNAPSHOT_SUFFIX):
                 self.snapshot_offsets.add(_offset_of(name))
-            elif _is_segment_file(name) and _offset_of(name) not in bases:
-                self.env.disk.delete(f"{self.path}/{name}")
         for base in bases or [self.checkpoints.log_start_offset]:
-            self.segments.append(Segment(self.env.disk, self.path, base, self.config))
+            self.segments.append(self._open_segment(base))
 
-    def _read_epochs(self) -> LeaderEpochCache:
+    def _open_segment(self, base_offset: int) -> Segment:
+        segment = Segment(self.env.disk, self.path, base_offset, self.config)
+        segment.contiguous = self.contiguous
+        return segment
+
+    # Epochs ----------------------------------------------------------------------------------
+
+    def _read_epochs(self, names: list[str]) -> LeaderEpochCache:
         path = f"{self.path}/{LEADER_EPOCH_FILE}"
         entries: list[tuple[int, int]] = []
         try:
             entries = decode_epochs(self.env.disk.read_file(path) or b"")
         except CheckpointDamaged as error:
-            # Rebuilt from the batch headers of all segments.
-            self.env.trace.warn(self.path, "load", "epochs rebuilt", str(error))
-            self.clean = False
-            self.checkpoints = self.checkpoints._replace(recovery_point=0)
+            self.env.trace.warn(self.path, "load", "epochs ignored", str(error), file=path)
+        first_base = self.segments[0].base_offset
+        begin = entries[0][1] if entries and self.clean else first_base
+        begin = min([begin, *(_offset_of(name) for name in names if _is_segment_file(name))])
+        if self.has_fixed_head and begin < first_base:
+            # Whoever takes segments away at the head takes their indexes with them, and has moved
+            # the first epoch.
+            raise self.segments[0].damaged(f"the log began at {begin}, not at {first_base}")
         return LeaderEpochCache(path, self.env.effects, entries)
 
-    def _recover(self, epochs: LeaderEpochCache) -> None:
-        """Loads or rebuilds the indexes of every segment; cuts the log at the first bad batch."""
-        first_unclean = self._first_unclean()
-        next_base = self.segments[0].base_offset
-        for index, segment in enumerate(self.segments):
-            hole = self.durable_end <= next_base < segment.base_offset
-            if index > first_unclean and hole:
-                # A power cut took the end of the segment before and left this one, cut at a batch
-                # by chance. What lies behind a hole is not the log's any more. (A compacted log
-                # may have had the hole; then its leader sends these records again.)
-                self._drop_from(index, f"records from {next_base} on were lost before it")
-                return
-            contiguous = segment.base_offset >= next_base
-            if contiguous and index < first_unclean and segment.load_indexes():
-                next_base = segment.base_offset
+    def _check_epochs(
+        self, epochs: LeaderEpochCache, log_start_offset: int, log_end_offset: int
+    ) -> None:
+        """Compares the epochs with batches; where they differ all batches are asked."""
+        if log_end_offset == log_start_offset or self._agree(epochs, log_start_offset):
+            return
+        self.env.trace.warn(
+            self.path, "load", "epochs rebuilt", "they are not those of the batches"
+        )
+        epochs.clear()
+        for segment in self.segments:
+            self._rebuild(segment, epochs)
+
+    def _agree(self, epochs: LeaderEpochCache, log_start_offset: int) -> bool:
+        last = [segment for segment in self.segments if segment.size_bytes][-1]
+        places = [(last, last.next_offset() - 1)]
+        for offset in (log_start_offset, *(start for _, start in epochs.entries)):
+            covering = [one for one in self.segments if one.base_offset <= max(offset, 0)]
+            if covering and log_start_offset <= offset:
+                places.append((covering[-1], offset))
+        starts = {start for _, start in epochs.entries}
+        for segment, offset in places:
+            header = segment.header_of(offset)
+            if header is None or header.leader_epoch < 0:
                 continue
-            if not contiguous:
-                self._drop_from(index, "segment begins below the end of the one before")
-                return
+            begins = header.base_offset == offset or offset not in starts
+            begins |= offset == log_start_offset
+            if not begins or header.leader_epoch != epochs.epoch_at(header.last_offset):
+                return False
+            if header.leader_epoch != epochs.epoch_at(max(header.base_offset, log_start_offset)):
+                return False
+        return True
+
+    # Segments --------------------------------------------------------------------------------
+
+    def _recover(self, epochs: LeaderEpochCache) -> int:
+        """Loads or rebuilds the indexes of every segment; cuts a torn tail. Returns the log end.
+
+        Raises `LogDamaged` where durable records are missing.
+        """
+        first_unclean = self._first_unclean()
+        next_offset = self.segments[0].base_offset
+        for index, segment in enumerate(self.segments):
+            if segment.base_offset != next_offset and self._is_broken(index, next_offset):
+                # A power cut took the end of the segment before and left this one, cut at a batch
+                # by chance. What lies behind a hole is not the log's any more.
+                self._drop_from(index, f"it does not begin at {next_offset}")
+                return next_offset
             before_bytes = segment.size_bytes
-            next_base = self._rebuild(segment, epochs)
+            next_offset = self._load_segment(segment, epochs, index < first_unclean)
             if segment.size_bytes < before_bytes:
                 lost_bytes = before_bytes - segment.size_bytes
                 self.env.trace.warn(
-                    self.path, "recover", "cut", "bad batch", offset=next_base, bytes=lost_bytes
+                    self.path, "recover", "cut", "bad batch", offset=next_offset, bytes=lost_bytes
                 )
                 self._drop_from(index + 1, "follows a bad batch")
-                return
+                break
+        return next_offset
+
+    def _is_broken(self, index: int, next_offset: int) -> bool:
+        """Whether the segment that does not begin where it is due is to be dropped."""
+        segment = self.segments[index]
+        if segment.base_offset > next_offset and not self.contiguous:
+            return self._durable_end() <= next_offset and not self.clean
+        if self._is_durable(min(next_offset, segment.base_offset)):
+            detail = f"segment {segment.base_offset} does not begin at {next_offset}"
+            raise self.segments[index - 1].damaged(detail)
+        return True
 
     def _first_unclean(self) -> int:
         """Index of the first segment that must be recovered."""
@@ -224,17 +325,37 @@ class _Loader:
         ]
         return min(last, covering[-1]) if covering else 0
 
+    def _load_segment(self, segment: Segment, epochs: LeaderEpochCache, sound: bool) -> int:
+        """Makes a segment ready; returns its end. `sound` trusts its batches."""
+        if sound and segment.load_indexes():
+            try:
+                return segment.next_offset()
+            except LogDamaged as error:
+                self.env.trace.warn(self.path, "load", "segment is scanned", error.message)
+        return self._rebuild(segment, epochs)
+
     def _rebuild(self, segment: Segment, epochs: LeaderEpochCache) -> int:
+        """Scans a segment: its indexes are made anew, a torn tail is cut; returns its end."""
+        next_offset, size_bytes = segment.base_offset, 0
+        found: list[tuple[int, int]] = []
+        try:
+            for batch in segment.rebuild(self.config.index_interval_bytes):
+                header = batch.header
+                if header.leader_epoch >= 0 and (not found or header.leader_epoch > found[-1][0]):
+                    found.append((header.leader_epoch, header.base_offset))
+                next_offset = header.last_offset + 1
+                size_bytes += header.size_bytes
+        except LogDamaged:
+            if self._is_durable(next_offset):
+                raise
+            segment.file.truncate(size_bytes)
         self.rebuilt_bases.add(segment.base_offset)
-        if not self.clean:
-            # The file may be older than the log: what the headers say replaces it.
-            epochs.truncate_from_end(segment.base_offset)
-        next_offset = segment.base_offset
-        for batch in segment.rebuild(self.config.index_interval_bytes):
-            epoch = batch.header.leader_epoch
-            if epoch >= 0 and epoch > epochs.latest_epoch:
-                epochs.assign(epoch, batch.header.base_offset)
-            next_offset = batch.header.last_offset + 1
+        segment.txn_index.reset()
+        # The file may be older than the log: what the headers say replaces it.
+        epochs.truncate_from_end(segment.base_offset)
+        for epoch, start_offset in found:
+            if epoch > epochs.latest_epoch:
+                epochs.assign(epoch, start_offset)
         return next_offset
 
     def _drop_from(self, index: int, reason: str) -> None:
@@ -245,30 +366,21 @@ class _Loader:
             segment.delete()
         del self.segments[index:]
 
-    def _find_log_end(self) -> int:
-        active = self.segments[-1]
-        try:
-            return active.next_offset()
-        except CorruptBatch as error:
-            # Only after a clean stop, when nothing was rebuilt: the tail is torn all the same.
-            self.env.trace.warn(self.path, "load", "tail rebuilt", error.message)
-            self.rebuilt_bases.add(active.base_offset)
-            next_offset = active.base_offset
-            for batch in active.rebuild(self.config.index_interval_bytes):
-                next_offset = batch.header.last_offset + 1
-            return next_offset
-
     def _restart_at(self, offset: int, reason: str) -> int:
         """Empties the log; it goes on at `offset`."""
         self._drop_from(0, reason)
         self.rebuilt_bases.clear()
         drop_snapshots_above(self.env.disk, self.path, self.snapshot_offsets, -1)
-        self.segments.append(Segment(self.env.disk, self.path, offset, self.config))
+        self.segments.append(self._open_segment(offset))
         return offset
 
-    def _drop_stray_snapshots(self) -> None:
-        """Keeps the snapshots at segment bases, and the newest one if it lies beyond them all."""
+    def _drop_strays(self, names: list[str]) -> None:
+        """Deletes indexes without a log file. Keeps the snapshots at segment bases, and the newest
+        one if it lies beyond them all."""
         bases = {segment.base_offset for segment in self.segments}
+        for name in names:
+            if _is_segment_file(name) and _offset_of(name) not in bases:
+                self.env.disk.delete(f"{self.path}/{name}")
         newest = max(self.snapshot_offsets, default=-1)
         for offset in sorted(self.snapshot_offsets - bases):
             if offset != newest or offset < max(bases):
@@ -310,6 +422,19 @@ class _Loader:
         if log_end_offset > 0:
             disk.replace(snapshot_path(self.path, log_end_offset), producers.encode_snapshot())
             self.snapshot_offsets.add(log_end_offset)
+
+
+def cut_from(disk: Disk, path: str, base_offset: int) -> bool:
+    """Deletes the segments from `base_offset` on, and all that speaks of them; returns whether
+    any are left. Without any nothing of the old log is left but its identity."""
+    names = disk.list_dir(path)
+    kept = [n for n in names if _is_kind(n, LOG_SUFFIX) and _offset_of(n) < base_offset]
+    for name in names:
+        beyond = _is_segment_file(name) and _offset_of(name) >= base_offset
+        beyond |= _is_kind(name, SNAPSHOT_SUFFIX) and _offset_of(name) > base_offset
+        if beyond or (not kept and name != PARTITION_METADATA_FILE):
+            disk.delete(f"{path}/{name}")
+    return bool(kept)
 
 
 def finish_swaps(env: LogEnv, path: str) -> list[str]:

@@ -20,8 +20,8 @@ writes its indexes and a producer snapshot and requests a flush by itself.
 Invariants
 - LogContiguity: segments are ordered, each covers offsets from its base up to the next base.
 - Offsets of batches strictly increase; a hole can only come from compaction on a leader.
-- A failed append leaves no trace: the file is cut back by the disk, nothing else was changed. If
-  even that is impossible the log raises `StorageError` for ever.
+- A failed append leaves no trace: the file is cut back by the disk, nothing else was changed. From
+  then on the log raises `StorageError` for ever.
 
 Left out: retention and compaction, which work on sealed segments through this class.
 
@@ -29,7 +29,8 @@ Source: KIP-98, KIP-101, KIP-1123; Kafka's `UnifiedLog` and `LocalLog`; Ongaro, 
 """
 
 from bisect import bisect_right
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from tidelog.config import LogConfig
 from tidelog.env.disk import Buffer
@@ -40,13 +41,14 @@ from tidelog.log.fetched import scan_fetched
 from tidelog.log.flushing import FlushLedger
 from tidelog.log.lookup import find_max_timestamp, find_timestamp
 from tidelog.log.producer_state import ProducerStates
+from tidelog.log.reading import look, read_segments, verify
 from tidelog.log.replay import (
     drop_snapshots_above,
     read_marker_or_none,
     rebuild_producers,
     snapshot_path,
 )
-from tidelog.log.segment import BatchSpan, Segment
+from tidelog.log.segment import BatchSpan, ReadWindow, Segment
 from tidelog.log.tail_cache import TailCache
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.log.validation import check_client_batch, recompress
@@ -85,6 +87,9 @@ __all__ = [
 ]
 
 
+T = TypeVar("T")
+
+
 class LoadedLog(NamedTuple):
     """The state of a log as loading found or made it."""
 
@@ -116,7 +121,7 @@ class Log:
         # From `partition.metadata`; `ZERO_TOPIC_ID` when that file was lost.
         self.topic_id = topic_id
         # What applies from the next append on; may be replaced at any time.
-        self.config = config
+        self._config = config
         # Which epoch wrote which offsets; persisted by its own effects.
         self.epochs = loaded.epochs
         # Sequences and transactions; persisted by snapshots, rebuilt from the log.
@@ -146,6 +151,18 @@ class Log:
         self._failure: str | None = None
 
     # Offsets ---------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> LogConfig:
+        """What applies from the next append on; may be replaced at any time."""
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        if "compact" in config.cleanup_policy:
+            for segment in self._segments:
+                segment.contiguous = False
 
     @property
     def path(self) -> str:
@@ -214,6 +231,20 @@ class Log:
         self._log_start_offset = value
         self.epochs.truncate_from_start(value)
         return True
+
+    def delete_segments_below_start(self) -> int:
+        """Deletes the segments that end at or below the log start; returns how many. The active
+        one stays."""
+        keep = bisect_right(self._bases, self._log_start_offset) - 1
+        doomed = self._segments[: max(0, keep)]
+        for segment in doomed:
+            segment.delete()
+        del self._segments[: len(doomed)], self._bases[: len(doomed)]
+        for offset in sorted(self._snapshot_offsets):
+            if offset < self._bases[0]:
+                self._env.disk.delete(snapshot_path(self._path, offset))
+                self._snapshot_offsets.discard(offset)
+        return len(doomed)
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> bool:
         """Notes that a leader epoch starts at `start_offset`: a new leader's first deed."""
@@ -388,13 +419,19 @@ class Log:
         if self._failure is not None:
             raise StorageError(self._path, self._failure)
         active = self._segments[-1]
-        if active.should_roll(
-            self.config, incoming=spans[-1], wall_ms=wall_ms, size_bytes=len(data)
-        ):
-            active = self._roll(max(spans[0].base_offset, self._log_end_offset))
-        if active.created_ms < 0:
-            active.created_ms = wall_ms
-        active.append(data, spans, self.config.index_interval_bytes)
+        try:
+            if active.should_roll(
+                self.config, incoming=spans[-1], wall_ms=wall_ms, size_bytes=len(data)
+            ):
+                active = self._roll(max(spans[0].base_offset, self._log_end_offset))
+            if active.created_ms < 0:
+                active.created_ms = wall_ms
+            active.append(data, spans, self.config.index_interval_bytes)
+        except StorageError as error:
+            # Nothing may slip in between the failure and the end of this replica's service
+            # (KAFKA-10778): what a device takes after an error proves nothing.
+            self._failure = str(error)
+            raise
 
     # Segments and flushing -------------------------------------------------------------------
 
@@ -463,6 +500,15 @@ class Log:
             if durable is not None:
                 self.recovery_point = max(self.recovery_point, durable)
 
+    def continue_after(self, truncation_count: int) -> None:
+        """An earlier object of this log was given up in this process, after so many cuts."""
+        self._ledger.begin_after(truncation_count)
+
+    @property
+    def truncation_count(self) -> int:
+        """How often the log was cut, in this process."""
+        return self._ledger.truncation_count
+
     def prepare_close(self) -> None:
         """Writes indexes and a producer snapshot for a clean stop, and requests the flush."""
         self._ledger.add(*self._segments[-1].write_indexes())
@@ -485,8 +531,8 @@ class Log:
         """Whole batches from the one that holds `offset`, all below `upper_offset`.
 
         At most `max_bytes`, but with `at_least_one` the first batch comes whole whatever its size.
-        Raises OFFSET_OUT_OF_RANGE below the log start or above the log end, `CorruptBatch` when
-        the disk gives damaged bytes.
+        Raises OFFSET_OUT_OF_RANGE below the log start or above the log end, `LogDamaged` when the
+        disk gives other bytes than were written.
         """
         if not self._log_start_offset <= offset <= self._log_end_offset:
             raise ProtocolError(
@@ -500,30 +546,37 @@ class Log:
         cached = self._tail.read(offset, max_bytes, upper_offset, at_least_one)
         if cached is not None:
             return cached
-        return self._read_segments(offset, max_bytes, upper_offset, at_least_one)
+        window = ReadWindow(upper_offset, self._log_end_offset, self.epochs)
+        return self._look(
+            lambda: read_segments(
+                self._segments_from(offset), offset, max_bytes, window, at_least_one=at_least_one
+            )
+        )
 
-    def _read_segments(
-        self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
-    ) -> LogRead:
-        for segment in self._segments_from(offset):
-            if segment.base_offset >= upper_offset:
-                break
-            position = segment.locate(offset)
-            if position is not None:
-                return segment.read(position, offset, max_bytes, upper_offset, at_least_one)
-        return LogRead([], 0, offset, offset)
+    def _look(self, look_once: Callable[[], T]) -> T:
+        def on_rebuilt(cause: str) -> None:
+            self._env.trace.warn(self.topic_partition, "read", "index rebuilt", cause)
+
+        return look(self._segments, self.config.index_interval_bytes, look_once, on_rebuilt)
 
     def _segments_from(self, offset: int) -> list[Segment]:
         """The segment that covers `offset` and all after it."""
         return self._segments[max(0, bisect_right(self._bases, offset) - 1) :]
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record at or after `timestamp`; `None` when all are older."""
-        return find_timestamp(self._segments, timestamp, self._log_start_offset)
+        """The first record at or after `timestamp`; `None` when all are older.
+
+        Raises `LogDamaged`.
+        """
+        start = self._log_start_offset
+        return self._look(lambda: find_timestamp(self._segments, timestamp, start))
 
     def max_timestamp(self) -> TimestampedOffset | None:
-        """The first record with the largest timestamp; `None` in an empty log."""
-        return find_max_timestamp(self._segments, self._log_start_offset)
+        """The first record with the largest timestamp; `None` in an empty log.
+
+        Raises `LogDamaged`.
+        """
+        return self._look(lambda: find_max_timestamp(self._segments, self._log_start_offset))
 
     def aborted_in(self, start: int, upper: int) -> list[AbortedTransaction]:
         """Aborted transactions that touch [start, upper), ascending by their abort."""
@@ -532,6 +585,10 @@ class Log:
             if segment.txn_index.collect(start, upper, found):
                 break
         return [AbortedTransaction(txn.producer_id, txn.first_offset) for txn in found]
+
+    def verify(self) -> None:
+        """Reads every batch. Raises `LogDamaged` at the first that is not what was written."""
+        verify(self._segments, self.epochs, self._log_end_offset)
 
     # Truncating ------------------------------------------------------------------------------
 

@@ -4,6 +4,8 @@
 timestamp. Timestamps in a log need not ascend, which is why the time index stores the largest
 *so far* and the scan goes on from there by each batch's largest timestamp.
 
+The time index has no checksum; the batch that an entry names shows whether the entry is right.
+
 A body that cannot be read (its producer lied about it) is answered by the batch's own base offset.
 
 Source: KIP-33, KIP-734.
@@ -24,10 +26,18 @@ def find_timestamp(
     for segment in segments:
         if segment.max_timestamp < timestamp:
             continue
-        from_offset = max(segment.time_index.lookup(timestamp), segment.base_offset)
+        indexed_timestamp, indexed_offset = segment.time_index.entry_for(timestamp)
+        from_offset = max(indexed_offset, segment.base_offset)
         position = segment.offset_index.lookup(from_offset)
         for batch in segment.scan(position):
             header = batch.header
+            if indexed_timestamp >= 0 and header.last_offset >= indexed_offset:
+                if (header.max_timestamp, header.last_offset) != (
+                    indexed_timestamp,
+                    indexed_offset,
+                ):
+                    raise segment.damaged(f"its time index is wrong at {indexed_offset}")
+                indexed_timestamp = -1
             if header.max_timestamp < timestamp or header.last_offset < start_offset:
                 continue
             found = _first_record(batch, timestamp, start_offset)

@@ -65,7 +65,8 @@ def rebuild_producers(
     wall_ms: int = -1,
     expiration_ms: int = 0,
 ) -> None:
-    """Makes `producers` the state as of `log_end_offset`.
+    """Makes `producers` the state as of `log_end_offset`. Raises `LogDamaged`: with a state that
+    lacks batches a leader would take retries for new records.
 
     Aborted transactions are added to the index of segments in `rebuilt_bases`, whose indexes were
     emptied. A `wall_ms` of -1 expires nobody.
@@ -80,7 +81,7 @@ def rebuild_producers(
         try:
             producers.load_snapshot(data or b"", offset, wall_ms, expiration_ms)
             from_offset = offset
-            _complete_windows(producers, env, segments, offset, wall_ms)
+            _complete_windows(producers, segments, offset, wall_ms)
             break
         except SnapshotDamaged as error:
             env.trace.warn(directory, "load", "snapshot dropped", str(error), offset=offset)
@@ -90,18 +91,12 @@ def rebuild_producers(
     for index, segment in enumerate(segments):
         is_last = index == len(segments) - 1
         if is_last or segments[index + 1].base_offset > from_offset:
-            _replay_segment(
-                producers, env, segment, from_offset, segment.base_offset in rebuilt_bases
-            )
+            _replay_segment(producers, segment, from_offset, segment.base_offset in rebuilt_bases)
     producers.map_end_offset = log_end_offset
 
 
 def _complete_windows(
-    producers: ProducerStates,
-    env: LogEnv,
-    segments: Sequence[Segment],
-    offset: int,
-    wall_ms: int,
+    producers: ProducerStates, segments: Sequence[Segment], offset: int, wall_ms: int
 ) -> None:
     """Gives producers that may still retry the batches that the snapshot left out."""
     recent = {
@@ -112,11 +107,7 @@ def _complete_windows(
     if not recent:
         return
     for window_bytes in DEDUP_WINDOW_BYTES:
-        try:
-            headers, has_all = _headers_before(segments, offset, window_bytes)
-        except CorruptBatch as error:
-            env.trace.warn("log", "load", "dedup windows incomplete", error.message)
-            return
+        headers, has_all = _headers_before(segments, offset, window_bytes)
         if has_all or len(headers) >= DEDUP_ENOUGH_BATCHES:
             break
     producers.complete_windows([header for header in headers if header.producer_id in recent])
@@ -135,7 +126,7 @@ def _headers_before(
             break
         end = segment.locate(offset)
         end = segment.size_bytes if end is None else end
-        position = segment.offset_index.position_below(end - window_bytes)
+        _, position = segment.offset_index.entry_below(end - window_bytes)
         window_bytes -= end - position
         spans.append((segment, position))
     headers = [
@@ -148,16 +139,13 @@ def _headers_before(
 
 
 def _replay_segment(
-    producers: ProducerStates, env: LogEnv, segment: Segment, from_offset: int, rebuilt: bool
+    producers: ProducerStates, segment: Segment, from_offset: int, rebuilt: bool
 ) -> None:
-    try:
-        position = segment.locate(from_offset)
-        if position is None:
-            return
-        for batch in segment.scan(position):
-            _replay_batch(producers, segment, batch, rebuilt)
-    except CorruptBatch as error:
-        env.trace.error(segment.file.path, "replay", "stopped", error.message)
+    position = segment.locate(from_offset)
+    if position is None:
+        return
+    for batch in segment.scan(position):
+        _replay_batch(producers, segment, batch, rebuilt)
 
 
 def _replay_batch(

@@ -5,8 +5,17 @@ older ones are sealed and never change, except that a truncation may make one ac
 
 Reading finds the batch that holds an offset by the sparse index and a short scan over headers,
 then takes one contiguous piece of the file and trims it to whole batches. What comes from the disk
-is checked against its checksum before it is handed out: a damaged medium is reported as
-`CorruptBatch`, never served (P4).
+is checked before it is handed out: a damaged medium is reported as `LogDamaged`, never served (P4).
+
+The checksum does not cover the first 21 bytes of a batch (offset, length, epoch, magic), so each
+of them has a witness elsewhere:
+- the base offset: in a log that was never compacted each batch begins where the one before it ends,
+  a segment begins at the offset it is named after, and an index entry names the last offset of the
+  batch it points at;
+- the length: a wrong one makes the checksum wrong, or leads out of the file;
+- the leader epoch: the epoch cache.
+An index has no checksum either. Where it disagrees with the log, the log is scanned, which is
+authoritative: then either the index is made anew or the segment is damaged.
 
 Invariants
 - Offsets in the file strictly increase and stay within 2**31 of the base offset.
@@ -17,16 +26,20 @@ Source: Kafka's `LogSegment` and `FileRecords`.
 """
 
 from collections.abc import Iterator, Sequence
+from struct import Struct
 from typing import Final, NamedTuple
 
 from tidelog.config import LogConfig
 from tidelog.env.disk import Buffer, Disk, File
-from tidelog.errors import CorruptBatch
+from tidelog.errors import CorruptBatch, LogDamaged
+from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.index import OffsetIndex, TimeIndex
 from tidelog.log.txn_index import TransactionIndex
 from tidelog.log.values import LogRead
 from tidelog.records.batch import (
     HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
     BatchHeader,
     batch_size_at,
     crc_of,
@@ -42,6 +55,8 @@ SNAPSHOT_SUFFIX: Final = ".snapshot"
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _SCAN_BYTES: Final = 1 << 20
 _LOCATE_BYTES: Final = 8 << 10
+_SPAN: Final = Struct(">qi4xb6xi")
+"""Of a batch's header: base offset, length, magic, last offset delta."""
 
 
 def offset_name(offset: int) -> str:
@@ -67,6 +82,16 @@ class ScannedBatch(NamedTuple):
     """The whole batch."""
 
 
+class ReadWindow(NamedTuple):
+    """What a read may give, and what it is checked against."""
+
+    upper_offset: int
+    """Exclusive: what lies beyond is not for this reader."""
+    log_end_offset: int
+    """Exclusive: nothing lies beyond."""
+    epochs: LeaderEpochCache
+
+
 class Segment:
     """The files of one segment."""
 
@@ -75,6 +100,7 @@ class Segment:
         "_disk",
         "_path",
         "base_offset",
+        "contiguous",
         "created_ms",
         "dirty",
         "file",
@@ -92,6 +118,8 @@ class Segment:
         self._path = f"{directory}/{offset_name(base_offset)}"
         # First offset that may lie in this segment, inclusive.
         self.base_offset = base_offset
+        # Whether no offset may be missing between two batches: so unless the log was compacted.
+        self.contiguous = "compact" not in config.cleanup_policy
         # The log file.
         self.file: File = disk.open(self._path + LOG_SUFFIX, create=True)
         self.offset_index = OffsetIndex(base_offset, config.segment_index_bytes)
@@ -174,64 +202,119 @@ class Segment:
     # Reading ---------------------------------------------------------------------------------
 
     def locate(self, offset: int) -> int | None:
-        """Position of the first batch whose last offset reaches `offset`; `None` without one."""
-        position = self.offset_index.lookup(offset)
+        """Position of the first batch whose last offset reaches `offset`; `None` without one.
+
+        Raises `LogDamaged` when what it meets on the way is no chain of batches.
+        """
+        indexed_offset, position = self.offset_index.entry_for(offset)
         end = self.size_bytes
+        expected = self.base_offset
         while position < end:
             window = self.file.read(position, _LOCATE_BYTES)
             pos = 0
             while len(window) - pos >= HEADER_BYTES:
-                size_bytes, last_offset = _span_at(window, pos, end - position - pos)
+                size_bytes, base_offset, last_offset = self._span_at(window, pos, end - position)
+                if indexed_offset >= 0:
+                    if last_offset != indexed_offset:
+                        raise self.damaged(f"its index has {indexed_offset} at {position}")
+                    indexed_offset = -1
+                elif base_offset != expected and (self.contiguous or base_offset < expected):
+                    raise self.damaged(f"offset `{base_offset}` where {expected} was due")
                 if last_offset >= offset:
                     return position + pos
+                expected = last_offset + 1
                 pos += size_bytes
             if pos == 0:
-                raise CorruptBatch(f"`{self.file.path}` ends inside a header at {position}")
+                raise self.damaged(f"it ends inside a header at {position}")
             position += pos
         return None
 
+    def _span_at(self, window: bytes, pos: int, left_bytes: int) -> tuple[int, int, int]:
+        """(size, base, last offset) of the batch at `pos`, whose header is in `window`; the file
+        has `left_bytes` from the window's head on."""
+        base_offset, length, magic, delta = _SPAN.unpack_from(window, pos)
+        size_bytes: int = length + LOG_OVERHEAD_BYTES
+        if not HEADER_BYTES <= size_bytes <= left_bytes - pos or delta < 0 or magic != MAGIC:
+            raise self.damaged(f"no batch at offset `{base_offset}`")
+        return size_bytes, base_offset, base_offset + delta
+
+    def damaged(self, detail: str) -> LogDamaged:
+        """The error to raise when the file is not what was written."""
+        return LogDamaged(f"`{self.file.path}` is damaged: {detail}", self.base_offset)
+
     def read(
-        self, position: int, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
+        self, position: int, offset: int, max_bytes: int, window: "ReadWindow", at_least_one: bool
     ) -> LogRead:
-        """Whole batches below `upper_offset`, from the one at `position` that holds `offset`."""
+        """Whole batches below the window's end, from the one at `position` that holds `offset`.
+
+        Raises `LogDamaged` for bytes that are not what was written.
+        """
         data = self.file.read(position, max(max_bytes, HEADER_BYTES))
         first_bytes = batch_size_at(data, 0)
         if at_least_one and first_bytes is not None and first_bytes > len(data):
             data = self.file.read(position, first_bytes)
         elif first_bytes is None or (first_bytes > max_bytes and not at_least_one):
             return LogRead([], 0, offset, offset)
-        return self._trim(data, offset, upper_offset)
+        if len(data) < min(max_bytes, self.size_bytes - position):
+            raise self.damaged(f"only {len(data)} bytes could be read at {position}")
+        return self._trim(data, offset, window)
 
-    def _trim(self, data: bytes, offset: int, upper_offset: int) -> LogRead:
+    def _trim(self, data: bytes, offset: int, window: "ReadWindow") -> LogRead:
         end = 0
         first_offset = next_offset = offset
         while True:
             size_bytes = batch_size_at(data, end)
-            if size_bytes is None or end + size_bytes > len(data):
+            if size_bytes is None or end + max(size_bytes, HEADER_BYTES) > len(data):
                 break
-            header = read_header(data, end)
-            if header.last_offset >= upper_offset:
-                break
-            self._check_batch(header, data, end, next_offset if end else header.base_offset)
+            header = self._header(data, end)
             if end == 0:
-                first_offset = header.base_offset
+                first_offset = next_offset = header.base_offset
+                if first_offset > offset and self.contiguous:
+                    raise self.damaged(f"offset `{first_offset}` where {offset} was due")
+            if header.last_offset >= window.log_end_offset:
+                raise self.damaged(f"offset `{header.last_offset}` is beyond the end of the log")
+            if end and header.last_offset >= window.upper_offset:
+                break
+            self._check_batch(header, data, end, next_offset)
+            self.check_epoch(header, window.epochs)
+            if header.last_offset >= window.upper_offset:
+                break
             next_offset = header.last_offset + 1
             end += size_bytes
         if not end:
             return LogRead([], 0, offset, offset)
         return LogRead([data if end == len(data) else data[:end]], end, first_offset, next_offset)
 
-    def _check_batch(self, header: BatchHeader, data: bytes, pos: int, min_offset: int) -> None:
-        if header.base_offset < min_offset or crc_of(data, pos, header.size_bytes) != header.crc:
-            raise CorruptBatch(f"`{self.file.path}` is damaged at offset `{header.base_offset}`")
+    def _header(self, data: bytes, pos: int) -> BatchHeader:
+        try:
+            return read_header(data, pos)
+        except CorruptBatch as error:
+            raise self.damaged(error.message) from None
 
-    def scan(self, position: int = 0) -> Iterator[ScannedBatch]:
+    def _check_batch(self, header: BatchHeader, data: bytes, pos: int, expected: int) -> None:
+        base_offset = header.base_offset
+        if base_offset != expected and (self.contiguous or base_offset < expected):
+            raise self.damaged(f"offset `{base_offset}` where {expected} was due")
+        if crc_of(data, pos, header.size_bytes) != header.crc:
+            raise self.damaged(f"wrong checksum at offset `{base_offset}`")
+
+    def check_epoch(self, header: BatchHeader, epochs: LeaderEpochCache) -> None:
+        """Raises `LogDamaged` when a batch claims another epoch than the cache."""
+        known = epochs.epoch_at(header.last_offset)
+        if known >= 0 and header.leader_epoch not in (known, -1):
+            raise self.damaged(
+                f"epoch `{header.leader_epoch}` at offset `{header.base_offset}`, expected {known}"
+            )
+
+    def scan(self, position: int = 0, expected: int | None = None) -> Iterator[ScannedBatch]:
         """Every batch from `position` on, structure and checksum verified.
 
-        Raises `CorruptBatch` at the first one that is damaged or cut, or whose offsets are not
-        above those before it.
+        `expected` is the offset at which the first one is due; without it, and without a position,
+        it is the segment's base. Raises `LogDamaged` at the first batch that is damaged or cut, or
+        not where it is due.
         """
-        min_offset = self.base_offset
+        if expected is None and not position:
+            expected = self.base_offset
         end = self.size_bytes
         while position < end:
             window = self.file.read(position, _SCAN_BYTES)
@@ -243,28 +326,37 @@ class Segment:
                 size_bytes = batch_size_at(window, pos)
                 if pos and (size_bytes is None or pos + size_bytes > len(window)):
                     break
-                header = read_header(window, pos)
-                self._check_batch(header, window, pos, min_offset)
+                header = self._header(window, pos)
+                if expected is None:
+                    expected = max(header.base_offset, self.base_offset)
+                self._check_batch(header, window, pos, expected)
                 if header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-                    raise CorruptBatch(f"offset `{header.last_offset}` is outside the segment")
+                    raise self.damaged(f"offset `{header.last_offset}` is outside the segment")
                 yield ScannedBatch(position + pos, header, window[pos : pos + header.size_bytes])
-                min_offset = header.last_offset + 1
+                expected = header.last_offset + 1
                 pos += header.size_bytes
             position += pos
 
     def next_offset(self) -> int:
         """One past the last batch, found from the last index entry.
 
-        Raises `CorruptBatch` when the file does not end with a whole batch.
+        Raises `LogDamaged` when the file does not end with a whole batch, or holds another batch
+        than the index says.
         """
-        position = self.offset_index.last_position
+        indexed_offset, position = self.offset_index.last_entry
         end = self.size_bytes
         next_offset = self.base_offset
         while position < end:
             header_bytes = self.file.read(position, HEADER_BYTES)
             if len(header_bytes) < HEADER_BYTES:
-                raise CorruptBatch(f"`{self.file.path}` ends inside a header at {position}")
-            size_bytes, last_offset = _span_at(header_bytes, 0, end - position)
+                raise self.damaged(f"it ends inside a header at {position}")
+            size_bytes, base_offset, last_offset = self._span_at(header_bytes, 0, end - position)
+            if indexed_offset >= 0:
+                if last_offset != indexed_offset:
+                    raise self.damaged(f"its index has {indexed_offset} at {position}")
+                indexed_offset = -1
+            elif base_offset != next_offset and (self.contiguous or base_offset < next_offset):
+                raise self.damaged(f"offset `{base_offset}` where {next_offset} was due")
             next_offset = last_offset + 1
             position += size_bytes
         return next_offset
@@ -282,7 +374,30 @@ class Segment:
             return False
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry
         self.load_first_timestamp()
+        return self._agrees(*self.time_index.last_entry) and self._has_markers()
+
+    def _agrees(self, timestamp: int, offset: int) -> bool:
+        """Whether an entry of the time index is what the log says."""
+        header = self.header_of(offset) if timestamp >= 0 else None
+        if header is None:
+            return timestamp < 0
+        return (header.max_timestamp, header.last_offset) == (timestamp, offset)
+
+    def _has_markers(self) -> bool:
+        """Whether the log has the abort markers that the transaction index speaks of."""
+        for entry in self.txn_index.entries:
+            header = self.header_of(entry.last_offset)
+            if header is None or not header.is_control or header.producer_id != entry.producer_id:
+                return False
         return True
+
+    def header_of(self, offset: int) -> BatchHeader | None:
+        """The header of the batch that holds `offset`; `None` when it cannot be found."""
+        try:
+            position = self.locate(offset)
+        except LogDamaged:
+            return None
+        return None if position is None else self._header_at(position)
 
     def load_first_timestamp(self) -> None:
         """Reads the timestamp of the first batch, from which `segment.ms` counts."""
@@ -292,29 +407,39 @@ class Segment:
             self.first_timestamp = int.from_bytes(head[35:43], "big", signed=True)
 
     def rebuild(self, index_interval_bytes: int) -> Iterator[ScannedBatch]:
-        """Rebuilds the indexes by a full scan, yielding each batch; cuts the file at the first
-        damaged one. The transaction index is emptied: its entries need producer state."""
+        """Makes the offset and the time index anew by a full scan, yielding each batch.
+
+        Raises `LogDamaged` at the first damaged batch; the indexes then end right before it.
+        """
         self.offset_index.clear()
         self.time_index.clear()
-        self.txn_index.reset()
         self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
-        valid_bytes = last_entry_position = 0
+        position = last_entry_position = 0
         try:
             for batch in self.scan():
                 header = batch.header
                 if header.max_timestamp > self.max_timestamp:
                     self.max_timestamp = header.max_timestamp
                     self.max_timestamp_offset = header.last_offset
-                if valid_bytes - last_entry_position > index_interval_bytes:
-                    self._add_index_entry(header.last_offset, valid_bytes)
-                    last_entry_position = valid_bytes
-                valid_bytes += header.size_bytes
+                if position - last_entry_position > index_interval_bytes:
+                    self._add_index_entry(header.last_offset, position)
+                    last_entry_position = position
+                position += header.size_bytes
                 yield batch
-        except CorruptBatch:
-            self.file.truncate(valid_bytes)
-        self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-        self._bytes_since_index_entry = 0
-        self.load_first_timestamp()
+        finally:
+            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            self._bytes_since_index_entry = 0
+            self.load_first_timestamp()
+
+    def reindex(self, index_interval_bytes: int) -> None:
+        """Makes offset and time index anew, in memory and on the disk, not yet durable.
+
+        Raises `LogDamaged` when it is the log file that is wrong.
+        """
+        for _ in self.rebuild(index_interval_bytes):
+            pass
+        for file in self.write_indexes():
+            file.close()
 
     def truncate_to(self, offset: int) -> None:
         """Drops the batch that holds `offset` and everything after it."""
@@ -344,7 +469,7 @@ class Segment:
     def _header_at(self, position: int) -> BatchHeader:
         head = self.file.read(position, HEADER_BYTES)
         size_bytes = batch_size_at(head, 0) or 0
-        return read_header(head + bytes(max(0, size_bytes - len(head))))
+        return self._header(head + bytes(max(0, size_bytes - len(head))), 0)
 
     def unsynced_files(self) -> list[File]:
         """The files that a flush of this segment must cover."""
@@ -361,14 +486,3 @@ class Segment:
         self.close()
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
             self._disk.delete(self._path + suffix)
-
-
-def _span_at(window: bytes, pos: int, left_bytes: int) -> tuple[int, int]:
-    """(size, last offset) of the batch at `pos`, of which at least the header is in `window`."""
-    size_bytes = batch_size_at(window, pos)
-    assert size_bytes is not None
-    base_offset = int.from_bytes(window[pos : pos + 8], "big", signed=True)
-    delta = int.from_bytes(window[pos + 23 : pos + 27], "big", signed=True)
-    if not HEADER_BYTES <= size_bytes <= left_bytes or delta < 0 or window[pos + 16] != 2:
-        raise CorruptBatch(f"no batch of {left_bytes} bytes at offset `{base_offset}`")
-    return size_bytes, base_offset + delta

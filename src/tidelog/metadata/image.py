@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from tidelog.metadata.records import MetadataRecord
-from tidelog.model import NO_LEADER, Endpoint, TopicId, Uuid
+from tidelog.model import LOST_DIRECTORY, NO_LEADER, ZERO_UUID, Endpoint, TopicId, Uuid
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
@@ -67,6 +67,16 @@ class PartitionImage:
     """The leader was elected uncleanly and has not reported RECOVERED yet."""
     directories: tuple[Uuid, ...] = ()
     """The log directory of each replica, in the order of `replicas`."""
+
+    def directory_of(self, replica: int) -> Uuid:
+        """Where a replica's log is; `ZERO_UUID` when nobody has said."""
+        if len(self.directories) != len(self.replicas) or replica not in self.replicas:
+            return ZERO_UUID
+        return self.directories[self.replicas.index(replica)]
+
+    def has_lost(self, replica: int) -> bool:
+        """Whether the replica's log is gone, so that it may neither lead nor be in sync."""
+        return LOST_DIRECTORY in self.directories and self.directory_of(replica) == LOST_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)

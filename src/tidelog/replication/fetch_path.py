@@ -48,7 +48,7 @@ from collections.abc import Iterable
 
 from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant
-from tidelog.errors import ErrorCode, ProtocolError, StorageError
+from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
 from tidelog.log.log import Log
 from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
 from tidelog.replication.brokers import BrokerEpochs
@@ -117,8 +117,8 @@ class FetchPath:
         self.progressed: dict[Partition, None] = {}
         # (partition, follower) that may join the ISR, found since then.
         self.expandable: list[tuple[Partition, int]] = []
-        # Partitions whose device failed since then.
-        self.failed: list[tuple[Partition, StorageError]] = []
+        # Partitions whose device failed or whose log is damaged, found since then.
+        self.failed: list[tuple[Partition, StorageError | LogDamaged]] = []
 
     # On arrival -------------------------------------------------------------------------------
 
@@ -220,11 +220,11 @@ class FetchPath:
                 continue
             try:
                 answers.append(reading.read(partition, want))
-            except ProtocolError as error:
-                answers.append(reading.refuse(want, error.code))
-            except StorageError as error:
+            except (StorageError, LogDamaged) as error:
                 self.failed.append((partition, error))
                 answers.append(reading.refuse(want, ErrorCode.KAFKA_STORAGE_ERROR))
+            except ProtocolError as error:
+                answers.append(reading.refuse(want, error.code))
         return reading
 
     def is_stale(self, request: FetchRequest) -> bool:

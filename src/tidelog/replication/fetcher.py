@@ -40,7 +40,7 @@ from typing import Final
 from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.trace import Trace
-from tidelog.errors import ErrorCode, ProtocolError, StorageError
+from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
 from tidelog.model import NO_EPOCH, NO_OFFSET, TopicPartition
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_session import FollowerSession, SessionKey
@@ -92,8 +92,8 @@ class FetchOutcome:
 
     moved: list[Partition] = field(default_factory=list)
     """Log end, high watermark or log start changed."""
-    failed: list[tuple[Partition, StorageError]] = field(default_factory=list)
-    """The device failed under them."""
+    failed: list[tuple[Partition, StorageError | LogDamaged]] = field(default_factory=list)
+    """The device failed under them, or their own logs are damaged."""
     truncated: bool = False
     """Some log was cut: the recovery points must be checkpointed before they are trusted."""
 
@@ -387,7 +387,7 @@ class ReplicaFetcher:
                 self._on_divergence(state, fetched, outcome, now)
             else:
                 self._on_records(state, fetched, outcome, now)
-        except StorageError as error:
+        except (StorageError, LogDamaged) as error:
             self._enter(state, Phase.FAILED)
             outcome.failed.append((partition, error))
         except ProtocolError as error:
@@ -469,7 +469,7 @@ class ReplicaFetcher:
                 continue
             try:
                 self._on_offset(state, result.offset, outcome, now)
-            except StorageError as error:
+            except (StorageError, LogDamaged) as error:
                 self._enter(state, Phase.FAILED)
                 outcome.failed.append((state.partition, error))
         for state in asked.values():

@@ -12,7 +12,7 @@ Source: KIP-207 (OFFSET_NOT_AVAILABLE), KIP-320, KIP-734 (maximum timestamp).
 
 from typing import Final
 
-from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.errors import ErrorCode, LogDamaged, ProtocolError
 from tidelog.log.log import Log
 from tidelog.model import (
     CONSUMER_REPLICA_ID,
@@ -43,7 +43,8 @@ DEBUGGING_REPLICA_ID: Final = -2
 def list_offset(
     hosted: Hosted, query: ListOffsetsQuery, *, replica_id: int, isolation_level: int
 ) -> ListOffsetsResult:
-    """Answers one query. Raises `StorageError` when the log cannot be read."""
+    """Answers one query. Raises `StorageError` when the log cannot be read, `LogDamaged` when it is
+    not what was written."""
     found = hosted.find(query.topic, query.partition, ZERO_TOPIC_ID, query.current_leader_epoch)
     if not isinstance(found, Partition):
         return ListOffsetsResult(query.topic, query.partition, found)
@@ -56,6 +57,8 @@ def list_offset(
     unsettled = by_client and leadership is not None and _is_unsettled(log, leadership)
     try:
         timestamp, offset, leader_epoch = _look_up(found, query.timestamp, fetchable_end, unsettled)
+    except LogDamaged:
+        raise
     except ProtocolError as error:
         return ListOffsetsResult(query.topic, query.partition, error.code)
     return ListOffsetsResult(

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from tidelog.errors import ErrorCode
-from tidelog.model import EpochEndOffset, TopicId, TopicPartition
+from tidelog.model import EpochEndOffset, TopicId, TopicPartition, Uuid
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceResponse
 
@@ -146,6 +146,24 @@ class SendAlterPartition:
     proposals: tuple[AlterPartitionProposal, ...]
 
 
+class ReplicaDirectory(NamedTuple):
+    """Where this node's replica of a partition is; `LOST_DIRECTORY` when it is gone."""
+
+    topic_id: TopicId
+    partition: int
+    directory_id: Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class SendAssignReplicas:
+    """Tell the active controller where replicas are; answered through
+    `on_assign_replicas_response`. At most one is under way."""
+
+    token: Token
+    broker_epoch: int
+    assignments: tuple[ReplicaDirectory, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class LogDirFailed:
     """The device failed under a log: the partition is offline, and the node must react."""
@@ -163,7 +181,15 @@ class RoleChanged:
     leader_epoch: int
 
 
-Output = Reply | SendFetch | SendListOffsets | SendAlterPartition | LogDirFailed | RoleChanged
+Output = (
+    Reply
+    | SendFetch
+    | SendListOffsets
+    | SendAlterPartition
+    | SendAssignReplicas
+    | LogDirFailed
+    | RoleChanged
+)
 
 # Views -------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ until it says otherwise. It composes the parts that do the work and owns none of
 | `produce_path`, `fetch_path`, `purgatory` | requests and their waiting |
 | `isr_updates` | proposals on their way to the controller |
 | `lookups` | questions about offsets |
+| `quarantine` | damaged logs: out of service, reported, repaired |
 | `throttle` | how fast replicas that catch up may be fed |
 | `read_replica` | which replica a consumer is told to read from |
 | `hosting`, `roles` | which partitions to host, from the metadata, and what that takes |
@@ -29,7 +30,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.trace import Trace
-from tidelog.errors import ErrorCode, ProtocolError, StorageError
+from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
 from tidelog.log.log import LogFlush
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
@@ -69,6 +70,7 @@ from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition, PartitionEnv
 from tidelog.replication.produce_path import ProducePath
 from tidelog.replication.purgatory import Deadlines, DelayedProduce
+from tidelog.replication.quarantine import Quarantine
 from tidelog.replication.read_replica import ReadReplicaSelector
 from tidelog.replication.roles import LogConfigs, LogStore, Parts, Roles
 from tidelog.replication.schedule import Recurring
@@ -108,6 +110,14 @@ class Replicas:
             FetcherEnv(node_id, config, self._brokers, self._outbox, trace, self._throttles)
         )
         self._isr_updates = IsrUpdates(self._outbox, config.alter_partition_retry_ms, trace)
+        self._quarantine = Quarantine(
+            node_id,
+            directory,
+            outbox=self._outbox,
+            retry_ms=config.alter_partition_retry_ms,
+            trace=trace,
+        )
+        self._hosted.damaged = self._quarantine.cases
         # Whether the metadata is recent enough to act on; once true it stays so.
         self._in_force = False
         # Of the newest metadata.
@@ -122,6 +132,7 @@ class Replicas:
             self._isr_updates,
             self._moved,
             self._outbox,
+            self._quarantine,
         )
         self._roles = Roles(directory, parts, env, trace)
         # Members that lag are looked for at half the allowed lag, so that one leaves the ISR
@@ -178,6 +189,7 @@ class Replicas:
             ),
             now,
         )
+        self._roles.follow_damaged(image, now)
         self._reconfigure(delta)
 
     def _maybe_take_effect(self, now: Instant) -> None:
@@ -208,6 +220,8 @@ class Replicas:
             if key != METADATA_PARTITION
         }
         found = decide_strays(self._hosted.image, logs, self.node_id)
+        known = {METADATA_PARTITION, *self._quarantine.cases}
+        found += [key for key in self._directory.damaged if key not in known]
         for key in found:
             self._trace.warn(key, "remove_strays", "deleted", "not placed on this node")
             self._roles.schedule_delete(key)
@@ -309,6 +323,10 @@ class Replicas:
                 key = TopicPartition(query.topic, query.partition)
                 self._roles.go_offline(self._hosted.partitions[key], str(error))
                 result = ListOffsetsResult(*key, ErrorCode.KAFKA_STORAGE_ERROR)
+            except LogDamaged as damage:
+                key = TopicPartition(query.topic, query.partition)
+                self._fetch.failed.append((self._hosted.partitions[key], damage))
+                result = ListOffsetsResult(*key, ErrorCode.KAFKA_STORAGE_ERROR)
             results.append(result)
         return results
 
@@ -320,22 +338,31 @@ class Replicas:
 
     def on_fetch_response(self, token: Token, response: FetchResponse | None, now: Instant) -> None:
         """The answer to a `SendFetch`; `None` when the leader could not be reached."""
-        self._take_outcome(self._fetchers.on_fetch_response(token, response, now))
+        self._take_outcome(self._fetchers.on_fetch_response(token, response, now), now)
 
     def on_list_offsets_response(
         self, token: Token, results: Sequence[ListOffsetsResult] | None, now: Instant
     ) -> None:
         """The answer to a `SendListOffsets`; `None` when the leader could not be reached."""
-        self._take_outcome(self._fetchers.on_list_offsets_response(token, results, now))
+        self._take_outcome(self._fetchers.on_list_offsets_response(token, results, now), now)
 
-    def _take_outcome(self, outcome: FetchOutcome) -> None:
+    def _take_outcome(self, outcome: FetchOutcome, now: Instant) -> None:
         for partition in outcome.moved:
             self._moved.mark(partition)
         for partition, error in outcome.failed:
-            self._roles.go_offline(partition, str(error))
+            self._roles.on_failure(partition, error, now)
         if outcome.truncated:
             # A recovery point beyond the log's end would be believed after a crash.
             self._directory.checkpoint_recovery_points()
+
+    def on_assign_replicas_response(self, token: Token, refusal: str | None, now: Instant) -> None:
+        """The answer to a `SendAssignReplicas`; `refusal` says why it was not followed, if so."""
+        self._quarantine.on_response(token, refusal, now)
+
+    @property
+    def is_reporting_damage(self) -> bool:
+        """Whether the controller still counts on a damaged log of this node."""
+        return self._quarantine.is_reporting
 
     def on_alter_partition_response(
         self,
@@ -380,7 +407,7 @@ class Replicas:
     def end_tick(self, now: Instant) -> None:
         """Completes what this tick's inputs made ready and sends the next requests. Called once
         after each group of inputs; `wake` does it too."""
-        self._collect()
+        self._collect(now)
         moved = self._moved.take()
         for partition in moved:
             leadership = partition.leadership
@@ -392,9 +419,10 @@ class Replicas:
         self._produce.end_tick()
         self._request_flushes()
         self._isr_updates.maybe_send(self.broker_epoch, now)
+        self._quarantine.maybe_send(self.broker_epoch, now)
         self._fetchers.poll(now)
 
-    def _collect(self) -> None:
+    def _collect(self, now: Instant) -> None:
         """Takes over what requests have moved and what failed under them."""
         appended, progressed = self._produce.appended, self._fetch.progressed
         if appended:
@@ -407,7 +435,7 @@ class Replicas:
             progressed.clear()
         for failed in (self._produce.failed, self._fetch.failed):
             for partition, error in failed:
-                self._roles.go_offline(partition, str(error))
+                self._roles.on_failure(partition, error, now)
             failed.clear()
 
     def _request_flushes(self) -> None:
@@ -438,7 +466,7 @@ class Replicas:
                 self._produce.expire(parked)
             else:
                 self._fetch.complete(parked, now)
-        self._collect()
+        self._collect(now)
 
     def _delete_renamed(self) -> None:
         try:
@@ -505,6 +533,7 @@ class Replicas:
             self._expiry_checks.due_at,
             self._deadlines.next(),
             self._isr_updates.deadline(),
+            self._quarantine.deadline(),
             self._fetchers.deadline(),
         )
 
@@ -538,4 +567,7 @@ class Replicas:
         self._fetchers.check(self._hosted.partitions.values())
         self._fetch.check()
         self._isr_updates.check()
+        self._quarantine.check()
+        for key in self._quarantine.cases:
+            assert key not in self._hosted.partitions, f"DamagedNotServed: {key}"
         self._deadlines.check()

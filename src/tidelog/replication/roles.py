@@ -10,21 +10,30 @@ A replica whose device fails goes offline for the rest of the process's life; it
 no longer, and its log is not touched any more. A failed flush is such a failure too: what it should
 have made durable must be taken to be lost, and a later flush that succeeds proves nothing.
 
+A replica whose log is damaged goes to quarantine instead (`quarantine`), and may come back.
+
 A log whose newest leader epoch is above the metadata's is a sign that the metadata was lost or
 restored from an old copy. Following such metadata would cut records that were committed; the
 replica stays offline and says why.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
-from tidelog.errors import ErrorCode, StorageError
+from tidelog.errors import ErrorCode, LogDamaged, StorageError
 from tidelog.log.log import Log
-from tidelog.model import NO_LEADER, ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.metadata.image import MetadataImage
+from tidelog.model import (
+    METADATA_PARTITION,
+    NO_LEADER,
+    ZERO_TOPIC_ID,
+    TopicId,
+    TopicPartition,
+)
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.hosted import Hosted
@@ -35,23 +44,17 @@ from tidelog.replication.moved import Moved
 from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition, PartitionEnv
 from tidelog.replication.produce_path import ProducePath
+from tidelog.replication.quarantine import DamagedLogs, Quarantine
 
 LogConfigs = Callable[[str], LogConfig]
 """Topic name to the configuration that its logs obey."""
 
 
-class LogStore(Protocol):
+class LogStore(DamagedLogs, Protocol):
     """What replication needs of a log directory; `log.directory.LogDirectory` is one."""
-
-    @property
-    def logs(self) -> Mapping[TopicPartition, Log]:
-        """The open logs, the metadata log included."""
 
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         """Makes and opens an empty log."""
-
-    def schedule_delete(self, topic_partition: TopicPartition) -> None:
-        """Takes a log out of service and marks its directory for deletion."""
 
     def delete_renamed(self) -> int:
         """Deletes what was marked for deletion; returns how many directories."""
@@ -77,18 +80,21 @@ class Parts:
     isr_updates: IsrUpdates
     moved: Moved
     outbox: Outbox
+    quarantine: Quarantine
 
 
 class Roles:
     """Changes the roles of the replicas hosted here."""
 
-    __slots__ = ("_directory", "_env", "_parts", "_trace")
+    __slots__ = ("_directory", "_env", "_log_configs", "_parts", "_trace")
 
     def __init__(self, directory: LogStore, parts: Parts, env: PartitionEnv, trace: Trace) -> None:
         self._directory = directory
         self._parts = parts
         self._env = env
         self._trace = trace
+        # Of the newest metadata.
+        self._log_configs: LogConfigs = lambda topic: LogConfig()
 
     # As the metadata says ---------------------------------------------------------------------
 
@@ -96,14 +102,37 @@ class Roles:
         self, decisions: Iterable[Drop | Host], log_configs: LogConfigs, now: Instant
     ) -> None:
         """Drops and hosts, in this order."""
+        self._log_configs = log_configs
         for decision in list(decisions):
             if isinstance(decision, Drop):
                 self._drop(decision.topic_partition, decision.reason)
             else:
-                self._host(decision, log_configs, now)
+                self._host(decision, now)
 
-    def _host(self, decision: Host, log_configs: LogConfigs, now: Instant) -> None:
+    def follow_damaged(self, image: MetadataImage, now: Instant) -> None:
+        """What new metadata means for damaged logs, beside what `carry_out` makes of it."""
+        quarantine = self._parts.quarantine
+        try:
+            quarantine.follow(image)
+            for key, case in list(quarantine.cases.items()):
+                partition = image.partition(case.topic_id, key.partition)
+                config = self._log_configs(key.topic)
+                if partition is not None and quarantine.give_up_records(key, image, config):
+                    self._host(Host(key, case.topic_id, partition), now)
+        except StorageError as error:
+            self._parts.outbox.emit(LogDirFailed(METADATA_PARTITION, str(error)))
+
+    def _host(self, decision: Host, now: Instant) -> None:
         key = decision.topic_partition
+        log_configs = self._log_configs
+        try:
+            if self._parts.quarantine.withholds(
+                key, decision.topic_id, decision.image, log_configs(key.topic)
+            ):
+                return
+        except StorageError as error:
+            self._parts.outbox.emit(LogDirFailed(key, str(error)))
+            return
         partition = self._parts.hosted.partitions.get(key)
         if partition is not None and partition.topic_id != decision.topic_id:
             self._drop(key, "created again with another topic id")
@@ -121,8 +150,8 @@ class Roles:
             return
         try:
             self._change_role(partition, decision, now)
-        except StorageError as error:
-            self.go_offline(partition, str(error))
+        except (StorageError, LogDamaged) as error:
+            self.on_failure(partition, error, now)
 
     def _open(self, decision: Host, log_configs: LogConfigs) -> Log:
         key, topic_id = decision.topic_partition, decision.topic_id
@@ -201,6 +230,22 @@ class Roles:
             self._cease_to_lead(partition)
 
     # As the devices say -----------------------------------------------------------------------
+
+    def on_failure(
+        self, partition: Partition, error: StorageError | LogDamaged, now: Instant
+    ) -> None:
+        """The device failed under a replica, or gave other bytes than were written."""
+        if isinstance(error, StorageError):
+            self.go_offline(partition, str(error))
+            return
+        key, image = partition.topic_partition, partition.image
+        if partition.offline is not None or self._parts.hosted.partitions.get(key) is not partition:
+            return
+        assert image is not None, f"{key} is hosted without metadata"
+        self._parts.quarantine.open_case(key, partition.topic_id, error)
+        del self._parts.hosted.partitions[key]
+        self._put_out_of_service(partition, error.message, ErrorCode.KAFKA_STORAGE_ERROR)
+        self._host(Host(key, partition.topic_id, image), now)
 
     def go_offline(self, partition: Partition, error: str) -> None:
         """The device failed under a replica: it is out of service, and the node hears of it."""

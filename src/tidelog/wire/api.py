@@ -174,6 +174,7 @@ CONTROLLER_APIS: Final[ApiVersions] = {
     ApiKey.UNREGISTER_BROKER: VersionRange(0, 0),
     ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
     ApiKey.CONTROLLER_REGISTRATION: VersionRange(0, 0),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: VersionRange(0, 0),
 }
 """What nodes may ask on the controller listener."""
 

@@ -30,7 +30,7 @@ class LogBench:
         if not self.disk.exists("meta.properties"):
             format_directory(self.disk, cluster_id="c", node_id=1, directory_id=DIRECTORY_ID)
         self.directory = self._open()
-        if PARTITION not in self.directory.logs:
+        if PARTITION not in {**self.directory.logs, **self.directory.damaged}:
             self.directory.create(PARTITION, TOPIC_ID, self.config)
 
     @property
@@ -60,12 +60,16 @@ class LogBench:
 
     def reopen_cleanly(self) -> Log:
         """A clean stop and a start."""
+        self.stop()
+        self.directory = self._open()
+        return self.log
+
+    def stop(self) -> None:
+        """A clean stop."""
         self.settle()
         self.directory.close_cleanly(broker_epoch=41)
         self.settle()
         self.directory.close()
-        self.directory = self._open()
-        return self.log
 
     def reopen(self) -> Log:
         """A start, whatever is on the disk."""

@@ -79,10 +79,12 @@ def test_damaged_topic_ids_are_refused(data: bytes) -> None:
         decode_partition_metadata(data)
 
 
-def test_old_and_damaged_clean_markers_have_no_epoch() -> None:
-    """Goal: the marker's presence counts, its epoch is optional."""
-    for data in (b"", b"{}", b"[1]", b'{"version":0,"brokerEpoch":"x"}', b"\xff"):
-        assert decode_clean_shutdown(data) == -1
+def test_old_clean_markers_have_no_epoch_and_damaged_ones_do_not_count() -> None:
+    """Goal: the epoch is optional, but what is no marker proves no clean stop."""
+    assert decode_clean_shutdown(b"{}") == -1
+    for data in (b"", bytes(32), b"[1]", b'{"version":0,"brokerEpoch":"x"}', b"\xff"):
+        with pytest.raises(CheckpointDamaged):
+            decode_clean_shutdown(data)
 
 
 def test_empty_files_have_no_entries() -> None:

@@ -116,6 +116,8 @@ def test_deletion_renames_first() -> None:
     assert bench.log.recovery_point == 1
     bench.reopen_after_kill()
     assert bench.log.log_end_offset == 1
+    assert bench.directory.delete_renamed() == 0
+    bench.directory.checkpoint_recovery_points()
     assert bench.directory.delete_renamed() == 1
     assert not bench.disk.exists(renamed[0])
 
@@ -129,6 +131,8 @@ def test_deleting_the_same_name_twice() -> None:
     bench.effects.take()
     bench.reopen()
     bench.directory.schedule_delete(PARTITION)
+    assert bench.directory.delete_renamed() == 0
+    bench.directory.checkpoint_recovery_points()
     assert bench.directory.delete_renamed() == 3
 
 

@@ -5,9 +5,17 @@ import pytest
 from tests.fixtures import kafka_disk, kafka_dump
 from tests.unit.log.harness import WALL_MS, batch
 from tidelog.config import LogConfig
+from tidelog.env.effects import EffectQueue
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.errors import CorruptBatch
-from tidelog.log.segment import MAX_RELATIVE_OFFSET, BatchSpan, Segment, offset_name
+from tidelog.log.epoch_cache import LeaderEpochCache
+from tidelog.log.segment import (
+    MAX_RELATIVE_OFFSET,
+    BatchSpan,
+    ReadWindow,
+    Segment,
+    offset_name,
+)
 from tidelog.records.batch import read_header, stamp
 
 
@@ -25,6 +33,10 @@ def _append(segment: Segment, offset: int, timestamp: int, interval: int = 200) 
     header = read_header(data)
     span = BatchSpan(offset, header.last_offset, header.max_timestamp, len(data))
     segment.append(data, [span], interval)
+
+
+def _window(upper: int) -> ReadWindow:
+    return ReadWindow(upper, upper, LeaderEpochCache("epochs", EffectQueue(), [(0, 0)]))
 
 
 def test_names_have_twenty_digits() -> None:
@@ -50,8 +62,8 @@ def test_batches_above_the_windows_are_read() -> None:
     _append(segment, 103, WALL_MS)
     position = segment.locate(102)
     assert position is not None
-    assert segment.read(position, 102, 100, 999, True).size_bytes == len(big)
-    assert segment.read(position, 102, 100, 999, False).size_bytes == 0
+    assert segment.read(position, 102, 100, _window(999), True).size_bytes == len(big)
+    assert segment.read(position, 102, 100, _window(999), False).size_bytes == 0
     assert [found.header.base_offset for found in segment.scan()] == [100, 102, 103]
     assert segment.locate(103) is not None
 

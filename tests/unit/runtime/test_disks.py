@@ -197,11 +197,16 @@ def test_a_log_lives_on_it(make: DiskMaker, tmp_path: Path) -> None:
     assert directory.clean_shutdown_broker_epoch == 5
     assert read_all(log) == before and log.topic_id == TOPIC_ID
     assert log.truncate_to(20) and log.log_end_offset == 20
+    directory.checkpoint_recovery_points()
+    for effect in effects.take():
+        if isinstance(effect, Replace):
+            disk.replace(effect.path, effect.data)
     directory.check()
     directory.close()
     directory = start()
     assert directory.logs[PARTITION].log_end_offset == 20
     directory.schedule_delete(PARTITION)
+    directory.checkpoint_recovery_points()
     assert directory.delete_renamed() == 1
 
 

@@ -1,0 +1,107 @@
+"""Where replicas lie, and that one is lost: AssignReplicasToDirs decided.
+
+A broker that finds a replica's log damaged says that the replica is LOST. From then on nobody
+counts on it: it leaves ISR and ELR, and if it led, somebody else is elected, all in one record. The
+ELR too, though Kafka leaves it there: the sender is about to cut its log, and a member of the ELR
+may be elected without being asked what it has. Was it the last that had the records, then the
+partition has no leader, and stays so until an operator decides.
+
+When the broker has a log again, however short, it says so with the id of its directory. It is then
+a replica as any other that lags. *The leader epoch is bumped with it.* Otherwise:
+1. The follower fetches at 100. The fetch is held up on its way.
+2. It finds damage, is LOST, cuts its log to 0, and has a directory again.
+3. The leader learns all this, then the fetch of 1 arrives: somebody at 100, who may join the ISR.
+4. The leader dies, and the follower is elected with an empty log.
+The new epoch fences the fetch of 1.
+
+Invariant: LostNeverLeads, with `elections.py` and the check of proposals in `partitions.py`.
+
+Left out: several directories on one broker; one that the broker does not have counts as lost.
+
+Source: KIP-858; Kafka's replication control.
+"""
+
+from dataclasses import replace
+
+from tidelog.controller.elections import PartitionChange, PartitionTarget
+from tidelog.controller.forms import partition_change_record
+from tidelog.controller.messages import (
+    AssignedReplica,
+    AssignReplicas,
+    AssignReplicasResult,
+    ReplicaDirectory,
+)
+from tidelog.controller.partitions import Place, change_partition, rules_of
+from tidelog.controller.view import ControllerDecision, View
+from tidelog.errors import ErrorCode
+from tidelog.metadata.image import BrokerImage
+from tidelog.metadata.records import LEADER_UNCHANGED, MetadataRecord, PartitionChangeRecord
+from tidelog.model import LOST_DIRECTORY, ZERO_UUID, Uuid
+
+
+def decide_assign_replicas(view: View, request: AssignReplicas) -> ControllerDecision:
+    """Notes where the sender's replicas are, and takes lost ones out of service.
+
+    Raises `ProtocolError(STALE_BROKER_EPOCH)` when the sender is not the registered incarnation.
+    """
+    broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
+    records: list[MetadataRecord] = []
+    results = []
+    decided: set[tuple[bytes, int]] = set()
+    for assignment in request.assignments:
+        found = _find(view, broker, assignment)
+        code = found if isinstance(found, ErrorCode) else ErrorCode.NONE
+        key = (assignment.topic_id, assignment.partition)
+        if isinstance(found, Place) and key not in decided:
+            decided.add(key)
+            record = _assign(view, broker, found, assignment.directory_id)
+            if record is not None:
+                records.append(record)
+        results.append(AssignedReplica(*assignment, code))
+    return ControllerDecision(AssignReplicasResult(tuple(results)), records, atomic=False)
+
+
+def _find(view: View, broker: BrokerImage, assignment: ReplicaDirectory) -> Place | ErrorCode:
+    topic = view.image.topics_by_id.get(assignment.topic_id)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    partition = topic.partitions.get(assignment.partition)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if broker.node_id not in partition.replicas:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return Place(topic, assignment.partition, partition)
+
+
+def _assign(
+    view: View, broker: BrokerImage, place: Place, directory_id: Uuid
+) -> PartitionChangeRecord | None:
+    broker_id, before = broker.node_id, place.partition
+    if directory_id not in (ZERO_UUID, *broker.log_dirs):
+        directory_id = LOST_DIRECTORY
+    if before.directory_of(broker_id) == directory_id:
+        return None
+    directories = tuple(
+        directory_id if replica == broker_id else before.directory_of(replica)
+        for replica in before.replicas
+    )
+    lost = directory_id == LOST_DIRECTORY
+    isr = tuple(member for member in before.isr if not lost or member != broker_id)
+    unclean = (broker_id,) if lost else ()
+    target = PartitionTarget(isr, before.recovering, unclean)
+    rules = rules_of(view, place.topic, view.image.is_active)
+    cause = f"broker {broker_id} {'has lost' if lost else 'has'} its log"
+    subject = f"{place.topic.name}-{place.number}"
+    view.trace.info(subject, "assign_directory", "lost" if lost else "assigned", cause)
+    changed = place._replace(partition=replace(before, directories=directories))
+    record = change_partition(view, changed, target, rules, cause)
+    if record is None:
+        record = partition_change_record(
+            place.topic.topic_id, place.number, PartitionChange(), directories
+        )
+    if record.directories is None:
+        record = replace(record, directories=directories)
+    if before.has_lost(broker_id) and record.leader == LEADER_UNCHANGED:
+        # Fences what the replica said before it lost its log.
+        record = replace(record, leader=before.leader)
+    return record

@@ -94,6 +94,7 @@ from tidelog.metadata.records import (
     decode_record,
     encode_record,
 )
+from tidelog.model import NO_LEADER
 from tidelog.rsm.kernel import Kernel, ReplicatedLog
 
 _NOT_CONTROLLER: Final = Refused(
@@ -156,6 +157,8 @@ class Controller:
         # The epoch this node leads and the offset that must be committed before it is active;
         # `None` when it does not lead.
         self._elected: tuple[int, int] | None = None
+        # The last leader of the quorum other than this node, -1 when none is known.
+        self._former_controller = NO_LEADER
         # When a no-op is due; `None` while not active or when no-ops are off.
         self._no_op_at: Instant | None = None
         # Leaders go back to their preferred replicas.
@@ -202,6 +205,8 @@ class Controller:
         matters when this node is the leader.
         """
         elected = (epoch, epoch_start_offset) if leader_id == self._node_id else None
+        if leader_id not in (self._node_id, NO_LEADER):
+            self._former_controller = leader_id
         if elected == self._elected:
             return
         if self.active:
@@ -287,7 +292,7 @@ class Controller:
             return
         self._kernel.become_active(epoch)
         image = self._kernel.latest
-        self._sessions.start(image.brokers.values(), now, image.offset)
+        self._sessions.start(image.brokers.values(), now, image.offset, self._former_controller)
         self._trace.info("controller", "become_active", "active", epoch=epoch, offset=image.offset)
         self._schedule_no_op(now)
         self._balance.start(now)

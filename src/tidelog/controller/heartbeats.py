@@ -6,7 +6,7 @@ next one, which can only delay a fencing. Deciding is pure (`next_phase`); `brok
 writes the records.
 
 **Sessions.** A heartbeat renews the session of one broker epoch for `broker.session.timeout.ms`.
-Expiry is looked at 8 times per timeout, so that a dead broker is fenced after 100 % to 112.5 % of
+Expiry is looked at 32 times per timeout, so that a dead broker is fenced after 100 % to 103 % of
 it, one broker per look, and at once again while more are stale: the elections caused by fencing
 one broker are then decided with the others still counted alive or already fenced, never half.
 
@@ -40,8 +40,11 @@ from typing import Final
 from tidelog.controller.messages import BrokerHeartbeat
 from tidelog.env.instant import Instant, earliest
 from tidelog.metadata.image import BrokerImage
+from tidelog.model import NO_LEADER
 
-LOOKS_PER_TIMEOUT: Final = 8
+LOOKS_PER_TIMEOUT: Final = 32
+FORMER_CONTROLLER_SHARE: Final = 4
+"""The part of its session that the former controller's broker has lost when it is succeeded."""
 HEARTBEATS_PER_TIMEOUT: Final = 3
 """A live broker is heard of at least so often; Kafka asks for it in its documentation."""
 STRIKES_FORGOTTEN_AFTER_TIMEOUTS: Final = 10
@@ -159,8 +162,19 @@ class BrokerSessions:
 
     # Life of the room ----------------------------------------------------------------------
 
-    def start(self, brokers: Iterable[BrokerImage], now: Instant, offset: int) -> None:
+    def start(
+        self,
+        brokers: Iterable[BrokerImage],
+        now: Instant,
+        offset: int,
+        former_controller: int = NO_LEADER,
+    ) -> None:
         """Leadership began: every unfenced broker gets a whole timeout to be heard of.
+
+        All but the broker in the same process as the former controller: that one lost the quorum
+        because it was silent (for `controller.quorum.fetch.timeout.ms`, 2 s of 9 by default), so
+        its session began earlier, and who was paused is not given that time twice. If it lives, its
+        heartbeat comes at once, as from everybody who hears of a new controller.
 
         A broker in controlled shutdown may go once everybody has applied `offset`, because the
         record that really mattered is not known any more and is not above it.
@@ -169,7 +183,9 @@ class BrokerSessions:
         for broker in brokers:
             session = self.register(broker.node_id, broker.broker_epoch)
             if not broker.fenced:
-                session.last_contact = now
+                is_former = broker.node_id == former_controller
+                lost_ms = self._timeout_ms // FORMER_CONTROLLER_SHARE if is_former else 0
+                session.last_contact = Instant(now - lost_ms)
                 if broker.in_controlled_shutdown:
                     session.shutdown_offset = offset
         self._next_look = Instant(now + self._interval_ms)

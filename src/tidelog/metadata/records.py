@@ -500,7 +500,7 @@ RECORD_TYPES: Final[dict[int, type[MetadataRecord]]] = {
 """By the number of the kind."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def decode_record(value: bytes) -> MetadataRecord:
     """The entity in a record's value; entities are immutable, so whoever decodes the same bytes
     again (a controller and the broker beside it do) is given the same one.

@@ -7,6 +7,8 @@ import pytest
 from tests.unit.controller.harness import a_broker
 from tidelog.controller.heartbeats import (
     EVERYONE_CAUGHT_UP,
+    FORMER_CONTROLLER_SHARE,
+    LOOKS_PER_TIMEOUT,
     BrokerSessions,
     Phase,
     ShutdownProgress,
@@ -76,7 +78,7 @@ def test_phases_of_the_metadata() -> None:
 # Sessions ----------------------------------------------------------------------------------
 
 TIMEOUT_MS, GRACE_MS, START = 9000, 500, 100_000
-LOOK_MS = TIMEOUT_MS // 8
+LOOK_MS = TIMEOUT_MS // LOOKS_PER_TIMEOUT
 
 
 class Sessions:
@@ -109,8 +111,8 @@ class Sessions:
         return self.room.on_suspected(broker_id, Instant(START + at))
 
 
-def test_fenced_between_100_and_112_percent_of_the_timeout() -> None:
-    """Goal: looked at eight times per timeout, so never early and at most one look late."""
+def test_fenced_between_100_and_103_percent_of_the_timeout() -> None:
+    """Goal: looked at 32 times per timeout, so never early and at most one look late."""
     for last in range(0, 3000, 250):
         sessions = Sessions()
         sessions.touch(1, 2, at=6000)
@@ -140,6 +142,21 @@ def test_a_new_leader_gives_everyone_a_whole_timeout() -> None:
     [(when, broker_id, _)] = sessions.fenced(until=20_000)
     assert broker_id == 1
     assert when <= 17_000 + LOOK_MS
+
+
+def test_the_former_controller_has_lost_a_part_of_its_session() -> None:
+    """Goal: a paused node that was controller and leader of partitions is not waited for twice,
+    first by the quorum and then by a whole session; if it lives, nothing is lost."""
+    sessions = Sessions()
+    brokers = [a_broker(1), a_broker(2)]
+    lost_ms = TIMEOUT_MS // FORMER_CONTROLLER_SHARE
+    sessions.room.start(brokers, Instant(START), offset=7, former_controller=2)
+    (first, _second) = sessions.fenced(until=2 * TIMEOUT_MS)
+    assert first[1] == 2
+    assert TIMEOUT_MS - lost_ms <= first[0] <= TIMEOUT_MS - lost_ms + LOOK_MS
+    sessions.room.start(brokers, Instant(START), offset=7, former_controller=2)
+    sessions.touch(2, at=1)
+    assert sessions.fenced(until=TIMEOUT_MS - 1) == []
 
 
 def test_a_controller_that_slept_looks_twice() -> None:

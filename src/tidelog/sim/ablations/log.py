@@ -10,6 +10,7 @@ from tidelog.log.checkpoint import CLEAN_SHUTDOWN_FILE
 from tidelog.log.directory import LogDirectory
 from tidelog.log.log import Log
 from tidelog.log.producer_state import ProducerStates
+from tidelog.log.segment import Segment
 from tidelog.records.batch import BatchHeader
 from tidelog.replication.replicas import Replicas
 from tidelog.replication.roles import Roles
@@ -101,6 +102,12 @@ SAFEGUARDS: Final = (
         "bounds-move-together",
         "a high watermark outside of the log",
         (Log, "truncate_fully_and_start_at", _keep_high_watermark(Log.truncate_fully_and_start_at)),
+    ),
+    of_story(
+        "r38",
+        "checksums-on-read",
+        "serving what a failing medium made of a record",
+        (Segment, "_check_batch", _nothing),
     ),
     of_story(
         "r39",

@@ -7,13 +7,17 @@ failed flush should have saved is gone.
 Source: Rebello and others 2020 (fsync); KAFKA-5634, 9491, 10471, 10778.
 """
 
+from dataclasses import replace
+
 from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
+from tidelog.sim.client import SimClient
 from tidelog.sim.disk import ProcessKilled
 from tidelog.sim.regressions.scene import LogStage, Scene
+from tidelog.sim.regressions.small_cluster import SmallCluster
 
 _KEY = TopicPartition("orders", 0)
 _SEGMENTS = LogConfig(segment_bytes=200)
@@ -144,3 +148,42 @@ def r39_flush_fails_once(scene: Scene) -> None:
     scene.must(code is ErrorCode.KAFKA_STORAGE_ERROR, "NothingLost", f"b was answered with {code}")
     told = any("log dir failed" in line for line in stage.lines)
     scene.must(told, "OfflineForGood", "the node has not heard of it")
+
+
+def r38_flipped_bit(scene: Scene) -> None:
+    """A damaged record is neither served nor copied, and its replica is repaired.
+
+    Origin: CORDS (FAST'17), NATS 2.12.1
+    Story: on whole nodes, one bit of a sealed segment flips on a follower while it is stopped; it
+    comes back in sync, then the leader dies and this follower leads; consumers read.
+    Must: nobody is given the damaged record; another replica leads, nobody loses a record, and in
+    the end all three replicas are equal.
+    """
+    world = scene.world(
+        tweak=lambda config: replace(config, log=replace(config.log, segment_bytes=300))
+    )
+    cluster = SmallCluster(world)
+    cluster.begin()
+    leader = cluster.leader
+    values = [b"%04d" % index for index in range(12)]
+    for value in values:
+        SimClient(world, leader).produce("t", 0, [value])
+    world.run_for(1_000)
+    victim = next(node for node in cluster.partition.replicas if node != leader)
+    world.stop(victim)
+    world.run_until(lambda: world.hosts[victim].node is None, 20_000)
+    world.hosts[victim].disk.flip_bit("t-0/00000000000000000000.log", 8 * 66)
+    world.start(victim)
+    world.run_for(1_000)
+    world.run_until(lambda: len(cluster.partition.isr) == 3, 30_000)
+    world.kill(leader)
+    world.run_until(lambda: cluster.leader not in (-1, leader), 30_000)
+    scene.must(cluster.leader == victim, "Story", f"{cluster.leader} leads, not {victim}")
+    found = cluster.read_all(len(values))
+    scene.must(found == values, "NothingDamagedIsServed", f"read {found}")
+    world.start(leader)
+    world.run_for(1_000)
+    world.run_until(lambda: len(cluster.partition.isr) == 3, 60_000)
+    world.run_for(2_000)
+    logs = cluster.log_files()
+    scene.must(len(set(logs.values())) == 1, "ReplicasEqual", "the replicas differ")

@@ -9,8 +9,8 @@ from tidelog.config import RACK_AWARE_SELECTOR
 from tidelog.errors import ErrorCode
 from tidelog.sim.client import SimClient
 from tidelog.sim.regressions.scene import Scene
+from tidelog.sim.regressions.small_cluster import SmallCluster
 from tidelog.sim.replicas.cluster import CONFIG, Producer
-from tidelog.sim.world import World
 
 
 def r23_read_committed(scene: Scene) -> None:
@@ -110,13 +110,9 @@ def r43_forged_replica(scene: Scene) -> None:
     Must: the fetches are refused; high watermark and ISR stay.
     """
     world = scene.world()
-    world.start_all()
-    world.run_until(lambda: _active_count(world) == 3, 20_000)
-    code = SimClient(world, 1).create_topic("t", replication_factor=3)
-    scene.must(code == ErrorCode.NONE, "Story", f"no topic: {code}")
-    world.run_until(lambda: _leader_of_t(world) > 0, 20_000)
-    world.run_for(500)
-    leader = _leader_of_t(world)
+    cluster = SmallCluster(world)
+    cluster.begin()
+    leader = cluster.leader
     client = SimClient(world, leader)
     client.produce("t", 0, [b"a"])
     follower = leader % 3 + 1
@@ -136,20 +132,3 @@ def r43_forged_replica(scene: Scene) -> None:
     world.run_for(20)
     bounds = (partition.log.high_watermark, len(partition.image.isr) if partition.image else 0)
     scene.must(bounds == (1, 3), "ForgersMoveNothing", f"high watermark and ISR: {bounds}")
-
-
-def _active_count(world: World) -> int:
-    nodes = [host.node for host in world.hosts.values() if host.node is not None]
-    return min(
-        sum(broker.active for broker in node.broker.image.brokers.values()) for node in nodes
-    )
-
-
-def _leader_of_t(world: World) -> int:
-    leaders = {
-        topic.partitions[0].leader
-        for host in world.hosts.values()
-        if host.node is not None
-        and (topic := host.node.broker.image.topics_by_name.get("t")) is not None
-    }
-    return leaders.pop() if len(leaders) == 1 else -1

@@ -5,10 +5,10 @@ the report wants to know: the trace, virtual time, the number of events.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tidelog.config import LogConfig, ReplicationConfig
+from tidelog.config import LogConfig, NodeConfig, ReplicationConfig
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceEvent
@@ -93,11 +93,9 @@ class Scene:
         self._stages.append(cluster)
         return cluster
 
-    def world(self, *, nodes: int = 3, settings: Mapping[str, str] | None = None) -> World:
-        """Whole nodes on a simulated network."""
-        world = World(
-            self.prng.next_u64(), nodes=nodes, settings=settings, trace_level=self._trace_level
-        )
+    def world(self, *, tweak: Callable[[NodeConfig], NodeConfig] | None = None) -> World:
+        """Three whole nodes on a simulated network."""
+        world = World(self.prng.next_u64(), tweak=tweak, trace_level=self._trace_level)
         self._stages.append(world)
         return world
 

@@ -75,3 +75,10 @@ def test_ablate_prints_the_kill_table(capsys):
     assert run(["sim", "ablate", "--only", "majority", "--output", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report == {"total": 1, "killed": 1, "survivors": []}
+
+
+def test_a_sweep_says_how_many_points_there_are_and_survive(capsys):
+    assert run(["sim", "sweep", "--first", "40", "--every", "1250", "--output", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["points"], report["survived"], report["failed"]) == (2, 2, [])
+    assert sum(report["endings"].values()) == 2 and report["acknowledged"]

@@ -261,3 +261,37 @@ def list_(output: Output = OutputFormat.TABLE) -> None:
         print_json(found)
     else:
         print_table("", ("scenario", "what it is about"), list(found.items()))
+
+
+@sim_app.command("sweep", epilog="Example: tidelog sim sweep --jobs 2 --output json")
+def sweep(
+    every: Annotated[
+        int, typer.Option("--every", metavar="N", min=1, help="Only each N-th point.")
+    ] = 1,
+    first: Annotated[
+        int, typer.Option("--first", metavar="N", min=0, help="From this one on.")
+    ] = 0,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes.")
+    ] = 1,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """End a process at every write, flush and rename of a scripted run; exit code 1 if one of these
+    runs loses anything."""
+    from tidelog.sim.crash_points import Sweep, play, points
+
+    wanted = points()[first::every]
+    done = Sweep()
+    with progress(f"{len(wanted)} points"):
+        for point, outcome in zip(wanted, _in_processes(jobs, play, wanted), strict=True):
+            done.add(point, outcome)
+            if outcome.violation is not None:
+                sys.stderr.write(f"point {point} failed: {outcome.violation}\n")
+    report = done.as_json()
+    if output is OutputFormat.JSON:
+        print_json(report)
+    else:
+        rows = [(name, str(count)) for name, count in done.endings.items()]
+        print_table("", ("ending", "points"), [*rows, ("survived", str(report["survived"]))])
+    if done.failed:
+        raise BadAnswer

@@ -81,6 +81,7 @@ class MemoryFile:
         self._disk.charge(self._path, size_bytes)
         for chunk in chunks:
             data += chunk
+        self._disk.wrote(self._path, data, size_bytes)
         return position
 
     def read(self, position: int, length: int) -> bytes:
@@ -287,6 +288,10 @@ class MemoryDisk:
         del operation
         if self.failing is not None:
             raise StorageError(path, self.failing)
+
+    def wrote(self, path: str, data: bytearray, size_bytes: int) -> None:
+        """An append is done: the last `size_bytes` of a file."""
+        del path, data, size_bytes
 
     def deliver(self, path: str, data: bytes) -> bytes:
         """What a read of a file hands out."""

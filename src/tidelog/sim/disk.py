@@ -59,6 +59,8 @@ class SimDisk(MemoryDisk):
         self.fuse: int | None = None
         # Told of every operation before it is done.
         self.witness: Callable[[Operation, str], None] | None = None
+        # Whether the process dies in the middle of its next append.
+        self.tears_next_append = False
         # Whether flushes fail.
         self.failing_syncs = False
         # What fails now, the oldest first.
@@ -161,6 +163,15 @@ class SimDisk(MemoryDisk):
         if operation in SYNCS:
             self.loses_on_exit = True
         raise StorageError(path, trouble.message)
+
+    def wrote(self, path: str, data: bytearray, size_bytes: int) -> None:
+        """Takes half of an append back, and the process with it."""
+        if self.tears_next_append:
+            self.tears_next_append = False
+            lost_bytes = size_bytes - size_bytes // 2
+            del data[len(data) - lost_bytes :]
+            self.refund(lost_bytes)
+            raise ProcessKilled(path)
 
     def deliver(self, path: str, data: bytes) -> bytes:
         """Bytes on their way to the process; one bit of them may change."""

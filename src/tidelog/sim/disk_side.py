@@ -66,9 +66,8 @@ class DiskSide:
         """Everything at once, as hard as the promise allows."""
         torn = self._prng.chance(1, 2)
         for node_id, host in self._world.hosts.items():
-            assert host.node is not None, f"{host.name} is down"
             if self._swarm.group_commit:
                 self._world.power_cut(node_id, torn=torn)
-            else:
+            elif host.node is not None:
                 self._world.kill(node_id)
         self._world.start_all()

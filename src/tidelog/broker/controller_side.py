@@ -5,16 +5,18 @@ it becomes active it has no sessions: whoever is suspected already is fenced at 
 everybody else it makes sure.
 """
 
+from collections.abc import Sequence
+
 from tidelog.broker.control_link import Call, Forward
 from tidelog.broker.controller_registration import ControllerRegistration
 from tidelog.broker.failure_detector import FailureDetector
+from tidelog.broker.metadata_snapshots import CommittedMetadata, LoadedImage
 from tidelog.broker.router import ControllerRequest, Router
 from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
-from tidelog.kraft.messages import CommittedBatch
 from tidelog.kraft.quorum import Quorum
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import Uuid
@@ -53,11 +55,14 @@ class ControllerSide:
         if leader_id >= 0:
             self.registration.on_controller_changed(now)
 
-    def on_committed(self, batches: list[CommittedBatch], now: Instant) -> bool:
+    def on_committed(self, committed: Sequence[CommittedMetadata], now: Instant) -> bool:
         """Follows the log; returns whether that made this controller the active one."""
         was_active = self.controller.active
-        for batch in batches:
-            self.controller.on_committed(batch, now)
+        for each in committed:
+            if isinstance(each, LoadedImage):
+                self.controller.on_snapshot(each.image)
+            else:
+                self.controller.on_committed(each, now)
         return self.controller.active and not was_active
 
     def on_became_active(self, image: MetadataImage, now: Instant) -> None:

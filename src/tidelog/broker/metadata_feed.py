@@ -1,13 +1,15 @@
 """Committed metadata on its way to the replicas: batches in, one delta out.
 
 All batches that were committed in one tick make one delta, so that a broker's death, which may
-touch ten thousand partitions in several batches, changes roles once. The dynamic configurations
+touch ten thousand partitions in several batches, changes roles once. A snapshot that arrives is the
+difference between what was known and what it says. The dynamic configurations
 (broker level and topic level) are resolved here for each topic, because the replicas know neither
 names nor precedence.
 """
 
 from collections.abc import Sequence
 
+from tidelog.broker.metadata_snapshots import CommittedMetadata, LoadedImage
 from tidelog.config import (
     LogConfig,
     NodeConfig,
@@ -16,7 +18,6 @@ from tidelog.config import (
     resolve_topic_config,
 )
 from tidelog.env.instant import Instant
-from tidelog.kraft.messages import CommittedBatch
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import BROKER_RESOURCE, EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.records import decode_record
@@ -32,17 +33,29 @@ class MetadataFeed:
         # The fold of everything published.
         self._image: MetadataImage = EMPTY_IMAGE
 
-    def publish(self, batches: Sequence[CommittedBatch], now: Instant) -> MetadataImage:
-        """Applies committed batches and lets the replicas follow; returns the new image."""
-        assert batches, "nothing to publish"
-        delta = MetadataDelta(self._image)
-        for batch in batches:
-            assert batch.base_offset > self._image.offset, "MetadataFollowsLog: batch seen twice"
-            if not batch.is_control:
-                for index, value in enumerate(batch.records):
-                    delta.replay(decode_record(value), batch.base_offset + index)
-        last = batches[-1]
-        self._image = delta.apply(last.last_offset, last.epoch)
+    def publish(self, committed: Sequence[CommittedMetadata], now: Instant) -> MetadataImage:
+        """Applies what was committed and lets the replicas follow; returns the new image."""
+        assert committed, "nothing to publish"
+        before = self._image
+        delta = MetadataDelta(before)
+        offset, epoch = before.offset, before.epoch
+        for each in committed:
+            if isinstance(each, LoadedImage):
+                assert each.image.offset >= offset, f"MetadataFollowsLog: image below {offset}"
+                delta = MetadataDelta(each.image)
+                offset, epoch = each.image.offset, each.image.epoch
+                continue
+            assert each.base_offset == offset + 1, (
+                f"MetadataFollowsLog: {each.base_offset} after {offset}"
+            )
+            if not each.is_control:
+                for index, value in enumerate(each.records):
+                    delta.replay(decode_record(value), each.base_offset + index)
+            offset, epoch = each.last_offset, each.epoch
+        self._image = delta.apply(offset, epoch)
+        if delta.image is not before:
+            # A snapshot does not say what is gone; the difference does.
+            delta = MetadataDelta.between(before, self._image)
         self._follow_dynamic_config(delta)
         self._replicas.apply(delta, self._image, self._log_configs(), now)
         return self._image

@@ -38,6 +38,7 @@ from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.lifecycle import BrokerLifecycle, BrokerState
 from tidelog.broker.metadata_feed import MetadataFeed
 from tidelog.broker.metadata_log import MetadataLog
+from tidelog.broker.metadata_snapshots import MetadataSnapshots, with_images
 from tidelog.broker.peers import (
     Answered,
     Failed,
@@ -129,6 +130,8 @@ class Node:
             trace=self._trace,
         )
         self._feed = MetadataFeed(config, self._replicas)
+        # Snapshots of what the feed has published.
+        self._snapshots = MetadataSnapshots(self._quorum, config.quorum, now)
         self._control = ControlLink(
             node_id=config.node_id,
             controller=controller,
@@ -191,6 +194,11 @@ class Node:
             )
         if METADATA_PARTITION not in directory.logs:
             directory.create(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig())
+        # What `log.*` says is for topics.
+        directory.logs[METADATA_PARTITION].config = LogConfig(
+            segment_bytes=self.config.quorum.segment_bytes,
+            segment_ms=self.config.quorum.segment_ms,
+        )
         return directory
 
     def _make_quorum(self, disk: Disk) -> Quorum:
@@ -297,6 +305,7 @@ class Node:
                 break
         if self._broker_side is not None:
             self._broker_side.answer_metadata(now)
+        self._snapshots.wake(now)
         self._maybe_leave(now)
         self._peers.flush()
         self._connections.flush()
@@ -307,6 +316,7 @@ class Node:
             return None
         return earliest(
             self._quorum.deadline(),
+            self._snapshots.deadline(),
             None if self._controller_side is None else self._controller_side.deadline(),
             None if self._broker_side is None else self._broker_side.deadline(),
             Instant(0) if self._is_stop_due else None,
@@ -496,12 +506,16 @@ class Node:
         return True
 
     def _flow_committed(self, now: Instant) -> bool:
-        batches = self._quorum.take_committed()
-        if not batches:
+        if METADATA_PARTITION in self._directory.remembered and not self._quorum.must_catch_up:
+            self._directory.forget_former_end(METADATA_PARTITION)
+        committed = self._quorum.take_committed()
+        if not committed:
             return False
+        news = with_images(committed)
         controller = self._controller_side
-        became_active = controller is not None and controller.on_committed(batches, now)
-        image = self.broker.image = self._feed.publish(batches, now)
+        became_active = controller is not None and controller.on_committed(news, now)
+        image = self.broker.image = self._feed.publish(news, now)
+        self._snapshots.on_committed(committed, image, now)
         self._replica_link.set_addresses(image)
         if self._broker_side is not None:
             self._broker_side.on_image(image)

@@ -9,11 +9,15 @@ from tidelog.broker.peers import PeerChannels, Purpose
 from tidelog.config import NodeConfig
 from tidelog.env.instant import Instant
 from tidelog.kraft import codec as quorum_codec
+from tidelog.kraft import snapshot_codec
 from tidelog.kraft.messages import (
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
     QuorumFetchRequest,
     QuorumFetchResponse,
     Reply,
     Request,
+    Response,
     SendRequest,
 )
 from tidelog.kraft.quorum import Quorum
@@ -60,6 +64,9 @@ class QuorumLink:
             frame = wire_fetch.pack_request(
                 FETCH_VERSION, self._next_correlation_id, client_id, fetch
             )
+        elif isinstance(request, FetchSnapshotRequest):
+            entity = snapshot_codec.snapshot_request_to_entity(request)
+            frame = codec.encode_request(entity, self._next_correlation_id, client_id)
         else:
             entity = quorum_codec.request_to_entity(request)
             frame = codec.encode_request(entity, self._next_correlation_id, client_id)
@@ -77,6 +84,9 @@ class QuorumLink:
                 quorum_codec.fetch_response_to_wire(output.response),
             )
             self._connections.fill(pending, chunks)
+        elif isinstance(output.response, FetchSnapshotResponse):
+            entity = snapshot_codec.snapshot_response_to_entity(output.response, header.api_version)
+            self._connections.fill(pending, [codec.encode_response(header, entity)])
         else:
             entity = quorum_codec.response_to_entity(output.response, header.api_version)
             self._connections.fill(pending, [codec.encode_response(header, entity)])
@@ -93,7 +103,12 @@ class QuorumLink:
         assert isinstance(token, Request), f"unexpected token {token!r}"
         key = quorum_codec.api_of(token)
         _, entity = codec.decode_response(key, quorum_codec.SENT_VERSIONS[key], frame)
-        self._quorum.on_response(peer_id, token, quorum_codec.response_of(entity), now)
+        response: Response
+        if isinstance(token, FetchSnapshotRequest):
+            response = snapshot_codec.snapshot_response_of(entity)
+        else:
+            response = quorum_codec.response_of(entity)
+        self._quorum.on_response(peer_id, token, response, now)
 
     def on_failed(self, peer_id: int, token: object, now: Instant) -> None:
         """A voter did not answer."""

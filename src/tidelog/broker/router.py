@@ -52,6 +52,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.kraft import codec as quorum_codec
+from tidelog.kraft import snapshot_codec
 from tidelog.kraft.messages import Request as QuorumRequest
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
@@ -102,7 +103,13 @@ _CONTROLLER: Final[dict[ApiKey, ModuleType]] = {
 """Decided by the active controller."""
 
 _QUORUM: Final = frozenset(
-    (ApiKey.FETCH, ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH)
+    (
+        ApiKey.FETCH,
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_SNAPSHOT,
+    )
 )
 """The metadata quorum's, on controller listeners."""
 
@@ -228,6 +235,9 @@ class Router:
         if header.api_key is ApiKey.FETCH:
             fetch = wire_fetch.parse_request(header.api_version, frame, offset)
             request = quorum_codec.fetch_request_of(fetch)
+        elif header.api_key is ApiKey.FETCH_SNAPSHOT:
+            entity = codec.decode_request(header, frame, offset)
+            request = snapshot_codec.snapshot_request_of(entity)
         else:
             request = quorum_codec.request_of(codec.decode_request(header, frame, offset))
         pending = broker.connections.admit(connection, header)

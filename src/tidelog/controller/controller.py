@@ -196,6 +196,11 @@ class Controller:
         self._kernel.on_committed(batch)
         self._maybe_activate(now)
 
+    def on_snapshot(self, image: MetadataImage) -> None:
+        """Takes the metadata of a snapshot in place of all that was committed before; never on the
+        quorum's leader."""
+        self._kernel.load(image, image.offset)
+
     def on_leader_change(
         self, leader_id: int, epoch: int, epoch_start_offset: int, now: Instant
     ) -> None:

@@ -6,6 +6,7 @@
 | `BeginQuorumEpochRequest` | BeginQuorumEpoch (53) | 0-1 | 1 |
 | `EndQuorumEpochRequest` | EndQuorumEpoch (54) | 0-1 | 1 |
 | `QuorumFetchRequest` | Fetch (1) | 12-18 | 18 |
+| `FetchSnapshotRequest` | FetchSnapshot (59) | 0-1 | 1 | (`snapshot_codec.py`)
 
 Every message has the layout topics/partitions and concerns exactly one partition; anything else is
 malformed. A wrong cluster id is reported at the top of a response, every other error with the
@@ -21,10 +22,12 @@ from tidelog.kraft.messages import (
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
+    FetchSnapshotRequest,
     QuorumFetchRequest,
     QuorumFetchResponse,
     ReplicaKey,
     Request,
+    SnapshotId,
     VoteRequest,
     VoteResponse,
 )
@@ -35,6 +38,7 @@ from tidelog.model import (
     NO_LEADER,
     ZERO_TOPIC_ID,
     Endpoint,
+    EpochEndOffset,
     Uuid,
 )
 from tidelog.wire import codec
@@ -54,6 +58,7 @@ SENT_VERSIONS: Final = {
     ApiKey.BEGIN_QUORUM_EPOCH: 1,
     ApiKey.END_QUORUM_EPOCH: 1,
     ApiKey.FETCH: 18,
+    ApiKey.FETCH_SNAPSHOT: 1,
 }
 """The version in which each request is sent, and so the one in which its answer comes."""
 
@@ -73,6 +78,8 @@ def api_of(request: Request) -> ApiKey:
             return ApiKey.END_QUORUM_EPOCH
         case QuorumFetchRequest():
             return ApiKey.FETCH
+        case FetchSnapshotRequest():
+            return ApiKey.FETCH_SNAPSHOT
 
 
 # Vote, BeginQuorumEpoch, EndQuorumEpoch: requests --------------------------------------------
@@ -352,6 +359,7 @@ def fetch_response_to_wire(response: QuorumFetchResponse) -> FetchResponse:
         records_bytes=response.records_bytes,
         diverging_epoch=response.diverging_epoch,
         current_leader=LeaderHint(response.leader_id, response.leader_epoch),
+        snapshot_id=_wire_snapshot_id(response.snapshot_id),
         aborted=[],
     )
     endpoints: list[tuple[int, Endpoint, str | None]] = []
@@ -385,4 +393,18 @@ def fetch_response_of(fetch: FetchResponse) -> QuorumFetchResponse:
         records=tuple(partition.records),
         records_bytes=partition.records_bytes,
         leader_endpoint=endpoint,
+        snapshot_id=_snapshot_id_of(partition.snapshot_id),
     )
+
+
+def _wire_snapshot_id(snapshot_id: SnapshotId | None) -> EpochEndOffset | None:
+    if snapshot_id is None:
+        return None
+    return EpochEndOffset(snapshot_id.epoch, snapshot_id.end_offset)
+
+
+def _snapshot_id_of(field: EpochEndOffset | None) -> SnapshotId | None:
+    """As in Kafka, a field with two negative numbers is as good as none."""
+    if field is None or max(field) < 0:
+        return None
+    return SnapshotId(field.end_offset, field.leader_epoch)

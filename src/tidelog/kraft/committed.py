@@ -1,10 +1,16 @@
 """Reads the committed prefix of the metadata log and hands it out, each batch once.
 
-The state machine above is rebuilt from the log at every start, so reading begins at the log's
-start. (When snapshots come, it begins at the newest one.) The reader never passes the high
-watermark, and the log is never truncated below it; what was handed out stays true.
+The state machine above is rebuilt at every start: from the newest snapshot, which is handed out
+first, and the log behind it. The reader never passes the high watermark, and the log is never
+truncated below it; what was handed out stays true. A snapshot from the leader takes the place of
+everything before its end (`restart`).
 
-Invariant *CommittedOnce*: batches come without gap and without overlap, in offset order.
+A replica that lost its snapshot and keeps a log that begins above 0 hands out what the leader sends
+of the time before (`feed`), until its own log goes on. All of that is committed: the log's start
+never passes the high watermark.
+
+Invariant *CommittedOnce*: batches come without gap and without overlap, in offset order; a
+snapshot only at or above what was handed out.
 """
 
 from collections.abc import Sequence
@@ -13,7 +19,8 @@ from typing import Final
 from tidelog.env.disk import FileSlice
 from tidelog.env.effects import Chunk
 from tidelog.errors import CorruptBatch, StorageError
-from tidelog.kraft.messages import CommittedBatch
+from tidelog.kraft.messages import Committed, CommittedBatch, LoadedSnapshot
+from tidelog.kraft.snapshot_format import SnapshotContent
 from tidelog.log.log import Log
 from tidelog.log.values import LogRead
 from tidelog.records.batch import BatchHeader, crc_of, decode_body, iter_headers
@@ -45,31 +52,73 @@ def read_own(log: Log, offset: int, max_bytes: int, upper_offset: int) -> LogRea
 class CommittedReader:
     """The place up to which the committed log was handed out."""
 
-    __slots__ = ("_log", "next_offset")
+    __slots__ = ("_log", "_ready", "last_epoch", "next_offset")
 
     def __init__(self, log: Log) -> None:
         self._log = log
         # The offset of the next record to hand out; at or below the high watermark.
         self.next_offset: int = log.log_start_offset
+        # The epoch of the record before it; 0 when there is none or it is not known.
+        self.last_epoch: int = 0
+        # What is to be handed out before the log goes on.
+        self._ready: list[Committed] = []
 
-    def take(self, high_watermark: int) -> list[CommittedBatch]:
-        """All committed batches that were not handed out yet.
+    def begin_at_zero(self) -> None:
+        """Nothing is known of what came before the log's start; it is fed."""
+        self.next_offset = 0
+
+    def restart(self, content: SnapshotContent) -> None:
+        """The state below a snapshot's end is this; the log goes on from there."""
+        snapshot_id = content.snapshot_id
+        assert snapshot_id.end_offset >= self.next_offset or not self._log_reaches_back, (
+            f"CommittedOnce: snapshot {snapshot_id} below {self.next_offset}"
+        )
+        self.next_offset, self.last_epoch = snapshot_id
+        self._ready = [LoadedSnapshot(snapshot_id, content.append_time_ms, content.records)]
+
+    @property
+    def _log_reaches_back(self) -> bool:
+        return self.next_offset >= self._log.log_start_offset
+
+    def feed(self, data: bytes) -> None:
+        """Whole batches from the leader that continue what was handed out, up to the log's start.
+
+        Raises `CorruptBatch` when they are damaged or are something else; what came before the
+        fault counts.
+        """
+        log_start_offset = self._log.log_start_offset
+        for position, header in iter_headers(data):
+            if self.next_offset >= log_start_offset:
+                return
+            if header.base_offset != self.next_offset or header.last_offset >= log_start_offset:
+                raise CorruptBatch(
+                    f"offsets `{header.base_offset}` to `{header.last_offset}` where "
+                    f"`{self.next_offset}` was due"
+                )
+            if crc_of(data, position, header.size_bytes) != header.crc:
+                raise CorruptBatch(f"batch at offset `{header.base_offset}` has a wrong checksum")
+            self._ready.append(self._decode(data, position, header))
+
+    def take(self, high_watermark: int) -> list[Committed]:
+        """All that is committed and was not handed out yet.
 
         Raises `StorageError` when the log cannot be read or a batch is damaged.
         """
-        batches: list[CommittedBatch] = []
+        taken, self._ready = self._ready, []
+        if not self._log_reaches_back:
+            return taken
         while self.next_offset < high_watermark:
             read = read_own(self._log, self.next_offset, READ_BYTES, high_watermark)
             assert read.size_bytes > 0, f"nothing at {self.next_offset} below {high_watermark}"
             data = contiguous(read.chunks)
             for position, header in iter_headers(data):
-                batches.append(self._decode(data, position, header))
+                taken.append(self._decode_own(data, position, header))
             assert self.next_offset == read.next_offset, (
                 f"CommittedOnce: read to {read.next_offset}, decoded to {self.next_offset}"
             )
-        return batches
+        return taken
 
-    def _decode(self, data: bytes, position: int, header: BatchHeader) -> CommittedBatch:
+    def _decode_own(self, data: bytes, position: int, header: BatchHeader) -> CommittedBatch:
         assert header.base_offset == self.next_offset, (
             f"CommittedOnce: {header.base_offset} where {self.next_offset} was due"
         )
@@ -77,8 +126,12 @@ class CommittedReader:
         if crc_of(data, position, header.size_bytes) != header.crc:
             path = str(self._log.topic_partition)
             raise StorageError(path, f"damaged batch at offset {header.base_offset}")
+        return self._decode(data, position, header)
+
+    def _decode(self, data: bytes, position: int, header: BatchHeader) -> CommittedBatch:
         records = decode_body(data, position, header)
         self.next_offset = header.last_offset + 1
+        self.last_epoch = header.leader_epoch
         return CommittedBatch(
             base_offset=header.base_offset,
             last_offset=header.last_offset,
@@ -86,4 +139,5 @@ class CommittedReader:
             append_time_ms=header.max_timestamp,
             records=[record.value or b"" for record in records],
             is_control=header.is_control,
+            size_bytes=header.size_bytes,
         )

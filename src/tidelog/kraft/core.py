@@ -35,6 +35,8 @@ from tidelog.kraft.outbox import Outbox
 from tidelog.kraft.quorum_state import TRANSITIONS, ElectionState, QuorumStateFile, check_succession
 from tidelog.kraft.requests import PeerRequests
 from tidelog.kraft.roles import Candidate, Follower, Prospective, Resigned, Role, Unattached
+from tidelog.kraft.snapshot_format import ControlEntry, SnapshotContent
+from tidelog.kraft.snapshots import Snapshots
 from tidelog.log.log import Log
 from tidelog.log.values import AppendOrigin
 from tidelog.model import NO_LEADER, Endpoint
@@ -83,6 +85,15 @@ class QuorumCore:
         self.log = log
         self.config = config
         self.env = env
+        # The snapshots on this replica's disk.
+        self.snapshots = Snapshots(env.disk, env.effects, env.trace)
+        # Whether the log begins above 0 and what came before is nowhere on this disk: until the
+        # leader has given it, this replica has no state to lead with (*BaseBeforeLeading*).
+        self.lacks_base: bool = False
+        # Whether records are gone from this log that this replica has acknowledged. Until it has
+        # again all that a leader has committed it neither votes nor asks for votes: a candidate
+        # without those records could win by it (*MemoryComesBackFirst*).
+        self.must_catch_up: bool = False
         # Durable election state; runs behind `role` only while an input is handled.
         self.state_file = QuorumStateFile(env.disk, env.effects, tuple(self.voters))
         # What to say, held until it may be said.
@@ -130,8 +141,12 @@ class QuorumCore:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record, 0 for an empty log, as Kafka counts."""
-        return max(0, self.log.latest_epoch)
+        """The epoch of the last record, 0 for an empty log, as Kafka counts. A log that was
+        emptied for a snapshot ends with the snapshot's epoch."""
+        if self.log.latest_epoch >= 0:
+            return self.log.latest_epoch
+        latest = self.snapshots.latest
+        return 0 if latest is None else latest.epoch
 
     @property
     def durable_end_offset(self) -> int:
@@ -322,6 +337,13 @@ class QuorumCore:
         self.high_watermark = value
         if value > self.log.high_watermark:
             self.log.update_high_watermark(value)
+
+    def snapshot_control_entries(self, _end_offset: int) -> tuple[ControlEntry, ...]:
+        """What the quorum has to say of itself in a snapshot at this offset."""
+        return ()
+
+    def on_snapshot_loaded(self, content: SnapshotContent) -> None:
+        """What a snapshot says of the quorum counts, and everything below it is committed."""
 
     def settle(self) -> None:
         """Ends the handling of one input: the state is written, what was said is sealed."""

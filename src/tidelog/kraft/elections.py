@@ -21,7 +21,7 @@ Source: KIP-595, KIP-996; the order of checks is Kafka's.
 from typing import Final
 
 from tidelog.env.instant import Instant
-from tidelog.errors import ErrorCode, UsageError
+from tidelog.errors import ErrorCode
 from tidelog.kraft.core import SUBJECT, YIELD_MS, QuorumCore
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
@@ -76,16 +76,8 @@ class Elections:
 
         Who led must not lead that epoch again, because what it had not flushed is lost and it
         would write other records at the same offsets: it resigns.
-
-        Raises `UsageError` for a log without its beginning.
         """
         core = self._core
-        if core.log.log_start_offset > 0:
-            raise UsageError(
-                f"the metadata log in `{core.env.disk.root}` begins at offset "
-                f"`{core.log.log_start_offset}`, after a snapshot",
-                "snapshots cannot be read yet; start the node with an empty metadata directory",
-            )
         state = core.state_file.written
         if core.last_epoch > state.epoch:
             # The state file was lost or is older than the log: never go below the log's epoch.
@@ -385,7 +377,7 @@ class Elections:
         if core.is_voter:
             core.become_prospective(now, f"leader {role.leader_id} is silent")
         else:
-            # An observer asks the voters who leads; its state stays.
+            # Who cannot lead asks the voters who does; its state stays.
             state = role.election
             core.become_unattached(state, now, f"leader {role.leader_id} is silent")
 

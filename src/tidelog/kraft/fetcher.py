@@ -10,6 +10,12 @@ the last common epoch and asks again, until both agree. Nothing committed is eve
 below the own high watermark is a bug somewhere in the quorum, and stops the node
 (*NoCommittedTruncation*).
 
+Snapshots. A leader whose log cannot help names a snapshot instead (`snapshot_fetcher.py`). A
+replica that lost the snapshot before its own log's start cannot say so in a fetch: its log is in
+order, and anything else would take back what it has acknowledged. Every other of its fetches is
+therefore nobody's: without a replica id, from where its state ends. The leader's records of that
+time, or the snapshot that it names, give the state back.
+
 A replica that follows nobody uses the same request to find out who leads: it asks one random voter
 after the other, without waiting there.
 """
@@ -18,16 +24,26 @@ from typing import Final
 
 from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError
-from tidelog.kraft.committed import contiguous
+from tidelog.kraft.committed import CommittedReader, contiguous
 from tidelog.kraft.core import SUBJECT, QuorumCore
 from tidelog.kraft.elections import Elections
-from tidelog.kraft.messages import QuorumFetchRequest, QuorumFetchResponse
+from tidelog.kraft.messages import (
+    UNKNOWN_HIGH_WATERMARK,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    QuorumFetchRequest,
+    QuorumFetchResponse,
+)
 from tidelog.kraft.roles import Follower, Unattached
-from tidelog.model import EpochEndOffset
+from tidelog.kraft.snapshot_fetcher import SnapshotFetcher
+from tidelog.model import ZERO_UUID, EpochEndOffset
 from tidelog.records.batch import batch_size_at, read_header
 
 MAX_PROBE_WAIT_MS: Final = 500
 """The longest pause of a replica that asks around and hears of no leader."""
+
+NO_REPLICA: Final = -1
+"""The replica id of a fetch that acknowledges nothing."""
 
 _LEADER_GONE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE)
 """From the leader of this very epoch these mean: no more."""
@@ -52,12 +68,24 @@ def check_contiguous(records: bytes, offset: int) -> None:
 class Fetcher:
     """Fetches the metadata log from the leader, or looks for one."""
 
-    __slots__ = ("_core", "_elections")
+    __slots__ = ("_asks_for_base", "_core", "_elections", "_reader", "_snapshots")
 
-    def __init__(self, core: QuorumCore, elections: Elections) -> None:
+    def __init__(
+        self,
+        core: QuorumCore,
+        elections: Elections,
+        snapshots: SnapshotFetcher,
+        reader: CommittedReader,
+    ) -> None:
         self._core = core
         # Is told when the leader says that it leads no more.
         self._elections = elections
+        # Takes over when the leader names a snapshot.
+        self._snapshots = snapshots
+        # Is fed with what came before the log's start, where that was lost.
+        self._reader = reader
+        # Whether the next fetch is for that.
+        self._asks_for_base: bool = False
 
     @property
     def may_fetch(self) -> bool:
@@ -72,6 +100,10 @@ class Fetcher:
             f"durable {core.durable_end_offset}"
         )
         is_probe = isinstance(core.role, Unattached)
+        if core.lacks_base and not is_probe:
+            self._asks_for_base = not self._asks_for_base
+            if self._asks_for_base:
+                return self._make_base_request()
         return QuorumFetchRequest(
             cluster_id=core.identity.cluster_id,
             replica_id=core.own_id,
@@ -81,6 +113,20 @@ class Fetcher:
             last_fetched_epoch=core.last_epoch,
             high_watermark=core.known_high_watermark,
             max_wait_ms=0 if is_probe else core.config.fetch_max_wait_ms,
+            max_bytes=core.config.fetch_max_bytes,
+        )
+
+    def _make_base_request(self) -> QuorumFetchRequest:
+        core = self._core
+        return QuorumFetchRequest(
+            cluster_id=core.identity.cluster_id,
+            replica_id=NO_REPLICA,
+            replica_directory_id=ZERO_UUID,
+            epoch=core.epoch,
+            fetch_offset=self._reader.next_offset,
+            last_fetched_epoch=self._reader.last_epoch,
+            high_watermark=UNKNOWN_HIGH_WATERMARK,
+            max_wait_ms=0,
             max_bytes=core.config.fetch_max_bytes,
         )
 
@@ -136,20 +182,84 @@ class Fetcher:
             if response.error_code in _LEADER_GONE and is_of_epoch and core.is_voter:
                 self._elections.doubt_leader(now, response.error_code.name)
             return
+        if request.replica_id == NO_REPLICA:
+            self._on_base_response(role, response, now)
+            return
         assert request.fetch_offset == core.log.log_end_offset, (
             f"fetched at {request.fetch_offset}, log ends at {core.log.log_end_offset}"
         )
-        if response.diverging_epoch is not None:
+        if response.snapshot_id is not None:
+            self._snapshots.begin(response.snapshot_id, now)
+        elif response.diverging_epoch is not None:
             self._truncate(role, response.diverging_epoch, now)
         elif not self._append(role, response, now):
             return
-        core.has_known_leader = True
-        role.is_in_doubt = False
-        role.fetch_deadline = Instant(now + core.config.fetch_timeout_ms)
-        if response.diverging_epoch is None:
+        self._on_success(role, now)
+        if response.diverging_epoch is None and response.snapshot_id is None:
+            if 0 < response.high_watermark <= request.fetch_offset and core.must_catch_up:
+                # The leader counted this replica by its present end when it said so, and this end
+                # is durable. What was committed by the help of older claims lies below.
+                core.must_catch_up = False
+                core.env.trace.warn(
+                    SUBJECT,
+                    "on_fetch_response",
+                    "votes again",
+                    "it has all that is committed",
+                    log_end=request.fetch_offset,
+                    high_watermark=response.high_watermark,
+                )
             high_watermark = min(response.high_watermark, core.log.log_end_offset)
             if high_watermark > core.high_watermark:
                 core.raise_high_watermark(high_watermark)
+
+    def _on_success(self, role: Follower, now: Instant) -> None:
+        core = self._core
+        core.has_known_leader = True
+        role.is_in_doubt = False
+        role.fetch_deadline = Instant(now + core.config.fetch_timeout_ms)
+
+    def _on_base_response(
+        self, role: Follower, response: QuorumFetchResponse, now: Instant
+    ) -> None:
+        """What came before the own log's start, or a snapshot."""
+        core = self._core
+        if not core.lacks_base:
+            return
+        if response.snapshot_id is not None:
+            self._snapshots.begin(response.snapshot_id, now)
+        elif response.diverging_epoch is not None:
+            self._retry_later(role, "another log before its start", now)
+        else:
+            try:
+                self._reader.feed(contiguous(response.records))
+            except ProtocolError as error:
+                core.env.trace.warn(SUBJECT, "on_fetch_response", "refused", error.message)
+                self._retry_later(role, "refused", now)
+            core.lacks_base = self._reader.next_offset < core.log.log_start_offset
+        self._on_success(role, now)
+
+    def on_snapshot_response(
+        self,
+        peer_id: int,
+        request: FetchSnapshotRequest,
+        response: FetchSnapshotResponse,
+        now: Instant,
+    ) -> None:
+        """A piece of a snapshot, or an error."""
+        core = self._core
+        if core.maybe_move(response.leader_epoch, response.leader_id, now, f"told by {peer_id}"):
+            return
+        role = core.role
+        if not isinstance(role, Follower) or role.leader_id != peer_id or role.has_heard_goodbye:
+            return
+        assert request.epoch == role.epoch, f"piece of {request.epoch} answered in {role.epoch}"
+        is_of_epoch = response.leader_epoch == role.epoch
+        if response.error_code in _LEADER_GONE and is_of_epoch and core.is_voter:
+            self._snapshots.give_up(response.error_code.name)
+            self._retry_later(role, response.error_code.name, now)
+            self._elections.doubt_leader(now, response.error_code.name)
+        elif self._snapshots.on_piece(role, response, now):
+            self._on_success(role, now)
 
     def _retry_later(self, role: Follower, reason: str, now: Instant) -> None:
         core = self._core

@@ -15,6 +15,7 @@ What is not here: FetchSnapshot and the voter changes of KIP-853.
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from tidelog.env.disk import Buffer
 from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
@@ -65,6 +66,21 @@ class Voter:
     """`ZERO_UUID` when it is not known: static voters are configured by id and address."""
     endpoints: tuple[Endpoint, ...]
     """Its controller listeners; the first one is what others dial."""
+
+
+class SnapshotId(NamedTuple):
+    """A snapshot of the metadata log: it stands for everything below `end_offset`."""
+
+    end_offset: int
+    epoch: int
+    """Of the last record below `end_offset`."""
+
+    def __str__(self) -> str:
+        return f"{self.end_offset}-{self.epoch}"
+
+
+NO_SNAPSHOT: Final = SnapshotId(-1, -1)
+"""Of an answer that speaks of none."""
 
 
 # Requests and responses --------------------------------------------------------------------
@@ -178,10 +194,54 @@ class QuorumFetchResponse:
     """Whole record batches."""
     records_bytes: int = 0
     leader_endpoint: Endpoint | None = None
+    snapshot_id: SnapshotId | None = None
+    """What to fetch instead: the log does not begin where the fetcher would need it."""
 
 
-Request = VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest | QuorumFetchRequest
-Response = VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse | QuorumFetchResponse
+@dataclass(frozen=True, slots=True)
+class FetchSnapshotRequest:
+    """Asks for a snapshot's bytes from `position` on."""
+
+    cluster_id: str | None
+    replica_id: int
+    replica_directory_id: Uuid
+    epoch: int
+    """The quorum epoch of the sender (`currentLeaderEpoch` on the wire)."""
+    snapshot_id: SnapshotId
+    position: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshotResponse:
+    """Bytes of a snapshot, cut anywhere, or an error."""
+
+    error_code: ErrorCode
+    leader_id: int
+    leader_epoch: int
+    snapshot_id: SnapshotId = NO_SNAPSHOT
+    size_bytes: int = 0
+    """Of the whole snapshot."""
+    position: int = 0
+    """Where `data` begins."""
+    data: Buffer = b""
+    leader_endpoint: Endpoint | None = None
+
+
+Request = (
+    VoteRequest
+    | BeginQuorumEpochRequest
+    | EndQuorumEpochRequest
+    | QuorumFetchRequest
+    | FetchSnapshotRequest
+)
+Response = (
+    VoteResponse
+    | BeginQuorumEpochResponse
+    | EndQuorumEpochResponse
+    | QuorumFetchResponse
+    | FetchSnapshotResponse
+)
 
 # What the quorum hands out -----------------------------------------------------------------
 
@@ -220,6 +280,23 @@ class CommittedBatch:
     """The values, in offset order; of a control batch too."""
     is_control: bool
     """LEADER_CHANGE and its kin: nothing for the state machine except an offset that passes."""
+    size_bytes: int = 0
+    """Of the batch in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSnapshot:
+    """The state below `snapshot_id.end_offset`: it takes the place of whatever was handed out
+    before."""
+
+    snapshot_id: SnapshotId
+    append_time_ms: int
+    """Wall time at which the last record that it stands for was appended."""
+    records: list[bytes]
+    """The values, in the order in which they must be replayed on the empty state."""
+
+
+Committed = CommittedBatch | LoadedSnapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ the next one covers all that came meanwhile (group commit). `controller.quorum.a
 therefore not waited out: what it saves elsewhere, the flush in flight saves here.
 
 Asserted by `check()`, by name: EpochMonotonic, VoteUniqueness, DurableBeforeSaid,
-DurableBeforeCounted, SingleFetchInFlight, HighWatermarkMonotonic, OwnEpochFirst, ValidRoles.
+DurableBeforeCounted, SingleFetchInFlight, HighWatermarkMonotonic, OwnEpochFirst, ValidRoles,
+SnapshotAtLogStart, BaseBeforeLeading.
 Asserted where they could break: ElectionSafety, ValidTransitions, NoCommittedTruncation,
 CommittedOnce. Seen only from outside, by comparing replicas: LeaderCompleteness, LogMatching.
 """
@@ -24,18 +25,22 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from tidelog.config import QuorumConfig
 from tidelog.env.instant import NEVER, Instant, earliest
+from tidelog.errors import UsageError
 from tidelog.kraft.committed import CommittedReader
-from tidelog.kraft.core import QuorumCore, QuorumEnv
+from tidelog.kraft.core import SUBJECT, QuorumCore, QuorumEnv
 from tidelog.kraft.elections import Elections
 from tidelog.kraft.fetch_server import FetchServer
 from tidelog.kraft.fetcher import Fetcher
 from tidelog.kraft.leader import Leader
+from tidelog.kraft.log_cleaning import LogCleaner
 from tidelog.kraft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
-    CommittedBatch,
+    Committed,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
     NotLeader,
     Output,
     QuorumDescription,
@@ -44,13 +49,18 @@ from tidelog.kraft.messages import (
     ReplicaProgress,
     Request,
     Response,
+    SnapshotId,
     Voter,
     VoteRequest,
     VoteResponse,
     VoterIdentity,
 )
 from tidelog.kraft.quorum_state import QuorumStateFlush, RoleName
+from tidelog.kraft.recovery import recover
 from tidelog.kraft.roles import Campaign, Candidate, Follower, Prospective, Resigned, Unattached
+from tidelog.kraft.snapshot_fetcher import SnapshotFetcher
+from tidelog.kraft.snapshot_server import SnapshotServer
+from tidelog.kraft.snapshots import SnapshotFlush, SnapshotWriter
 from tidelog.log.log import Log
 from tidelog.log.values import AppendOrigin, LogFlush
 from tidelog.model import NO_LEADER
@@ -78,10 +88,16 @@ class Quorum:
         self._elections = Elections(self._core)
         # Leader's side of replication.
         self._server = FetchServer(self._core)
-        # Follower's side of replication.
-        self._fetcher = Fetcher(self._core, self._elections)
         # How far the committed log was handed out.
         self._reader = CommittedReader(log)
+        # Snapshots and segments that are kept no longer.
+        self._cleaner = LogCleaner(self._core)
+        # A snapshot that comes from the leader.
+        self._snapshot_fetcher = SnapshotFetcher(self._core, self._reader, self._cleaner)
+        # Follower's side of replication.
+        self._fetcher = Fetcher(self._core, self._elections, self._snapshot_fetcher, self._reader)
+        # Leader's side of FetchSnapshot.
+        self._snapshot_server = SnapshotServer(self._core, self._cleaner)
         # The log end that the flush under way covers; None while none is.
         self._flushing_to: int | None = None
         # What `deadline` returned since the last input, if `_is_deadline_known`: a node wakes its
@@ -90,6 +106,24 @@ class Quorum:
         self._is_deadline_known: bool = False
 
     # Views -----------------------------------------------------------------------------------
+
+    @property
+    def must_catch_up(self) -> bool:
+        """Whether records are gone that this replica has acknowledged; see `distrust_log`."""
+        return self._core.must_catch_up
+
+    def distrust_log(self) -> None:
+        """To be called before `start` when damage has shortened the log: the replica listens until
+        a leader has given it back what is committed.
+
+        Raises `UsageError` when there is nobody who could.
+        """
+        if set(self._core.voters) == {self._core.own_id}:
+            raise UsageError(
+                "the metadata log is damaged, and this is the only voter",
+                f"put an intact copy of `{self._core.log.path}` back",
+            )
+        self._core.must_catch_up = True
 
     @property
     def role(self) -> RoleName:
@@ -142,6 +176,21 @@ class Quorum:
     def wall_offset_ms(self, offset_ms: int) -> None:
         self._core.wall_offset_ms = offset_ms
 
+    @property
+    def log_start_offset(self) -> int:
+        """Where the log begins; what came before is in a snapshot."""
+        return self._core.log.log_start_offset
+
+    @property
+    def latest_snapshot(self) -> SnapshotId | None:
+        """The newest snapshot that counts."""
+        return self._core.snapshots.latest
+
+    @property
+    def snapshot_paths(self) -> list[str]:
+        """The files of all snapshots that count, oldest first."""
+        return [self._core.snapshots.path_of(one) for one in self._core.snapshots.ids]
+
     def describe(self, now: Instant) -> QuorumDescription:
         """For DescribeQuorum; only the leader knows how far the others are."""
         core = self._core
@@ -165,9 +214,13 @@ class Quorum:
     def start(self, now: Instant) -> None:
         """Takes up the role that the durable state allows. Call it once, before anything else.
 
-        Raises `UsageError` when the log was cut at its start: without snapshots the state cannot
-        be rebuilt from it.
+        Raises `UsageError` when nothing can give back the state before the log's start.
         """
+        content = recover(self._core)
+        if content is not None:
+            self._reader.restart(content)
+        elif self._core.lacks_base:
+            self._reader.begin_at_zero()
         self._elections.start(now)
         self._settle(now)
 
@@ -186,6 +239,9 @@ class Quorum:
             case EndQuorumEpochRequest():
                 self._core.requests.on_alive(request.leader_id)
                 self._elections.on_end_request(request, reply_to, now)
+            case FetchSnapshotRequest():
+                self._core.requests.on_alive(request.replica_id)
+                self._snapshot_server.on_request(request, reply_to, now)
         self._settle(now)
 
     def on_response(
@@ -211,10 +267,13 @@ class Quorum:
 
     def on_flushed(self, subject: Hashable, now: Instant) -> None:
         """`QuorumStateFlush`: an election state is durable. `LogFlush` of the metadata log, which
-        the log itself was given before: records are. Any other subject is none of its business."""
+        the log itself was given before: records are. `SnapshotFlush`: a snapshot is. Any other
+        subject is none of its business."""
         if isinstance(subject, QuorumStateFlush):
             self._core.state_file.on_durable(subject.sequence)
             self._elections.count_votes(now)
+        elif isinstance(subject, SnapshotFlush):
+            self._on_snapshot_durable(subject, now)
         elif isinstance(subject, LogFlush) and subject.completes:
             if subject.topic_partition != self._core.log.topic_partition:
                 return
@@ -231,6 +290,7 @@ class Quorum:
             self._on_request_failed(peer_id, request, now)
         self._elections.wake(now)
         self._maybe_flush()
+        self._cleaner.maybe_clean(now)
         self._server.on_tick_end(now)
         self._settle(now)
 
@@ -253,15 +313,60 @@ class Quorum:
         self._elections.resign(now, "asked to")
         self._settle(now)
 
+    # Snapshots -------------------------------------------------------------------------------
+
+    @property
+    def wants_snapshot(self) -> bool:
+        """Whether the state is needed on disk now, whatever its age: the log does not begin at 0,
+        and the snapshot of what came before was lost."""
+        return self.log_start_offset > 0 and self.latest_snapshot is None
+
+    def begin_snapshot(self, snapshot_id: SnapshotId, append_time_ms: int) -> SnapshotWriter | None:
+        """Takes the state below a committed offset; `None` when another snapshot is on its way or
+        this one would be of no use. The writer may be given up at any time, see its `is_current`.
+
+        Raises `StorageError`.
+        """
+        core = self._core
+        end_offset, epoch = snapshot_id
+        if core.snapshots.is_busy or end_offset <= self.log_start_offset:
+            return None
+        if core.snapshots.latest is not None and snapshot_id <= core.snapshots.latest:
+            return None
+        assert end_offset <= core.high_watermark, (
+            f"snapshot {snapshot_id} above {core.high_watermark}"
+        )
+        assert core.log.epoch_at(end_offset - 1) == epoch, (
+            f"snapshot {snapshot_id}, the log has epoch {core.log.epoch_at(end_offset - 1)}"
+        )
+        entries = core.snapshot_control_entries(end_offset)
+        return core.snapshots.begin(snapshot_id, append_time_ms, entries)
+
+    def _on_snapshot_durable(self, flush: SnapshotFlush, now: Instant) -> None:
+        core = self._core
+        snapshot_id = core.snapshots.on_flushed(flush)
+        if snapshot_id is None or self._snapshot_fetcher.on_published(flush):
+            return
+        core.env.trace.info(
+            SUBJECT,
+            "on_flushed",
+            "snapshot made",
+            snapshot=str(snapshot_id),
+            bytes=core.snapshots.size_of(snapshot_id),
+        )
+        self._cleaner.align()
+        self._cleaner.clean(now)
+
     # Outputs ---------------------------------------------------------------------------------
 
     def take_outputs(self) -> list[Output]:
         """What may be said now, in order."""
         return self._core.outbox.take(self._core.state_file.durable_sequence)
 
-    def take_committed(self) -> list[CommittedBatch]:
-        """The batches that were committed since the last call, in order, each once, from the
-        start of the log after every start.
+    def take_committed(self) -> list[Committed]:
+        """The batches that were committed since the last call, in order, each once. After every
+        start they begin with the newest snapshot, or with the start of the log; a snapshot later
+        on takes the place of everything before.
 
         Raises `StorageError` when the log cannot be read.
         """
@@ -291,6 +396,8 @@ class Quorum:
         kind = self._request_kind()
         if kind is QuorumFetchRequest and not self._fetcher.may_fetch:
             return []
+        if self._snapshot_fetcher.is_waiting:
+            return []
         due = [
             (wish.peer_id, max(wish.due, core.requests.ready_at(wish.peer_id, kind)))
             for wish in role.wishes()
@@ -305,6 +412,8 @@ class Quorum:
                 return EndQuorumEpochRequest
             case Campaign():
                 return VoteRequest
+            case _ if self._snapshot_fetcher.is_downloading:
+                return FetchSnapshotRequest
             case _:
                 return QuorumFetchRequest
 
@@ -343,6 +452,8 @@ class Quorum:
                     last_offset=core.log.log_end_offset,
                     pre_vote=isinstance(role, Prospective),
                 )
+            case _ if self._snapshot_fetcher.is_downloading:
+                return self._snapshot_fetcher.make_request()
             case _:
                 return self._fetcher.make_request()
 
@@ -353,6 +464,8 @@ class Quorum:
                 elections.on_vote_response(peer_id, request, response, now)
             case QuorumFetchRequest(), QuorumFetchResponse():
                 self._fetcher.on_response(peer_id, request, response, now)
+            case FetchSnapshotRequest(), FetchSnapshotResponse():
+                self._fetcher.on_snapshot_response(peer_id, request, response, now)
             case BeginQuorumEpochRequest(), BeginQuorumEpochResponse():
                 elections.on_begin_response(peer_id, response, now)
             case EndQuorumEpochRequest(), EndQuorumEpochResponse():
@@ -363,7 +476,7 @@ class Quorum:
     def _on_request_failed(self, peer_id: int, request: Request, now: Instant) -> None:
         core = self._core
         core.requests.on_failed(peer_id, now)
-        if isinstance(request, QuorumFetchRequest):
+        if isinstance(request, QuorumFetchRequest | FetchSnapshotRequest):
             self._fetcher.on_failure(peer_id, now)
         elif isinstance(request, BeginQuorumEpochRequest) and isinstance(core.role, Leader):
             core.role.on_begin_failed(peer_id, now)
@@ -374,6 +487,7 @@ class Quorum:
 
     def _settle(self, now: Instant) -> None:
         self._server.fail_all_unless_leading()
+        self._snapshot_fetcher.give_up_unless_following()
         self._send_due(now)
         self._core.settle()
         self._is_deadline_known = False
@@ -407,6 +521,12 @@ class Quorum:
         )
         assert core.last_epoch <= core.epoch, (
             f"EpochMonotonic: log of epoch {core.last_epoch} in {core.epoch}"
+        )
+        core.snapshots.check()
+        self._cleaner.check()
+        self._snapshot_fetcher.check()
+        assert not core.must_listen or isinstance(role, Unattached | Follower | Resigned), (
+            f"BaseBeforeLeading: {role.name.value} without a state"
         )
         self._check_role()
         self._check_fetches()
@@ -455,7 +575,8 @@ class Quorum:
     def _check_fetches(self) -> None:
         core = self._core
         fetches = core.requests.outstanding(QuorumFetchRequest)
-        assert len(fetches) <= 1, f"SingleFetchInFlight: {fetches}"
+        pieces = core.requests.outstanding(FetchSnapshotRequest)
+        assert len(fetches) + len(pieces) <= 1, f"SingleFetchInFlight: {fetches}, {pieces}"
         for fetch in fetches:
             assert isinstance(fetch, QuorumFetchRequest)
             assert fetch.fetch_offset <= core.log.recovery_point, (

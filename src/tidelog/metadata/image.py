@@ -153,6 +153,8 @@ class MetadataImage:
     open_transaction: tuple[tuple[MetadataRecord, int], ...] | None = None
     """Records (with offsets) of a metadata transaction that has begun and not ended: they do not
     count yet. `None` outside of a transaction."""
+    kept_records: Mapping[tuple[object, ...], MetadataRecord] = field(default_factory=dict)
+    """The newest record of each thing that no room knows yet, by kind and identity."""
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of this name."""
@@ -163,8 +165,6 @@ class MetadataImage:
         topic = self.topics_by_id.get(topic_id)
         return None if topic is None else topic.partitions.get(partition)
 
-    kept_records: Mapping[tuple[object, ...], MetadataRecord] = field(default_factory=dict)
-    """The newest record of each thing that no room knows yet, by kind and identity."""
     def topic_configs(self, name: str) -> Mapping[str, str]:
         """The configs set on a topic itself."""
         return self.configs.get(ConfigResource(TOPIC_RESOURCE, name), _EMPTY)

@@ -15,7 +15,7 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Level
 from tidelog.sim.checkers.base import Violation
 from tidelog.sim.outcome import Outcome
-from tidelog.sim.quorum.cluster import Conditions, QuorumCluster, Replica
+from tidelog.sim.quorum.cluster import Conditions, QuorumCluster, Replica, Saving
 from tidelog.sim.swarm import stream
 
 QUICK: Final = QuorumConfig(
@@ -39,6 +39,8 @@ KINDS: Final = (
     "suspicion",
     "resign",
 )
+DAMAGE: Final = "damage-snapshot"
+"""Only where snapshots are made, and only on a minority of the voters (P4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,13 @@ class QuorumSwarm:
     """Longest time between two steps."""
     steps: int
     faults: tuple[str, ...]
+    snapshot_every: int = 0
+    """Records between two snapshots; 0 for none."""
+    segment_bytes: int = 1 << 14
+    retention_bytes: int = 100 << 20
+    """Of log and snapshots: what is beyond it must be caught up with by snapshot."""
+    piece_bytes: int = 1 << 20
+    """How much of a snapshot is fetched at a time."""
 
     def describe(self) -> str:
         """One line, printed before a run."""
@@ -70,6 +79,10 @@ def draw_quorum(seed: int) -> QuorumSwarm:
     """The options of a seed."""
     prng = stream(seed, "quorum swarm")
     faults = tuple(kind for kind in KINDS if prng.chance(1, 2)) or (prng.choice(KINDS),)
+    saving = stream(seed, "quorum snapshots")
+    snapshot_every = saving.choice((0, 3, 8, 20))
+    if snapshot_every and saving.chance(1, 2):
+        faults = (*faults, DAMAGE)
     return QuorumSwarm(
         voters=prng.choice((1, 3, 3, 3, 5)),
         observers=prng.below(2),
@@ -81,6 +94,10 @@ def draw_quorum(seed: int) -> QuorumSwarm:
         gap_ms=prng.choice((60, 300)),
         steps=prng.between(20, 60),
         faults=faults,
+        snapshot_every=snapshot_every,
+        segment_bytes=saving.choice((256, 1024, 1 << 14)),
+        retention_bytes=saving.choice((0, 0, 2_000, 100 << 20)),
+        piece_bytes=saving.choice((16, 100, 1 << 20)),
     )
 
 
@@ -95,12 +112,20 @@ class QuorumRun:
         self.counts: Counter[str] = Counter()
         self._prng = stream(seed, "quorum faults")
         self._appended = 0
+        # Nodes that had a snapshot damaged, in order.
+        self._damaged: dict[int, None] = {}
         swarm = self.swarm
         self.cluster = QuorumCluster(
             Prng(stream(seed, "quorum").next_u64()),
             voters=swarm.voters,
             observers=swarm.observers,
-            config=replace(QUICK, disconnect_grace_ms=swarm.disconnect_grace_ms),
+            config=replace(
+                QUICK,
+                disconnect_grace_ms=swarm.disconnect_grace_ms,
+                max_retention_bytes=swarm.retention_bytes,
+                fetch_snapshot_max_bytes=swarm.piece_bytes,
+            ),
+            saving=Saving(swarm.snapshot_every, swarm.segment_bytes),
             conditions=Conditions(
                 swarm.latency_ms, swarm.flush_ms, swarm.loss_percent, swarm.hold_percent
             ),
@@ -189,6 +214,21 @@ class QuorumRun:
                 cluster.suspect(victim.node_id)
             case "resign":
                 cluster.resign(victim)
+            case _:
+                assert kind == DAMAGE, f"no fault {kind}"
+                self._damage(victim)
+
+    def _damage(self, victim: Replica) -> None:
+        """A bit of some snapshot flips; the process finds out when it reads the file."""
+        allowed = {*self._damaged, victim.node_id} & set(self.cluster.voters)
+        snapshots = victim.quorum.snapshot_paths
+        if 2 * len(allowed) >= len(self.cluster.voters) or not snapshots:
+            return
+        self._damaged[victim.node_id] = None
+        path = self._prng.choice(snapshots)
+        data = victim.disk.read_file(path)
+        if data:
+            victim.disk.flip_bit(path, self._prng.below(8 * len(data)))
 
     def _recover(self) -> None:
         """The links heal, or a dead process starts and was suspected meanwhile, or not."""

@@ -168,6 +168,7 @@ CONTROLLER_APIS: Final[ApiVersions] = {
     ApiKey.DESCRIBE_QUORUM: VersionRange(0, 2),
     ApiKey.ALTER_PARTITION: VersionRange(2, 3),
     ApiKey.ENVELOPE: VersionRange(0, 0),
+    ApiKey.FETCH_SNAPSHOT: VersionRange(0, 1),
     ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 2),
     ApiKey.BROKER_REGISTRATION: VersionRange(0, 4),
     ApiKey.BROKER_HEARTBEAT: VersionRange(0, 2),

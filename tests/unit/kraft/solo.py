@@ -81,16 +81,20 @@ class Solo:
         self.log.assign_topic_id(METADATA_TOPIC_ID)
         for epoch in log_epochs:
             self.log.append_as_follower(self.next_batch(epoch), epoch)
-        self.quorum = Quorum(
-            identity=VoterIdentity(own_id, Uuid(own_id.to_bytes(16, "big")), CLUSTER_ID),
-            voters=voters,
-            log=self.log,
-            config=config if config is not None else QuorumConfig(),
-            env=QuorumEnv(self.disk, self.effects, Prng(seed), trace),
-        )
+        self._arguments: dict[str, object] = {
+            "identity": VoterIdentity(own_id, Uuid(own_id.to_bytes(16, "big")), CLUSTER_ID),
+            "voters": voters,
+            "config": config if config is not None else QuorumConfig(),
+            "env": QuorumEnv(self.disk, self.effects, Prng(seed), trace),
+        }
+        self.make_quorum()
         if log_epochs:
             self.log.request_flush()
             self.flush()
+
+    def make_quorum(self) -> None:
+        """A quorum over what is on the disk now; before `start`."""
+        self.quorum = Quorum(log=self.log, **self._arguments)  # type: ignore[arg-type]
 
     @property
     def core(self) -> QuorumCore:
@@ -164,6 +168,18 @@ class Solo:
         now = deadline
         self.settle(now)
         return self.quorum.epoch
+
+    def follow(self, epoch: int, now: int = 0) -> None:
+        """Follows voter 2."""
+        self.quorum.on_request(begin(leader_epoch=epoch), "begun", Instant(now))
+
+    def answer(self, response: Response, now: int = 0) -> Request:
+        """Voter 2 answers the one request that waits for its answer; returns that request."""
+        for output in self.settle(now):
+            if isinstance(output, SendRequest) and output.peer_id == 2:
+                self.quorum.on_response(2, output.request, response, Instant(now))
+                return output.request
+        raise AssertionError(f"nothing was asked at {now}")
 
     def sent(self, now: int) -> list[SendRequest]:
         """The requests that go out at this instant."""

@@ -6,7 +6,7 @@ from tests.unit.kraft.cluster import CLUSTER_ID
 from tests.unit.kraft.solo import Solo, begin, end, fetch, fetched, pre_vote, vote
 from tidelog.config import QuorumConfig
 from tidelog.env.instant import Instant
-from tidelog.errors import ErrorCode, UsageError
+from tidelog.errors import ErrorCode
 from tidelog.kraft.core import SUSPICION_JITTER_MS, YIELD_MS
 from tidelog.kraft.elections import LOST_WAIT_MS, end_epoch_backoff_ms
 from tidelog.kraft.messages import (
@@ -77,15 +77,6 @@ def test_a_log_that_is_ahead_of_the_state_file_sets_the_epoch() -> None:
     solo = Solo(log_epochs=(4, 5))
     solo.start()
     assert solo.quorum.epoch == 5
-
-
-def test_a_log_without_its_beginning_is_refused() -> None:
-    """Kafka deletes what a snapshot covers; silently missing records would be far worse."""
-    solo = Solo(log_epochs=(1, 1, 1))
-    solo.log.update_high_watermark(3)
-    solo.log.maybe_raise_log_start_offset(2)
-    with pytest.raises(UsageError, match="begins at offset `2`"):
-        solo.quorum.start(Instant(0))
 
 
 def test_the_first_pre_vote_comes_soon_and_later_ones_after_an_election_timeout() -> None:

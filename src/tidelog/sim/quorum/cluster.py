@@ -6,6 +6,7 @@ after a moment. What a cut link holds back may arrive when it heals, seconds lat
 one after the other.
 """
 
+import dataclasses
 import hashlib
 import heapq
 from collections import deque
@@ -20,6 +21,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceEvent
 from tidelog.kraft.messages import (
+    LoadedSnapshot,
     NotLeader,
     QuorumFetchResponse,
     Reply,
@@ -38,10 +40,20 @@ from tidelog.log.values import LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Endpoint, Uuid
 from tidelog.sim.disk import ProcessKilled, SimDisk
 from tidelog.sim.quorum.oracle import QuorumOracle
+from tidelog.sim.quorum.state import RecordList
 from tidelog.sim.world import CLUSTER_ID, WALL_START_MS
 
 LOG_CONFIG = LogConfig(segment_bytes=1 << 14, max_message_bytes=1 << 20)
 REFUSED_MS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """How often snapshots are made, and how small the files of the log are."""
+
+    snapshot_every: int = 0
+    """Records between two snapshots; 0 for none."""
+    segment_bytes: int = 1 << 14
 
 
 @dataclass(slots=True)
@@ -82,8 +94,11 @@ class Replica:
     timer_at: int = -1
     high_watermark: int = 0
     effects: EffectQueue = field(default_factory=EffectQueue)
+    # Whether the next step of its snapshot is on the queue.
+    saving: bool = False
     log: Log = field(init=False)
     quorum: Quorum = field(init=False)
+    state: RecordList = field(init=False)
 
 
 class QuorumCluster:
@@ -97,8 +112,10 @@ class QuorumCluster:
         observers: int,
         config: QuorumConfig,
         conditions: Conditions,
+        saving: Saving = Saving(),
         trace_level: Level = Level.INFO,
     ) -> None:
+        self._saving = saving
         self.now = Instant(0)
         self.lines: list[str] = []
         self.listeners: list[Callable[[str], None]] = []
@@ -171,14 +188,16 @@ class QuorumCluster:
         replica.requests.clear()
         replica.timer_at = -1
         replica.high_watermark = 0
+        replica.saving = False
+        replica.state = RecordList(self._saving.snapshot_every)
         trace = Trace(_Sink(self, replica.node_id), self._trace_level)
         try:
             self._open(replica, trace)
+            replica.quorum.wall_offset_ms = WALL_START_MS
+            replica.quorum.start(self.now)
         except ProcessKilled:
             self._die(replica, replica.durable_end)
             return
-        replica.quorum.wall_offset_ms = WALL_START_MS
-        replica.quorum.start(self.now)
         self._end_tick(replica)
 
     def _open(self, replica: Replica, trace: Trace) -> None:
@@ -187,7 +206,7 @@ class QuorumCluster:
             LogEnv(replica.disk, replica.effects, trace),
             str(METADATA_PARTITION),
             METADATA_PARTITION,
-            LOG_CONFIG,
+            dataclasses.replace(LOG_CONFIG, segment_bytes=self._saving.segment_bytes),
             Checkpoints(),
             clean=False,
             wall_ms=WALL_START_MS,
@@ -335,8 +354,22 @@ class QuorumCluster:
         replica.high_watermark = quorum.high_watermark
         if quorum.is_leader and self.oracle.check_election_safety(replica.node_id, quorum.epoch):
             self.oracle.check_leader_completeness(replica.node_id, quorum, replica.log)
-        for batch in quorum.take_committed():
-            self.oracle.check_committed(replica.node_id, batch, quorum.epoch)
+        for each in quorum.take_committed():
+            if isinstance(each, LoadedSnapshot):
+                self.oracle.check_snapshot(replica.node_id, each.snapshot_id, each.records)
+            else:
+                self.oracle.check_committed(replica.node_id, each, quorum.epoch)
+            replica.state.take(each)
+        if not replica.saving and replica.state.wants_step(quorum):
+            replica.saving = True
+            self._at_replica(1, replica, lambda: self._do(replica, lambda: self._save(replica)))
+
+    def _save(self, replica: Replica) -> None:
+        replica.saving = False
+        state, before = replica.state, replica.quorum.latest_snapshot
+        self.oracle.check_snapshot(replica.node_id, state.snapshot_id, state.records)
+        state.step(replica.quorum)
+        assert replica.quorum.latest_snapshot == before, "SnapshotDurable: counted before its flush"
 
     # Network ---------------------------------------------------------------------------------
 

@@ -8,13 +8,14 @@
 | Durability (I17) | what is committed is on the disks of a majority of voters |
 | LeaderCompleteness (I17) | a leader has everything that was committed before its epoch |
 | HighWatermarkMonotonic (I17) | within one life of a replica it never falls |
+| SnapshotIsFoldOfLog (I17) | a snapshot says what the log below its end says |
 
 They share one memory, so they live together; each method is one property.
 """
 
 from collections.abc import Callable, Iterable
 
-from tidelog.kraft.messages import CommittedBatch
+from tidelog.kraft.messages import CommittedBatch, SnapshotId
 from tidelog.kraft.quorum import Quorum
 from tidelog.log.log import Log
 from tidelog.sim.checkers.base import Violation
@@ -55,7 +56,8 @@ class QuorumOracle:
         """A replica has just become leader."""
         who = f"{node_id} leads in epoch {quorum.epoch}"
         for offset, batch in self._committed.items():
-            if self._shown_in[offset] >= quorum.epoch:
+            if self._shown_in[offset] >= quorum.epoch or batch.last_offset < log.log_start_offset:
+                # What lies before the log's start is in a snapshot, and that is checked.
                 continue
             if batch.last_offset >= log.log_end_offset:
                 raise Violation(
@@ -76,6 +78,27 @@ class QuorumOracle:
             raise Violation(
                 "VoteUniqueness",
                 f"{voter_id} voted for {known} and {candidate_id} in epoch {epoch}",
+            )
+
+    def check_snapshot(self, node_id: int, snapshot_id: SnapshotId, records: list[bytes]) -> None:
+        """A replica takes this for the state below the snapshot's end."""
+        expected: list[bytes] = []
+        epoch, end_offset = 0, 0
+        for batch in self._committed.values():
+            if batch.last_offset >= snapshot_id.end_offset:
+                break
+            epoch, end_offset = batch.epoch, batch.last_offset + 1
+            if not batch.is_control:
+                expected += batch.records
+        if snapshot_id != (end_offset, epoch):
+            raise Violation(
+                "SnapshotIsFoldOfLog",
+                f"{node_id} has snapshot {snapshot_id}, the log {end_offset}-{epoch}",
+            )
+        if records != expected:
+            raise Violation(
+                "SnapshotIsFoldOfLog",
+                f"{node_id} has {len(records)} records at {snapshot_id}, the log {len(expected)}",
             )
 
     def check_committed(self, node_id: int, batch: CommittedBatch, epoch: int) -> None:

@@ -1,0 +1,114 @@
+"""How long snapshots and the metadata log are kept (`metadata.max.retention.bytes`, `.ms`).
+
+The oldest snapshot is forgotten, and the log then begins where the next one ends, while
+
+- log and snapshots together are larger than `metadata.max.retention.bytes`, or
+- the oldest snapshot is older than `metadata.max.retention.ms`,
+
+and a next one is there: the newest snapshot always stays. Segments that end at or below the new
+start are deleted.
+
+Invariants
+- *SnapshotAtLogStart*: the log begins at 0 or at the end of a snapshot that is kept, so log and
+  snapshots together give the state at every time.
+- The log's start never passes the high watermark: a snapshot stands for committed records only.
+
+Source: KIP-630; Kafka's `KafkaRaftLog.maybeClean`.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from tidelog.env.instant import Instant
+from tidelog.errors import CorruptBatch
+from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.messages import SnapshotId
+from tidelog.records.batch import read_header
+
+CLEAN_INTERVAL_MS: Final = 60_000
+_HEADER_BATCH_BYTES: Final = 1 << 16
+"""Enough for the first batch of any snapshot: its header and the voters."""
+
+
+class LogCleaner:
+    """Moves the log's start from snapshot to snapshot."""
+
+    __slots__ = ("_clean_at", "_core")
+
+    def __init__(self, core: QuorumCore) -> None:
+        self._core = core
+        # When to look next, if nothing gives cause before.
+        self._clean_at: Instant = Instant(0)
+
+    def maybe_clean(self, now: Instant) -> bool:
+        """Looks at the retention if it is time for that; returns whether anything was deleted."""
+        if now < self._clean_at:
+            return False
+        return self.clean(now)
+
+    def clean(self, now: Instant) -> bool:
+        """Deletes what is not kept any longer; returns whether there was any."""
+        self._clean_at = Instant(now + CLEAN_INTERVAL_MS)
+        cleaned = self._clean_while(self._is_too_large)
+        wall_ms = now + self._core.wall_offset_ms
+        return self._clean_while(lambda oldest: self._is_too_old(oldest, wall_ms)) or cleaned
+
+    def _clean_while(self, reason_of: Callable[[SnapshotId], str]) -> bool:
+        core = self._core
+        cleaned = False
+        while len(core.snapshots.ids) > 1:
+            oldest, following = core.snapshots.ids[:2]
+            reason = reason_of(oldest)
+            if not reason:
+                break
+            core.log.maybe_raise_log_start_offset(following.end_offset)
+            segments = core.log.delete_segments_below_start()
+            core.snapshots.forget_before(following.end_offset, reason)
+            core.env.trace.info(
+                SUBJECT,
+                "clean_log",
+                "cleaned",
+                reason,
+                log_start=core.log.log_start_offset,
+                segments=segments,
+            )
+            cleaned = True
+        return cleaned
+
+    def _is_too_large(self, _oldest: SnapshotId) -> str:
+        core = self._core
+        kept_bytes = core.log.size_bytes + sum(
+            core.snapshots.size_of(snapshot_id) for snapshot_id in core.snapshots.ids
+        )
+        limit = core.config.max_retention_bytes
+        return f"{kept_bytes} bytes, {limit} are kept" if 0 <= limit < kept_bytes else ""
+
+    def _is_too_old(self, oldest: SnapshotId, wall_ms: int) -> str:
+        limit_ms = self._core.config.max_retention_ms
+        if limit_ms < 0:
+            return ""
+        try:
+            head = self._core.snapshots.read_at(oldest, 0, _HEADER_BATCH_BYTES)
+            age_ms = wall_ms - read_header(head).max_timestamp
+        except CorruptBatch as error:
+            return f"unreadable: {error.message}"
+        return f"{age_ms} ms old, {limit_ms} are kept" if age_ms > limit_ms else ""
+
+    def align(self) -> None:
+        """A log without a snapshot at its start, because that one was damaged, begins at the
+        oldest that there is."""
+        core = self._core
+        start = core.log.log_start_offset
+        earliest = core.snapshots.earliest
+        if start > 0 and earliest is not None and earliest.end_offset > start:
+            core.log.maybe_raise_log_start_offset(earliest.end_offset)
+            core.log.delete_segments_below_start()
+
+    def check(self) -> None:
+        """Asserts that nothing below the log's start is missing, unless all snapshots are."""
+        core = self._core
+        start = core.log.log_start_offset
+        earliest = core.snapshots.earliest
+        assert start == 0 or earliest is None or earliest.end_offset == start, (
+            f"SnapshotAtLogStart: log starts at {start}, the oldest snapshot is {earliest}"
+        )

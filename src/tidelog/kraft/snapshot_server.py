@@ -1,0 +1,108 @@
+"""The leader's side of FetchSnapshot: bytes of a snapshot, by position.
+
+A follower asks for one piece after the other and puts them together; pieces are cut anywhere. The
+leader keeps no state for it. Before the first piece leaves, the file is read and checked whole: a
+damaged snapshot is put aside and never spreads (*SnapshotWhole*), and the follower hears that there
+is none.
+
+The order of checks is Kafka's: cluster, epoch and leadership, then whether the snapshot is there,
+then the position.
+
+Source: KIP-630; Kafka's `KafkaRaftClient.handleFetchSnapshotRequest`.
+"""
+
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.leader import Leader
+from tidelog.kraft.log_cleaning import LogCleaner
+from tidelog.kraft.messages import (
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    ReplicaKey,
+    SnapshotId,
+)
+from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT
+
+
+class SnapshotServer:
+    """Serves snapshots while this replica leads."""
+
+    __slots__ = ("_checked", "_cleaner", "_core")
+
+    def __init__(self, core: QuorumCore, cleaner: LogCleaner) -> None:
+        self._core = core
+        # Is told when a snapshot is gone.
+        self._cleaner = cleaner
+        # The snapshot that was found whole last.
+        self._checked: SnapshotId | None = None
+
+    def on_request(self, request: FetchSnapshotRequest, reply_to: object, now: Instant) -> None:
+        """Answers at once."""
+        core = self._core
+        error = self._error(request)
+        if error is ErrorCode.NONE:
+            assert isinstance(core.role, Leader), f"{core.role.name.value} serves a snapshot"
+            replica = ReplicaKey(request.replica_id, request.replica_directory_id)
+            core.role.on_contact(replica, now)
+            error = self._snapshot_error(request)
+        if error is not ErrorCode.NONE:
+            core.env.trace.info(
+                SUBJECT,
+                "on_fetch_snapshot",
+                "refused",
+                error.name,
+                replica=request.replica_id,
+                snapshot=str(request.snapshot_id),
+                position=request.position,
+            )
+            core.reply(reply_to, self._response(error, request))
+            return
+        max_bytes = max(1, min(request.max_bytes, core.config.fetch_snapshot_max_bytes))
+        data = core.snapshots.read_at(request.snapshot_id, request.position, max_bytes)
+        size_bytes = core.snapshots.size_of(request.snapshot_id)
+        core.reply(reply_to, self._response(error, request, size_bytes, data))
+
+    def _error(self, request: FetchSnapshotRequest) -> ErrorCode:
+        core = self._core
+        if request.cluster_id is not None and request.cluster_id != core.identity.cluster_id:
+            return ErrorCode.INCONSISTENT_CLUSTER_ID
+        if request.epoch < core.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if request.epoch > core.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if not isinstance(core.role, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE
+
+    def _snapshot_error(self, request: FetchSnapshotRequest) -> ErrorCode:
+        snapshots, snapshot_id = self._core.snapshots, request.snapshot_id
+        if snapshot_id == BOOTSTRAP_SNAPSHOT or snapshot_id not in snapshots.ids:
+            return ErrorCode.SNAPSHOT_NOT_FOUND
+        if request.position == 0 or snapshot_id != self._checked:
+            if snapshots.load(snapshot_id) is None:
+                self._cleaner.align()
+                return ErrorCode.SNAPSHOT_NOT_FOUND
+            self._checked = snapshot_id
+        if not 0 <= request.position < snapshots.size_of(snapshot_id):
+            return ErrorCode.POSITION_OUT_OF_RANGE
+        return ErrorCode.NONE
+
+    def _response(
+        self,
+        error: ErrorCode,
+        request: FetchSnapshotRequest,
+        size_bytes: int = 0,
+        data: bytes = b"",
+    ) -> FetchSnapshotResponse:
+        core = self._core
+        return FetchSnapshotResponse(
+            error,
+            core.public_leader_id,
+            core.epoch,
+            request.snapshot_id,
+            size_bytes,
+            request.position,
+            data,
+            core.leader_endpoint,
+        )

@@ -506,8 +506,6 @@ class Node:
         return True
 
     def _flow_committed(self, now: Instant) -> bool:
-        if METADATA_PARTITION in self._directory.remembered and not self._quorum.must_catch_up:
-            self._directory.forget_former_end(METADATA_PARTITION)
         committed = self._quorum.take_committed()
         if not committed:
             return False

@@ -525,7 +525,7 @@ class Quorum:
         core.snapshots.check()
         self._cleaner.check()
         self._snapshot_fetcher.check()
-        assert not core.must_listen or isinstance(role, Unattached | Follower | Resigned), (
+        assert not core.lacks_base or isinstance(role, Unattached | Follower | Resigned), (
             f"BaseBeforeLeading: {role.name.value} without a state"
         )
         self._check_role()

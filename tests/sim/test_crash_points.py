@@ -37,9 +37,11 @@ def test_a_point_that_is_not_reached_is_no_survivor():
 
 
 def test_a_flush_that_lies_is_noticed(monkeypatch):
-    """The negative twin: devices that say they have what they have not lose committed metadata."""
+    """The negative twin: devices that say they have what they have not; a start finds out."""
     monkeypatch.setattr("tidelog.env.memory_disk.MemoryFile.sync_content", lambda file: None)
-    assert play(Point(500, Operation.SYNC, Ending.POWER)).violated == "ImageIsFoldOfLog"
+    outcome = play(Point(500, Operation.SYNC, Ending.POWER))
+    assert outcome.violated == "NoSpontaneousExit"
+    assert "was durable" in (outcome.violation or "")
 
 
 def test_the_report_counts_points_and_names_failures():

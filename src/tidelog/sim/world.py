@@ -51,7 +51,7 @@ from tidelog.env.effects import (
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, TraceEvent
-from tidelog.errors import StorageError
+from tidelog.errors import StorageError, UsageError
 from tidelog.log.directory import format_directory
 from tidelog.model import Uuid
 from tidelog.sim.disk import ProcessKilled, SimDisk
@@ -243,7 +243,7 @@ class World:
         except ProcessKilled:
             self._end_process(host)
             return False
-        except StorageError as error:
+        except (StorageError, UsageError) as error:
             host.exit_code, host.exit_message = 1, str(error)
             self._end_process(host)
             return False

@@ -66,6 +66,12 @@ SAFEGUARDS: Final = (
         (partitions, "_ineligible", lambda *_: None),
     ),
     of_story(
+        "s12",
+        "proposals-of-the-present-leader",
+        "an ISR without its leader",
+        (partitions, "_validate", lambda *_: None),
+    ),
+    of_story(
         "r45",
         "removal-begins-a-term",
         "a fetch of a former replica that counts for its empty successor",

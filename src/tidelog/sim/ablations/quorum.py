@@ -117,7 +117,8 @@ SAFEGUARDS: Final = (
         "voting twice in an epoch",
         (QuorumStateFile, "maybe_write", _hasty_write(QuorumStateFile.maybe_write)),
     ),
-    of_quorum(
+    of_story(
+        "s11",
         "quorum-divergence",
         "two histories of the metadata",
         (FetchServer, "_diverging_epoch", lambda *_: None),

@@ -221,3 +221,32 @@ def r45_removed_and_added_again(scene: Scene) -> None:
     scene.must(3 not in isr, "CandidateCompleteness", f"broker 3 is empty and in the ISR {isr}")
     stage.run(100)
     stage.finish()
+
+
+def s12_proposal_of_a_deposed_leader(scene: Scene) -> None:
+    """The controller hears no leader but the present one.
+
+    Origin: KIP-497
+    Story: a leader loses its session and does not notice; another one is elected; the old leader
+    proposes an ISR without it.
+    Must: the proposal is refused by its leader epoch.
+    """
+    stage = scene.stage(1, 2, 3, controlled=True)
+    stage.topic(1, 2, 3)
+    stage.send(1, "a")
+    stage.run(200)
+    stage.brokers[1].sees_metadata = False
+    stage.silent.add(1)
+    stage.cut |= {(1, 2), (2, 1), (1, 3), (3, 1)}
+    stage.send(1, "b", acks=1)
+    stage.run(2_500)
+    scene.must(stage.feed.partition("orders").leader == 2, "Story", "broker 2 does not lead")
+    proposed = any(proposal.broker_epoch == _epoch_of(stage, 1) for proposal in stage.proposals)
+    scene.must(proposed, "Story", "broker 1 proposed nothing")
+    isr = stage.feed.partition("orders").isr
+    scene.must(2 in isr and 1 not in isr, "LeaderInIsr", f"broker 2 leads with ISR {isr}")
+    stage.finish()
+
+
+def _epoch_of(stage: Stage, node: int) -> int:
+    return stage.brokers[node].replicas.broker_epoch

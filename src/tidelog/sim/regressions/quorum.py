@@ -219,3 +219,32 @@ def s08_vote_for_a_short_log(scene: Scene) -> None:
     cluster.start(short)
     cluster.run_until(lambda: _is_calm(cluster), 10_000)
     scene.must(_is_calm(cluster), "Liveness", "the quorum does not work again")
+
+
+def s11_deposed_leader(scene: Scene) -> None:
+    """A deposed leader gives up what it wrote alone.
+
+    Origin: KIP-595; Ongaro, Raft §3.5
+    Story: the leader is cut off and writes; the others elect another one, which commits; the old
+    leader comes back.
+    Must: it cuts its own records and has those of the others in the end.
+    """
+    cluster = scene.quorum(3)
+    leader = _elected(cluster)
+    others = [one for one in cluster.replicas.values() if one is not leader]
+    for other in others:
+        cluster.cut(leader.node_id, other.node_id)
+        cluster.cut(other.node_id, leader.node_id)
+    cluster.append(leader, [b"alone"])
+    cluster.run_until(lambda: any(one.quorum.is_leader for one in others), 10_000)
+    successor = next((one for one in others if one.quorum.is_leader), None)
+    assert successor is not None, "Story: nobody else is elected"
+    cluster.append(successor, [b"together"])
+    cluster.run(500)
+    cluster.append(successor, [b"together again"])
+    cluster.heal()
+    cluster.run_until(lambda: _is_calm(cluster), 10_000)
+    scene.must(_is_calm(cluster), "Liveness", "the old leader does not follow")
+    ends = {one.log.log_end_offset for one in cluster.alive()}
+    epochs = {one.log.epochs.entries[-1] for one in cluster.alive()}
+    scene.must(len(ends) == len(epochs) == 1, "LogMatching", f"{ends} {epochs}")

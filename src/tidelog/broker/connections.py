@@ -10,6 +10,10 @@ One read can bring ten thousand requests. A connection handles `limits.MAX_REQUE
 them in a row; what is left over is kept and gets a turn in each of the following ticks, between
 which every other connection, peer and timer has its own. Nothing more is read meanwhile.
 
+A connection that sent requests and then none for `connections.max.idle.ms`, with all of them
+answered, is closed. One that never sent any stays: the nodes watch each other over such, and the
+end of one would look like a death.
+
 Invariants: a slot is filled exactly once; slots leave in order; no connection has more than
 `limits.MAX_IN_FLIGHT_REQUESTS` open slots; one that has as many is not read until half of them
 have left, one with requests left over not until they are handled.
@@ -19,8 +23,10 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 
+from tidelog.config import BrokerConfig
 from tidelog.env.disk import Buffer
 from tidelog.env.effects import Chunk, Close, EffectQueue, PauseReading, ResumeReading, Send
+from tidelog.env.instant import Instant
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS, MAX_TURNS_PER_TICK
 from tidelog.wire.api import RequestHeader
 from tidelog.wire.frames import FrameReader
@@ -52,6 +58,7 @@ class Connection:
         "broker_id",
         "connection_id",
         "frames",
+        "last_request",
         "listener",
         "open",
         "paused",
@@ -76,6 +83,8 @@ class Connection:
         self.backlog: deque[bytes] = deque()
         # False once the driver reported it closed or we closed it.
         self.open = True
+        # When bytes of requests last came; counts once some have come.
+        self.last_request = Instant(0)
         # Whether reading is paused: too many open slots, or requests left over.
         self.paused = False
         # The broker at the other end, once a heartbeat or registration said so; else None.
@@ -90,17 +99,26 @@ class Connection:
 class Connections:
     """All accepted connections of a node and their reply queues."""
 
-    def __init__(self, effects: EffectQueue, max_request_bytes: int) -> None:
+    def __init__(self, effects: EffectQueue, max_request_bytes: int, max_idle_ms: int = -1) -> None:
         # Shared with the node; replies become `Send` effects here.
         self._effects = effects
         # `socket.request.max.bytes`.
         self._max_request_bytes = max_request_bytes
+        # `connections.max.idle.ms`; negative is for ever.
+        self._max_idle_ms = max_idle_ms
+        # Connections that have sent requests, the one that was silent for longest first.
+        self._talked: dict[int, Connection] = {}
         # Open connections by id.
         self._connections: dict[int, Connection] = {}
         # Connections with a filled slot since the last flush, in order of filling.
         self._ready: dict[int, Connection] = {}
         # Connections with a backlog and room, in the order of their turns.
         self._waiting: dict[int, Connection] = {}
+
+    @classmethod
+    def obeying(cls, effects: EffectQueue, config: BrokerConfig) -> "Connections":
+        """With the limits of a broker's configuration."""
+        return cls(effects, config.max_request_bytes, config.connections_max_idle_ms)
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -125,7 +143,34 @@ class Connections:
             connection.backlog.clear()
             self._ready.pop(connection_id, None)
             self._waiting.pop(connection_id, None)
+            self._talked.pop(connection_id, None)
         return connection
+
+    # Idle connections -----------------------------------------------------------------------
+
+    def touch(self, connection: Connection, now: Instant) -> None:
+        """Requests have come."""
+        connection.last_request = now
+        if connection.open:
+            self._talked.pop(connection.connection_id, None)
+            self._talked[connection.connection_id] = connection
+
+    def close_idle(self, now: Instant) -> None:
+        """Closes who has been silent for too long and waits for nothing."""
+        idle_at = self.idle_deadline()
+        while idle_at is not None and idle_at <= now:
+            connection = next(iter(self._talked.values()))
+            if connection.slots or connection.backlog:
+                self.touch(connection, now)
+            else:
+                self.drop(connection)
+            idle_at = self.idle_deadline()
+
+    def idle_deadline(self) -> Instant | None:
+        """When `close_idle` has something to look at."""
+        if self._max_idle_ms < 0 or not self._talked:
+            return None
+        return Instant(next(iter(self._talked.values())).last_request + self._max_idle_ms)
 
     def admit(self, connection: Connection, header: RequestHeader) -> PendingRequest:
         """Takes a slot for a request that has just been read."""

@@ -114,7 +114,7 @@ class Node:
         self._trace = Trace(trace_sink, trace_level)
         self._effects = EffectQueue()
         self._prng = Prng(seed)
-        self._connections = Connections(self._effects, config.broker.max_request_bytes)
+        self._connections = Connections.obeying(self._effects, config.broker)
         self._peers = PeerChannels(self._effects)
         self._detector = FailureDetector(config.quorum.disconnect_grace_ms)
         self._directory = self._open_directory(disk, wall_ms)
@@ -295,6 +295,7 @@ class Node:
     def _wake(self, now: Instant) -> None:
         self._metadata_log.at(now, self.broker.wall_ms(now))
         self._woken_at = now
+        self._connections.close_idle(now)
         self._serve_left_over(now)
         self._peers.wake(now)
         self._detector.wake(now)
@@ -324,6 +325,7 @@ class Node:
             self._peers.deadline(),
             self._detector.deadline(),
             self._woken_at if self._connections.has_turns else None,
+            self._connections.idle_deadline(),
         )
 
     def take_effects(self) -> list[Effect]:
@@ -368,6 +370,8 @@ class Node:
             )
             self._connections.drop(connection)
             return
+        if frames:
+            self._connections.touch(connection, now)
         handled = 0
         if not connection.backlog:
             handled = self._serve(connection, frames[:MAX_REQUESTS_PER_TURN], now)

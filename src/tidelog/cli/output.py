@@ -4,6 +4,7 @@ stdout carries the answer and nothing else; progress goes to stderr, and only to
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 PIPED_WIDTH: Final = 160
+"""How wide a table may get where there is no terminal and `COLUMNS` does not say."""
 
 
 class OutputFormat(StrEnum):
@@ -53,7 +55,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         table.add_column(column, justify="right" if numeric else "left")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
-    width = None if sys.stdout.isatty() else PIPED_WIDTH
+    told = sys.stdout.isatty() or "COLUMNS" in os.environ
+    width = None if told else PIPED_WIDTH
     Console(file=sys.stdout, width=width, highlight=False, markup=False).print(table)
 
 

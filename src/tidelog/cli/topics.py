@@ -133,17 +133,18 @@ def describe(
 def _print_topic(topic: "TopicDescription") -> None:
     configs = " ".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
     title = f"{topic.name}  id={topic.topic_id}  {configs}".rstrip()
+    # In two lines where one would make the table wider than 80 columns.
     columns = (
-        "partition",
+        "parti-\ntion",
         "leader",
         "epoch",
         "replicas",
         "ISR",
         "ELR",
         "node",
-        "log start",
-        "high watermark",
-        "log end",
+        "log\nstart",
+        "high\nwater-\nmark",
+        "log\nend",
     )
     print_table(title, columns, [_partition_row(partition) for partition in topic.partitions])
 

@@ -274,18 +274,31 @@ class LogDirectory:
 
     def schedule_delete(self, topic_partition: TopicPartition) -> None:
         """Takes the log out of service and renames its directory; see `delete_renamed`."""
+        target = self._rename(topic_partition, _DELETE_SUFFIX)
+        if target is not None:
+            self._renamed.append(target)
+            self._env.trace.info(topic_partition, "schedule_delete", "renamed", directory=target)
+
+    def set_aside(self, topic_partition: TopicPartition) -> None:
+        """Takes the log out of service and keeps its directory under a name that ends in
+        `-stray`. Nothing here looks at it again: an operator decides."""
+        target = self._rename(topic_partition, _STRAY_SUFFIX)
+        if target is not None:
+            self._env.trace.info(topic_partition, "set_aside", "renamed", directory=target)
+
+    def _rename(self, topic_partition: TopicPartition, suffix: str) -> str | None:
+        """Moves the files of a log or a damaged log; `None` when there are none any more."""
         if self.damaged.pop(topic_partition, None) is None:
             self.logs.pop(topic_partition).close()
         elif not self._env.disk.exists(str(topic_partition)):
-            return
+            return None
         while True:
             self._rename_count += 1
-            target = f"{topic_partition}.{self._rename_count:032x}{_DELETE_SUFFIX}"
+            target = f"{topic_partition}.{self._rename_count:032x}{suffix}"
             if not self._env.disk.exists(target):
                 break
         self._env.disk.rename(str(topic_partition), target)
-        self._renamed.append(target)
-        self._env.trace.info(topic_partition, "schedule_delete", "renamed", directory=target)
+        return target
 
     def delete_renamed(self) -> int:
         """Deletes the directories that were renamed before the recovery points were checkpointed

@@ -50,7 +50,7 @@ from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
 from tidelog.log.log import Log
-from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
+from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset, TopicId
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.leader import RemoteReplica
@@ -231,6 +231,10 @@ class FetchPath:
         """Whether a follower's fetch comes from another process than the registered one."""
         return self._brokers.is_stale(request.replica_id, request.replica_epoch)
 
+    def knows_topic(self, topic_id: TopicId) -> bool:
+        """Whether there is a topic with this id, whatever its name."""
+        return topic_id in self._hosted.image.topics_by_id
+
     @property
     def max_bytes(self) -> int:
         """`fetch.max.bytes`: no answer is larger, but for a single large batch."""
@@ -318,6 +322,9 @@ class _Reading:
             or partition.offline is not None
         ):
             code = partition.error_of_request(topic_id, epoch)
+            if code is ErrorCode.INCONSISTENT_TOPIC_ID and not self._path.knows_topic(topic_id):
+                # The topic was deleted while the fetch waited, and made again under its name.
+                code = ErrorCode.UNKNOWN_TOPIC_ID
             if code is not ErrorCode.NONE:
                 return self.refuse(want, code)
         leadership = partition.leadership

@@ -209,9 +209,9 @@ class Replicas:
         self._carry_out(decide_hosting(topics, (), self._hosted.partitions, self.node_id), now)
 
     def remove_strays(self) -> list[TopicPartition]:
-        """Schedules the deletion of logs that the metadata does not place on this node; returns
-        them. To be called once after a start, when the metadata has caught up. Does nothing
-        before the metadata is in force."""
+        """Sets logs aside that the metadata does not place on this node; returns them. They are
+        kept: metadata that was lost or is another cluster's must not cost records. To be called
+        once after a start, when the metadata has caught up. Does nothing before it is in force."""
         if not self._in_force:
             return []
         logs = {
@@ -223,8 +223,14 @@ class Replicas:
         known = {METADATA_PARTITION, *self._quarantine.cases}
         found += [key for key in self._directory.damaged if key not in known]
         for key in found:
-            self._trace.warn(key, "remove_strays", "deleted", "not placed on this node")
-            self._roles.schedule_delete(key)
+            self._trace.warn(
+                key,
+                "remove_strays",
+                "set aside",
+                "not placed on this node; hint: delete the directory that ends in `-stray` when "
+                "nobody misses its records",
+            )
+            self._roles.set_aside(key)
         return found
 
     def _carry_out(self, decisions: Iterable[Drop | Host], now: Instant) -> None:

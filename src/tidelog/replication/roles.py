@@ -56,6 +56,9 @@ class LogStore(DamagedLogs, Protocol):
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         """Makes and opens an empty log."""
 
+    def set_aside(self, topic_partition: TopicPartition) -> None:
+        """Takes a log out of service and keeps its directory as a stray."""
+
     def delete_renamed(self) -> int:
         """Deletes what was marked for deletion; returns how many directories."""
 
@@ -216,6 +219,13 @@ class Roles:
         """Marks a log that is not hosted for deletion."""
         try:
             self._directory.schedule_delete(key)
+        except StorageError as error:
+            self._parts.outbox.emit(LogDirFailed(key, str(error)))
+
+    def set_aside(self, key: TopicPartition) -> None:
+        """Keeps a log that is not hosted, under a name that no start looks at."""
+        try:
+            self._directory.set_aside(key)
         except StorageError as error:
             self._parts.outbox.emit(LogDirFailed(key, str(error)))
 

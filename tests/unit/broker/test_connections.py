@@ -4,6 +4,7 @@ import pytest
 
 from tidelog.broker.connections import Connection, Connections, PendingRequest
 from tidelog.env.effects import Close, EffectQueue, PauseReading, ResumeReading, Send
+from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import MalformedFrame
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS
@@ -188,3 +189,50 @@ def test_replies_keep_the_order_of_requests_for_any_order_of_fills(seed, connect
         if isinstance(effect, Send):
             sent[effect.connection] += effect.chunks
     assert sent == expected
+
+
+# Idle connections ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def short(effects: EffectQueue) -> Connections:
+    """They may be idle for 100 ms."""
+    return Connections(effects, max_request_bytes=1000, max_idle_ms=100)
+
+
+def test_who_is_silent_for_too_long_is_closed(short: Connections, effects: EffectQueue) -> None:
+    first, second = opened(short, 1), opened(short, 2)
+    short.touch(first, Instant(10))
+    short.touch(second, Instant(20))
+    short.touch(first, Instant(50))
+    assert short.idle_deadline() == 120
+    short.close_idle(Instant(119))
+    assert effects.take() == []
+    short.close_idle(Instant(120))
+    assert effects.take() == [Close(2)]
+    assert (first.open, second.open, short.idle_deadline()) == (True, False, 150)
+    short.on_closed(1)
+    assert short.idle_deadline() is None
+
+
+def test_who_waits_for_an_answer_is_not_idle(short: Connections, effects: EffectQueue) -> None:
+    connection = opened(short)
+    short.touch(connection, Instant(0))
+    pending = admitted(short, connection)
+    short.close_idle(Instant(100))
+    assert connection.open
+    assert short.idle_deadline() == 200
+    short.fill(pending, [b"answer"])
+    short.flush()
+    short.close_idle(Instant(200))
+    assert not connection.open
+
+
+def test_a_connection_that_never_asked_anything_stays(
+    short: Connections, connections: Connections
+) -> None:
+    """As the nodes' connections to watch each other; and with a negative time all do."""
+    opened(short)
+    assert short.idle_deadline() is None
+    connections.touch(opened(connections), Instant(0))
+    assert connections.idle_deadline() is None

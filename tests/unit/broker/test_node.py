@@ -174,3 +174,14 @@ def test_a_paused_controller_costs_nobody_else_its_session():
     assert seen == {frozenset((1, 2, 3)), frozenset(others)}
     world.resume(paused)
     world.run_until(lambda: all(alive(node_id) == {1, 2, 3} for node_id in world.hosts))
+
+
+def test_an_idle_client_is_closed_and_a_watching_one_is_not():
+    node = OneNode(connections_max_idle_ms="1000")
+    wire, silent = node.client(), node.client()
+    wire.create_topic("t")
+    node.advance(999)
+    assert not wire.closed
+    node.advance(1)
+    assert wire.closed
+    assert not silent.closed

@@ -90,7 +90,8 @@ def test_describe_shows_what_is_known_and_question_marks_for_the_rest(
         (topic,) = tidelog(capsys, *command, "--output", "json").json
     assert "retention.ms=5" in table.out
     assert "segment.ms" not in table.out
-    assert "high watermark" in table.out
+    assert "water-" in table.out
+    assert "ELR" in table.out
     assert "?" in table.out
     assert topic["configs"] == {"retention.ms": "5"}
     assert topic["partitions"][0]["eligible_leaders"] == [2]
@@ -98,3 +99,20 @@ def test_describe_shows_what_is_known_and_question_marks_for_the_rest(
     assert "adding 2" in table.out
     assert "removing 1" in table.out
     assert topic["partitions"][0]["replica_logs"][0]["high_watermark"] == -1
+
+
+def test_the_table_of_three_replicas_fits_eighty_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda _: topic_page("t", [0]),
+        ApiKey.DESCRIBE_CONFIGS: configs,
+        ApiKey.DESCRIBE_CLUSTER: lambda _: cluster((1, "127.0.0.1", 1, True)),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda _: moving("t", 9, adding=[2], removing=[1]),
+    }
+    monkeypatch.setenv("COLUMNS", "80")
+    with scripted_node(answers) as node:
+        command = ["topics", "describe", "t", "--bootstrap-server", node.address]
+        table = tidelog(capsys, *command)
+    assert all(len(line) <= 80 for line in table.out.splitlines())
+    assert "…" not in table.out

@@ -155,6 +155,20 @@ def test_checkpoints_hold_every_log() -> None:
     assert other.log_end_offset == 0
 
 
+def test_a_log_that_is_set_aside_is_kept_and_not_opened_again() -> None:
+    """Goal: an operator finds its files under the name with `-stray`, also a second time."""
+    bench = LogBench()
+    bench.append()
+    bench.settle()
+    for count in (1, 2):
+        bench.directory.set_aside(PARTITION)
+        assert bench.directory.delete_renamed() == 0
+        strays = [name for name in bench.disk.list_dir() if name.endswith("-stray")]
+        assert len(strays) == count
+        assert all(bench.disk.exists(f"{name}/{0:020}.log") for name in strays)
+        bench.directory.create(PARTITION, TOPIC_ID, LogConfig())
+
+
 def test_a_clean_stop_ends_with_the_marker() -> None:
     """Goal: the marker is the last effect, carries the subject, and holds the broker epoch."""
     bench = LogBench()

@@ -122,7 +122,10 @@ def test_refusals_of_a_leader(cluster: Cluster) -> None:
     assert reader.code(want(epoch=2)) is ErrorCode.UNKNOWN_LEADER_EPOCH
     assert reader.code(want(epoch=1)) is ErrorCode.NONE
     assert reader.code(want(7)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert reader.code(want(topic_number=9)) is ErrorCode.INCONSISTENT_TOPIC_ID
+    assert reader.code(want(topic_number=9)) is ErrorCode.UNKNOWN_TOPIC_ID
+    cluster.feed.create_topic("others", (1, 2))
+    cluster.run(0)
+    assert reader.code(want(topic_number=2)) is ErrorCode.INCONSISTENT_TOPIC_ID
     assert reader.code(want(offset=1)) is ErrorCode.OFFSET_OUT_OF_RANGE
     assert reader.code(want(epoch=1), replica_id=3) is ErrorCode.UNKNOWN_LEADER_EPOCH
     assert reader.code(want(), replica_id=3) is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -465,3 +468,14 @@ def test_the_end_of_a_segment_is_not_waited_at(cluster: Cluster) -> None:
         offset += len(values_in(answer[0]))
         rounds += 1
     assert rounds == len(log.segments) - 1
+
+
+def test_a_fetch_that_waits_hears_that_its_topic_was_made_again(cluster: Cluster) -> None:
+    """Its topic id is nobody's any more: clients ask for the new one without a word to anybody."""
+    reader = Reader(cluster)
+    parked = reader.send(want(), max_wait_ms=1000)
+    cluster.feed.delete_topic("orders")
+    cluster.feed.create_topic("orders", (1, 2))
+    answer = reader.answer(parked)
+    assert answer is not None
+    assert answer[0].error_code is ErrorCode.UNKNOWN_TOPIC_ID

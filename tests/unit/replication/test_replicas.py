@@ -79,8 +79,8 @@ def test_configs_follow_the_metadata(cluster: Cluster) -> None:
     assert cluster.brokers[1].log("orders").config == LogConfig(segment_bytes=4096)
 
 
-def test_strays_are_removed_once_the_metadata_counts(cluster: Cluster) -> None:
-    """Before that nothing is known to be stray."""
+def test_strays_are_set_aside_once_the_metadata_counts(cluster: Cluster) -> None:
+    """Before that nothing is known to be stray. Their records stay on the disk, for good."""
     broker = cluster.brokers[1]
     cluster.kill(1)
     cluster.feed.delete_topic("orders")
@@ -91,6 +91,12 @@ def test_strays_are_removed_once_the_metadata_counts(cluster: Cluster) -> None:
     broker.replicas.broker_epoch = cluster.feed.register(1)
     cluster.run(0)
     assert broker.replicas.remove_strays() == [KEY]
+    assert broker.directory.logs == {}
+    cluster.run(2 * CONFIG.recovery_point_checkpoint_interval_ms)
+    (stray,) = (name for name in broker.disk.list_dir() if name.endswith("-stray"))
+    assert broker.disk.exists(f"{stray}/{0:020}.log")
+    cluster.kill(1)
+    broker.start()
     assert broker.directory.logs == {}
 
 

@@ -85,6 +85,12 @@ SAFEGUARDS: Final = (
     ),
     of_story(
         "r20",
+        "snapshots-for-those-behind",
+        "a voter that can never rejoin, because the log no longer reaches back",
+        (FetchServer, "_snapshot_for", lambda *_: None),
+    ),
+    of_story(
+        "r20",
         "claims-may-fall",
         "counting a voter for what it had before its disk was wiped",
         (Progress, "on_fetch", _remember_the_most(Progress.on_fetch)),

@@ -4,6 +4,8 @@ off and must not disturb.
 Source: KIP-595, KIP-996; KAFKA-12181, 12460.
 """
 
+from dataclasses import replace
+
 from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import (
     QuorumFetchRequest,
@@ -12,7 +14,8 @@ from tidelog.kraft.messages import (
 )
 from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, decode_state
 from tidelog.model import ZERO_UUID, EpochEndOffset
-from tidelog.sim.quorum.cluster import QuorumCluster, Replica
+from tidelog.sim.quorum.cluster import QuorumCluster, Replica, Saving
+from tidelog.sim.quorum_run import QUICK
 from tidelog.sim.regressions.scene import Scene
 
 
@@ -43,12 +46,14 @@ def r20_wiped_voter(scene: Scene) -> None:
 
     Origin: KAFKA-12460, KAFKA-12181
     Story: a follower is told, wrongly, that its log parts from the leader's below the high
-    watermark. Then the leader's disk stalls; a follower that has the newest record loses its disk
+    watermark. A voter loses its disk and comes back when the leader's log begins after a snapshot.
+    On a third stage the leader's disk stalls; a follower that has the newest record loses its disk
     and comes back empty; then the leader's disk goes on.
-    Must: the follower refuses loudly to cut what is committed; the newest record is not committed
-    while only one voter holds it.
+    Must: the follower refuses loudly to cut what is committed; the wiped voter gets the snapshot
+    and rejoins; the newest record is not committed while only one voter holds it.
     """
     _refuse_to_cut(scene)
+    _rejoin_by_snapshot(scene)
     cluster = scene.quorum(3)
     leader = _elected(cluster)
     one, other = (r for r in cluster.replicas.values() if r is not leader)
@@ -72,6 +77,27 @@ def r20_wiped_voter(scene: Scene) -> None:
     cluster.start(other)
     cluster.run_until(lambda: _is_calm(cluster), 10_000)
     scene.must(_is_calm(cluster), "Liveness", "the quorum does not work again")
+
+
+def _rejoin_by_snapshot(scene: Scene) -> None:
+    config = replace(QUICK, max_retention_bytes=1_000)
+    cluster = scene.quorum(3, config=config, saving=Saving(snapshot_every=8, segment_bytes=256))
+    leader = _elected(cluster)
+    wiped = next(one for one in cluster.replicas.values() if one is not leader)
+    cluster.kill(wiped)
+    cluster.wipe(wiped)
+    for index in range(30):
+        cluster.append(leader, [b"record %d" % index])
+        cluster.run(200)
+    scene.must(leader.log.log_start_offset > 0, "Story", "the log begins at the beginning")
+    cluster.start(wiped)
+    cluster.run_until(lambda: _is_calm(cluster), 10_000)
+    scene.must(_is_calm(cluster), "Liveness", "the wiped voter does not rejoin")
+    scene.must(
+        wiped.state.records == leader.state.records,
+        "SnapshotIsFoldOfLog",
+        f"{len(wiped.state.records)} records of {len(leader.state.records)}",
+    )
 
 
 def _refuse_to_cut(scene: Scene) -> None:

@@ -7,8 +7,9 @@ the report wants to know: the trace, virtual time, the number of events.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
-from tidelog.config import LogConfig, NodeConfig, ReplicationConfig
+from tidelog.config import LogConfig, NodeConfig, QuorumConfig, ReplicationConfig
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceEvent
@@ -17,11 +18,13 @@ from tidelog.log.values import LogFlush
 from tidelog.model import Uuid
 from tidelog.sim.checkers.base import Violation
 from tidelog.sim.disk import SimDisk
-from tidelog.sim.quorum.cluster import Conditions, QuorumCluster
+from tidelog.sim.quorum.cluster import Conditions, QuorumCluster, Saving
 from tidelog.sim.quorum_run import QUICK
 from tidelog.sim.replicas.cluster import CONFIG
 from tidelog.sim.replicas.stage import Stage
 from tidelog.sim.world import World
+
+NO_SNAPSHOTS: Final = Saving()
 
 
 @dataclass(eq=False)
@@ -80,14 +83,17 @@ class Scene:
         self._stages.append(stage)
         return stage
 
-    def quorum(self, voters: int) -> QuorumCluster:
+    def quorum(
+        self, voters: int, *, config: QuorumConfig = QUICK, saving: Saving = NO_SNAPSHOTS
+    ) -> QuorumCluster:
         """A metadata quorum alone."""
         cluster = QuorumCluster(
             Prng(self.prng.next_u64()),
             voters=voters,
             observers=0,
-            config=QUICK,
+            config=config,
             conditions=Conditions(),
+            saving=saving,
             trace_level=self._trace_level,
         )
         self._stages.append(cluster)

@@ -4,6 +4,7 @@ from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.metadata.image import PartitionImage
 from tidelog.records.batch import decode_batch, iter_headers
 from tidelog.sim.client import Disconnected, SimClient
+from tidelog.sim.replicas.reading import joined
 from tidelog.sim.world import World
 
 
@@ -56,7 +57,7 @@ class SmallCluster:
         answer = SimClient(self._world, leader).fetch("t", 0, offset).partitions[0]
         if answer.error_code is not ErrorCode.NONE:
             return []
-        data = b"".join(bytes(chunk) for chunk in answer.records)
+        data = joined(answer.records)
         return [
             record.value or b""
             for position, header in iter_headers(data)

@@ -99,6 +99,8 @@ class Confluent:
         }
         if role == "idempotent":
             settings |= {"acks": "all", "enable.idempotence": True}
+            # For the bundle: what the client believes of its sequences.
+            settings |= {"log_level": 7, "debug": "eos"}
         else:
             settings |= {"acks": "all" if role == "plain" else 1, "retries": 0}
             settings |= {"request.timeout.ms": 10_000, "delivery.timeout.ms": 30_000}

@@ -101,7 +101,7 @@ class CallEnded:
 class ForwardDecided:
     """The controller decided a forward. `response` is a controller response (decided here), the
     inner response frame of an envelope (decided elsewhere), or `None`: this node leads the
-    quorum and answers a DescribeQuorum from it."""
+    quorum, which answers."""
 
     forward: Forward
     response: Response | bytes | None
@@ -190,7 +190,7 @@ class ControlLink:
     def _attempt(self, forward: Forward, now: Instant) -> None:
         controller = self._active_controller
         if controller is not None and not hasattr(forward.module, "message_of"):
-            # DescribeQuorum is no matter of the controller: the quorum's leader answers.
+            # What concerns the quorum is no matter of the controller: the quorum's leader answers.
             self._outcomes.append(ForwardDecided(forward, None))
         elif controller is not None:
             try:

@@ -8,7 +8,7 @@ METADATA_VERSION: Final = 30
 
 FEATURES: Final[Mapping[str, tuple[int, int]]] = {
     "metadata.version": (7, METADATA_VERSION),
-    "kraft.version": (0, 0),
+    "kraft.version": (0, 1),
     "eligible.leader.replicas.version": (0, 1),
     "transaction.version": (0, 0),
     "group.version": (0, 0),

@@ -71,6 +71,7 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceSink
 from tidelog.errors import LogDamaged, MalformedFrame, StorageError, UsageError
+from tidelog.kraft import voter_codec
 from tidelog.kraft.messages import Voter, VoterIdentity
 from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.limits import MAX_REQUESTS_PER_TURN
@@ -81,11 +82,11 @@ from tidelog.model import (
     METADATA_TOPIC_ID,
     NO_EPOCH,
     ZERO_UUID,
-    Endpoint,
     Uuid,
 )
 from tidelog.replication.replicas import Replicas
 from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
 
 MAX_ROUNDS: Final = 1000
 """Rounds of one tick; outputs that keep producing outputs for longer are a loop between rooms."""
@@ -154,7 +155,13 @@ class Node:
             disk=disk,
         )
         self._router = Router(self.broker, self._trace)
-        self._quorum_link = QuorumLink(config, self._quorum, self._peers, self._connections)
+        self._quorum_link = QuorumLink(
+            config,
+            self._quorum,
+            peers=self._peers,
+            connections=self._connections,
+            router=self._router,
+        )
         self._replica_link = ReplicaLink(config, self._replicas, self._peers)
         # None on a node that is only a controller.
         self._broker_side = self._make_broker_side()
@@ -203,7 +210,12 @@ class Node:
 
     def _make_quorum(self, disk: Disk) -> Quorum:
         config, directory = self.config, self._directory
-        identity = VoterIdentity(config.node_id, directory.directory_id, directory.cluster_id)
+        identity = VoterIdentity(
+            config.node_id,
+            directory.directory_id,
+            directory.cluster_id,
+            config.advertised_controller_listeners if config.is_controller else (),
+        )
         voters = {
             node_id: Voter(
                 node_id,
@@ -218,6 +230,7 @@ class Node:
             log=directory.logs[METADATA_PARTITION],
             config=config.quorum,
             env=QuorumEnv(disk, self._effects, Prng(self._prng.next_u64()), self._trace),
+            bootstrap=config.bootstrap_servers,
         )
 
     def _make_controller_side(self) -> ControllerSide | None:
@@ -442,10 +455,12 @@ class Node:
                     self._on_answered(peer_id, purpose, token, frame, now)
                 case Failed(peer_id, purpose, token, _):
                     self._on_failed(peer_id, purpose, token, now)
-                case PeerReached(peer_id):
+                case PeerReached(peer_id) if peer_id >= 0:
                     self._detector.on_reached(peer_id)
-                case PeerLost(peer_id, reason):
+                case PeerLost(peer_id, reason) if peer_id >= 0:
                     self._detector.on_connection_lost(peer_id, reason, now)
+                case PeerReached() | PeerLost():
+                    pass  # A bootstrap server: an address, nobody knows whose.
 
     def _on_answered(
         self, peer_id: int, purpose: Purpose, token: object, frame: memoryview | bytes, now: Instant
@@ -502,6 +517,9 @@ class Node:
         if known == self._told_leader:
             return False
         self._told_leader = known
+        endpoint = self._quorum.endpoint_of(self._quorum.leader_id)
+        if endpoint is not None and self._quorum.leader_id != self.config.node_id:
+            self._quorum_link.set_address(self._quorum.leader_id, endpoint)
         self._control.leader_id = self._quorum.leader_id
         if self._controller_side is not None:
             self._controller_side.on_leader_change(self._quorum, now)
@@ -552,7 +570,9 @@ class Node:
         if not pending.connection.open:
             return
         version = pending.header.api_version
-        if response is None:
+        if response is None and pending.header.api_key is not ApiKey.DESCRIBE_QUORUM:
+            self._quorum.on_request(voter_codec.request_of(forward.request), forward, now)
+        elif response is None:
             entity = k55_describe_quorum.response(self.broker, version, forward.request, now)
             self.broker.answer(pending, entity)
         elif isinstance(response, bytes):
@@ -565,7 +585,7 @@ class Node:
     def _flow_detector(self, now: Instant) -> bool:
         for node_id in self._detector.take_probes():
             if not self._peers.knows(node_id, Purpose.PROBE):
-                endpoint = self._voter_endpoint(node_id)
+                endpoint = self._quorum.endpoint_of(node_id)
                 if endpoint is None:
                     self._detector.on_reached(node_id)
                     continue
@@ -587,10 +607,6 @@ class Node:
             else:
                 self._controller_side.controller.on_broker_reachable(node_id, now)
         return bool(changes)
-
-    def _voter_endpoint(self, node_id: int) -> Endpoint | None:
-        voter = self._quorum.voters.get(node_id)
-        return voter.endpoints[0] if voter is not None and voter.endpoints else None
 
     # The end -------------------------------------------------------------------------------
 

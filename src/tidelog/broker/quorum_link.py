@@ -6,10 +6,11 @@ A response that does not parse counts as no response.
 
 from tidelog.broker.connections import Connections, PendingRequest
 from tidelog.broker.peers import PeerChannels, Purpose
+from tidelog.broker.router import Router
 from tidelog.config import NodeConfig
 from tidelog.env.instant import Instant
 from tidelog.kraft import codec as quorum_codec
-from tidelog.kraft import snapshot_codec
+from tidelog.kraft import snapshot_codec, voter_codec
 from tidelog.kraft.messages import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
@@ -19,8 +20,13 @@ from tidelog.kraft.messages import (
     Request,
     Response,
     SendRequest,
+    SupportRequest,
+    SupportResponse,
+    VoterChangeRequest,
+    VoterChangeResponse,
 )
 from tidelog.kraft.quorum import Quorum
+from tidelog.model import Endpoint
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 
@@ -31,18 +37,25 @@ class QuorumLink:
     """Carries the quorum's outputs to `peers` and `connections`, and answers back to it."""
 
     def __init__(
-        self, config: NodeConfig, quorum: Quorum, peers: PeerChannels, connections: Connections
+        self,
+        config: NodeConfig,
+        quorum: Quorum,
+        *,
+        peers: PeerChannels,
+        connections: Connections,
+        router: Router,
     ) -> None:
         self._config = config
         self._quorum = quorum
+        # Answers what came in through it.
+        self._router = router
         self._peers = peers
         self._connections = connections
         # Shared by both purposes; only has to differ between requests of one connection.
         self._next_correlation_id = 0
         for node_id, endpoint in config.voters.items():
             if node_id != config.node_id:
-                for purpose in (Purpose.QUORUM_FETCH, Purpose.QUORUM_RPC, Purpose.CONTROL):
-                    peers.set_address(node_id, purpose, endpoint.host, endpoint.port)
+                self.set_address(node_id, endpoint)
 
     def flow(self, now: Instant) -> bool:
         """Moves the quorum's outputs; returns whether there were any."""
@@ -56,6 +69,8 @@ class QuorumLink:
 
     def _send(self, output: SendRequest, now: Instant) -> None:
         self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
+        if output.endpoint is not None:
+            self.set_address(output.peer_id, output.endpoint)
         request, client_id = output.request, f"raft-client-{self._config.node_id}"
         purpose = Purpose.QUORUM_RPC
         if isinstance(request, QuorumFetchRequest):
@@ -64,6 +79,9 @@ class QuorumLink:
             frame = wire_fetch.pack_request(
                 FETCH_VERSION, self._next_correlation_id, client_id, fetch
             )
+        elif isinstance(request, VoterChangeRequest | SupportRequest):
+            entity = voter_codec.request_to_entity(request)
+            frame = codec.encode_request(entity, self._next_correlation_id, client_id)
         elif isinstance(request, FetchSnapshotRequest):
             entity = snapshot_codec.snapshot_request_to_entity(request)
             frame = codec.encode_request(entity, self._next_correlation_id, client_id)
@@ -73,8 +91,17 @@ class QuorumLink:
         deadline = Instant(now + self._config.quorum.request_timeout_ms)
         self._peers.send(output.peer_id, purpose, [frame], request, deadline)
 
+    def set_address(self, node_id: int, endpoint: Endpoint) -> None:
+        """Where a voter, the leader or a bootstrap server is reached."""
+        for purpose in (Purpose.QUORUM_FETCH, Purpose.QUORUM_RPC, Purpose.CONTROL):
+            self._peers.set_address(node_id, purpose, endpoint.host, endpoint.port)
+
     def _reply(self, output: Reply) -> None:
         pending = output.reply_to
+        if isinstance(output.response, VoterChangeResponse):
+            # It may have come inside an envelope, or from a client of this very node.
+            self._router.on_voters_changed(pending, output.response)
+            return
         assert isinstance(pending, PendingRequest), f"unknown reply_to {pending!r}"
         header = pending.header
         if isinstance(output.response, QuorumFetchResponse):
@@ -88,6 +115,7 @@ class QuorumLink:
             entity = snapshot_codec.snapshot_response_to_entity(output.response, header.api_version)
             self._connections.fill(pending, [codec.encode_response(header, entity)])
         else:
+            assert not isinstance(output.response, SupportResponse), "ApiVersions has a handler"
             entity = quorum_codec.response_to_entity(output.response, header.api_version)
             self._connections.fill(pending, [codec.encode_response(header, entity)])
 
@@ -101,6 +129,13 @@ class QuorumLink:
             self._quorum.on_response(peer_id, token, fetch_response, now)
             return
         assert isinstance(token, Request), f"unexpected token {token!r}"
+        if isinstance(token, VoterChangeRequest | SupportRequest):
+            key = voter_codec.api_of(token)
+            _, entity = codec.decode_response(key, voter_codec.SENT_VERSIONS[key], frame)
+            is_change = isinstance(token, VoterChangeRequest)
+            value = voter_codec.response_of(entity) if is_change else voter_codec.support_of(entity)
+            self._quorum.on_response(peer_id, token, value, now)
+            return
         key = quorum_codec.api_of(token)
         _, entity = codec.decode_response(key, quorum_codec.SENT_VERSIONS[key], frame)
         response: Response

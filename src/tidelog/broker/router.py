@@ -44,16 +44,21 @@ from tidelog.broker.api import (
     k70_controller_registration,
     k73_assign_replicas_to_dirs,
     k75_describe_topic_partitions,
+    k80_add_raft_voter,
+    k81_remove_raft_voter,
+    k82_update_raft_voter,
 )
 from tidelog.broker.connections import Connection, PendingRequest
 from tidelog.broker.context import Broker
+from tidelog.broker.control_link import Forward
 from tidelog.controller.messages import Response
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.kraft import codec as quorum_codec
-from tidelog.kraft import snapshot_codec
+from tidelog.kraft import snapshot_codec, voter_codec
 from tidelog.kraft.messages import Request as QuorumRequest
+from tidelog.kraft.messages import VoterChangeResponse
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.api import (
@@ -99,6 +104,9 @@ _CONTROLLER: Final[dict[ApiKey, ModuleType]] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: k67_allocate_producer_ids,
     ApiKey.CONTROLLER_REGISTRATION: k70_controller_registration,
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: k73_assign_replicas_to_dirs,
+    ApiKey.ADD_RAFT_VOTER: k80_add_raft_voter,
+    ApiKey.REMOVE_RAFT_VOTER: k81_remove_raft_voter,
+    ApiKey.UPDATE_RAFT_VOTER: k82_update_raft_voter,
 }
 """Decided by the active controller."""
 
@@ -112,6 +120,9 @@ _QUORUM: Final = frozenset(
     )
 )
 """The metadata quorum's, on controller listeners."""
+
+_VOTERS: Final = (k80_add_raft_voter, k81_remove_raft_voter, k82_update_raft_voter)
+"""Decided by the quorum's leader, which is the active controller."""
 
 _HELLO: Final = frozenset((ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT))
 """Requests that tell which broker is at the other end."""
@@ -272,6 +283,8 @@ class Router:
         if module is k55_describe_quorum:
             entity = k55_describe_quorum.response(self.broker, header.api_version, request, now)
             self._answer(reply_to, entity)
+        elif module in _VOTERS:
+            self.broker.quorum.on_request(voter_codec.request_of(request), reply_to, now)
         else:
             controller = self.broker.controller
             assert controller is not None, "a controller listener without a controller"
@@ -284,6 +297,22 @@ class Router:
             return
         version = reply_to.header.api_version
         entity = reply_to.module.entity_of(self.broker, version, reply_to.request, response)
+        self._answer(reply_to, entity)
+
+    def on_voters_changed(self, reply_to: object, response: VoterChangeResponse) -> None:
+        """The quorum decided about its voters, for a client of this node or of another one."""
+        if isinstance(reply_to, Forward):
+            pending = reply_to.pending
+            header = pending.header
+            entity = voter_codec.response_to_entity(header.api_key, response, header.api_version)
+            self.broker.answer(pending, entity)
+            return
+        assert isinstance(reply_to, ControllerRequest), f"unknown reply_to {reply_to!r}"
+        header = reply_to.header
+        if reply_to.enveloped and response.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            k58_envelope.refuse(self.broker, reply_to.pending, ErrorCode.NOT_CONTROLLER)
+            return
+        entity = voter_codec.response_to_entity(header.api_key, response, header.api_version)
         self._answer(reply_to, entity)
 
     def _answer(self, reply_to: ControllerRequest, entity: Entity) -> None:

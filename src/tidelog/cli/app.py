@@ -16,7 +16,7 @@ import typer
 from tidelog import __version__
 from tidelog.cli.cluster import down, nodes_app, status, up
 from tidelog.cli.dump_log import dump_log
-from tidelog.cli.node import format_, server
+from tidelog.cli.node import format_, random_uuid, server
 from tidelog.cli.output import BadAnswer, print_error, print_line
 from tidelog.cli.quorum import quorum_app
 from tidelog.cli.sim import sim_app
@@ -64,6 +64,7 @@ app.command(
     "format",
     epilog="Example: tidelog format server.properties --cluster-id MkU3OEVBNTcwNTJENDM2Qk",
 )(format_)
+app.command("random-uuid", epilog="Example: tidelog random-uuid")(random_uuid)
 app.add_typer(topics_app, name="topics")
 app.add_typer(quorum_app, name="quorum")
 app.add_typer(sim_app, name="sim")

@@ -30,6 +30,14 @@ def server(
     os.execv(command[0], command)
 
 
+def random_uuid() -> None:
+    """Print a new id, for a cluster or for a directory."""
+    from tidelog.model import uuid_to_text
+    from tidelog.runtime.formatting import new_uuid
+
+    print_line(uuid_to_text(new_uuid()))
+
+
 def format_(
     file: PropertiesFile,
     cluster_id: Annotated[
@@ -38,10 +46,26 @@ def format_(
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", help="Leave a formatted directory as it is.")
     ] = False,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="Begin a quorum with this controller alone.")
+    ] = False,
+    initial_controllers: Annotated[
+        str | None,
+        typer.Option(
+            "--initial-controllers",
+            metavar="ID@HOST:PORT:DIRECTORY,…",
+            help="Begin a quorum with these controllers; the same list on each.",
+        ),
+    ] = None,
+    no_initial_controllers: Annotated[
+        bool,
+        typer.Option("--no-initial-controllers", help="Join a quorum that exists."),
+    ] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Format a node's data directory."""
     from tidelog.errors import UsageError
+    from tidelog.runtime.first_voters import FirstVoters
     from tidelog.runtime.formatting import format_node
     from tidelog.runtime.node_file import read_node_config
 
@@ -50,7 +74,10 @@ def format_(
             f"`{cluster_id}` is no cluster id", "use 22 letters and digits, the same on every node"
         )
     config = read_node_config(file)
-    written = format_node(config, cluster_id, ignore_formatted=ignore_formatted)
+    first_voters = FirstVoters(standalone, initial_controllers, no_initial_controllers)
+    written = format_node(
+        config, cluster_id, ignore_formatted=ignore_formatted, first_voters=first_voters
+    )
     report = {
         "node_id": config.node_id,
         "cluster_id": cluster_id,

@@ -1,4 +1,7 @@
-"""`tidelog quorum …`: the metadata quorum."""
+"""`tidelog quorum …`: the metadata quorum, who is in it and how far everybody is."""
+
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -6,7 +9,7 @@ from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, find_boo
 from tidelog.cli.output import Output, OutputFormat, plain, print_json, print_line, print_table
 
 quorum_app = typer.Typer(
-    help="Look at the metadata quorum.",
+    help="Look at the metadata quorum, and change who votes in it.",
     epilog="Example: tidelog quorum describe",
     rich_markup_mode=None,
 )
@@ -14,7 +17,7 @@ quorum_app = typer.Typer(
 
 @quorum_app.callback()
 def _quorum() -> None:
-    """Keeps `describe` a word of its own although it is the only one."""
+    """The words that follow are commands of their own."""
 
 
 @quorum_app.command("describe", epilog="Example: tidelog quorum describe --output json")
@@ -23,7 +26,7 @@ def describe(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show the quorum's leader, its epoch, and how far each voter is."""
+    """Show the quorum's leader, its epoch, and how far each voter and observer is."""
     from tidelog.testing.admin_client import AdminClient
 
     with AdminClient(find_bootstrap(bootstrap, data_dir)) as admin:
@@ -35,6 +38,86 @@ def describe(
         f"leader {quorum.leader_id}, epoch {quorum.leader_epoch}, "
         f"high watermark {quorum.high_watermark}"
     )
-    rows = [(v.node_id, "voter", v.log_end_offset, v.lag) for v in quorum.voters]
-    rows += [(v.node_id, "observer", v.log_end_offset, v.lag) for v in quorum.observers]
-    print_table("", ("node", "role", "log end", "lag"), rows)
+    leader = [voter for voter in quorum.voters if voter.node_id == quorum.leader_id]
+    now_ms = leader[0].last_fetch_ms if leader else -1
+
+    def ago(when_ms: int) -> str:
+        return "never" if when_ms < 0 else f"{max(0, now_ms - when_ms)} ms"
+
+    rows = [
+        (
+            row.node_id,
+            role,
+            row.log_end_offset,
+            row.lag,
+            ago(row.last_fetch_ms),
+            ago(row.last_caught_up_ms),
+            row.directory_id,
+        )
+        for role, replicas in (("voter", quorum.voters), ("observer", quorum.observers))
+        for row in replicas
+    ]
+    columns = ("node", "role", "log end", "lag", "last fetch", "caught up", "directory")
+    print_table("", columns, rows)
+
+
+@quorum_app.command(
+    "add-controller",
+    epilog="Example: tidelog quorum add-controller controller-4.properties",
+)
+def add_controller(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE.properties", help="The properties of the new controller."),
+    ],
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Make a controller that runs and follows the quorum one of its voters."""
+    from tidelog.errors import UsageError
+    from tidelog.kraft.messages import Voter
+    from tidelog.log.directory import read_identity
+    from tidelog.runtime.node_file import read_node_config
+    from tidelog.runtime.os_disk import OsDisk
+    from tidelog.testing.admin_client import AdminClient
+
+    config = read_node_config(file)
+    if not config.is_controller:
+        raise UsageError(f"node `{config.node_id}` is no controller", "give a controller's file")
+    directory_id = read_identity(OsDisk(config.log_dir)).directory_id
+    voter = Voter(config.node_id, directory_id, config.advertised_controller_listeners)
+    with AdminClient(find_bootstrap(bootstrap, data_dir), timeout_s=30.0) as admin:
+        admin.add_voter(voter)
+    print_line(f"controller {config.node_id} is a voter now")
+
+
+@quorum_app.command(
+    "remove-controller",
+    epilog="Example: tidelog quorum remove-controller --controller-id 3 "
+    "--controller-directory-id 8o2mlfZ2TLmuyc9w0cFR0Q",
+)
+def remove_controller(
+    controller_id: Annotated[int, typer.Option("--controller-id", metavar="ID")],
+    directory_id: Annotated[
+        str,
+        typer.Option(
+            "--controller-directory-id", metavar="DIRECTORY", help="As `describe` shows it."
+        ),
+    ],
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Take a controller out of the voters, whether it runs or not."""
+    from tidelog.errors import UsageError
+    from tidelog.model import uuid_from_text
+    from tidelog.testing.admin_client import AdminClient
+
+    try:
+        directory = uuid_from_text(directory_id)
+    except ValueError:
+        raise UsageError(
+            f"`{directory_id}` is no directory id", "copy it from `tidelog quorum describe`"
+        ) from None
+    with AdminClient(find_bootstrap(bootstrap, data_dir), timeout_s=30.0) as admin:
+        admin.remove_voter(controller_id, directory)
+    print_line(f"controller {controller_id} is no voter any more")

@@ -80,6 +80,8 @@ def api_of(request: Request) -> ApiKey:
             return ApiKey.FETCH
         case FetchSnapshotRequest():
             return ApiKey.FETCH_SNAPSHOT
+        case _:
+            raise AssertionError(f"{request} is in `voter_codec`")
 
 
 # Vote, BeginQuorumEpoch, EndQuorumEpoch: requests --------------------------------------------

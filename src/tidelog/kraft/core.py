@@ -10,7 +10,7 @@ heard of no leader since its process started waits only up to `first_election_ma
 that starts has nobody to disturb, and neither has a pre-vote.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from tidelog.env.effects import EffectQueue
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
+from tidelog.kraft.committed import contiguous, read_own
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
     UNKNOWN_HIGH_WATERMARK,
@@ -37,10 +38,32 @@ from tidelog.kraft.requests import PeerRequests
 from tidelog.kraft.roles import Candidate, Follower, Prospective, Resigned, Role, Unattached
 from tidelog.kraft.snapshot_format import ControlEntry, SnapshotContent
 from tidelog.kraft.snapshots import Snapshots
+from tidelog.kraft.voters import (
+    BEFORE_THE_LOG,
+    DYNAMIC_VOTERS,
+    SUPPORTED_VERSIONS,
+    VoterHistory,
+    encode_leader_change,
+    encode_voters,
+    is_voter,
+    voter_records,
+)
 from tidelog.log.log import Log
 from tidelog.log.values import AppendOrigin
 from tidelog.model import NO_LEADER, Endpoint
-from tidelog.records.control import ControlType, build_control_batch, leader_change_value
+from tidelog.records.batch import build_batch, iter_headers
+from tidelog.records.control import (
+    ControlType,
+    control_record,
+    leader_change_value,
+    read_control_records,
+)
+
+FIRST_BOOTSTRAP_ID: Final = -2
+"""Bootstrap servers have no node id that is known; they are numbered downwards from here."""
+
+HISTORY_READ_BYTES: Final = 1 << 20
+"""How much of the log is read at a time to find its voter sets."""
 
 SUBJECT: Final = "quorum"
 """What the trace events of this room are about."""
@@ -74,14 +97,20 @@ class QuorumCore:
         log: Log,
         config: QuorumConfig,
         env: QuorumEnv,
+        bootstrap: Sequence[Endpoint] = (),
     ) -> None:
-        assert voters, "a quorum has at least one voter"
+        assert voters or bootstrap, "a replica knows voters, or where to ask for them"
         # This replica.
         self.identity = identity
-        # The voter set; static, so it never changes. By id, in the order of ids.
-        self.voters: dict[int, Voter] = {key: voters[key] for key in sorted(voters)}
-        # The other voters, in the order of ids.
-        self.peers: tuple[int, ...] = tuple(key for key in self.voters if key != identity.node_id)
+        # The voter sets that the log has had, and the configured one before them.
+        self.history = VoterHistory(voters)
+        # Where to ask who leads, by the number that stands for an address without a node id.
+        self.bootstrap: dict[int, Endpoint] = {
+            FIRST_BOOTSTRAP_ID - index: endpoint for index, endpoint in enumerate(bootstrap)
+        }
+        # Where nodes said that they are reached, beside what the voter set says: a leader that is
+        # no voter (any more), or whose address has changed.
+        self._told_endpoints: dict[int, Endpoint] = {}
         self.log = log
         self.config = config
         self.env = env
@@ -95,7 +124,7 @@ class QuorumCore:
         # without those records could win by it (*MemoryComesBackFirst*).
         self.must_catch_up: bool = False
         # Durable election state; runs behind `role` only while an input is handled.
-        self.state_file = QuorumStateFile(env.disk, env.effects, tuple(self.voters))
+        self.state_file = QuorumStateFile(env.disk, env.effects, tuple(voters))
         # What to say, held until it may be said.
         self.outbox = Outbox()
         # What was said and not answered.
@@ -119,9 +148,35 @@ class QuorumCore:
         return self.identity.node_id
 
     @property
+    def must_listen(self) -> bool:
+        """Whether this replica may be a follower only, for now."""
+        return self.lacks_base or self.must_catch_up
+
+    @property
+    def voters(self) -> Mapping[int, Voter]:
+        """The voter set that counts now, in the order of ids."""
+        return self.history.voters
+
+    @property
+    def peers(self) -> tuple[int, ...]:
+        """The other voters, in the order of ids."""
+        return tuple(key for key in self.voters if key != self.own_id)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the voter set is in the log (`kraft.version` 1)."""
+        return self.history.version >= DYNAMIC_VOTERS
+
+    @property
     def is_voter(self) -> bool:
-        """Whether it may vote and be elected; otherwise it observes."""
-        return self.own_id in self.voters
+        """Whether it may be elected; otherwise it observes. A wiped disk makes it a stranger
+        (*VoterIsItsDisk*)."""
+        return is_voter(self.voters, self.identity.key)
+
+    @property
+    def may_campaign(self) -> bool:
+        """Whether it may ask for votes."""
+        return self.history.may_campaign(self.identity.key, self.high_watermark)
 
     @property
     def epoch(self) -> int:
@@ -136,8 +191,23 @@ class QuorumCore:
     @property
     def leader_endpoint(self) -> Endpoint | None:
         """Where the leader is reached."""
-        leader = self.voters.get(self.public_leader_id)
-        return leader.endpoints[0] if leader is not None and leader.endpoints else None
+        return self.endpoint_of(self.public_leader_id)
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        """Where a voter, the leader or a bootstrap server is reached, as far as it is known."""
+        if node_id == self.own_id and self.identity.endpoints:
+            return self.identity.endpoints[0]
+        told = self._told_endpoints.get(node_id) or self.bootstrap.get(node_id)
+        if told is not None:
+            return told
+        voter = self.voters.get(node_id)
+        return voter.endpoints[0] if voter is not None and voter.endpoints else None
+
+    def learn_endpoint(self, node_id: int, endpoint: Endpoint | None) -> None:
+        """Somebody says where a leader is reached. Configured voters are reached as configured."""
+        if endpoint is None or node_id < 0 or (self.voters and not self.is_dynamic):
+            return
+        self._told_endpoints = {node_id: endpoint}
 
     @property
     def last_epoch(self) -> int:
@@ -162,16 +232,38 @@ class QuorumCore:
         """Id and (when known) directory of a voter."""
         return ReplicaKey(voter_id, self.voters[voter_id].directory_id)
 
+    def voter_keys(self) -> list[ReplicaKey]:
+        """All voters, in the order of ids."""
+        return [self.voter_key(voter_id) for voter_id in self.voters]
+
+    @property
+    def own_voter(self) -> Voter:
+        """This replica as the voter set should have it."""
+        identity = self.identity
+        return Voter(
+            identity.node_id, identity.directory_id, identity.endpoints, SUPPORTED_VERSIONS
+        )
+
+    def knows(self, leader_id: int) -> bool:
+        """Whether this may be a leader: a voter, or with voters in the log anybody whose address is
+        known, because the own log may be too old to have the voter."""
+        if self.voters and not self.is_dynamic:
+            return leader_id in self.voters
+        return leader_id >= 0 and self.endpoint_of(leader_id) is not None
+
     # Saying something ------------------------------------------------------------------------
 
     def reply(self, reply_to: object, response: Response) -> None:
         """Answers a request."""
         self.outbox.add(Reply(reply_to, response))
 
-    def send(self, peer_id: int, request: Request, now: Instant) -> None:
-        """Sends a request."""
+    def send(
+        self, peer_id: int, request: Request, now: Instant, *, endpoint: Endpoint | None = None
+    ) -> None:
+        """Sends a request, to another address than the known one if it is given."""
         self.requests.on_sent(peer_id, request, now)
-        self.outbox.add(SendRequest(peer_id, request))
+        endpoint = endpoint or self.endpoint_of(peer_id)
+        self.outbox.add(SendRequest(peer_id, request, endpoint))
 
     # Time ------------------------------------------------------------------------------------
 
@@ -201,7 +293,8 @@ class QuorumCore:
 
     def draw_probe_peer(self) -> int | None:
         """Whom to ask next who leads."""
-        return self.env.prng.choice(self.peers) if self.peers else None
+        known = (*self.peers, *self.bootstrap) if self.is_dynamic or not self.voters else self.peers
+        return self.env.prng.choice(known) if known else None
 
     # Roles -----------------------------------------------------------------------------------
 
@@ -209,7 +302,7 @@ class QuorumCore:
         self, state: ElectionState, now: Instant, reason: str, *, deadline: Instant | None = None
     ) -> None:
         """Follows nobody in this epoch, perhaps waiting for whom it voted for."""
-        if not self.is_voter:
+        if not self.may_campaign:
             deadline = None
         elif deadline is None:
             deadline = self.draw_first_wait(now)
@@ -223,7 +316,7 @@ class QuorumCore:
 
     def become_prospective(self, now: Instant, reason: str) -> None:
         """Asks for pre-votes."""
-        assert self.is_voter, "an observer is never elected"
+        assert self.may_campaign, "an observer is never elected"
         deadline = self.draw_election_timeout(now)
         voter_ids = tuple(self.voters)
         self._become(Prospective(self.role.election, self.own_id, voter_ids, deadline), reason)
@@ -246,19 +339,36 @@ class QuorumCore:
         epoch_start_offset = self.log.log_end_offset
         leader = Leader(
             ElectionState(role.epoch, self.own_id, role.voted),
-            [self.voter_key(peer_id) for peer_id in self.peers],
+            self.voter_keys(),
             epoch_start_offset=epoch_start_offset,
             fetch_timeout_ms=self.config.fetch_timeout_ms,
             now=now,
+            counts_itself=self.is_voter,
         )
         self.has_known_leader = True
         self._become(leader, reason)
-        value = leader_change_value(self.own_id, tuple(self.voters), role.ballot.granting)
-        wall_ms = now + self.wall_offset_ms
-        batch = build_control_batch(ControlType.LEADER_CHANGE, value, wall_ms)
-        self.log.append_records(batch, role.epoch, wall_ms, origin=AppendOrigin.RAFT)
+        self.append_control(self._opening_records(role.ballot.granting), now)
         assert self.log.latest_epoch == role.epoch, f"{self.log.latest_epoch} in {role.epoch}"
         leader.count_own(self.durable_end_offset)
+
+    def _opening_records(self, granting: Sequence[int]) -> list[ControlEntry]:
+        """What a leader writes first. The voters that formatting left behind are in no log yet;
+        an own address or version that has changed is told at once."""
+        if not self.is_dynamic:
+            value = leader_change_value(self.own_id, tuple(self.voters), granting)
+            return [ControlEntry(ControlType.LEADER_CHANGE, value)]
+        value = encode_leader_change(self.own_id, self.voters, granting)
+        records = [ControlEntry(ControlType.LEADER_CHANGE, value)]
+        voters = dict(self.voters)
+        mine = self.own_voter
+        if not self.is_voter:
+            return records
+        if self.history.voters_offset == BEFORE_THE_LOG:
+            records += voter_records(self.history.version, {**voters, self.own_id: mine})
+        elif voters[self.own_id] != mine:
+            voters[self.own_id] = mine
+            records.append(ControlEntry(ControlType.KRAFT_VOTERS, encode_voters(voters)))
+        return records
 
     def become_resigned(
         self, successors: tuple[ReplicaKey, ...], now: Instant, reason: str
@@ -275,7 +385,7 @@ class QuorumCore:
         known; returns whether the role has changed."""
         if epoch < self.epoch:
             return False
-        can_follow = leader_id in self.voters and leader_id != self.own_id
+        can_follow = leader_id != self.own_id and self.knows(leader_id)
         if epoch > self.epoch:
             if can_follow:
                 self.become_follower(epoch, leader_id, now, reason)
@@ -338,12 +448,69 @@ class QuorumCore:
         if value > self.log.high_watermark:
             self.log.update_high_watermark(value)
 
-    def snapshot_control_entries(self, _end_offset: int) -> tuple[ControlEntry, ...]:
+    def append_control(self, entries: Sequence[ControlEntry], now: Instant) -> int:
+        """Appends one control batch as the leader; returns its last offset."""
+        wall_ms = now + self.wall_offset_ms
+        records = [control_record(kind, value, wall_ms) for kind, value in entries]
+        batch = build_batch(records, is_control=True)
+        first = self.log.log_end_offset
+        result = self.log.append_records(batch, self.epoch, wall_ms, origin=AppendOrigin.RAFT)
+        for offset, (kind, value) in enumerate(entries, first):
+            self._note_control(kind, value, offset)
+        return result.last_offset
+
+    def on_appended(self, records: bytes, end_offset: int) -> None:
+        """A follower has appended these batches, up to `end_offset`: voter sets count at once."""
+        for position, header in iter_headers(records):
+            if header.is_control and header.last_offset < end_offset:
+                for record in read_control_records(records, position):
+                    self._note_control(record.control_type, record.value, record.offset)
+
+    def on_truncated(self) -> None:
+        """The log was cut: the voter set of its new end counts."""
+        if self.history.truncate_to(self.log.log_end_offset):
+            self._on_voters_changed("truncated")
+
+    def read_history(self) -> None:
+        """At the start: the voter sets in the log."""
+        offset = self.log.log_start_offset
+        while offset < self.log.log_end_offset:
+            read = read_own(self.log, offset, HISTORY_READ_BYTES, self.log.log_end_offset)
+            self.on_appended(contiguous(read.chunks), read.next_offset)
+            offset = read.next_offset
+
+    def _note_control(self, control_type: int, value: bytes, offset: int) -> None:
+        self.history.on_record(control_type, value, offset)
+        if control_type == ControlType.KRAFT_VOTERS:
+            # A new version comes in one batch with the voters that obey it.
+            self._on_voters_changed(f"offset {offset}")
+
+    def _on_voters_changed(self, reason: str) -> None:
+        self.history.forget_before(self.log.log_start_offset)
+        self.state_file.kraft_version = self.history.version
+        for node_id in self.voters:
+            self._told_endpoints.pop(node_id, None)
+        if isinstance(self.role, Leader):
+            self.role.on_voters_changed(self.voter_keys())
+        self.env.trace.info(
+            SUBJECT,
+            "on_voters",
+            "voters",
+            reason,
+            kraft_version=self.history.version,
+            voters=tuple(self.voters),
+            is_voter=self.is_voter,
+        )
+
+    def snapshot_control_entries(self, end_offset: int) -> tuple[ControlEntry, ...]:
         """What the quorum has to say of itself in a snapshot at this offset."""
-        return ()
+        return self.history.records_at(end_offset)
 
     def on_snapshot_loaded(self, content: SnapshotContent) -> None:
         """What a snapshot says of the quorum counts, and everything below it is committed."""
+        self.history.restart(content.snapshot_id.end_offset, content.control_entries)
+        if content.control_entries:
+            self._on_voters_changed(f"snapshot {content.snapshot_id}")
 
     def settle(self) -> None:
         """Ends the handling of one input: the state is written, what was said is sealed."""

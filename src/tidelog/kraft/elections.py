@@ -82,7 +82,7 @@ class Elections:
         if core.last_epoch > state.epoch:
             # The state file was lost or is older than the log: never go below the log's epoch.
             state = ElectionState(core.last_epoch)
-        if not core.is_voter:
+        if not core.may_campaign:
             core.install(Unattached(state, None, core.draw_probe_peer()))
         elif state.leader_id == core.own_id:
             successors = tuple(core.voter_key(peer_id) for peer_id in core.peers)
@@ -134,9 +134,10 @@ class Elections:
             return ErrorCode.INVALID_REQUEST
         if request.candidate_id < 0 or request.candidate_id == core.own_id:
             return ErrorCode.INVALID_REQUEST
-        if not core.is_voter:
+        if not core.is_voter and not core.is_dynamic:
+            # With voters in the log this replica may be one without knowing it yet.
             return ErrorCode.INCONSISTENT_VOTER_SET
-        if request.candidate_id not in core.voters:
+        if request.candidate_id not in core.voters and not core.is_dynamic:
             # The voters are fixed: whoever is none of them has no business with a vote, nor with
             # the epoch that its request would begin.
             return ErrorCode.INCONSISTENT_VOTER_SET
@@ -147,6 +148,8 @@ class Elections:
         mine = (core.last_epoch, core.log.log_end_offset)
         log_is_fresh = (request.last_epoch, request.last_offset) >= mine
         decision = core.role.decide_vote(request, log_is_fresh=log_is_fresh)
+        if decision.granted and core.must_catch_up:
+            decision = VoteDecision(False, "has lost records that it acknowledged")
         if not decision.granted:
             return decision
         if request.pre_vote:
@@ -194,8 +197,12 @@ class Elections:
                 voter=peer_id,
                 cluster_id=core.identity.cluster_id,
             )
-        elif core.maybe_move(response.leader_epoch, response.leader_id, now, f"told by {peer_id}"):
-            return
+        else:
+            core.learn_endpoint(response.leader_id, response.leader_endpoint)
+            if core.maybe_move(
+                response.leader_epoch, response.leader_id, now, f"told by {peer_id}"
+            ):
+                return
         role = core.role
         is_counted = isinstance(role, Prospective if request.pre_vote else Candidate)
         if not is_counted or not isinstance(role, Campaign) or request.epoch != role.epoch:
@@ -244,7 +251,7 @@ class Elections:
     ) -> None:
         """Somebody leads now."""
         core = self._core
-        error = self._leader_error(request.cluster_id, request.leader_id, request.leader_epoch)
+        error = self._leader_error(request, request.leader_id, request.leader_epoch)
         if error is ErrorCode.NONE and not self._is_me(
             request.voter_id, request.voter_directory_id
         ):
@@ -269,6 +276,7 @@ class Elections:
         self, peer_id: int, response: BeginQuorumEpochResponse, now: Instant
     ) -> None:
         """A voter knows about us, or about somebody else."""
+        self._core.learn_endpoint(response.leader_id, response.leader_endpoint)
         self._core.maybe_move(response.leader_epoch, response.leader_id, now, f"told by {peer_id}")
 
     def on_end_request(
@@ -276,7 +284,7 @@ class Elections:
     ) -> None:
         """The leader says goodbye; the best successor goes first."""
         core = self._core
-        error = self._leader_error(request.cluster_id, request.leader_id, request.leader_epoch)
+        error = self._leader_error(request, request.leader_id, request.leader_epoch)
         if error is ErrorCode.NONE:
             core.maybe_move(request.leader_epoch, request.leader_id, now, "told by the leader")
             role = core.role
@@ -354,7 +362,9 @@ class Elections:
     def _on_deadline(self, now: Instant) -> None:
         core = self._core
         role = core.role
-        if isinstance(role, Unattached):
+        if isinstance(role, Unattached) and core.must_listen:
+            core.become_unattached(role.election, now, "has no state to lead with")
+        elif isinstance(role, Unattached):
             core.become_prospective(now, "nobody leads")
         elif isinstance(role, Follower):
             self._on_fetch_deadline(role, now)
@@ -374,7 +384,7 @@ class Elections:
     def _on_fetch_deadline(self, role: Follower, now: Instant) -> None:
         core = self._core
         role.is_in_doubt = True
-        if core.is_voter:
+        if core.may_campaign and not core.must_listen:
             core.become_prospective(now, f"leader {role.leader_id} is silent")
         else:
             # Who cannot lead asks the voters who does; its state stays.
@@ -395,9 +405,18 @@ class Elections:
     def _epoch_error(self, epoch: int) -> ErrorCode:
         return ErrorCode.FENCED_LEADER_EPOCH if epoch < self._core.epoch else ErrorCode.NONE
 
-    def _leader_error(self, cluster_id: str | None, leader_id: int, epoch: int) -> ErrorCode:
-        if not self._is_my_cluster(cluster_id):
+    def _leader_error(
+        self,
+        request: BeginQuorumEpochRequest | EndQuorumEpochRequest,
+        leader_id: int,
+        epoch: int,
+    ) -> ErrorCode:
+        core = self._core
+        if not self._is_my_cluster(request.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
-        if leader_id not in self._core.voters or leader_id == self._core.own_id or epoch < 0:
+        error = self._epoch_error(epoch)
+        if error is ErrorCode.NONE and request.leader_endpoints:
+            core.learn_endpoint(leader_id, request.leader_endpoints[0])
+        if not core.knows(leader_id) or leader_id == core.own_id or epoch < 0:
             return ErrorCode.INVALID_REQUEST
-        return self._epoch_error(epoch)
+        return error

@@ -139,6 +139,7 @@ class Fetcher:
     ) -> None:
         """An answer that was waited for."""
         core = self._core
+        core.learn_endpoint(response.leader_id, response.leader_endpoint)
         if core.maybe_move(response.leader_epoch, response.leader_id, now, f"told by {peer_id}"):
             return
         role = core.role
@@ -277,6 +278,7 @@ class Fetcher:
         try:
             check_contiguous(records, core.log.log_end_offset)
             appended = core.log.append_as_follower(records, role.epoch)
+            core.on_appended(records, core.log.log_end_offset)
         except ProtocolError as error:
             core.env.trace.warn(
                 SUBJECT, "on_fetch_response", "refused", error.message, leader=role.leader_id
@@ -323,3 +325,4 @@ class Fetcher:
             epoch=role.epoch,
         )
         core.log.truncate_to(offset)
+        core.on_truncated()

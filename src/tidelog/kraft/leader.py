@@ -14,6 +14,10 @@ A voter that does not fetch may not know who leads, for replication is pull. It 
 (BeginQuorumEpoch) at once, and again each half fetch timeout until it fetches.
 
 Observers fetch too; they count for nothing and are forgotten after five minutes of silence.
+
+With voters in the log the set may change while it leads. The new one counts as soon as it is
+appended; what is known of a replica stays known when it becomes a voter, or is one no more. A
+leader that is taken out of the set goes on until that is committed, by the others' disks alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,9 +28,13 @@ from tidelog.kraft.messages import ReplicaKey, ReplicaProgress, VoteRequest
 from tidelog.kraft.quorum_state import ElectionState, RoleName
 from tidelog.kraft.roles import Role, VoteDecision, Wish
 from tidelog.limits import MAX_QUORUM_OBSERVERS
+from tidelog.model import ZERO_UUID
 
 OBSERVER_SESSION_MS: Final = 5 * 60 * 1000
 """An observer that is silent for longer is no longer described."""
+
+CAUGHT_UP_MS: Final = 60 * 60 * 1000
+"""A replica that was at the log's end within this time may become a voter, as in Kafka."""
 
 UNKNOWN: Final = -1
 
@@ -86,7 +94,9 @@ class Leader(Role):
     __slots__ = (
         "_check_quorum_ms",
         "_elected_at",
+        "_keys",
         "_reminder_ms",
+        "counts_itself",
         "epoch_start_offset",
         "high_watermark",
         "observers",
@@ -99,11 +109,12 @@ class Leader(Role):
     def __init__(
         self,
         state: ElectionState,
-        others: Iterable[ReplicaKey],
+        voters: Iterable[ReplicaKey],
         *,
         epoch_start_offset: int,
         fetch_timeout_ms: int,
         now: Instant,
+        counts_itself: bool = True,
     ) -> None:
         super().__init__(state)
         # The offset of the LEADER_CHANGE record that opens the epoch.
@@ -112,10 +123,16 @@ class Leader(Role):
         self.own_end_offset: int = UNKNOWN
         # Exclusive; -1 until the epoch's own first record is committed. Never falls.
         self.high_watermark: int = UNKNOWN
-        # The other voters, by id.
-        self.voters: dict[int, Progress] = {
-            key.node_id: Progress(key, now) for key in sorted(others)
+        # The voters other than this node, by id: who they are.
+        self._keys: dict[int, ReplicaKey] = {
+            key.node_id: key for key in sorted(voters) if key.node_id != self.leader_id
         }
+        # The other voters, by id: how far they are.
+        self.voters: dict[int, Progress] = {
+            node_id: Progress(key, now) for node_id, key in self._keys.items()
+        }
+        # Whether this node is a voter; not any more while its removal is being committed.
+        self.counts_itself: bool = counts_itself
         # Everybody else who fetches, by id and directory; bounded, see `MAX_QUORUM_OBSERVERS`.
         self.observers: dict[ReplicaKey, Progress] = {}
         # A majority that stays silent for longer has left.
@@ -141,11 +158,13 @@ class Leader(Role):
         """When the last majority that fetched becomes too old; None for a single voter."""
         if not self.voters:
             return None
+        voter_count = len(self.voters) + self.counts_itself
+        others_needed = voter_count // 2 + 1 - self.counts_itself
         fetches = sorted(
             (voter.fetched_at or self._elected_at for voter in self.voters.values()), reverse=True
         )
-        # With the leader itself, the voters up to this one are a majority.
-        oldest_needed = fetches[(len(self.voters) + 1) // 2 - 1]
+        # With the leader itself, if it counts, the voters up to this one are a majority.
+        oldest_needed = fetches[others_needed - 1]
         return Instant(oldest_needed + self._check_quorum_ms)
 
     def on_begin_sent(self, voter_id: int, now: Instant) -> None:
@@ -154,11 +173,13 @@ class Leader(Role):
 
     def on_begin_failed(self, voter_id: int, now: Instant) -> None:
         """It did not hear us: tell it again as soon as it may be reached."""
-        self.voters[voter_id].begin_at = now
+        if voter_id in self.voters:
+            # It may have been removed meanwhile.
+            self.voters[voter_id].begin_at = now
 
     def on_contact(self, replica: ReplicaKey, now: Instant) -> None:
         """A voter fetched in this epoch, whatever the answer: it knows who leads."""
-        voter = self.voters.get(replica.node_id)
+        voter = self._voter(replica)
         if voter is not None:
             voter.fetched_at = now
             voter.begin_at = Instant(now + self._reminder_ms)
@@ -167,7 +188,7 @@ class Leader(Role):
         self, replica: ReplicaKey, fetch_offset: int, leader_end: int, now: Instant
     ) -> None:
         """A replica has everything below `fetch_offset` on disk, equal to our log."""
-        progress = self.voters.get(replica.node_id)
+        progress = self._voter(replica)
         if progress is None:
             progress = self._observer(replica, now)
         if progress is not None:
@@ -184,7 +205,8 @@ class Leader(Role):
     def majority_end_offset(self) -> int:
         """What a majority of voters has on disk (exclusive)."""
         ends = [voter.log_end_offset for voter in self.voters.values()]
-        ends.append(self.own_end_offset)
+        if self.counts_itself:
+            ends.append(self.own_end_offset)
         ends.sort(reverse=True)
         return ends[len(ends) // 2]
 
@@ -195,6 +217,36 @@ class Leader(Role):
             return False
         self.high_watermark = majority_end
         return True
+
+    def on_voters_changed(self, voters: Iterable[ReplicaKey]) -> None:
+        """Another voter set counts from now on."""
+        keys = sorted(voters)
+        before = self._keys
+        self.counts_itself = any(key.node_id == self.leader_id for key in keys)
+        self._keys = {key.node_id: key for key in keys if key.node_id != self.leader_id}
+        for node_id, key in before.items():
+            if self._keys.get(node_id) != key:
+                gone = self.voters.pop(node_id)
+                if gone.fetched_at is not None:
+                    self.observers[ReplicaKey(node_id, gone.directory_id)] = gone
+        for node_id, key in self._keys.items():
+            if node_id not in self.voters:
+                known = self.observers.pop(key, None)
+                self.voters[node_id] = known or Progress(key, self._elected_at)
+        self.voters = {node_id: self.voters[node_id] for node_id in self._keys}
+
+    def is_caught_up(self, replica: ReplicaKey, now: Instant) -> bool:
+        """Whether a replica has been at the log's end within the last hour, and lately fetched."""
+        progress = self._voter(replica) or self.observers.get(replica)
+        if progress is None or progress.last_caught_up_at is None or progress.fetched_at is None:
+            return False
+        return now - progress.last_caught_up_at < CAUGHT_UP_MS
+
+    def _voter(self, replica: ReplicaKey) -> Progress | None:
+        key = self._keys.get(replica.node_id)
+        if key is None or key.directory_id not in (ZERO_UUID, replica.directory_id):
+            return None
+        return self.voters[replica.node_id]
 
     def by_progress(self, keys: Mapping[int, ReplicaKey]) -> Sequence[ReplicaKey]:
         """The other voters, the one that has most first; ties by id."""

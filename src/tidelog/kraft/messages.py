@@ -9,7 +9,7 @@ and the request for data in one. A fetch at offset X says "everything below X is
 Every response names the leader and the epoch its sender knows, also with an error: that is how a
 voter that slept learns who leads.
 
-What is not here: FetchSnapshot and the voter changes of KIP-853.
+Changes of the voter set (KIP-853) are `AddVoterRequest` and its kin.
 """
 
 from dataclasses import dataclass
@@ -50,6 +50,8 @@ class VoterIdentity:
     node_id: int
     directory_id: Uuid
     cluster_id: str
+    endpoints: tuple[Endpoint, ...] = ()
+    """Its own controller listeners; none for a node that is only a broker."""
 
     @property
     def key(self) -> ReplicaKey:
@@ -66,6 +68,8 @@ class Voter:
     """`ZERO_UUID` when it is not known: static voters are configured by id and address."""
     endpoints: tuple[Endpoint, ...]
     """Its controller listeners; the first one is what others dial."""
+    kraft_versions: tuple[int, int] = (0, 1)
+    """Lowest and highest `kraft.version` that it supports."""
 
 
 class SnapshotId(NamedTuple):
@@ -228,12 +232,70 @@ class FetchSnapshotResponse:
     leader_endpoint: Endpoint | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AddVoterRequest:
+    """An operator, or the replica itself, asks for one more voter (KIP-853)."""
+
+    cluster_id: str | None
+    voter: Voter
+    waits_for_commit: bool = True
+    """Whether the answer comes when the new set is committed, or when it is appended."""
+    timeout_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoterRequest:
+    """An operator asks for one voter less."""
+
+    cluster_id: str | None
+    voter: ReplicaKey
+    timeout_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateVoterRequest:
+    """A voter tells the leader its addresses and the versions that it supports."""
+
+    cluster_id: str | None
+    leader_epoch: int
+    voter: Voter
+
+
+@dataclass(frozen=True, slots=True)
+class VoterChangeResponse:
+    """The answer to a change of the voter set. Leader and epoch are told with an update only."""
+
+    error_code: ErrorCode
+    message: str = ""
+    leader_id: int = NO_LEADER
+    leader_epoch: int = -1
+    leader_endpoint: Endpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SupportRequest:
+    """Asks a replica which versions of the quorum's protocol it knows (ApiVersions)."""
+
+    replica: ReplicaKey
+
+
+@dataclass(frozen=True, slots=True)
+class SupportResponse:
+    """The range of `kraft.version`; `None` when the replica has no such feature."""
+
+    error_code: ErrorCode
+    kraft_versions: tuple[int, int] | None = None
+
+
+VoterChangeRequest = AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
 Request = (
     VoteRequest
     | BeginQuorumEpochRequest
     | EndQuorumEpochRequest
     | QuorumFetchRequest
     | FetchSnapshotRequest
+    | VoterChangeRequest
+    | SupportRequest
 )
 Response = (
     VoteResponse
@@ -241,6 +303,8 @@ Response = (
     | EndQuorumEpochResponse
     | QuorumFetchResponse
     | FetchSnapshotResponse
+    | VoterChangeResponse
+    | SupportResponse
 )
 
 # What the quorum hands out -----------------------------------------------------------------
@@ -252,7 +316,10 @@ class SendRequest:
     `None` for the response when the connection failed or was lost."""
 
     peer_id: int
+    """A node id; below -1 a bootstrap server, of which only the address is known."""
     request: Request
+    endpoint: Endpoint | None = None
+    """Where to send it; `None` when the address is known from elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,9 @@ from tidelog.kraft.fetch_server import FetchServer
 from tidelog.kraft.fetcher import Fetcher
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.log_cleaning import LogCleaner
+from tidelog.kraft.membership import Membership
 from tidelog.kraft.messages import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     Committed,
@@ -46,11 +48,16 @@ from tidelog.kraft.messages import (
     QuorumDescription,
     QuorumFetchRequest,
     QuorumFetchResponse,
+    RemoveVoterRequest,
     ReplicaProgress,
     Request,
     Response,
     SnapshotId,
+    SupportRequest,
+    SupportResponse,
+    UpdateVoterRequest,
     Voter,
+    VoterChangeResponse,
     VoteRequest,
     VoteResponse,
     VoterIdentity,
@@ -63,7 +70,7 @@ from tidelog.kraft.snapshot_server import SnapshotServer
 from tidelog.kraft.snapshots import SnapshotFlush, SnapshotWriter
 from tidelog.log.log import Log
 from tidelog.log.values import AppendOrigin, LogFlush
-from tidelog.model import NO_LEADER
+from tidelog.model import NO_LEADER, Endpoint
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 
@@ -81,13 +88,20 @@ class Quorum:
         log: Log,
         config: QuorumConfig,
         env: QuorumEnv,
+        bootstrap: Sequence[Endpoint] = (),
     ) -> None:
+        """`voters` are the configured ones, empty when the set is in the log; `bootstrap` is where
+        to ask for the leader then."""
         # Role, log and mouth.
-        self._core = QuorumCore(identity=identity, voters=voters, log=log, config=config, env=env)
+        self._core = QuorumCore(
+            identity=identity, voters=voters, log=log, config=config, env=env, bootstrap=bootstrap
+        )
         # Votes, beginnings and ends of epochs.
         self._elections = Elections(self._core)
         # Leader's side of replication.
         self._server = FetchServer(self._core)
+        # Changes of the voter set.
+        self._membership = Membership(self._core, self._elections)
         # How far the committed log was handed out.
         self._reader = CommittedReader(log)
         # Snapshots and segments that are kept no longer.
@@ -168,6 +182,20 @@ class Quorum:
         return self._core.voters
 
     @property
+    def kraft_version(self) -> int:
+        """0 with configured voters, 1 with voters in the log."""
+        return self._core.history.version
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this replica is one of the voters."""
+        return self._core.is_voter
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        """Where a voter or the leader is reached, as far as it is known."""
+        return self._core.endpoint_of(node_id)
+
+    @property
     def wall_offset_ms(self) -> int:
         """Wall time minus monotonic time in ms."""
         return self._core.wall_offset_ms
@@ -198,9 +226,10 @@ class Quorum:
         if not isinstance(role, Leader):
             return QuorumDescription(core.public_leader_id, core.epoch, core.high_watermark)
         voters = {key: voter.describe(key) for key, voter in role.voters.items()}
-        voters[core.own_id] = ReplicaProgress(
-            core.own_id, core.identity.directory_id, core.log.log_end_offset, now, now
-        )
+        if role.counts_itself:
+            voters[core.own_id] = ReplicaProgress(
+                core.own_id, core.identity.directory_id, core.log.log_end_offset, now, now
+            )
         return QuorumDescription(
             core.own_id,
             core.epoch,
@@ -221,6 +250,7 @@ class Quorum:
             self._reader.restart(content)
         elif self._core.lacks_base:
             self._reader.begin_at_zero()
+        self._core.read_history()
         self._elections.start(now)
         self._settle(now)
 
@@ -242,6 +272,10 @@ class Quorum:
             case FetchSnapshotRequest():
                 self._core.requests.on_alive(request.replica_id)
                 self._snapshot_server.on_request(request, reply_to, now)
+            case AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest():
+                self._membership.on_request(request, reply_to, now)
+            case SupportRequest():
+                raise AssertionError("ApiVersions is answered by the node")
         self._settle(now)
 
     def on_response(
@@ -289,6 +323,7 @@ class Quorum:
         for peer_id, request in self._core.requests.take_overdue(now):
             self._on_request_failed(peer_id, request, now)
         self._elections.wake(now)
+        self._membership.wake(now)
         self._maybe_flush()
         self._cleaner.maybe_clean(now)
         self._server.on_tick_end(now)
@@ -382,6 +417,7 @@ class Quorum:
     def _next_deadline(self) -> Instant | None:
         core = self._core
         due = [core.role.deadline(), core.requests.deadline(), self._server.deadline()]
+        due.append(self._membership.deadline())
         if self._wants_flush():
             due.append(Instant(0))
         due += [when for _, when in self._due_requests()]
@@ -429,7 +465,7 @@ class Quorum:
         core = self._core
         role = core.role
         identity = core.identity
-        endpoints = core.voters[core.own_id].endpoints if core.is_voter else ()
+        endpoints = core.voters[core.own_id].endpoints if core.is_voter else identity.endpoints
         match role:
             case Leader():
                 peer = core.voter_key(peer_id)
@@ -438,7 +474,7 @@ class Quorum:
                 )
             case Resigned():
                 return EndQuorumEpochRequest(
-                    identity.cluster_id, core.own_id, role.epoch, role.successors, ()
+                    identity.cluster_id, core.own_id, role.epoch, role.successors, endpoints
                 )
             case Campaign():
                 return VoteRequest(
@@ -470,6 +506,13 @@ class Quorum:
                 elections.on_begin_response(peer_id, response, now)
             case EndQuorumEpochRequest(), EndQuorumEpochResponse():
                 elections.on_end_response(peer_id, response, now)
+            case SupportRequest(), SupportResponse():
+                self._membership.on_support(request, response, now)
+            case (
+                AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest(),
+                VoterChangeResponse(),
+            ):
+                self._membership.on_wish_answered(peer_id, response)
             case _:
                 raise AssertionError(f"{response} answers {request}")
 
@@ -482,10 +525,16 @@ class Quorum:
             core.role.on_begin_failed(peer_id, now)
         elif isinstance(request, VoteRequest):
             self._elections.count_votes(now)
+        elif isinstance(request, SupportRequest):
+            self._membership.on_support(request, None, now)
 
     # The end of an input -----------------------------------------------------------------------
 
     def _settle(self, now: Instant) -> None:
+        self._membership.maybe_resume()
+        self._membership.on_high_watermark(now)
+        self._membership.end_unless_leading()
+        self._membership.maybe_send_wish(now)
         self._server.fail_all_unless_leading()
         self._snapshot_fetcher.give_up_unless_following()
         self._send_due(now)
@@ -522,10 +571,11 @@ class Quorum:
         assert core.last_epoch <= core.epoch, (
             f"EpochMonotonic: log of epoch {core.last_epoch} in {core.epoch}"
         )
+        self._membership.check()
         core.snapshots.check()
         self._cleaner.check()
         self._snapshot_fetcher.check()
-        assert not core.lacks_base or isinstance(role, Unattached | Follower | Resigned), (
+        assert not core.must_listen or isinstance(role, Unattached | Follower | Resigned), (
             f"BaseBeforeLeading: {role.name.value} without a state"
         )
         self._check_role()
@@ -549,11 +599,11 @@ class Quorum:
                     f"DurableBeforeCounted: own vote counted, durable {core.state_file.durable}"
                 )
             case Prospective():
-                assert core.is_voter, "ValidRoles: an observer asks for votes"
+                assert core.may_campaign, "ValidRoles: an observer asks for votes"
             case Follower():
                 assert role.leader_id not in (NO_LEADER, own_id), f"ValidRoles: {role.election}"
             case Unattached():
-                assert core.is_voter == (role.election_deadline is not None), "ValidRoles"
+                assert core.may_campaign == (role.election_deadline is not None), "ValidRoles"
         assert isinstance(role, Leader) or not self._server.parked_count, (
             f"ValidRoles: {role.name.value} parks {self._server.parked_count} fetches"
         )

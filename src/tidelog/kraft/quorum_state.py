@@ -5,14 +5,13 @@ voter has promised in an epoch, the vote it gave and the leader it knows, is its
 It only grows: the epoch never falls, and inside an epoch a vote or a leader is learnt once and
 never changed (*EpochMonotonic*, *VoteUniqueness*). `check_succession` asserts exactly that.
 
-The file `quorum-state` holds the election state. It is one JSON line in Kafka's version 0 layout
-(static voters, `kraft.version` 0), rewritten as a whole. A role changes in memory at once, and
+The file `quorum-state` holds the election state. It is one JSON line, rewritten as a whole: version
+0 with static voters (`kraft.version` 0), version 1, which knows the directory of the candidate that
+was voted for, with voters in the log. A role changes in memory at once, and
 nothing that the quorum says is let out until the state it was said in is durable
 (*DurableBeforeSaid*, see `outbox.py`): to everybody else it looks as if the write came first.
 
-Left out: version 1 of the file, which dynamic voters need, is read but never written.
-
-Source: KIP-595 (quorum state), KIP-996 (the prospective role).
+Source: KIP-595 (quorum state), KIP-996 (the prospective role), KIP-853 (version 1).
 """
 
 import json
@@ -25,7 +24,7 @@ from tidelog.env.disk import Disk
 from tidelog.env.effects import EffectQueue, Replace
 from tidelog.errors import StorageError
 from tidelog.kraft.messages import ReplicaKey
-from tidelog.model import METADATA_PARTITION, NO_LEADER, Uuid, uuid_from_text
+from tidelog.model import METADATA_PARTITION, NO_LEADER, Uuid, uuid_from_text, uuid_to_text
 
 QUORUM_STATE_PATH: Final = f"{METADATA_PARTITION}/quorum-state"
 
@@ -84,8 +83,10 @@ def check_succession(old: ElectionState, new: ElectionState) -> None:
     assert old.leader_id in (NO_LEADER, new.leader_id), f"ElectionSafety: {old} -> {new}"
 
 
-def encode_state(state: ElectionState, voter_ids: Sequence[int]) -> bytes:
-    """The content of `quorum-state`, version 0, as Kafka writes it."""
+def encode_state(state: ElectionState, voter_ids: Sequence[int], kraft_version: int = 0) -> bytes:
+    """The content of `quorum-state` as Kafka writes it."""
+    if kraft_version >= 1:
+        return _encode_state_v1(state)
     content = {
         "clusterId": "",
         "leaderId": state.leader_id,
@@ -94,6 +95,18 @@ def encode_state(state: ElectionState, voter_ids: Sequence[int]) -> bytes:
         "appliedOffset": 0,
         "currentVoters": [{"voterId": voter_id} for voter_id in voter_ids],
         "data_version": 0,
+    }
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def _encode_state_v1(state: ElectionState) -> bytes:
+    voted = ReplicaKey(_NO_VOTE) if state.voted is None else state.voted
+    content = {
+        "leaderId": state.leader_id,
+        "leaderEpoch": state.epoch,
+        "votedId": voted.node_id,
+        "votedDirectoryId": uuid_to_text(voted.directory_id),
+        "data_version": 1,
     }
     return json.dumps(content, separators=(",", ":")).encode()
 
@@ -126,11 +139,21 @@ class QuorumStateFlush(NamedTuple):
 class QuorumStateFile:
     """Writes election states in order and knows how far they are durable."""
 
-    __slots__ = ("_effects", "_pending", "_voter_ids", "durable", "durable_sequence", "written")
+    __slots__ = (
+        "_effects",
+        "_pending",
+        "_voter_ids",
+        "durable",
+        "durable_sequence",
+        "kraft_version",
+        "written",
+    )
 
     def __init__(self, disk: Disk, effects: EffectQueue, voter_ids: Sequence[int]) -> None:
         self._effects = effects
         self._voter_ids = tuple(voter_ids)
+        # Says which version of the file is written; the quorum's own, from its log.
+        self.kraft_version: int = 0
         # Written and not yet confirmed, oldest first: (sequence, state).
         self._pending: deque[tuple[int, ElectionState]] = deque()
         data = disk.read_file(QUORUM_STATE_PATH)
@@ -154,7 +177,7 @@ class QuorumStateFile:
         sequence = self.sequence + 1
         self._pending.append((sequence, state))
         self.written = state
-        data = encode_state(state, self._voter_ids)
+        data = encode_state(state, self._voter_ids, self.kraft_version)
         self._effects.emit(Replace(QUORUM_STATE_PATH, data, QuorumStateFlush(sequence)))
         return True
 

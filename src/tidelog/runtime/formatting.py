@@ -1,12 +1,22 @@
 """Formatting a node's data directory, as Kafka's storage tool does."""
 
+import time
 import uuid
+from typing import Final
 
 from tidelog.config import NodeConfig
 from tidelog.errors import UsageError
 from tidelog.log.directory import format_directory, is_formatted, read_identity
-from tidelog.model import Uuid, uuid_to_text
+from tidelog.model import METADATA_PARTITION, Uuid, uuid_to_text
+from tidelog.runtime.first_voters import (
+    BOOTSTRAP_PATH,
+    FirstVoters,
+    bootstrap_snapshot,
+    decide_first_voters,
+)
 from tidelog.runtime.os_disk import OsDisk
+
+NOTHING_SAID: Final = FirstVoters()
 
 
 def new_uuid() -> Uuid:
@@ -17,13 +27,21 @@ def new_uuid() -> Uuid:
             return value
 
 
-def format_node(config: NodeConfig, cluster_id: str, *, ignore_formatted: bool = False) -> bool:
-    """Writes `meta.properties` into a node's data directory, which is made when missing.
+def format_node(
+    config: NodeConfig,
+    cluster_id: str,
+    *,
+    ignore_formatted: bool = False,
+    first_voters: FirstVoters = NOTHING_SAID,
+) -> bool:
+    """Writes `meta.properties` into a node's data directory, which is made when missing, and before
+    that the first voters of a quorum that keeps them in its log.
 
     Returns false for a directory that was formatted already and is to be left alone. Raises
     `UsageError` when it is formatted, for another cluster even if it would be left alone, or is
     not empty and no data directory.
     """
+    voters, directory_id = decide_first_voters(config, first_voters, new_uuid())
     disk = OsDisk(config.log_dir)
     disk.lock()
     try:
@@ -36,8 +54,12 @@ def format_node(config: NodeConfig, cluster_id: str, *, ignore_formatted: bool =
                 f"`{config.log_dir}` is not empty and no data directory: it has `{others[0]}`",
                 "choose an empty directory in `log.dirs`",
             )
+        if voters:
+            disk.make_dir(str(METADATA_PARTITION))
+            wall_ms = time.time_ns() // 1_000_000
+            disk.replace(BOOTSTRAP_PATH, bootstrap_snapshot(voters, wall_ms))
         format_directory(
-            disk, cluster_id=cluster_id, node_id=config.node_id, directory_id=new_uuid()
+            disk, cluster_id=cluster_id, node_id=config.node_id, directory_id=directory_id
         )
     finally:
         disk.unlock()

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from tidelog.model import METADATA_TOPIC, uuid_to_text
+from tidelog.kraft.messages import Voter
+from tidelog.model import METADATA_TOPIC, Uuid, uuid_to_text
 from tidelog.testing.asking import Address, AdminError, Asking, check, request, request_type
 from tidelog.testing.descriptions import (
     ClusterDescription,
@@ -27,7 +28,7 @@ from tidelog.testing.replica_logs import ask_replica_logs
 from tidelog.testing.wire_client import Unreachable
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make, nested
-from tidelog.wire.values import bytes_of, error_of, millis
+from tidelog.wire.values import bytes_of, error_of, millis, uuid_of
 
 __all__ = ["AdminClient", "AdminError", "Unreachable"]
 
@@ -36,6 +37,8 @@ _SET: Final = 0
 _DELETE: Final = 1
 _DYNAMIC_TOPIC: Final = 1
 _PAGE_PARTITIONS: Final = 2000
+VOTER_CHANGE_MS: Final = 30_000
+"""How long the quorum's leader may take to commit a new voter set."""
 
 
 class AdminClient:
@@ -91,8 +94,17 @@ class AdminClient:
         leader_end = ends.get(int(found.leader_id), int(found.high_watermark))
 
         def described(replicas: Iterable[Any]) -> tuple[VoterDescription, ...]:
-            rows = [(int(r.replica_id), int(r.log_end_offset)) for r in replicas]
-            return tuple(VoterDescription(i, end, max(0, leader_end - end)) for i, end in rows)
+            return tuple(
+                VoterDescription(
+                    int(row.replica_id),
+                    int(row.log_end_offset),
+                    max(0, leader_end - int(row.log_end_offset)),
+                    uuid_to_text(bytes_of(row.replica_directory_id)),
+                    int(row.last_fetch_timestamp),
+                    int(row.last_caught_up_timestamp),
+                )
+                for row in replicas
+            )
 
         return QuorumDescription(
             leader_id=int(found.leader_id),
@@ -101,6 +113,35 @@ class AdminClient:
             voters=described(found.current_voters),
             observers=described(found.observers),
         )
+
+    def add_voter(self, voter: Voter) -> None:
+        """Makes a controller that follows the quorum a voter (`kraft.version` 1)."""
+        key = ApiKey.ADD_RAFT_VOTER
+        listener_type = nested(request_type(key), "listeners")
+        listeners = tuple(
+            make(listener_type, name=end.listener, host=end.host, port=end.port)
+            for end in voter.endpoints
+        )
+        question = request(
+            key,
+            cluster_id=None,
+            timeout=millis(VOTER_CHANGE_MS),
+            voter_id=voter.node_id,
+            voter_directory_id=uuid_of(voter.directory_id),
+            listeners=listeners,
+            ack_when_committed=True,
+        )
+        self._asking.until_done(question, lambda it: it, f"add controller {voter.node_id}")
+
+    def remove_voter(self, node_id: int, directory_id: Uuid) -> None:
+        """Takes a voter out of the quorum (`kraft.version` 1)."""
+        question = request(
+            ApiKey.REMOVE_RAFT_VOTER,
+            cluster_id=None,
+            voter_id=node_id,
+            voter_directory_id=uuid_of(directory_id),
+        )
+        self._asking.until_done(question, lambda it: it, f"remove controller {node_id}")
 
     # Topics -----------------------------------------------------------------------------------
 

@@ -78,6 +78,12 @@ class VoterDescription:
     log_end_offset: int
     lag: int
     """Records behind the leader."""
+    directory_id: str = ""
+    """In Kafka's text form; zeros where the leader does not know it."""
+    last_fetch_ms: int = -1
+    """Wall time of its last fetch; -1 for none in this epoch."""
+    last_caught_up_ms: int = -1
+    """Wall time at which it last had everything; -1 for never in this epoch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,8 @@ BROKER_APIS: Final[ApiVersions] = {
     ApiKey.DESCRIBE_QUORUM: VersionRange(0, 2),
     ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 2),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: VersionRange(0, 0),
+    ApiKey.ADD_RAFT_VOTER: VersionRange(0, 1),
+    ApiKey.REMOVE_RAFT_VOTER: VersionRange(0, 0),
 }
 """What clients and other brokers may ask on a broker listener."""
 
@@ -176,6 +178,9 @@ CONTROLLER_APIS: Final[ApiVersions] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
     ApiKey.CONTROLLER_REGISTRATION: VersionRange(0, 0),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: VersionRange(0, 0),
+    ApiKey.ADD_RAFT_VOTER: VersionRange(0, 1),
+    ApiKey.REMOVE_RAFT_VOTER: VersionRange(0, 0),
+    ApiKey.UPDATE_RAFT_VOTER: VersionRange(0, 0),
 }
 """What nodes may ask on the controller listener."""
 

@@ -12,12 +12,18 @@ After every event the replica that handled it is checked (`check()` of quorum an
 - CommittedForever (LogMatching below the high watermark): an offset has one content for all.
 - Durability: when an offset is first seen committed, a majority of voters has it on disk.
 - LeaderCompleteness: a new leader has everything that leaders of older epochs committed.
+- OneChangeAtATime: committed voter sets that follow each other differ in one voter, so that their
+  majorities intersect, and a leader's log never has two sets that are not committed.
+
+With `dynamic`, the voters are in the log (KIP-853): the first ones are formatted, the other
+replicas know nothing but everybody's address.
 """
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tidelog.config import LogConfig, QuorumConfig
 from tidelog.env.effects import Effect, EffectQueue, Flush, Replace
@@ -25,20 +31,29 @@ from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceEvent
+from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import (
+    AddVoterRequest,
     CommittedBatch,
     NotLeader,
+    RemoveVoterRequest,
+    ReplicaKey,
     Reply,
     Request,
     Response,
     SendRequest,
+    SupportRequest,
+    SupportResponse,
     Voter,
+    VoterChangeResponse,
     VoteRequest,
     VoteResponse,
     VoterIdentity,
 )
 from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.kraft.quorum_state import QuorumStateFlush, RoleName
+from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, encode_snapshot, snapshot_name
+from tidelog.kraft.voters import DYNAMIC_VOTERS, SUPPORTED_VERSIONS, by_id, voter_records
 from tidelog.log.loading import Checkpoints, open_log
 from tidelog.log.log import Log
 from tidelog.log.values import LogEnv, LogFlush
@@ -68,7 +83,6 @@ class Conditions:
 class Oracle:
     """What is true for ever once any replica has shown it."""
 
-    majority: int
     leaders: dict[int, int] = field(default_factory=dict)
     """Epoch -> node."""
     votes: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -79,6 +93,8 @@ class Oracle:
     """Base offset -> epoch of the leader that committed it."""
     end_offset: int = 0
     """Exclusive end of everything committed."""
+    voter_sets: dict[int, dict[int, Uuid]] = field(default_factory=dict)
+    """Offset of a committed voter set -> its voters and their directories."""
 
     def on_leader(self, node_id: int, quorum: Quorum, log: Log) -> None:
         """A replica says that it leads."""
@@ -98,6 +114,23 @@ class Oracle:
                     f"{log.epochs.epoch_at(offset)}, committed with {batch.epoch}"
                 )
 
+    def on_voters(self, node_id: int, quorum: Quorum) -> None:
+        """What a replica obeys."""
+        history = quorum._core.history
+        end = quorum.high_watermark
+        pending = [entry.offset for entry in history._sets if entry.offset >= self.end_offset]
+        if quorum.is_leader:
+            assert len(pending) <= 1, f"OneChangeAtATime: {node_id} has {pending} above {end}"
+        for offset, voters in history._sets:
+            if 0 <= offset < end:
+                members = {key: voter.directory_id for key, voter in voters.items()}
+                known = self.voter_sets.setdefault(offset, members)
+                assert known == members, f"CommittedForever: voters {members}, were {known}"
+        in_order = [set(self.voter_sets[offset].items()) for offset in sorted(self.voter_sets)]
+        for before, after in pairwise(in_order):
+            changed = {node for node, _ in before ^ after}
+            assert len(changed) <= 1, f"OneChangeAtATime: {before} -> {after}"
+
     def on_vote(self, voter_id: int, epoch: int, candidate_id: int) -> None:
         """A voter's answer left it."""
         known = self.votes.setdefault((voter_id, epoch), candidate_id)
@@ -116,8 +149,9 @@ class Oracle:
         assert batch.base_offset == self.end_offset, (
             f"CommittedForever: {node_id} commits {batch.base_offset} after {self.end_offset}"
         )
-        holders = sum(1 for end in durable_ends if end > batch.last_offset)
-        assert holders >= self.majority, (
+        ends = list(durable_ends)
+        holders = sum(1 for end in ends if end > batch.last_offset)
+        assert holders >= len(ends) // 2 + 1, (
             f"Durability: {batch.last_offset} is committed with {holders} durable copies"
         )
         self.committed[batch.base_offset] = batch
@@ -132,6 +166,9 @@ class Replica:
         self.cluster = cluster
         self.node_id = node_id
         self.directory_id = Uuid(node_id.to_bytes(16, "big"))
+        # Disks that it has lost: how many, and what was on them.
+        self.wipe_count = 0
+        self.lost_ends: dict[Uuid, int] = {}
         self.disk = MemoryDisk(f"/node{node_id}")
         self.disk.make_dir(str(METADATA_PARTITION))
         self.alive = False
@@ -191,7 +228,7 @@ class Replica:
         quorum.wake(cluster.now)
         for output in quorum.take_outputs():
             if isinstance(output, SendRequest):
-                cluster.send_request(self, output.peer_id, output.request)
+                cluster.send_request(self, output)
             else:
                 cluster.send_reply(self, output)
         self.disk_queue.extend(self.effects.take())
@@ -214,11 +251,13 @@ class Replica:
             if not self.was_leader:
                 oracle.on_elected(self.node_id, quorum, self.log)
         self.was_leader = quorum.is_leader
+        oracle.on_voters(self.node_id, quorum)
         for batch in quorum.take_committed():
+            if not isinstance(batch, CommittedBatch):
+                continue  # What formatting left behind: no records.
             self.committed.append(batch)
-            oracle.on_committed(
-                self.node_id, batch, quorum.epoch, self.cluster.voters_durable_ends()
-            )
+            ends = self.cluster.voters_durable_ends(quorum.voters)
+            oracle.on_committed(self.node_id, batch, quorum.epoch, ends)
 
     def _on_timer(self, deadline: Instant) -> None:
         if self.wake_at == deadline:
@@ -231,6 +270,7 @@ class _ReplyTo:
     requester: int
     incarnation: int
     request: Request
+    peer_id: int
 
 
 class _NodeSink:
@@ -259,6 +299,7 @@ class Cluster:
         conditions: Conditions | None = None,
         trace_level: Level = Level.ERROR,
         quorum_type: Callable[..., Quorum] = Quorum,
+        dynamic: bool = False,
     ) -> None:
         self.now = Instant(0)
         self.config = config if config is not None else QuorumConfig()
@@ -267,7 +308,11 @@ class Cluster:
         self.lines: list[str] = []
         self.note_messages = False
         self.prng = Prng(seed)
-        self.oracle = Oracle(voter_count // 2 + 1)
+        self.oracle = Oracle()
+        # Whether the voters are in the log.
+        self.dynamic = dynamic
+        # What askers for changes of the voters were told: what they asked, then the answer.
+        self.answers: list[tuple[str, VoterChangeResponse]] = []
         self.event_count = 0
         self._quorum_type = quorum_type
         self._events: list[tuple[int, int, int, Callable[[], None]]] = []
@@ -280,14 +325,30 @@ class Cluster:
         }
         count = voter_count + observer_count
         self.replicas = {node_id: Replica(self, node_id) for node_id in range(1, count + 1)}
+        if dynamic:
+            first = by_id([self.voter_of(node_id) for node_id in self.voters])
+            for node_id in self.voters:
+                entries = voter_records(DYNAMIC_VOTERS, first)
+                data = encode_snapshot(BOOTSTRAP_SNAPSHOT, WALL_ZERO_MS, (), entries)
+                path = f"{METADATA_PARTITION}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
+                self.replicas[node_id].disk.replace(path, data)
+
+    def voter_of(self, node_id: int) -> Voter:
+        """A replica as the voter set has it."""
+        endpoint = Endpoint("CONTROLLER", f"n{node_id}", 9093)
+        return Voter(node_id, self.replicas[node_id].directory_id, (endpoint,))
 
     # Processes ---------------------------------------------------------------------------------
 
     def make_quorum(self, replica: Replica, trace: Trace) -> Quorum:
         """The quorum of a starting process."""
+        node_id = replica.node_id
+        endpoints = (Endpoint("CONTROLLER", f"n{node_id}", 9093),) if self.dynamic else ()
+        everybody = [Endpoint("CONTROLLER", f"n{other}", 9093) for other in self.replicas]
         return self._quorum_type(
-            identity=VoterIdentity(replica.node_id, replica.directory_id, CLUSTER_ID),
-            voters=self.voters,
+            identity=VoterIdentity(node_id, replica.directory_id, CLUSTER_ID, endpoints),
+            voters={} if self.dynamic else self.voters,
+            bootstrap=everybody if self.dynamic else (),
             log=replica.log,
             config=self.config,
             env=QuorumEnv(replica.disk, replica.effects, Prng(self.prng.next_u64()), trace),
@@ -308,6 +369,30 @@ class Cluster:
         self.replicas[node_id].lose_power(self.prng if torn else None)
         self._close_connections(node_id)
 
+    def wipe(self, node_id: int) -> None:
+        """A dead process gets an empty disk, with another directory id."""
+        replica = self.replicas[node_id]
+        assert not replica.alive, f"{node_id} runs"
+        replica.disk = MemoryDisk(f"/node{node_id}")
+        replica.wipe_count += 1
+        replica.lost_ends[replica.directory_id] = replica.durable_end
+        replica.directory_id = Uuid((replica.wipe_count << 32 | node_id).to_bytes(16, "big"))
+        replica.durable_end = 0
+
+    def add_voter(self, asked: int, node_id: int) -> None:
+        """Asks one replica to make another one a voter."""
+        self._ask(asked, f"add {node_id}", AddVoterRequest(CLUSTER_ID, self.voter_of(node_id)))
+
+    def remove_voter(self, asked: int, node_id: int, directory_id: Uuid | None = None) -> None:
+        """Asks one replica to take another one out of the voters."""
+        key = ReplicaKey(node_id, directory_id or self.replicas[node_id].directory_id)
+        self._ask(asked, f"remove {node_id}", RemoveVoterRequest(CLUSTER_ID, key))
+
+    def _ask(self, asked: int, what: str, request: Request) -> None:
+        replica = self.replicas[asked]
+        replica.quorum.on_request(request, what, self.now)
+        replica.end_tick()
+
     def suspect(self, node_id: int) -> None:
         """The failure detectors of all others report a dead process."""
         for replica in self.alive():
@@ -319,12 +404,16 @@ class Cluster:
         """The running replicas."""
         return [replica for replica in self.replicas.values() if replica.alive]
 
-    def voters_durable_ends(self) -> list[int]:
-        """What each voter has on its disk, dead or alive."""
+    def voters_durable_ends(self, voters: Mapping[int, Voter] | None = None) -> list[int]:
+        """What each voter has on its disk, dead or alive, or had on a disk that is gone."""
         ends = []
-        for voter_id in self.voters:
+        for voter_id, voter in (voters or self.voters).items():
             replica = self.replicas[voter_id]
-            ends.append(replica.log.recovery_point if replica.alive else replica.durable_end)
+            if voter.directory_id not in (ZERO_UUID, replica.directory_id):
+                # What it has acknowledged was there; its loss is a fault like any other.
+                ends.append(replica.lost_ends[voter.directory_id])
+            else:
+                ends.append(replica.log.recovery_point if replica.alive else replica.durable_end)
         return ends
 
     @property
@@ -395,21 +484,31 @@ class Cluster:
         """All links work."""
         self.cut_links.clear()
 
-    def send_request(self, sender: Replica, peer_id: int, request: Request) -> None:
-        """Carries a request."""
+    def send_request(self, sender: Replica, output: SendRequest) -> None:
+        """Carries a request to a node, or to an address of which nobody knows the node."""
+        peer_id, request, target = output.peer_id, output.request, output.peer_id
+        if peer_id < 0:
+            assert output.endpoint is not None, f"nobody knows where {peer_id} is"
+            target = int(output.endpoint.host.removeprefix("n"))
         if self.note_messages:
-            self.note(f"n{sender.node_id} -> n{peer_id} {describe(request)}")
-        peer = self.replicas[peer_id]
+            self.note(f"n{sender.node_id} -> n{target} {describe(request)}")
+        peer = self.replicas[target]
         sender.open_requests.append((peer_id, request))
         if not peer.alive:
             self._fail(sender, peer_id, request, self.conditions.refused_ms)
             return
-        if self._is_lost(sender.node_id, peer_id):
+        if self._is_lost(sender.node_id, target):
             return
-        reply_to = _ReplyTo(sender.node_id, sender.incarnation, request)
+        reply_to = _ReplyTo(sender.node_id, sender.incarnation, request, peer_id)
 
         def deliver() -> None:
-            if (sender.node_id, peer_id) not in self.cut_links:
+            if (sender.node_id, target) in self.cut_links:
+                return
+            if isinstance(request, SupportRequest):
+                # The node answers it, not its quorum.
+                response = SupportResponse(ErrorCode.NONE, SUPPORTED_VERSIONS)
+                self.send_reply(peer, Reply(reply_to, response))
+            else:
                 peer.quorum.on_request(request, reply_to, self.now)
                 peer.end_tick()
 
@@ -418,6 +517,11 @@ class Cluster:
     def send_reply(self, sender: Replica, reply: Reply) -> None:
         """Carries an answer."""
         to = reply.reply_to
+        if isinstance(to, str):
+            assert isinstance(reply.response, VoterChangeResponse)
+            self.answers.append((to, reply.response))
+            self.note(f"n{sender.node_id} answers: {to}: {describe(reply.response)}")
+            return
         assert isinstance(to, _ReplyTo)
         self._show_to_oracle(sender.node_id, to.request, reply.response)
         if self.note_messages:
@@ -430,7 +534,7 @@ class Cluster:
 
         def deliver() -> None:
             if (sender.node_id, to.requester) not in self.cut_links:
-                self._answer(requester, sender.node_id, to.request, reply.response)
+                self._answer(requester, to.peer_id, to.request, reply.response)
 
         self.at(self.now + self._latency_ms(), deliver, requester)
 

@@ -84,3 +84,6 @@ def test_a_damaged_batch_is_not_handed_out() -> None:
     assert [one.last_offset for one in reader.take(1)] == [0]
     with pytest.raises(StorageError, match="damaged"):
         reader.take(log.log_end_offset)
+
+
+# Snapshots ---------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ def test_a_vote_that_was_said_before_it_was_durable_is_given_twice(
     for is_safe in (True, False):
         if not is_safe:
             speak_before_durable(monkeypatch)
-        oracle = Oracle(majority=2)
+        oracle = Oracle()
         for candidate_id in (2, 3):
             # A power cut in between: the second one starts with an empty disk again.
             voter = Solo()

@@ -94,7 +94,10 @@ def _nodes(broker: Broker, response_type: type) -> tuple[Entity, ...]:
         make(
             node_type,
             node_id=node_id,
-            listeners=(make(listener_type, name=end.listener, host=end.host, port=end.port),),
+            listeners=tuple(
+                make(listener_type, name=end.listener, host=end.host, port=end.port)
+                for end in voter.endpoints
+            ),
         )
-        for node_id, end in sorted(broker.config.voters.items())
+        for node_id, voter in broker.quorum.voters.items()
     )

@@ -28,8 +28,8 @@ def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
         message = "the listener serves the other endpoint type"
     elif on_controller:
         rows = [
-            (node_id, end.host, end.port, None, False)
-            for node_id, end in sorted(broker.config.voters.items())
+            (node_id, voter.endpoints[0].host, voter.endpoints[0].port, None, False)
+            for node_id, voter in broker.quorum.voters.items()
         ]
     else:
         rows = _brokers(broker, pending, field(request, "include_fenced_brokers", False))

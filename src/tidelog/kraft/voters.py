@@ -1,0 +1,257 @@
+"""The voter set: who votes, where the log says so, and what was said before.
+
+With `kraft.version` 0 the voters stand in every node's configuration and never change. With
+`kraft.version` 1 (KIP-853) they stand in the metadata log, as VOTERS control records. A replica
+obeys the last one in its log *from the moment it is appended*, committed or not: a leader that
+counted by the old set until the new one is committed could not tell with whose votes that commit
+was made. What is not committed may be truncated, so the history of sets is kept as far back as the
+log may be cut, and a truncation restores the former one.
+
+Why one change at a time is enough: two sets that differ in one voter have no disjoint majorities
+(Ongaro 2014, §4.1). So a leader begins the next change only when the last one is committed, and the
+first one of its epoch only when its epoch is (*OneChangeAtATime*): otherwise it could not know that
+a change of an earlier leader, which it never saw, is dead.
+
+A voter is an id *and* a directory. A node whose disk was wiped has another directory id; it is a
+stranger, has no vote to give, and cannot be counted for entries that it has lost
+(*VoterIsItsDisk*). Static voters have no directory, and any will do; see `docs/protocol/kraft.md`
+for what that costs.
+
+Formatting writes the first set into the snapshot at offset 0, `0-0.checkpoint`, which is never sent
+to anybody. The first leader repeats it in the log; its entry here is at offset -1.
+
+Source: KIP-853; the layout of the records is Kafka's.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from kio.schema.k_raft_version_record.v0.data import KRaftVersionRecord
+from kio.schema.leader_change_message.v1.data import LeaderChangeMessage
+from kio.schema.voters_record.v0.data import VotersRecord
+
+from tidelog.errors import CorruptBatch, MalformedFrame
+from tidelog.kraft.messages import ReplicaKey, Voter
+from tidelog.kraft.snapshot_format import ControlEntry
+from tidelog.model import ZERO_UUID, Endpoint
+from tidelog.records.control import ControlType, kraft_version_value
+from tidelog.wire.entities import make, nested
+from tidelog.wire.schema import read_entity, write_entity
+from tidelog.wire.values import bytes_of, uuid_of
+
+KRAFT_VERSION: Final = "kraft.version"
+STATIC_VOTERS: Final = 0
+DYNAMIC_VOTERS: Final = 1
+SUPPORTED_VERSIONS: Final = (STATIC_VOTERS, DYNAMIC_VOTERS)
+"""Lowest and highest `kraft.version` served."""
+
+BEFORE_THE_LOG: Final = -1
+"""The offset of what formatting has left behind."""
+
+
+def is_voter(voters: Mapping[int, Voter], replica: ReplicaKey) -> bool:
+    """Whether a replica is a member: its id, and its directory where the set knows that."""
+    voter = voters.get(replica.node_id)
+    return voter is not None and voter.directory_id in (ZERO_UUID, replica.directory_id)
+
+
+def by_id(voters: Sequence[Voter]) -> dict[int, Voter]:
+    """A voter set, in the order of ids."""
+    return {voter.node_id: voter for voter in sorted(voters, key=lambda voter: voter.node_id)}
+
+
+# Records ------------------------------------------------------------------------------------
+
+
+def encode_voters(voters: Mapping[int, Voter]) -> bytes:
+    """The value of a VOTERS record."""
+    voter_type = nested(VotersRecord, "voters")
+    endpoint_type = nested(voter_type, "endpoints")
+    range_type = nested(voter_type, "k_raft_version_feature")
+    rows = []
+    for voter in voters.values():
+        low, high = voter.kraft_versions
+        endpoints = tuple(
+            make(endpoint_type, name=end.listener, host=end.host, port=end.port)
+            for end in voter.endpoints
+        )
+        rows.append(
+            make(
+                voter_type,
+                voter_id=voter.node_id,
+                voter_directory_id=uuid_of(voter.directory_id),
+                endpoints=endpoints,
+                k_raft_version_feature=make(
+                    range_type, min_supported_version=low, max_supported_version=high
+                ),
+            )
+        )
+    return _encoded(make(VotersRecord, version=0, voters=tuple(rows)))
+
+
+def decode_voters(value: bytes) -> dict[int, Voter]:
+    """The voter set of a VOTERS record. Raises `CorruptBatch`."""
+    record = _decoded(VotersRecord, value)
+    voters = [
+        Voter(
+            row.voter_id,
+            bytes_of(row.voter_directory_id),
+            tuple(Endpoint(end.name, end.host, end.port) for end in row.endpoints),
+            (
+                row.k_raft_version_feature.min_supported_version,
+                row.k_raft_version_feature.max_supported_version,
+            ),
+        )
+        for row in record.voters
+    ]
+    if not voters or len({voter.node_id for voter in voters}) != len(voters):
+        raise CorruptBatch(f"no voter set: {[voter.node_id for voter in voters]}")
+    return by_id(voters)
+
+
+def decode_kraft_version(value: bytes) -> int:
+    """The level of a KRAFT_VERSION record. Raises `CorruptBatch`."""
+    return int(_decoded(KRaftVersionRecord, value).k_raft_version)
+
+
+def encode_leader_change(
+    leader_id: int, voters: Mapping[int, Voter], granting: Sequence[int]
+) -> bytes:
+    """The value of a LEADER_CHANGE record of version 1: voters with their directories."""
+    voter_type = nested(LeaderChangeMessage, "voters")
+    granting_type = nested(LeaderChangeMessage, "granting_voters")
+
+    def row(row_type: type, node_id: int) -> Any:
+        directory_id = uuid_of(voters[node_id].directory_id)
+        return make(row_type, voter_id=node_id, voter_directory_id=directory_id)
+
+    return _encoded(
+        make(
+            LeaderChangeMessage,
+            version=1,
+            leader_id=leader_id,
+            voters=tuple(row(voter_type, node_id) for node_id in voters),
+            granting_voters=tuple(row(granting_type, node_id) for node_id in granting),
+        )
+    )
+
+
+def voter_records(version: int, voters: Mapping[int, Voter]) -> tuple[ControlEntry, ...]:
+    """The records that establish a version and its voter set: in a snapshot, and in the first
+    batch of the log."""
+    return (
+        ControlEntry(ControlType.KRAFT_VERSION, kraft_version_value(version)),
+        ControlEntry(ControlType.KRAFT_VOTERS, encode_voters(voters)),
+    )
+
+
+def _encoded(entity: Any) -> bytes:
+    out = bytearray()
+    write_entity(out, entity)
+    return bytes(out)
+
+
+def _decoded(entity_type: Any, value: bytes) -> Any:
+    try:
+        entity, end = read_entity(entity_type, value, 0)
+    except MalformedFrame as error:
+        raise CorruptBatch(f"unreadable {entity_type.__name__}: {error.message}") from None
+    if end != len(value):
+        raise CorruptBatch(f"{entity_type.__name__} with {len(value) - end} bytes behind it")
+    return entity
+
+
+# History ------------------------------------------------------------------------------------
+
+
+class _VersionAt(NamedTuple):
+    offset: int
+    version: int
+
+
+class _VotersAt(NamedTuple):
+    offset: int
+    voters: Mapping[int, Voter]
+
+
+class VoterHistory:
+    """All voter sets that a truncation may bring back, the newest last."""
+
+    __slots__ = ("_sets", "_static", "_versions")
+
+    def __init__(self, static: Mapping[int, Voter]) -> None:
+        # The configured voters, obeyed while the log has none; in the order of ids.
+        self._static: Mapping[int, Voter] = by_id(list(static.values()))
+        # `kraft.version` by the offset of its record, ascending.
+        self._versions: list[_VersionAt] = []
+        # Voter sets by the offset of their record, ascending.
+        self._sets: list[_VotersAt] = []
+
+    @property
+    def version(self) -> int:
+        """The `kraft.version` that is obeyed."""
+        return self._versions[-1].version if self._versions else STATIC_VOTERS
+
+    @property
+    def voters(self) -> Mapping[int, Voter]:
+        """The voter set that is obeyed, in the order of ids."""
+        return self._sets[-1].voters if self._sets else self._static
+
+    def may_campaign(self, replica: ReplicaKey, high_watermark: int) -> bool:
+        """Whether a replica may ask for votes: a voter, or one whose removal is not known to be
+        committed. It may be the only one that has the set without it, and then nobody else could
+        be elected by the set before (Ongaro 2014, §4.2.2). It does not vote for itself."""
+        if is_voter(self.voters, replica):
+            return True
+        if not self._sets or self._sets[-1].offset < high_watermark:
+            return False
+        before = self._sets[-2].voters if len(self._sets) > 1 else self._static
+        return is_voter(before, replica)
+
+    @property
+    def voters_offset(self) -> int | None:
+        """Where the newest set stands; -1 for what formatting wrote, `None` for configured ones."""
+        return self._sets[-1].offset if self._sets else None
+
+    def on_record(self, control_type: int, value: bytes, offset: int) -> None:
+        """Takes a control record of the log; most are of no concern here.
+
+        Raises `CorruptBatch` for a value that cannot be read.
+        """
+        if control_type == ControlType.KRAFT_VERSION:
+            version = decode_kraft_version(value)
+            assert not self._versions or offset > self._versions[-1].offset, f"version at {offset}"
+            self._versions.append(_VersionAt(offset, version))
+        elif control_type == ControlType.KRAFT_VOTERS:
+            assert not self._sets or offset > self._sets[-1].offset, f"voters at {offset}"
+            self._sets.append(_VotersAt(offset, decode_voters(value)))
+
+    def truncate_to(self, end_offset: int) -> bool:
+        """The log ends here now; returns whether a former set came back."""
+        before = (len(self._versions), len(self._sets))
+        self._versions = [entry for entry in self._versions if entry.offset < end_offset]
+        self._sets = [entry for entry in self._sets if entry.offset < end_offset]
+        return before != (len(self._versions), len(self._sets))
+
+    def restart(self, end_offset: int, records: Sequence[tuple[int, bytes]]) -> None:
+        """The log begins here now, behind a snapshot with these control records; what stood in the
+        log from there on is learnt anew. Raises `CorruptBatch`."""
+        self._versions.clear()
+        self._sets.clear()
+        for control_type, value in records:
+            self.on_record(control_type, value, end_offset - 1)
+
+    def forget_before(self, offset: int) -> None:
+        """Nothing below is ever truncated: of that, only the newest entries count."""
+        versions = [entry for entry in self._versions if entry.offset < offset]
+        sets = [entry for entry in self._sets if entry.offset < offset]
+        self._versions = self._versions[max(0, len(versions) - 1) :]
+        self._sets = self._sets[max(0, len(sets) - 1) :]
+
+    def records_at(self, end_offset: int) -> tuple[ControlEntry, ...]:
+        """What a snapshot at this offset says of the quorum; nothing with static voters."""
+        versions = [entry for entry in self._versions if entry.offset < end_offset]
+        sets = [entry for entry in self._sets if entry.offset < end_offset]
+        if not versions or not sets:
+            return ()
+        return voter_records(versions[-1].version, sets[-1].voters)

@@ -20,7 +20,7 @@ def short_run(scenario: str, seed: int) -> Outcome:
     return outcome
 
 
-@pytest.mark.parametrize("scenario", sorted(set(FAMILIES) - {"p4-damage"}))
+@pytest.mark.parametrize("scenario", sorted(FAMILIES))
 def test_a_run_of_each_promise(scenario):
     assert short_run(scenario, 2).acknowledged
 

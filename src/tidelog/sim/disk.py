@@ -75,6 +75,8 @@ class SimDisk(MemoryDisk):
         self.misread_prng = Prng(0)
         # Whether a fault has changed bytes, and no scrub has found all well again.
         self.damaged = False
+        # Whether a fault has ever changed bytes.
+        self.was_damaged = False
         # Called before a power cut.
         self.on_crash: Callable[[SimDisk], None] | None = None
         # How often what happened.

@@ -36,7 +36,7 @@ from tidelog.log.segment import (
 from tidelog.records.batch import batch_size_at, read_header, verify_crc
 
 _NAME_DIGITS: Final = 20
-_OFFSET_FILES: Final = (HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE)
+OFFSET_FILES: Final = (HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE)
 _DAMAGE: Final = (
     *(CheckpointDamaged, SnapshotDamaged, CorruptBatch),
     *(StorageError, UsageError, UnicodeDecodeError),
@@ -89,7 +89,7 @@ def scrub(disk: Disk, *, settled: bool) -> list[str]:
 
 
 def _scrub_root(disk: Disk) -> Iterator[str]:
-    for name in _OFFSET_FILES:
+    for name in OFFSET_FILES:
         try:
             decode_offsets(disk.read_file(name) or b"")
         except _DAMAGE as error:

@@ -32,18 +32,23 @@ def candidates(disk: SimDisk) -> dict[str, list[str]]:
 
 
 def damage(disk: SimDisk, fault: DiskFault, prng: Prng, kinds: tuple[str, ...] = ()) -> str | None:
-    """Damages one file, of one of `kinds` if there are any; returns what was done."""
+    """Damages one file, of a kind that begins with one of `kinds` if there are any; returns what
+    was done."""
     found = candidates(disk)
-    names = [kind for kind in sorted(found) if not kinds or kind in kinds]
+    names = [kind for kind in sorted(found) if not kinds or kind.startswith(kinds)]
     if not names:
         return None
     path = prng.choice(found[prng.choice(names)])
-    done = _damage_file(disk, fault, prng, path)
+    others = [each for kind in names for each in found[kind] if each != path]
+    if fault is DiskFault.MISDIRECTED and not others:
+        return None
+    done = _damage_file(disk, fault, prng, path, others)
+    disk.was_damaged = True
     disk.fired[fault.value] += 1
     return f"{fault.value} {done}"
 
 
-def _damage_file(disk: SimDisk, fault: DiskFault, prng: Prng, path: str) -> str:
+def _damage_file(disk: SimDisk, fault: DiskFault, prng: Prng, path: str, others: list[str]) -> str:
     content = disk.content(path)
     match fault:
         case DiskFault.TRUNCATION:
@@ -52,7 +57,6 @@ def _damage_file(disk: SimDisk, fault: DiskFault, prng: Prng, path: str) -> str:
             with disk.observed():
                 disk.delete(path)
         case DiskFault.MISDIRECTED:
-            others = [other for other, each in disk.contents() if each.data and other != path]
             other = prng.choice(others)
             start, page = _page_of(disk.content(other), prng)
             _overwrite(content, min(start, len(content.data) - 1), page)

@@ -51,6 +51,8 @@ def _damage(swarm: Swarm, prng: Prng) -> Swarm:
         nodes=3,
         controllers=0,
         disk_faults=_some_disk(prng, *DAMAGE),
+        # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
+        damaged_files=("data",),
         restart_at_end=True,
     )
 

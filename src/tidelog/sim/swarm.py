@@ -81,6 +81,11 @@ class Swarm:
     """Kinds of files that damage may hit; empty for all."""
     restart_at_end: bool = False
     """All nodes restart once more before the judgement, without power where the promise allows."""
+    snapshot_bytes: int = 20 << 20
+    """Bytes of metadata between two snapshots."""
+    metadata_retention_bytes: int = 100 << 20
+    """Of the metadata log and its snapshots: what is beyond must be caught up with by snapshot."""
+    metadata_segment_bytes: int = 1 << 30
 
     def settings(self) -> dict[str, str]:
         """The node properties of this run."""
@@ -95,7 +100,17 @@ class Swarm:
     def tweak(self, config: NodeConfig) -> NodeConfig:
         """What differs between nodes, and values beyond what the properties allow: small segments
         roll often."""
-        config = replace(config, log=replace(config.log, segment_bytes=self.segment_bytes))
+        config = replace(
+            config,
+            log=replace(config.log, segment_bytes=self.segment_bytes),
+            quorum=replace(
+                config.quorum,
+                max_record_bytes_between_snapshots=self.snapshot_bytes,
+                max_retention_bytes=self.metadata_retention_bytes,
+                segment_bytes=self.metadata_segment_bytes,
+                fetch_snapshot_max_bytes=min(1 << 20, self.snapshot_bytes),
+            ),
+        )
         if not self.racks:
             return config
         return replace(config, rack=f"rack{config.node_id % RACKS}")
@@ -118,6 +133,7 @@ class Swarm:
 def draw(seed: int) -> Swarm:
     """The options of a seed."""
     prng = stream(seed, "swarm")
+    metadata = stream(seed, "swarm of the metadata log")
     group_commit = prng.chance(1, 2)
     kinds = [kind for kind in FaultKind if group_commit or not kind.needs_group_commit]
     share = prng.choice((1, 2, 3))
@@ -151,4 +167,7 @@ def draw(seed: int) -> Swarm:
         split_percent=prng.choice((0, 0, 20)),
         flush_ms=prng.choice((2, 2, 20, 100)),
         fault_phase_ms=prng.choice(FAULT_MS) * (3 if profile == "default" else 1),
+        snapshot_bytes=metadata.choice((1_000, 4_000, 20 << 20)),
+        metadata_retention_bytes=metadata.choice((0, 5_000, 100 << 20)),
+        metadata_segment_bytes=metadata.choice((1_000, 1 << 14, 1 << 30)),
     )

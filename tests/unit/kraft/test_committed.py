@@ -8,12 +8,16 @@ from tests.unit.kraft.solo import Solo
 from tidelog.env.disk import FileSlice
 from tidelog.env.effects import Chunk, EffectQueue
 from tidelog.env.trace import Trace, TraceList
-from tidelog.errors import StorageError
+from tidelog.errors import CorruptBatch, StorageError
 from tidelog.kraft.committed import CommittedReader, contiguous
+from tidelog.kraft.messages import CommittedBatch, LoadedSnapshot, SnapshotId
+from tidelog.kraft.snapshot_format import SnapshotContent
 from tidelog.log.loading import Checkpoints, open_log
 from tidelog.log.log import Log
 from tidelog.log.values import LogEnv
 from tidelog.model import METADATA_PARTITION
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
 
 SEGMENT = f"{METADATA_PARTITION}/00000000000000000000.log"
 
@@ -87,3 +91,70 @@ def test_a_damaged_batch_is_not_handed_out() -> None:
 
 
 # Snapshots ---------------------------------------------------------------------------------
+
+
+def content_at(end_offset: int, epoch: int) -> SnapshotContent:
+    return SnapshotContent(SnapshotId(end_offset, epoch), 5, (), [b"state"])
+
+
+def test_a_snapshot_takes_the_place_of_what_came_before() -> None:
+    """Goal: it is handed out first, then the log from its end."""
+    reader = CommittedReader(Solo(log_epochs=(1, 1, 2, 2)).log)
+    assert len(reader.take(1)) == 1
+    reader.restart(content_at(3, 2))
+    assert (reader.next_offset, reader.last_epoch) == (3, 2)
+    loaded, batch = reader.take(4)
+    assert loaded == LoadedSnapshot(SnapshotId(3, 2), 5, [b"state"])
+    assert isinstance(batch, CommittedBatch)
+    assert batch.base_offset == 3
+
+
+def test_a_snapshot_of_the_past_is_a_bug() -> None:
+    """CommittedOnce."""
+    reader = CommittedReader(Solo(log_epochs=(1, 1, 2)).log)
+    reader.take(3)
+    with pytest.raises(AssertionError, match="CommittedOnce"):
+        reader.restart(content_at(2, 1))
+
+
+def lacking_base() -> tuple[Solo, CommittedReader]:
+    """A log that begins at 3, and a reader that knows nothing of what came before."""
+    solo = Solo(log_epochs=(1, 1, 2, 2, 2))
+    solo.log.update_high_watermark(3)
+    solo.log.maybe_raise_log_start_offset(3)
+    reader = CommittedReader(solo.log)
+    reader.begin_at_zero()
+    return solo, reader
+
+
+def batch_at(offset: int, epoch: int = 1, count: int = 1) -> bytes:
+    records = [Record(7, None, b"old%d" % (offset + index)) for index in range(count)]
+    return build_batch(records, base_offset=offset, leader_epoch=epoch)
+
+
+def test_what_came_before_the_log_is_fed() -> None:
+    """CommittedOnce. Goal: nothing of the own log before what the leader has fed, each once, and
+    nothing beyond the log's start from the leader."""
+    _, reader = lacking_base()
+    assert reader.take(5) == []
+    reader.feed(batch_at(0, count=2))
+    assert [one.base_offset for one in reader.take(5) if isinstance(one, CommittedBatch)] == [0]
+    assert (reader.next_offset, reader.last_epoch) == (2, 1)
+    reader.feed(batch_at(2, 2) + batch_at(3, 2))
+    handed = [one for one in reader.take(5) if isinstance(one, CommittedBatch)]
+    assert [one.base_offset for one in handed] == [2, 3, 4]
+    assert [one.records for one in handed] == [[b"old2"], [b"x"], [b"x"]]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [batch_at(1), batch_at(0, count=4), batch_at(0)[:-1] + b"?"],
+    ids=["hole", "into the log", "damaged"],
+)
+def test_what_does_not_fit_is_not_fed(data: bytes) -> None:
+    """Goal: a leader's bytes are checked like any other's."""
+    _, reader = lacking_base()
+    with pytest.raises(CorruptBatch):
+        reader.feed(data)
+    assert reader.next_offset == 0
+    assert reader.take(5) == []

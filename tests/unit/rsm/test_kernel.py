@@ -230,3 +230,32 @@ def test_activation_needs_a_clean_room(room: Room) -> None:
     """Goal: becoming active twice is refused."""
     with pytest.raises(AssertionError, match="already active"):
         room.kernel.become_active(2)
+
+
+# Snapshots ---------------------------------------------------------------------------------
+
+
+def test_a_snapshot_takes_the_place_of_the_committed_state() -> None:
+    """Goal: the log goes on behind it. Method: a kernel that fell behind."""
+    room = Room()
+    room.kernel.load((7, 8), 4)
+    room.kernel.check()
+    assert (room.kernel.committed, room.kernel.committed_offset) == ((7, 8), 4)
+    room.kernel.on_committed(CommittedBatch(5, 5, 1, 0, [b"9"], is_control=False))
+    assert room.kernel.committed == (7, 8, 9)
+
+
+def test_a_leader_is_never_given_a_snapshot() -> None:
+    """Goal: what it decided rests on what it has."""
+    room = Room()
+    room.lead()
+    with pytest.raises(AssertionError, match="while active"):
+        room.kernel.load((7,), 9)
+
+
+def test_a_snapshot_of_the_past_is_a_bug() -> None:
+    """CommittedOnly: what was told to clients is never taken back."""
+    room = Room()
+    room.kernel.load((7, 8), 4)
+    with pytest.raises(AssertionError, match="committed through 4"):
+        room.kernel.load((7,), 3)

@@ -399,7 +399,6 @@ class _Loader:
             log_end_offset=log_end_offset,
             rebuilt_bases=self.rebuilt_bases,
             wall_ms=self.wall_ms,
-            expiration_ms=self.config.producer_id_expiration_ms,
         )
         return producers
 

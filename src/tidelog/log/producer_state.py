@@ -323,16 +323,14 @@ class ProducerStates:
         """The snapshot file of the state at `map_end_offset`."""
         return encode_snapshot(self._entries.values())
 
-    def load_snapshot(self, data: bytes, offset: int, wall_ms: int, expiration_ms: int) -> None:
-        """Becomes the state in a snapshot file taken at `offset`.
+    def load_snapshot(self, data: bytes, offset: int) -> None:
+        """Becomes the state in a snapshot file taken at `offset`. Nobody is forgotten here, however
+        old the timestamps: who is idle is known after the next two calls of `expire`.
 
         Raises `SnapshotDamaged` and leaves the state empty.
         """
         self.clear(offset)
         for entry in decode_snapshot(data):
-            idle = wall_ms - entry.last_timestamp >= expiration_ms
-            if idle and entry.txn_first_offset == NO_OFFSET:
-                continue
             self._entries[entry.producer_id] = entry
         for entry in sorted(self._entries.values(), key=lambda entry: entry.txn_first_offset):
             first = entry.txn_first_offset

@@ -63,13 +63,12 @@ def rebuild_producers(
     log_end_offset: int,
     rebuilt_bases: Collection[int] = (),
     wall_ms: int = -1,
-    expiration_ms: int = 0,
 ) -> None:
     """Makes `producers` the state as of `log_end_offset`. Raises `LogDamaged`: with a state that
     lacks batches a leader would take retries for new records.
 
     Aborted transactions are added to the index of segments in `rebuilt_bases`, whose indexes were
-    emptied. A `wall_ms` of -1 expires nobody.
+    emptied. A `wall_ms` of -1 knows of no time, and takes every producer for a recent one.
     """
     newest = min((log_end_offset, *rebuilt_bases))
     from_offset = log_start_offset
@@ -79,7 +78,7 @@ def rebuild_producers(
             break
         data = env.disk.read_file(snapshot_path(directory, offset))
         try:
-            producers.load_snapshot(data or b"", offset, wall_ms, expiration_ms)
+            producers.load_snapshot(data or b"", offset)
             from_offset = offset
             _complete_windows(producers, segments, offset, wall_ms)
             break

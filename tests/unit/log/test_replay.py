@@ -29,7 +29,6 @@ def _rebuild(snapshots: set[int], *, bases: tuple[int, ...] = ()) -> tuple[bytes
         log_end_offset=END,
         rebuilt_bases=bases,
         wall_ms=KAFKA_WALL_MS,
-        expiration_ms=86_400_000,
     )
     states.check(END)
     return states.encode_snapshot(), segment

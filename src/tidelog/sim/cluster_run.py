@@ -18,22 +18,23 @@ from typing import Final
 from tidelog.env.trace import Level
 from tidelog.metadata.image import MetadataImage
 from tidelog.records.compression import Codec
-from tidelog.sim.checkers.acknowledged_is_committed import AcknowledgedIsCommitted
 from tidelog.sim.checkers.base import (
     EndChecker,
     Evidence,
     Violation,
 )
-from tidelog.sim.checkers.candidate_completeness import CandidateCompleteness
+from tidelog.sim.checkers.epoch_cache_matches_batches import EpochCacheMatchesBatches
+from tidelog.sim.checkers.epochs_rise import EpochsRise
+from tidelog.sim.checkers.fenced_never_in_sync import FencedNeverInSync
 from tidelog.sim.checkers.history_is_a_log import HistoryIsALog
 from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
-from tidelog.sim.checkers.leader_completeness import LeaderCompleteness
 from tidelog.sim.checkers.no_duplicates import NoDuplicates
 from tidelog.sim.checkers.nothing_lost import NothingLost
-from tidelog.sim.checkers.one_leader_per_epoch import OneLeaderPerEpoch
 from tidelog.sim.checkers.producer_order import ProducerOrder
 from tidelog.sim.checkers.repeatable_read import RepeatableRead
 from tidelog.sim.checkers.replicas_equal import ReplicasEqual
+from tidelog.sim.checkers.suite import leader_checkers, sweep_checkers
+from tidelog.sim.checkers.valid_isr_and_elr import ValidIsrAndElr
 from tidelog.sim.checkers.watch import Watch
 from tidelog.sim.disk_side import DiskSide
 from tidelog.sim.faults.budget import Budget, newest_image
@@ -53,7 +54,7 @@ HEAL_LIMIT_MS: Final = 60_000
 PROBE_LIMIT_MS: Final = 10_000
 READ_LIMIT_MS: Final = 20_000
 CHECK_EVERY: Final = 7
-SWEEP_EVERY: Final = 200
+SWEEP_EVERY: Final = 100
 
 
 class ClusterRun:
@@ -86,14 +87,19 @@ class ClusterRun:
         self.outcome = Outcome(seed)
         self._watch = Watch(
             self.evidence,
-            leaders=(LeaderCompleteness(), OneLeaderPerEpoch()),
+            leaders=leader_checkers(),
             images=(ImageIsFoldOfLog(),),
-            sweeps=(CandidateCompleteness(), AcknowledgedIsCommitted(), *self.disks.sweeps),
+            newest=(EpochsRise(), FencedNeverInSync(), ValidIsrAndElr()),
+            sweeps=(
+                *sweep_checkers(),
+                *self.disks.sweeps,
+            ),
             sweep_every=SWEEP_EVERY,
         )
         idempotent = [p.name for p in self.workload.producers if p.acks is Acks.IDEMPOTENT]
         self._at_end: list[EndChecker] = [
             ReplicasEqual(),
+            EpochCacheMatchesBatches(),
             NothingLost(),
             RepeatableRead(),
             NoDuplicates(),

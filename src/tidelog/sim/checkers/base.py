@@ -55,6 +55,15 @@ class ImageChecker(Protocol):
         """Raises `Violation`."""
 
 
+class NewestChecker(Protocol):
+    """Looks at each metadata image that is newer than all before."""
+
+    name: str
+
+    def on_newest(self, image: MetadataImage) -> None:
+        """Raises `Violation`."""
+
+
 class SweepChecker(Protocol):
     """Looks at everything every so often."""
 

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 
 from tidelog.metadata.image import MetadataImage
 from tidelog.replication.partition import Partition
-from tidelog.sim.checkers.base import Evidence, ImageChecker, LeaderChecker, SweepChecker
+from tidelog.sim.checkers.base import (
+    Evidence,
+    ImageChecker,
+    LeaderChecker,
+    NewestChecker,
+    SweepChecker,
+)
 from tidelog.sim.host import Host
 from tidelog.sim.oracle import partition_id
 
@@ -22,12 +28,14 @@ class Watch:
         *,
         leaders: Sequence[LeaderChecker],
         images: Sequence[ImageChecker],
+        newest: Sequence[NewestChecker] = (),
         sweeps: Sequence[SweepChecker],
         sweep_every: int,
     ) -> None:
         self._evidence = evidence
         self._leaders = leaders
         self._images = images
+        self._newest = newest
         self._sweeps = sweeps
         self._sweep_every = sweep_every
         # By node: the life of its process, and (epoch, high watermark) of what it led last.
@@ -51,14 +59,16 @@ class Watch:
                 continue
             seen[partition] = state
             pid = partition_id(partition)
-            for checker in self._leaders:
-                checker.on_leader(evidence, host, pid, partition)
+            for one in self._leaders:
+                one.on_leader(evidence, host, pid, partition)
             evidence.oracle.on_leader(host, pid, partition.log)
         image = node.broker.image
         if self._last_image.get(host.node_id) is not image:
             self._last_image[host.node_id] = image
             if image.offset > evidence.newest_image.offset:
                 evidence.newest_image = image
+                for checker in self._newest:
+                    checker.on_newest(image)
             for images in self._images:
                 images.on_image(host, image)
         if evidence.world.event_count % self._sweep_every == 0:
@@ -66,5 +76,5 @@ class Watch:
 
     def sweep(self) -> None:
         """Looks at everything."""
-        for checker in self._sweeps:
-            checker.sweep(self._evidence)
+        for each in self._sweeps:
+            each.sweep(self._evidence)

@@ -15,6 +15,7 @@ def test_run_ends_with_a_report(capsys):
     assert sum(report["faults"].values()) > 0
     assert set(report) == {
         "seeds", "failed", "events", "virtual_seconds", "cpu_seconds", "acknowledged", "faults",
+        "fired", "marks",
     }  # fmt: skip
 
 

@@ -121,7 +121,13 @@ def _print_report(report: dict[str, Any], slowest_heal_ms: int) -> None:
         ("slowest healing", f"{slowest_heal_ms} ms"),
     ]
     print_table("", ("", ""), rows)
-    print_table("faults", ("kind", "times"), list(report["faults"].items()))
+    fired = report["fired"]
+    kinds = [(kind, times, fired.get(kind, 0)) for kind, times in report["faults"].items()]
+    print_table("faults", ("kind", "struck", "mattered"), kinds)
+    marks = report["marks"]
+    if marks["hit"]:
+        never = [(name,) for name in marks["never"]]
+        print_table(f"{marks['hit']} of {marks['total']} marks hit; never:", ("mark",), never)
 
 
 @sim_app.command("replay", epilog="Example: tidelog sim replay 4711 --trace")

@@ -127,6 +127,7 @@ class ClusterRun:
         self.outcome.acknowledged = self.history.acknowledged_count
         self.outcome.faults = self.nemesis.counts + self.disks.nemesis.counts
         self.outcome.fired = self.nemesis.fired + self.disks.fired
+        self.outcome.marks = tuple(sorted(self.world.marks.names))
         self.outcome.trace_hash = self.world.trace_hash
         return self.outcome
 

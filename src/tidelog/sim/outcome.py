@@ -22,6 +22,8 @@ class Outcome:
     """How often each kind struck."""
     fired: Counter[str] = field(default_factory=Counter)
     """How often it met something."""
+    marks: tuple[str, ...] = ()
+    """The rare states that were reached, by name."""
 
     @property
     def violated(self) -> str | None:

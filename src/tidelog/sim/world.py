@@ -56,6 +56,7 @@ from tidelog.log.directory import format_directory
 from tidelog.model import Uuid
 from tidelog.sim.disk import ProcessKilled, SimDisk
 from tidelog.sim.host import Host
+from tidelog.sim.marks import MarksHit
 from tidelog.sim.network import End, Network
 
 WALL_START_MS: Final = 1_700_000_000_000
@@ -73,8 +74,10 @@ class HostTrace:
         self._host = host
 
     def emit(self, event: TraceEvent) -> None:
-        """Appends one line."""
-        self._world.note(f"{self._host} {event.text()}")
+        """Appends one line, and looks for a mark."""
+        self._world.marks.note(event)
+        if not self._world.silent:
+            self._world.note(f"{self._host} {event.text()}")
 
 
 def _roles_of(node_id: int, nodes: int, controllers: int) -> dict[str, str]:
@@ -159,6 +162,10 @@ class World:
         self.event_count = 0
         # Of every event and what it made a node do and send; not of the trace, which has levels.
         self._digest = hashlib.blake2b(digest_size=16)
+        # Rare states that were reached.
+        self.marks = MarksHit()
+        # Whether nodes' events are looked at only, and not written down.
+        self.silent = False
         # Called with a host after each event of its node.
         self.observers: list[Callable[[Host], None]] = []
         # Called with a host when its node was made, before its first input.

@@ -1,0 +1,174 @@
+"""Reachability marks: rare states by name, and which of them a campaign has seen.
+
+A mark is a decision that some node told its trace: handler, decision and reason, with `#` for what
+varies. A campaign that never reaches a state says nothing about it, whatever it counts; so it
+prints the marks that it never hit. New decisions need a line here only when they are rare or
+matter; what is not listed is not counted.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from tidelog.env.trace import TraceEvent
+
+_VARIES: Final = re.compile(r"\d+|`[^`]*`|host\S+")
+
+
+@lru_cache(maxsize=8192)
+def mark_of(handler: str, decision: str, reason: str) -> str | None:
+    """The mark of a decision, if it is one."""
+    text = f"{handler}: {decision}"
+    if reason:
+        text += f" ({_VARIES.sub('#', reason)})"
+    return text if text in MARKS else None
+
+
+class MarksHit:
+    """The marks of one run."""
+
+    __slots__ = ("names",)
+
+    def __init__(self) -> None:
+        # In the order of the first hit.
+        self.names: dict[str, None] = {}
+
+    def note(self, event: TraceEvent) -> None:
+        """Looks at one decision."""
+        name = mark_of(event.handler, event.decision, event.reason)
+        if name is not None:
+            self.names[name] = None
+
+
+MARKS: Final = frozenset(
+    (
+        "apply: deleted (the log has another topic id)",
+        "apply: dropped (assigned elsewhere)",
+        "apply: dropped (topic deleted)",
+        "become_active: active",
+        "become_candidate: candidate (pre-vote won with # of #)",
+        "become_follower: follower (heard the leader)",
+        "become_follower: follower (pre-vote lost with # of #)",
+        "become_follower: follower (pre-vote timed out with # of #)",
+        "become_follower: follower (told by #)",
+        "become_follower: follower (told by the leader)",
+        "become_follower: follows",
+        "become_follower: follows (was leader)",
+        "become_follower: waits",
+        "become_follower: waits (was leader)",
+        "become_leader: isr changed (as proposed)",
+        "become_leader: isr changed (by the controller)",
+        "become_leader: leader (elected by # of #)",
+        "become_leader: leads",
+        "become_prospective: prospective (election timed out with # of #)",
+        "become_prospective: prospective (leader # is silent)",
+        "become_prospective: prospective (nobody leads)",
+        "become_resigned: resigned (a majority does not fetch)",
+        "become_resigned: resigned (asked to)",
+        "become_unattached: unattached (leader # is silent)",
+        "become_unattached: unattached (pre-vote lost with # of #)",
+        "become_unattached: unattached (pre-vote timed out with # of #)",
+        "become_unattached: unattached (rested after resigning)",
+        "become_unattached: unattached (told by #)",
+        "become_unattached: unattached (vote asked by #)",
+        "become_unattached: unattached (voted for #)",
+        "begin_controlled_shutdown: leaving (it asked to)",
+        "begin_shutdown: leaving",
+        "change_isr: changed (broker # fenced: it shuts down)",
+        "change_isr: changed (broker # fenced: session expired, silent for # ms)",
+        "change_isr: changed (broker # in controlled shutdown)",
+        "change_isr: changed (broker # restarted uncleanly)",
+        "check_isrs: high watermark stands still (replicas lack records)",
+        "check_isrs: high watermark stands still (under min isr)",
+        "check_isrs: skipped (paused)",
+        "delete_renamed: postponed",
+        "detector: reached",
+        "detector: suspected (connects refused)",
+        "doubt_leader: doubts (NOT_LEADER_OR_FOLLOWER)",
+        "doubt_leader: doubts (never reached)",
+        "doubt_leader: doubts (suspected dead)",
+        "elect: elected (from elr)",
+        "elect: elected (from isr)",
+        "elect: elected (kept)",
+        "elect: elected (last known leader, unclean)",
+        "elect: elected (unclean)",
+        "elect: gave up records (last known leader, unclean)",
+        "elect: leaderless (no valid leader)",
+        "fence: fenced (connections lost and refused, silent for # ms)",
+        "fence: fenced (it shuts down)",
+        "fence: fenced (session expired, silent for # ms)",
+        "go_offline: offline (#: no space left on device)",
+        "leave: stopped",
+        "load: epochs rebuilt (they are not those of the batches)",
+        "load: topic id unknown (# is not a base# uuid of # bytes)",
+        "load: topic id unknown (# is not a base# uuid)",
+        "load: topic id unknown (fields # of partition metadata)",
+        "load: topic id unknown (line # has no colon)",
+        "maybe_expand_isr: proposed (caught up to the high watermark)",
+        "maybe_shrink_isr: proposed (not level for # ms)",
+        "next_call: gone (no controller let us go)",
+        "on_alter_configs: altered",
+        "on_alter_partition: accepted",
+        "on_alter_partition: refused (INELIGIBLE_REPLICA)",
+        "on_alter_partition: refused (stale leader_epoch)",
+        "on_alter_partition: refused (stale partition_epoch)",
+        "on_broker_suspected: suspected",
+        "on_create_partitions: grown",
+        "on_delete_topics: deleted",
+        "on_end_request: doubts (the leader resigned)",
+        "on_fetch: diverging",
+        "on_fetch_response: delayed (FENCED_LEADER_EPOCH)",
+        "on_fetch_response: delayed (NOT_LEADER_OR_FOLLOWER)",
+        "on_fetch_response: delayed (OFFSET_NOT_AVAILABLE)",
+        "on_fetch_response: delayed (UNKNOWN_LEADER_EPOCH)",
+        "on_fetch_response: delayed (UNKNOWN_TOPIC_ID)",
+        "on_fetch_response: delayed (UNKNOWN_TOPIC_OR_PARTITION)",
+        "on_fetch_response: pausing (FETCH_SESSION_ID_NOT_FOUND)",
+        "on_fetch_response: pausing (no answer)",
+        "on_fetch_response: truncating (OFFSET_OUT_OF_RANGE)",
+        "on_flush_failed: stopping (#: flush failed)",
+        "on_flush_failed: stopping (#: input/output error)",
+        "on_isr_answer: committed",
+        "on_isr_answer: waits for metadata (INVALID_UPDATE_VERSION)",
+        "on_isr_answer: waits for metadata (NEW_LEADER_ELECTED)",
+        "on_log_dir_failed: stopping (#: no space left on device)",
+        "on_register_broker: amended",
+        "on_register_broker: registered",
+        "on_response: fenced",
+        "on_response: gone (the controller let us go)",
+        "on_response: refused (DUPLICATE_BROKER_REGISTRATION)",
+        "on_response: registered",
+        "on_response: retrying (NOT_CONTROLLER)",
+        "on_response: retrying (no controller)",
+        "on_response: unfenced",
+        "on_storage_error: stopping (#: input/output error)",
+        "on_storage_error: stopping (#: no space left on device)",
+        "on_vote_request: granted (log is fresh)",
+        "on_vote_request: refused (FENCED_LEADER_EPOCH)",
+        "on_vote_request: refused (following #)",
+        "on_vote_request: refused (leader is #)",
+        "on_vote_request: refused (leading)",
+        "on_vote_request: refused (log is stale)",
+        "on_vote_request: refused (voted for #)",
+        "on_vote_request: refused (voted for itself)",
+        "open: loaded",
+        "open: loaded (no clean shutdown marker, logs were recovered)",
+        "open: missing (all counts as durable)",
+        "quarantine: deleted (not placed on this node any more)",
+        "reassign: complete (asked for by hand)",
+        "reassign: complete (cancelled by hand)",
+        "reassign: complete (its newcomers are in sync)",
+        "reassign: in progress (asked for by hand)",
+        "recover: cut (bad batch)",
+        "remove_strays: deleted (not placed on this node)",
+        "resign: inactive (another leader or epoch)",
+        "schedule_delete: renamed",
+        "start: follower",
+        "start: resigned",
+        "start: unattached",
+        "truncate: truncated (diverged from the leader)",
+        "truncate: truncated (diverging epoch)",
+        "truncate_to: truncated",
+        "unfence: unfenced (it caught up)",
+    )
+)

@@ -1,0 +1,289 @@
+"""Checkers of replicas, leaders and metadata: what each must reject, and what is just fine."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tidelog.env.trace import Level, TraceEvent
+from tidelog.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from tidelog.model import TopicId, TopicPartition, Uuid
+from tidelog.sim.checkers import epoch_cache_matches_batches, log_matching
+from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.committed_never_truncated import CommittedNeverTruncated
+from tidelog.sim.checkers.epoch_cache_matches_batches import EpochCacheMatchesBatches
+from tidelog.sim.checkers.epochs_rise import EpochsRise
+from tidelog.sim.checkers.fenced_never_in_sync import FencedNeverInSync
+from tidelog.sim.checkers.high_watermark_bounds import HighWatermarkBounds
+from tidelog.sim.checkers.log_matching import LogMatching
+from tidelog.sim.checkers.maximal_isr_superset import MaximalIsrSuperset
+from tidelog.sim.checkers.min_isr_guard import MinIsrGuard
+from tidelog.sim.checkers.offsets_in_order import OffsetsInOrder
+from tidelog.sim.checkers.one_quorum_leader_per_epoch import OneQuorumLeaderPerEpoch
+from tidelog.sim.checkers.true_high_watermark_monotonic import TrueHighWatermarkMonotonic
+from tidelog.sim.checkers.valid_isr_and_elr import ValidIsrAndElr
+from tidelog.sim.history import History
+from tidelog.sim.marks import MARKS, MarksHit
+from tidelog.sim.oracle import BatchMark, Oracle, PartitionId, TrueLog
+
+TOPIC = TopicId(b"\x01\x02\x03" + bytes(13))
+PID = PartitionId(TOPIC, "t", 0)
+A, B = BatchMark(0, 4, 0, 11), BatchMark(5, 9, 1, 12)
+
+
+def rejects(name: str):
+    return pytest.raises(Violation, match=f"^{name}: ")
+
+
+class Replica(SimpleNamespace):
+    """A hosted replica; hashed by identity, as the real one."""
+
+    __hash__ = object.__hash__
+
+
+def a_log(*marks: BatchMark, high_watermark: int = 0, start: int = 0, **more: Any) -> Any:
+    end = marks[-1].last_offset + 1 if marks else start
+    values = {"log_start_offset": start, "high_watermark": high_watermark, "marks": marks}
+    values |= {"last_stable_offset": high_watermark, "log_end_offset": end}
+    return SimpleNamespace(**{**values, **more})
+
+
+def a_replica(log: Any, **more: Any) -> Replica:
+    values = {"topic_id": TOPIC, "topic_partition": TopicPartition("t", 0), "offline": None}
+    values |= {"leadership": None, "leader_epoch": 1, "log": log}
+    return Replica(**{**values, **more})
+
+
+def a_host(node_id: int, *partitions: Replica, leads: int = -1) -> Any:
+    replicas = SimpleNamespace(
+        partitions={one.topic_partition: one for one in partitions}, broker_epoch=6 + node_id
+    )
+    quorum = SimpleNamespace(is_leader=leads >= 0, epoch=leads)
+    node = SimpleNamespace(broker=SimpleNamespace(replicas=replicas, quorum=quorum))
+    disk = SimpleNamespace(is_well=True)
+    return SimpleNamespace(node_id=node_id, name=f"host{node_id}", node=node, disk=disk)
+
+
+def a_broker(node_id: int, broker_epoch: int, *, fenced: bool = False) -> BrokerImage:
+    return BrokerImage(
+        node_id, broker_epoch, Uuid(bytes(16)), (), None, fenced, False, {}, (), broker_epoch
+    )
+
+
+PARTITION = PartitionImage((1, 2, 3), (1, 2), 1, 1, 4)
+
+
+def an_image(partition: PartitionImage = PARTITION, *brokers: BrokerImage) -> MetadataImage:
+    topic = TopicImage("t", TOPIC, {0: partition})
+    return MetadataImage(
+        offset=partition.partition_epoch,
+        topics_by_id={TOPIC: topic},
+        topics_by_name={"t": topic},
+        brokers={
+            one.node_id: one for one in brokers or (a_broker(1, 7), a_broker(2, 8), a_broker(3, 9))
+        },
+    )
+
+
+def evidence(*hosts: Any, committed: tuple[BatchMark, ...] = (A, B)) -> Evidence:
+    world: Any = SimpleNamespace(hosts={host.node_id: host for host in hosts})
+    found = Evidence(world, Oracle(), History())
+    found.oracle.logs[PID] = TrueLog(list(committed), committed[-1].last_offset + 1)
+    found.newest_image = an_image()
+    return found
+
+
+@pytest.fixture(autouse=True)
+def read_fake_logs(monkeypatch):
+    def marks_of(log: Any, start: int, end: int) -> list[BatchMark]:
+        return [mark for mark in log.marks if start <= mark.base_offset < end]
+
+    for module in (log_matching, epoch_cache_matches_batches):
+        monkeypatch.setattr(module, "marks_of", marks_of)
+
+
+def test_true_high_watermark_monotonic():
+    found, checker = evidence(), TrueHighWatermarkMonotonic()
+    checker.sweep(found)
+    checker.sweep(found)
+    found.oracle.logs[PID] = TrueLog([A], 5)
+    with rejects("TrueHighWatermarkMonotonic"):
+        checker.sweep(found)
+    found.oracle.logs[PID] = TrueLog([A, B], 9)
+    with rejects("TrueHighWatermarkMonotonic"):
+        TrueHighWatermarkMonotonic().sweep(found)
+
+
+def test_log_matching():
+    other = B._replace(crc=99)
+    fine = evidence(
+        a_host(1, a_replica(a_log(A, B, high_watermark=10))),
+        a_host(2, a_replica(a_log(A, other, high_watermark=5))),
+    )
+    LogMatching().sweep(fine)
+    bad = evidence(a_host(2, a_replica(a_log(A, other, high_watermark=10))))
+    with rejects("LogMatching"):
+        LogMatching().sweep(bad)
+
+
+def test_log_matching_reads_what_is_new():
+    log = a_log(A, B, high_watermark=5)
+    found, checker = evidence(a_host(1, a_replica(log))), LogMatching()
+    checker.sweep(found)
+    log.marks, log.high_watermark = (A, B._replace(leader_epoch=0)), 10
+    with rejects("LogMatching"):
+        checker.sweep(found)
+
+
+def test_committed_never_truncated():
+    log = a_log(A, B, high_watermark=5)
+    found, checker = evidence(a_host(1, a_replica(log))), CommittedNeverTruncated()
+    checker.sweep(found)
+    log.log_end_offset = 5
+    checker.sweep(found)
+    log.log_end_offset = 4
+    with rejects("CommittedNeverTruncated"):
+        checker.sweep(found)
+
+
+def test_maximal_isr_superset():
+    leadership = SimpleNamespace(maximal_isr=(1, 2))
+    partition = a_replica(a_log(A), leadership=leadership)
+    found = evidence(a_host(1, partition))
+    MaximalIsrSuperset().sweep(found)
+    leadership.maximal_isr = (1,)
+    with rejects("MaximalIsrSuperset"):
+        MaximalIsrSuperset().sweep(found)
+    partition.leader_epoch = 0
+    MaximalIsrSuperset().sweep(found)
+
+
+def test_high_watermark_bounds():
+    log = a_log(A, B, high_watermark=4)
+    leadership = SimpleNamespace(maximal_isr=(1, 2))
+    partition = a_replica(log, leadership=leadership)
+    leader, follower = a_host(1, partition), a_host(2, a_replica(a_log(A)))
+    found, checker = evidence(leader, follower), HighWatermarkBounds()
+    checker.on_leader(found, leader, PID, partition)
+    log.high_watermark = 5
+    checker.on_leader(found, leader, PID, partition)
+    log.high_watermark = 6
+    with rejects("HighWatermarkBounds"):
+        checker.on_leader(found, leader, PID, partition)
+    log.high_watermark = 7
+    follower.node.broker.replicas.broker_epoch = -1
+    checker.on_leader(found, leader, PID, partition)
+
+
+def test_min_isr_guard():
+    log = a_log(A, B, high_watermark=4)
+    leadership = SimpleNamespace(maximal_isr=(1, 2), isr=(1, 2), min_isr=2)
+    partition = a_replica(log, leadership=leadership)
+    host = a_host(1, partition)
+    found, checker = evidence(host), MinIsrGuard()
+    checker.on_leader(found, host, PID, partition)
+    log.high_watermark = 5
+    checker.on_leader(found, host, PID, partition)
+    leadership.maximal_isr = leadership.isr = (1,)
+    checker.on_leader(found, host, PID, partition)
+    log.high_watermark = 6
+    with rejects("MinIsrGuard"):
+        checker.on_leader(found, host, PID, partition)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"leader_epoch": 0},
+        {"partition_epoch": 3},
+        {"isr": (1,)},
+        {"leader": 2, "partition_epoch": 5},
+    ],
+)
+def test_epochs_rise(change):
+    checker = EpochsRise()
+    checker.on_newest(an_image())
+    checker.on_newest(an_image(replace(PARTITION)))
+    with rejects("EpochsRise"):
+        checker.on_newest(an_image(replace(PARTITION, **change)))
+
+
+def test_epochs_rise_as_they_should():
+    checker = EpochsRise()
+    checker.on_newest(an_image())
+    moved = replace(PARTITION, leader=2, leader_epoch=2, partition_epoch=5)
+    checker.on_newest(an_image(moved, a_broker(1, 7), a_broker(2, 9)))
+    with rejects("EpochsRise"):
+        checker.on_newest(an_image(moved, a_broker(1, 6), a_broker(2, 9)))
+
+
+def test_no_two_brokers_share_an_epoch():
+    EpochsRise().on_newest(an_image(PARTITION, a_broker(1, 7), a_broker(2, 8)))
+    with rejects("EpochsRise"):
+        EpochsRise().on_newest(an_image(PARTITION, a_broker(1, 7), a_broker(2, 7)))
+
+
+def test_fenced_never_in_sync():
+    others = (a_broker(1, 7), a_broker(2, 8))
+    FencedNeverInSync().on_newest(an_image(PARTITION, *others, a_broker(3, 9, fenced=True)))
+    with rejects("FencedNeverInSync"):
+        FencedNeverInSync().on_newest(an_image(PARTITION, a_broker(2, 8, fenced=True)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"isr": (1, 1)},
+        {"eligible_leaders": (2,)},
+        {"isr": (1, 4)},
+        {"leader": 3},
+        {"adding_replicas": (5,)},
+    ],
+)
+def test_valid_isr_and_elr(change):
+    ValidIsrAndElr().on_newest(an_image())
+    ValidIsrAndElr().on_newest(an_image(replace(PARTITION, eligible_leaders=(3,))))
+    with rejects("ValidIsrAndElr"):
+        ValidIsrAndElr().on_newest(an_image(replace(PARTITION, **change)))
+
+
+def test_offsets_in_order():
+    OffsetsInOrder().sweep(evidence(a_host(1, a_replica(a_log(A, B, high_watermark=7)))))
+    with rejects("OffsetsInOrder"):
+        OffsetsInOrder().sweep(evidence(a_host(1, a_replica(a_log(A, high_watermark=7)))))
+
+
+def test_one_quorum_leader_per_epoch():
+    checker = OneQuorumLeaderPerEpoch()
+    checker.sweep(evidence(a_host(1, leads=3), a_host(2)))
+    checker.sweep(evidence(a_host(1, leads=3), a_host(2, leads=4)))
+    with rejects("OneQuorumLeaderPerEpoch"):
+        checker.sweep(evidence(a_host(1), a_host(2, leads=3)))
+
+
+def test_epoch_cache_matches_batches():
+    fine = a_log(A, B, epoch_at=lambda offset: 0 if offset < 5 else 1)
+    EpochCacheMatchesBatches().at_end(evidence(a_host(1, a_replica(fine))))
+    wrong = a_log(A, B, epoch_at=lambda _: 0)
+    with rejects("EpochCacheMatchesBatches"):
+        EpochCacheMatchesBatches().at_end(evidence(a_host(1, a_replica(wrong))))
+    first, second = A._replace(leader_epoch=1), B._replace(leader_epoch=0)
+    falling = a_log(first, second, epoch_at=lambda offset: 1 if offset < 5 else 0)
+    with rejects("EpochCacheMatchesBatches"):
+        EpochCacheMatchesBatches().at_end(evidence(a_host(1, a_replica(falling))))
+
+
+# Marks ----------------------------------------------------------------------------------------
+
+
+def test_a_mark_is_a_decision_whatever_its_numbers():
+    hit = MarksHit()
+    for reason in ("leader 3 is silent", "leader 1 is silent", "a reason that is no mark"):
+        event = TraceEvent(Level.INFO, "quorum", "become_unattached", "unattached", reason, ())
+        hit.note(event)
+    assert list(hit.names) == ["become_unattached: unattached (leader # is silent)"]
+
+
+def test_there_are_many_marks():
+    assert len(MARKS) >= 100

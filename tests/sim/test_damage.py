@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from tests.sim.test_cluster import led_world, partition, values_of
+import pytest
 
+from tests.sim.test_cluster import led_world, partition, values_of
 from tidelog.errors import ErrorCode
 from tidelog.model import LOST_DIRECTORY
 from tidelog.sim.client import SimClient
@@ -101,3 +102,5 @@ def test_a_leader_with_a_flipped_bit_steps_down_and_is_repaired():
     told.until_healed()
     assert told.said("quarantine: damaged") and told.said("quarantine: cut")
     assert len({told.log_bytes(node_id) for node_id in (1, 2, 3)}) == 1
+
+

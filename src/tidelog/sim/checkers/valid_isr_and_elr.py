@@ -2,6 +2,7 @@
 who is being removed or added is a replica."""
 
 from tidelog.metadata.image import MetadataImage, PartitionImage
+from tidelog.model import TopicId
 from tidelog.sim.checkers.base import Violation
 
 
@@ -11,17 +12,18 @@ class ValidIsrAndElr:
     name = "ValidIsrAndElr"
 
     def __init__(self) -> None:
-        # By identity: an unchanged partition is the same object in the next image.
-        self._seen: dict[int, PartitionImage] = {}
+        # The partitions that were looked at last, and found valid.
+        self._seen: dict[tuple[TopicId, int], PartitionImage] = {}
 
     def on_newest(self, image: MetadataImage) -> None:
         """Goes through all partitions."""
-        seen: dict[int, PartitionImage] = {}
-        for topic in image.topics_by_id.values():
+        seen: dict[tuple[TopicId, int], PartitionImage] = {}
+        for topic_id, topic in image.topics_by_id.items():
             for number, partition in topic.partitions.items():
-                seen[id(partition)] = partition
-                if id(partition) not in self._seen and not _is_valid(partition):
+                key = (topic_id, number)
+                if self._seen.get(key) is not partition and not _is_valid(partition):
                     raise Violation(self.name, f"{topic.name}-{number}: {partition}")
+                seen[key] = partition
         self._seen = seen
 
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import pytest
+from tests.sim.test_cluster import led_world, partition, running_world, unfenced, values_of
+from tests.sim.test_elections import allow_unclean, elect
 
-from tests.sim.test_cluster import led_world, partition, values_of
 from tidelog.errors import ErrorCode
 from tidelog.model import LOST_DIRECTORY
 from tidelog.sim.client import SimClient
@@ -104,3 +105,152 @@ def test_a_leader_with_a_flipped_bit_steps_down_and_is_repaired():
     assert len({told.log_bytes(node_id) for node_id in (1, 2, 3)}) == 1
 
 
+def lonely_world(topic: str, seed: int) -> tuple[World, int]:
+    """All values are on one broker only; returns which."""
+    world = running_world(seed, **SMALL_SEGMENTS)
+    asked = SimClient(world, 1).create_topic(topic, replication_factor=1)
+    assert asked == ErrorCode.NONE
+    world.run_until(lambda: partition(world, topic) is not None)
+    owner = partition(world, topic).leader
+    world.run_for(500)
+    for value in VALUES:
+        done = SimClient(world, owner).produce(topic, 0, [value])
+        assert done.partitions[0].error_code is ErrorCode.NONE
+    return world, owner
+
+
+def test_the_last_replica_with_damage_stays_offline_until_files_are_put_back():
+    """Goal: P6; without an intact replica nobody leads, also after a restart, and the operator is
+    told what to do; an intact copy of the file brings everything back."""
+    world, owner = lonely_world("one", 2)
+    host = world.hosts[owner]
+    path = "one-0/" + [n for n in host.disk.list_dir("one-0") if n.endswith(".log")][1]
+    world.stop(owner)
+    world.run_until(lambda: host.node is None)
+    good = host.disk.read_file(path)
+    host.disk.replace(path, good[: len(good) // 2])
+    for _ in range(2):
+        world.start(owner)
+        world.run_until(lambda: partition(world, "one").has_lost(owner))
+        world.run_until(lambda: unfenced(world) == {1, 2, 3})
+        world.run_for(5_000)
+        assert partition(world, "one").leader == -1
+        asked = SimClient(world, owner).fetch("one", 0, 0).partitions[0]
+        assert asked.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+        world.stop(owner)
+        world.run_until(lambda: host.node is None)
+        assert host.disk.read_file(path) == good[: len(good) // 2]
+    assert [line for line in world.lines if "one-0 quarantine: offline" in line and "hint" in line]
+    host.disk.replace(path, good)
+    world.start(owner)
+    world.run_until(lambda: partition(world, "one").leader == owner)
+    world.run_for(500)
+    answer = SimClient(world, owner).fetch("one", 0, 20).partitions[0]
+    assert values_of_one(answer)[0] == VALUES[20]
+
+
+def test_unclean_elections_give_up_what_nobody_has():
+    """Goal: a topic that prefers what is left to nothing gets it, and the loss is named."""
+    world, owner = lonely_world("t", 3)
+    host = world.hosts[owner]
+    path = "t-0/" + [n for n in host.disk.list_dir("t-0") if n.endswith(".log")][1]
+    world.stop(owner)
+    world.run_until(lambda: host.node is None)
+    host.disk.delete(path)
+    world.start(owner)
+    world.run_until(lambda: unfenced(world) == {1, 2, 3})
+    world.run_for(2_000)
+    assert partition(world, "t").leader == -1
+    assert allow_unclean(SimClient(world, owner)) is ErrorCode.NONE
+    world.run_until(lambda: partition(world, "t").leader == owner)
+    world.run_for(500)
+    kept = int(path[len("t-0/") :].removesuffix(".log"))
+    found = SimClient(world, owner).fetch("t", 0, kept).partitions[0]
+    assert (found.error_code, found.high_watermark) == (ErrorCode.NONE, kept)
+    assert [line for line in world.lines if "t-0 quarantine: cut" in line and "given up" in line]
+
+
+def truncated(data: bytes) -> bytes:
+    """A third of it is gone."""
+    return data[: len(data) * 2 // 3]
+
+
+def zeroed(data: bytes) -> bytes:
+    """A page is zeros, or all of a small file."""
+    start = len(data) // 2 if len(data) > 8192 else 0
+    return data[:start] + bytes(min(4096, len(data) - start)) + data[start + 4096 :]
+
+
+def flipped(data: bytes) -> bytes:
+    """One bit in the middle is another one."""
+    middle = len(data) // 2
+    return data[:middle] + bytes((data[middle] ^ 4,)) + data[middle + 1 :]
+
+
+METADATA = "__cluster_metadata-0/"
+KINDS = [
+    "segment",
+    "active segment",
+    "offset index",
+    "time index",
+    "snapshot",
+    "t-0/leader-epoch-checkpoint",
+    "t-0/partition.metadata",
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    ".kafka_cleanshutdown",
+    METADATA + "00000000000000000000.log",
+    METADATA + "leader-epoch-checkpoint",
+    METADATA + "partition.metadata",
+    METADATA + "quorum-state",
+    "meta.properties",
+]
+PLACES = {
+    "segment": (".log", 1),
+    "active segment": (".log", -1),
+    "offset index": (".index", 1),
+    "time index": (".timeindex", 1),
+    "snapshot": (".snapshot", -1),
+}
+REFUSED = ("meta.properties", METADATA + "quorum-state")
+
+
+@pytest.mark.parametrize("damage", [truncated, zeroed, flipped, None], ids=str)
+def test_every_kind_of_file_may_be_damaged_while_its_node_is_down(damage):
+    """Goal: whatever file is truncated, zeroed, flipped or missing: the node starts and the
+    replicas become equal again, or it refuses with a hint; nothing wrong is ever read.
+    Method: one cluster; for each kind of file the preferred leader is stopped, damaged, started,
+    and elected, so that it must read what it has."""
+    told = story(7)
+    world = told.world
+    node_id = partition(world, "t").replicas[0]
+    for kind in KINDS:
+        host = world.hosts[node_id]
+        world.stop(node_id)
+        world.run_until(lambda host=host: host.node is None)
+        suffix, number = PLACES.get(kind, ("", 0))
+        path = told.files(node_id, suffix)[number] if suffix else kind
+        good = host.disk.read_file(path)
+        assert good, f"{path} is empty"
+        host.disk.delete(path)
+        if damage is not None:
+            host.disk.replace(path, damage(good))
+        before = len(world.lines)
+        started = world.start(node_id)
+        if not started:
+            assert kind in REFUSED, f"{kind}: {host.exit_message}"
+            assert "host" in host.exit_message or path in host.exit_message
+            host.disk.replace(path, good)
+            assert world.start(node_id)
+        told.until_healed()
+        elect(SimClient(world, node_id), 0, 0)
+        world.run_for(1_000)
+        told.forget_cached(node_id)
+        assert told.read() == VALUES, kind
+        told.until_healed()
+        if started and host.disk.read_file(path) != good and kind in PLACES:
+            heard = [line for line in world.lines[before:] if "t-0" in line]
+            assert heard, f"{kind}: nothing was said"
+        logs = {told.log_bytes(each) for each in (1, 2, 3)}
+        assert len(logs) == 1, f"{kind}: replicas differ"

@@ -176,6 +176,8 @@ class Node:
         # Set by the last step of a stop: nothing is done any more.
         self._exited = False
         self._set_wall_offset(wall_ms - now)
+        if METADATA_PARTITION in self._directory.remembered:
+            self._quorum.distrust_log()
         self._quorum.start(now)
 
     def _open_directory(self, disk: Disk, wall_ms: int) -> LogDirectory:
@@ -192,13 +194,9 @@ class Node:
                 f"not to node `{self.config.node_id}`",
                 "set `node.id` or `log.dirs` to match, or format another directory",
             )
-        damage = directory.damaged.get(METADATA_PARTITION)
-        if damage is not None:
-            raise UsageError(
-                f"the metadata log is damaged: {damage.cause}",
-                "put an intact copy of it back; a voter that has forgotten what it acknowledged "
-                "must not vote, so do not cut it",
-            )
+        # All of it will be read anyway, and it must not be found damaged when it is half replayed.
+        if not directory.is_sound(METADATA_PARTITION):
+            directory.repair(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig(), remember=True)
         if METADATA_PARTITION not in directory.logs:
             directory.create(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig())
         # What `log.*` says is for topics.
@@ -528,6 +526,8 @@ class Node:
         return True
 
     def _flow_committed(self, now: Instant) -> bool:
+        if METADATA_PARTITION in self._directory.remembered and not self._quorum.must_catch_up:
+            self._directory.forget_former_end(METADATA_PARTITION)
         committed = self._quorum.take_committed()
         if not committed:
             return False

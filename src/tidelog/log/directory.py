@@ -128,9 +128,13 @@ class LogDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         # Logs whose durable records are gone or damaged: out of service, files untouched.
         self.damaged: dict[TopicPartition, Damage] = {}
+        # Logs in service that lack what they had before a repair, and must not forget it.
+        self.remembered: dict[TopicPartition, Damage] = {}
         self._env = env
         # For logs found on disk, until their topic's own configuration is applied.
         self._default_config = default_config
+        # Whether a checkpoint could not be read at the start.
+        self._has_bad_checkpoint = False
         # Directories that were renamed for deletion and still exist.
         self._renamed: list[str] = []
         # How many of them, from the head, no recovery point checkpoint speaks of any more.
@@ -190,6 +194,10 @@ class LogDirectory:
             if checkpoints.recovery_point > checkpoints.log_start_offset:
                 missing = LogDamaged(f"`{partition}` is missing", 0)
                 self._note_damage(partition, missing, checkpoints)
+        if self._has_bad_checkpoint:
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_start_offsets()
+            self.checkpoint_high_watermarks()
         self._env.trace.info(
             disk.root,
             "open",
@@ -231,6 +239,7 @@ class LogDirectory:
         recovery_points = self._read_checkpoint(RECOVERY_POINT_FILE)
         if has_logs and not disk.read_file(RECOVERY_POINT_FILE):
             recovery_points = None
+            self._has_bad_checkpoint = True
             self._env.trace.warn(RECOVERY_POINT_FILE, "open", "missing", "all counts as durable")
         complete = recovery_points is not None
         recovery_points = recovery_points or {}
@@ -253,11 +262,13 @@ class LogDirectory:
         }
 
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int] | None:
-        """A checkpoint; `None` when it is damaged. Recovery then looks at everything."""
+        """A checkpoint; `None` when it is damaged. Recovery then looks at everything, and all
+        checkpoints are written anew."""
         try:
             return decode_offsets(self._env.disk.read_file(name) or b"")
         except CheckpointDamaged as error:
             self._env.trace.warn(name, "open", "ignored", str(error))
+            self._has_bad_checkpoint = True
             return None
 
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
@@ -315,12 +326,37 @@ class LogDirectory:
     def quarantine(self, topic_partition: TopicPartition, error: LogDamaged) -> None:
         """Takes a log out of service whose files were found to be damaged."""
         log = self.logs[topic_partition]
-        checkpoints = Checkpoints(log.recovery_point, log.log_start_offset, log.high_watermark)
+        # All of it counts as durable from now on: were a crash allowed to shorten the log, it could
+        # be taken for a sound one that is merely shorter.
+        checkpoints = Checkpoints(log.log_end_offset, log.log_start_offset, log.high_watermark)
         self._note_damage(topic_partition, error, checkpoints)
+        self.checkpoint_recovery_points()
 
-    def repair(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+    def is_sound(self, topic_partition: TopicPartition) -> bool:
+        """Reads all of a log and takes it out of service if it is damaged; one that does not exist
+        is sound."""
+        log = self.logs.get(topic_partition)
+        if log is not None:
+            try:
+                log.verify()
+            except LogDamaged as error:
+                self.quarantine(topic_partition, error)
+        return topic_partition not in self.damaged
+
+    def repair(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: LogConfig,
+        *,
+        remember: bool = False,
+    ) -> Log:
         """Removes the bad segment of a damaged log and all behind it; the rest is in service again,
-        a shorter log than the cluster may believe this replica to have."""
+        a shorter log than the cluster may believe this replica to have.
+
+        With `remember` the checkpoints go on naming the former end, so that a restart finds the
+        log damaged again, until `forget_former_end`.
+        """
         damage = self.damaged[topic_partition]
         path = str(topic_partition)
         self._env.disk.make_dir(path)
@@ -344,8 +380,16 @@ class LogDirectory:
         log.continue_after(damage.truncation_count)
         log.assign_topic_id(topic_id)
         self.logs[topic_partition] = log
+        if remember:
+            self.remembered[topic_partition] = damage
         self.checkpoint_recovery_points()
         return log
+
+    def forget_former_end(self, topic_partition: TopicPartition) -> None:
+        """The log has again what it had before it was repaired."""
+        del self.remembered[topic_partition]
+        self.checkpoint_recovery_points()
+        self.checkpoint_high_watermarks()
 
     # Checkpoints -----------------------------------------------------------------------------
 
@@ -353,7 +397,8 @@ class LogDirectory:
         """Emits `replication-offset-checkpoint`."""
         self._checkpoint(
             HIGH_WATERMARK_FILE,
-            {partition: log.high_watermark for partition, log in self.logs.items()},
+            {partition: log.high_watermark for partition, log in self.logs.items()}
+            | {key: damage.checkpoints.high_watermark for key, damage in self.remembered.items()},
         )
 
     def checkpoint_recovery_points(self) -> None:
@@ -370,7 +415,7 @@ class LogDirectory:
         """What the damaged logs were known to have: it must not be forgotten before it is back."""
         return {
             partition: damage.checkpoints.recovery_point
-            for partition, damage in self.damaged.items()
+            for partition, damage in (*self.damaged.items(), *self.remembered.items())
         }
 
     def checkpoint_log_start_offsets(self) -> None:

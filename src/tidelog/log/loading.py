@@ -46,10 +46,11 @@ from tidelog.log.checkpoint import (
     CheckpointDamaged,
     decode_epochs,
     decode_partition_metadata,
+    encode_partition_metadata,
 )
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.log import LoadedLog, Log
-from tidelog.log.producer_state import ProducerStates
+from tidelog.log.producer_state import ProducerStates, SnapshotDamaged, decode_snapshot
 from tidelog.log.replay import drop_snapshots_above, rebuild_producers, snapshot_path
 from tidelog.log.segment import (
     INDEX_SUFFIX,
@@ -63,6 +64,7 @@ from tidelog.log.values import LogEnv
 from tidelog.model import (
     INTERNAL_TOPICS,
     METADATA_PARTITION,
+    METADATA_TOPIC_ID,
     ZERO_TOPIC_ID,
     TopicId,
     TopicPartition,
@@ -117,6 +119,11 @@ def open_log(
     loader.has_fixed_head = not is_metadata
     may_have_gaps = checkpoints.compacted or topic_partition.topic in INTERNAL_TOPICS
     loader.contiguous = not may_have_gaps and "compact" not in config.cleanup_policy
+    if is_metadata and topic_id != METADATA_TOPIC_ID and env.disk.list_dir(path):
+        # It is the same in every cluster.
+        identity = encode_partition_metadata(METADATA_TOPIC_ID)
+        env.disk.replace(f"{path}/{PARTITION_METADATA_FILE}", identity)
+        topic_id = METADATA_TOPIC_ID
     try:
         loaded = loader.load()
     except LogDamaged:
@@ -174,9 +181,8 @@ class _Loader:
         epochs = self._read_epochs(names)
         log_end_offset = self._recover(epochs)
         if self._is_durable(log_end_offset) and log_end_offset < self._durable_end():
-            raise self.segments[-1].damaged(
-                f"the log ends at {log_end_offset}, {self._durable_end()} was durable"
-            )
+            detail = f"it ends at {log_end_offset}, {self._durable_end()} was durable"
+            raise LogDamaged(f"`{self.path}` is damaged: {detail}", log_end_offset)
         if log_end_offset < self.checkpoints.log_start_offset:
             reason = "ends below the log start"
             log_end_offset = self._restart_at(self.checkpoints.log_start_offset, reason)
@@ -310,7 +316,9 @@ class _Loader:
             return self._durable_end() <= next_offset and not self.clean
         if self._is_durable(min(next_offset, segment.base_offset)):
             detail = f"segment {segment.base_offset} does not begin at {next_offset}"
-            raise self.segments[index - 1].damaged(detail)
+            if segment.base_offset < next_offset:
+                raise self.segments[index - 1].damaged(detail)
+            raise LogDamaged(f"`{self.path}` is damaged: {detail}", next_offset)
         return True
 
     def _first_unclean(self) -> int:
@@ -382,10 +390,22 @@ class _Loader:
             if _is_segment_file(name) and _offset_of(name) not in bases:
                 self.env.disk.delete(f"{self.path}/{name}")
         newest = max(self.snapshot_offsets, default=-1)
-        for offset in sorted(self.snapshot_offsets - bases):
-            if offset != newest or offset < max(bases):
+        for offset in sorted(self.snapshot_offsets):
+            stray = offset not in bases and (offset != newest or offset < max(bases))
+            if stray or not self._is_snapshot(offset):
                 self.env.disk.delete(snapshot_path(self.path, offset))
                 self.snapshot_offsets.discard(offset)
+
+    def _is_snapshot(self, offset: int) -> bool:
+        """Whether a snapshot can be read; after a clean stop they are believed until they are."""
+        path = snapshot_path(self.path, offset)
+        try:
+            if not self.clean:
+                decode_snapshot(self.env.disk.read_file(path) or b"")
+        except SnapshotDamaged as error:
+            self.env.trace.warn(self.path, "load", "snapshot dropped", str(error), file=path)
+            return False
+        return True
 
     def _load_producers(self, log_start_offset: int, log_end_offset: int) -> ProducerStates:
         producers = ProducerStates()

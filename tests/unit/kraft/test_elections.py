@@ -6,7 +6,7 @@ from tests.unit.kraft.cluster import CLUSTER_ID
 from tests.unit.kraft.solo import Solo, begin, end, fetch, fetched, pre_vote, vote
 from tidelog.config import QuorumConfig
 from tidelog.env.instant import Instant
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, UsageError
 from tidelog.kraft.core import SUSPICION_JITTER_MS, YIELD_MS
 from tidelog.kraft.elections import LOST_WAIT_MS, end_epoch_backoff_ms
 from tidelog.kraft.messages import (
@@ -502,3 +502,29 @@ def test_a_voter_of_another_cluster_is_not_served() -> None:
     assert answer is not None
     assert answer.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID
     assert solo.core.identity.cluster_id == CLUSTER_ID
+
+
+# A log that has lost records -----------------------------------------------------------------
+
+
+def test_who_has_lost_what_it_acknowledged_neither_votes_nor_asks_for_votes() -> None:
+    """MemoryComesBackFirst: a candidate that lacks committed records could win by its vote. The
+    leader's records give it back."""
+    solo = Solo(state=ElectionState(3), log_epochs=(2,))
+    solo.quorum.distrust_log()
+    solo.start()
+    for pre_vote in (True, False):
+        asked = vote(epoch=4, last_epoch=3, last_offset=9, candidate_id=3, pre_vote=pre_vote)
+        answer = solo.ask(asked)
+        assert isinstance(answer, VoteResponse)
+        assert not answer.granted
+    solo.settle(10_000)
+    assert role(solo) is RoleName.UNATTACHED
+
+
+def test_a_single_voter_has_nobody_who_could_give_records_back() -> None:
+    """It refuses to start, with a hint."""
+    solo = Solo(voter_count=1)
+    with pytest.raises(UsageError) as refused:
+        solo.quorum.distrust_log()
+    assert "intact copy" in refused.value.hint

@@ -317,6 +317,24 @@ def test_the_log_start_never_passes_the_watermark() -> None:
     bench.log.check()
 
 
+def test_segments_below_the_log_start_go() -> None:
+    """Goal: whole ones only, the active one never, producer snapshots with them."""
+    bench = LogBench()
+    for _ in range(4):
+        bench.append(count=2)
+        bench.log.roll()
+    bench.log.update_high_watermark(8)
+    assert bench.log.delete_segments_below_start() == 0
+    bench.log.maybe_raise_log_start_offset(5)
+    assert bench.log.delete_segments_below_start() == 2
+    assert [segment.base_offset for segment in bench.log.segments] == [4, 6, 8]
+    bench.log.maybe_raise_log_start_offset(8)
+    assert bench.log.delete_segments_below_start() == 2
+    assert [segment.base_offset for segment in bench.log.segments] == [8]
+    assert bench.log.delete_segments_below_start() == 0
+    bench.log.check()
+
+
 def test_the_recovery_point_follows_completed_flushes() -> None:
     """Goal: only the last answer of a group moves it, to what was asked for."""
     bench = LogBench()

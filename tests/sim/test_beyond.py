@@ -1,0 +1,48 @@
+"""P6: more is lost than was promised. Nothing is lost in silence: a partition waits for a leader, or
+somebody is told what was given up."""
+
+import pytest
+from tests.sim.test_cluster import led_world, partition, unfenced
+
+from tidelog.sim.world import World
+
+
+def told(world: World) -> list[str]:
+    """Warnings of elections that gave up records."""
+    return [line for line in world.lines if "elect: gave up records" in line and "t-0" in line]
+
+
+@pytest.mark.parametrize("victims", [(1, 2, 3), (1, 2), (2, 3), (1, 3)])
+@pytest.mark.parametrize("torn", [False, True])
+def test_page_caches_that_are_lost_together_are_lost_loudly(victims, torn):
+    """Records that were acknowledged without a flush, and more machines without power than P3
+    covers: whoever leads afterwards holds everything, or the loss has a line of its own, or
+    nobody leads."""
+    world, client, _ = led_world()
+    for value in range(5):
+        client.produce("t", 0, [b"%d" % value])
+    for node_id in victims:
+        world.power_cut(node_id, torn=torn)
+    world.run_for(50)
+    world.start_all()
+    world.run_until(lambda: unfenced(world) == {1, 2, 3}, 60_000)
+    world.run_for(3_000)
+    leader = partition(world, "t").leader
+    if leader > 0:
+        (log,) = (
+            one.log
+            for key, one in world.hosts[leader].node.broker.replicas.partitions.items()
+            if key.topic == "t"
+        )
+        assert log.log_end_offset >= 5 or told(world), f"{leader} ends at {log.log_end_offset}"
+
+
+def test_without_a_power_cut_nothing_is_given_up():
+    """The line is no habit."""
+    world, client, leader = led_world()
+    client.produce("t", 0, [b"x"])
+    world.kill(leader)
+    world.start(leader)
+    world.run_until(lambda: unfenced(world) == {1, 2, 3}, 60_000)
+    world.run_for(3_000)
+    assert partition(world, "t").leader > 0 and not told(world)

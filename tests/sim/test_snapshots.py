@@ -1,0 +1,65 @@
+"""Snapshots of the metadata quorum under faults, and their checker."""
+
+from collections import Counter
+
+import pytest
+
+from tidelog.kraft.messages import CommittedBatch, SnapshotId
+from tidelog.sim.checkers.base import Violation
+from tidelog.sim.quorum.oracle import QuorumOracle
+from tidelog.sim.quorum_run import QuorumRun
+
+EVENTS = (
+    "snapshot made",
+    "install_snapshot: installed",
+    "clean_log: cleaned",
+    "fetch_snapshot: given up",
+    "unfinished snapshot",
+    "load_snapshot: put aside",
+    "without a state",
+)
+
+
+def test_snapshots_are_made_fetched_damaged_and_crashed_into() -> None:
+    """Goal: nothing of it is rare in the quorum tier. Method: the traces of some seeds."""
+    seen: Counter[str] = Counter()
+    for seed in (4, 14, 135, 226, 343):
+        run = QuorumRun(seed)
+        outcome = run.run()
+        assert outcome.violation is None, f"{seed}: {outcome.violation}"
+        for line in run.cluster.lines:
+            seen.update(event for event in EVENTS if event in line)
+    assert set(seen) == set(EVENTS)
+
+
+def oracle() -> QuorumOracle:
+    known = QuorumOracle(1, lambda: [9])
+    known.check_committed(1, CommittedBatch(0, 0, 1, 0, [b"leader"], is_control=True), 1)
+    known.check_committed(1, CommittedBatch(1, 2, 1, 0, [b"a", b"b"], is_control=False), 1)
+    known.check_committed(1, CommittedBatch(3, 3, 2, 0, [b"c"], is_control=False), 2)
+    return known
+
+
+def test_a_snapshot_that_says_what_the_log_says() -> None:
+    """SnapshotIsFoldOfLog, the good cases: every prefix of whole batches."""
+    oracle().check_snapshot(1, SnapshotId(1, 1), [])
+    oracle().check_snapshot(1, SnapshotId(3, 1), [b"a", b"b"])
+    oracle().check_snapshot(1, SnapshotId(4, 2), [b"a", b"b", b"c"])
+
+
+@pytest.mark.parametrize(
+    ("snapshot_id", "records"),
+    [
+        (SnapshotId(3, 1), [b"a"]),
+        (SnapshotId(3, 1), [b"b", b"a"]),
+        (SnapshotId(3, 1), [b"a", b"b", b"c"]),
+        (SnapshotId(3, 2), [b"a", b"b"]),
+        (SnapshotId(2, 1), [b"a"]),
+        (SnapshotId(9, 2), [b"a", b"b", b"c"]),
+    ],
+)
+def test_a_snapshot_that_says_something_else(snapshot_id: SnapshotId, records: list[bytes]) -> None:
+    """SnapshotIsFoldOfLog, the bad ones: lost, swapped, invented; another epoch, half a batch, an
+    end that the log has not reached."""
+    with pytest.raises(Violation, match="SnapshotIsFoldOfLog"):
+        oracle().check_snapshot(1, snapshot_id, records)

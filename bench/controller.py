@@ -6,8 +6,9 @@
 Three real nodes with default settings, topics of 100 partitions with three replicas, so that every
 partition has a replica on every broker and each broker leads a third of them. A broker that is not
 the active controller is killed, and then one that is. The figure is the time from the kill until
-both other nodes name a live leader for the partitions that the dead one led: a sample of them is
-asked for all the time (describing ten thousand would itself take longer), then all of them once.
+both other nodes name a live leader for the partitions that the dead one led: two of them, the first
+and the last that were created, are asked for all the time (describing ten thousand would itself
+take longer), then all of them once.
 The half second of `tidelog.broker.disconnect.grace.ms` is in it.
 
 Besides: how long creating the topics, a clean stop of all nodes, and their start took.
@@ -25,10 +26,14 @@ from pathlib import Path
 
 from tidelog.testing import LocalCluster
 from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
+from tidelog.testing.asking import Asking
 from tidelog.testing.waiting import wait_until
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make
+from tidelog.wire.values import millis
 
 PER_TOPIC = 100
-SAMPLES = 3
 PATIENCE_S = 300
 
 
@@ -50,7 +55,7 @@ def led_by(cluster: LocalCluster, asked: int, topics: Sequence[str], node_id: in
 def measure_round(cluster: LocalCluster, topics: Sequence[str], victim: int) -> float:
     """Kills a broker; seconds until its partitions are led again. It is back and in sync after."""
     others = [node.node_id for node in cluster.nodes if node.node_id != victim]
-    sample = [topics[len(topics) * number // SAMPLES] for number in range(SAMPLES)]
+    sample = [f"first-{victim}", f"last-{victim}"]
     assert led_by(cluster, victim, sample, victim), "the broker to be killed leads nothing"
     killed = time.monotonic()
     cluster.kill(victim)
@@ -72,12 +77,23 @@ def measure_round(cluster: LocalCluster, topics: Sequence[str], victim: int) -> 
 
 def balance(cluster: LocalCluster, topics: Sequence[str]) -> None:
     """Each broker leads its third again, or the next round would find less to do."""
-    from confluent_kafka import ElectionType
-    from confluent_kafka.admin import AdminClient as ConfluentAdmin
-
-    client = ConfluentAdmin({"bootstrap.servers": cluster.bootstrap_servers})
-    client.elect_leaders(ElectionType.PREFERRED, None, request_timeout=PATIENCE_S).result()
+    request_type = codec.request_class(ApiKey.ELECT_LEADERS, 2)
+    wish = make(
+        request_type, election_type=0, topic_partitions=None, timeout=millis(PATIENCE_S * 1000)
+    )
+    asking = Asking([node.address for node in cluster.nodes], PATIENCE_S)
+    try:
+        asking.any(wish, attempt_s=PATIENCE_S)
+    finally:
+        asking.close()
     wait_until(lambda: is_balanced(cluster, topics), PATIENCE_S, "preferred leaders")
+
+
+def create_samples(admin: AdminClient, name: str) -> None:
+    """A partition led by each of the three nodes."""
+    for leader in (1, 2, 3):
+        others = [node_id for node_id in (1, 2, 3) if node_id != leader]
+        admin.create_topic(f"{name}-{leader}", assignment=[[leader, *others]])
 
 
 def is_in_sync(cluster: LocalCluster, topics: Sequence[str]) -> bool:
@@ -104,8 +120,10 @@ def measure(partitions: int, rounds: int, base_port: int | None) -> dict[str, ob
         with cluster:
             began = time.monotonic()
             with cluster.admin(PATIENCE_S) as admin:
+                create_samples(admin, "first")
                 for topic in topics:
                     admin.create_topic(topic, partitions=PER_TOPIC, replication_factor=3)
+                create_samples(admin, "last")
             wait_until(lambda: is_in_sync(cluster, topics), PATIENCE_S, "topics")
             figures["create_s"] = round(time.monotonic() - began, 2)
             figures["re_led_s"] = []

@@ -4,8 +4,8 @@ In front of every listener of every node stands a proxy on a port of its own, an
 the node advertises (and what the other voters have in `controller.quorum.voters`). So everybody
 connects through a proxy, and the product knows nothing of it.
 
-A *link* is a pair (from, to) of node ids, `CLIENT` for whoever is no node. Who connects is looked
-up in the kernel's socket table: the process that owns the other end. A link has a direction, so a
+A *link* is a pair (from, to) of node ids, `CLIENT` for whoever is no node. Who connects is asked of
+the kernel: the process that owns the other end. A link has a direction, so a
 one-way cut lets requests through and holds the answers, or the other way round.
 
 - `hold`: bytes wait, and so does the end of a connection; a new connection is accepted and hears

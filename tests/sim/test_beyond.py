@@ -1,4 +1,4 @@
-"""P6: more is lost than was promised. Nothing is lost in silence: a partition waits for a leader, or
+"""P6: more is lost than was promised, and nothing in silence: a partition waits for a leader, or
 somebody is told what was given up."""
 
 import pytest

@@ -14,6 +14,9 @@ Commands (times in ms, replicas by number):
     isolate ID           all its links                heal          all links work
     hold-disk ID         nothing becomes durable      release-disk ID
     resign ID            hands the leadership over
+    add-voter A ID       asks A to make ID a voter    remove-voter A ID   and to take it out again
+    wipe ID              a dead replica gets an empty disk
+With `dynamic=1` the voters are in the log (KIP-853).
 
 An answer is the trace of the quorum: `TIME nID handler: decision (reason) key=value`.
 """
@@ -59,6 +62,7 @@ class Interpreter:
         voters = options.pop("voters", 3)
         observers = options.pop("observers", 0)
         seed = options.pop("seed", 1)
+        dynamic = bool(options.pop("dynamic", 0))
         latency_ms, disk_ms = options.pop("latency_ms", 1), options.pop("disk_ms", 1)
         self._cluster = Cluster(
             seed,
@@ -67,6 +71,7 @@ class Interpreter:
             config=replace(QuorumConfig(), **options),
             conditions=Conditions((latency_ms, latency_ms), (disk_ms, disk_ms)),
             trace_level=Level.INFO,
+            dynamic=dynamic,
         )
 
     def _quorum_command(self, command: Command) -> list[str]:
@@ -152,6 +157,18 @@ class Interpreter:
         replica = self._replica(command)
         replica.quorum.resign(self.cluster.now)
         replica.end_tick()
+
+    def _add_voter_command(self, command: Command) -> None:
+        self.cluster.add_voter(int(command.word()), int(command.word(1)))
+
+    def _remove_voter_command(self, command: Command) -> None:
+        asked, node_id = int(command.word()), int(command.word(1))
+        known = self.cluster.replicas[asked].quorum.voters.get(node_id)
+        directory_id = None if known is None else known.directory_id
+        self.cluster.remove_voter(asked, node_id, directory_id)
+
+    def _wipe_command(self, command: Command) -> None:
+        self.cluster.wipe(int(command.word()))
 
     def _status_command(self, command: Command) -> list[str]:
         return [f"n{one.node_id} {self._describe(one)}" for one in self.cluster.replicas.values()]

@@ -247,7 +247,10 @@ class LogDirectory:
         high_watermarks = self._read_checkpoint(HIGH_WATERMARK_FILE) or {}
         cleaned = self._read_checkpoint(CLEANER_FILE) or {}
         # They may still speak of a log of the same name that was renamed for deletion.
-        renamed = {name[: name.rindex(".")] for name in self._renamed if "." in name}
+        put_aside = (_DELETE_SUFFIX, _STRAY_SUFFIX)
+        renamed = {
+            name[: name.rindex(".")] for name in names if name.endswith(put_aside) and "." in name
+        }
         partitions = {parse_partition_name(name) for name in names} - {None}
         return {
             partition: Checkpoints(

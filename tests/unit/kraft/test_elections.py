@@ -513,8 +513,8 @@ def test_who_has_lost_what_it_acknowledged_neither_votes_nor_asks_for_votes() ->
     solo = Solo(state=ElectionState(3), log_epochs=(2,))
     solo.quorum.distrust_log()
     solo.start()
-    for pre_vote in (True, False):
-        asked = vote(epoch=4, last_epoch=3, last_offset=9, candidate_id=3, pre_vote=pre_vote)
+    for is_trial in (True, False):
+        asked = vote(epoch=4, last_epoch=3, last_offset=9, candidate_id=3, pre_vote=is_trial)
         answer = solo.ask(asked)
         assert isinstance(answer, VoteResponse)
         assert not answer.granted

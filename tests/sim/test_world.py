@@ -132,3 +132,17 @@ def test_a_wiped_disk_is_a_new_directory_of_the_same_node_and_is_filled_again():
     world.start(leader)
     world.run_until(lambda: set(partition(world, "t").isr) == {1, 2, 3}, 60_000)
     assert world.hosts[leader].disk.read_file("t-0/00000000000000000000.log")
+
+
+def test_the_metadata_log_gets_its_identity_back():
+    """A power cut may leave the name of `partition.metadata` and not its content; whose log this is
+    is known all the same."""
+    world, _, leader = led_world()
+    path = "__cluster_metadata-0/partition.metadata"
+    disk = world.hosts[leader].disk
+    before = disk.read_file(path)
+    world.kill(leader)
+    disk.replace(path, bytes(len(before or b"")))
+    world.start(leader)
+    world.run_until(lambda: unfenced(world) == {1, 2, 3}, 30_000)
+    assert disk.read_file(path) == before

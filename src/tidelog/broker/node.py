@@ -199,6 +199,9 @@ class Node:
             directory.repair(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig(), remember=True)
         if METADATA_PARTITION not in directory.logs:
             directory.create(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig())
+        elif directory.logs[METADATA_PARTITION].topic_id != METADATA_TOPIC_ID:
+            # A power cut may leave the name of the file without its content.
+            directory.logs[METADATA_PARTITION].assign_topic_id(METADATA_TOPIC_ID)
         # What `log.*` says is for topics.
         directory.logs[METADATA_PARTITION].config = LogConfig(
             segment_bytes=self.config.quorum.segment_bytes,

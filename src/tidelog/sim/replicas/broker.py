@@ -32,12 +32,17 @@ class Broker:
     """One broker: what survives its process, and its process if it runs."""
 
     node_id: int
+    # Outlives every process.
     disk: SimDisk
+    # Where the traces of all brokers go.
     lines: list[str]
+    # Timers and bounds of the replication rooms.
     config: ReplicationConfig
+    # What the logs ask of the disk; of the present process.
     effects: EffectQueue = field(default_factory=EffectQueue)
     # Counts its processes.
     incarnation: int = 0
+    # Whether a process is there; `directory`, `replicas` and `sessions` are of the last one.
     running: bool = False
     # Whether it reads the metadata log at all.
     sees_metadata: bool = True

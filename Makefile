@@ -3,13 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check chaos bench-smoke bench-unavailability bench-controller clean help
+.PHONY: demo test check sim campaign chaos bench-smoke bench-unavailability bench-controller clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
 	@echo "make test         all tests"
 	@echo "make check        format, lint, types, layers, tidy"
 	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
+	@echo "make sim          200 simulated clusters and 2000 quorums under faults, a few minutes (SIM_JOBS)"
+	@echo "make campaign     simulated clusters without end, added up in build/campaign.json"
 	@echo "make bench-smoke  the figures of the README, measured on this machine"
 	@echo "make bench-unavailability  time without acks after kills, pauses and cuts of leaders"
 	@echo "make bench-controller  time until the partitions of a dead broker have leaders"
@@ -51,6 +53,15 @@ bench-unavailability: $(VENV)/.test
 
 bench-controller: $(VENV)/.test
 	$(BIN)/python -m bench.controller $(BENCH_ARGS)
+
+SIM_JOBS ?= 2
+
+sim: $(VENV)/.test
+	$(BIN)/tidelog sim run --seeds 1:2001 --tier quorum --jobs $(SIM_JOBS)
+	$(BIN)/tidelog sim run --seeds 1:201 --jobs $(SIM_JOBS)
+
+campaign: $(VENV)/.test
+	$(BIN)/tidelog sim campaign --jobs $(SIM_JOBS) $(CAMPAIGN_ARGS)
 
 bench-smoke: $(VENV)/.demo
 	$(BIN)/python bench/smoke.py

@@ -67,6 +67,19 @@ def test_wrong_use_is_told_with_a_hint(capsys, arguments, hint):
     assert hint in capsys.readouterr().err
 
 
+def test_a_campaign_adds_up_and_goes_on_where_it_was(tmp_path, capsys):
+    results = tmp_path / "build" / "campaign.json"
+    arguments = ["--rounds", "1", "--cluster", "1", "--quorum", "3", "--output", "json"]
+    for done in (1, 2):
+        assert run(["sim", "campaign", "--results", str(results), *arguments]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert (report["cluster"]["seeds"], report["quorum"]["seeds"]) == (done, 3 * done)
+        assert (report["cluster"]["twice"], report["quorum"]["twice"]) == (1, 1)
+        assert report["cluster"]["failed"] == report["quorum"]["failed"] == []
+        assert report["cluster"]["marks"]
+    assert list(json.loads(results.read_text()).values()) == [report]
+
+
 def test_scenarios_are_listed(capsys):
     assert run(["sim", "list", "--output", "json"]) == 0
     assert "power-cuts" in json.loads(capsys.readouterr().out)

@@ -20,6 +20,7 @@ from tidelog.cli.node import format_, random_uuid, server
 from tidelog.cli.output import BadAnswer, print_error, print_line
 from tidelog.cli.quorum import quorum_app
 from tidelog.cli.sim import sim_app
+from tidelog.cli.sim_campaign import campaign
 from tidelog.cli.spark import spark_app
 from tidelog.cli.topics import topics_app
 from tidelog.errors import StorageError, UsageError
@@ -67,6 +68,7 @@ app.command(
 app.command("random-uuid", epilog="Example: tidelog random-uuid")(random_uuid)
 app.add_typer(topics_app, name="topics")
 app.add_typer(quorum_app, name="quorum")
+sim_app.command("campaign", epilog="Example: tidelog sim campaign --jobs 2 --rounds 10")(campaign)
 app.add_typer(sim_app, name="sim")
 app.add_typer(spark_app, name="spark")
 app.command(

@@ -60,7 +60,7 @@ def run(
     tally = Tally()
     cpu_seconds = 0.0
     with progress(f"{len(wanted)} seeds"):
-        for outcome, cpu_s in _in_processes(jobs, partial(_timed, tier, scenario), wanted):
+        for outcome, cpu_s in in_processes(jobs, partial(timed, tier, scenario), wanted):
             tally.add(outcome)
             cpu_seconds += cpu_s
             if outcome.violation is not None:
@@ -88,7 +88,7 @@ def seed_range(text: str) -> range:
     return found
 
 
-def _in_processes(
+def in_processes(
     jobs: int, play: Callable[[Item], Result], wanted: Iterable[Item]
 ) -> Iterator[Result]:
     """The results in the order of what is wanted."""
@@ -99,7 +99,8 @@ def _in_processes(
         yield from pool.map(play, wanted)
 
 
-def _timed(tier: str, scenario: str, seed: int) -> tuple[Any, float]:
+def timed(tier: str, scenario: str, seed: int) -> tuple[Any, float]:
+    """The outcome of a seed, and the CPU seconds that it took."""
     from tidelog.sim.campaign import run_seed
 
     begun = time.process_time()
@@ -200,7 +201,7 @@ def ablate(
             f"use one of {', '.join(one.name for one in SAFEGUARDS)}",
         )
     with progress(f"without {len(wanted)} safeguards"):
-        rows = list(_in_processes(jobs, partial(_play_without, seeds), wanted))
+        rows = list(in_processes(jobs, partial(_play_without, seeds), wanted))
     survivors = [row[0] for row in rows if row[-1] is None]
     if output is OutputFormat.JSON:
         killed = len(rows) - len(survivors)
@@ -289,7 +290,7 @@ def sweep(
     wanted = points()[first::every]
     done = Sweep()
     with progress(f"{len(wanted)} points"):
-        for point, outcome in zip(wanted, _in_processes(jobs, play, wanted), strict=True):
+        for point, outcome in zip(wanted, in_processes(jobs, play, wanted), strict=True):
             done.add(point, outcome)
             if outcome.violation is not None:
                 sys.stderr.write(f"point {point} failed: {outcome.violation}\n")

@@ -1,0 +1,151 @@
+"""`tidelog sim campaign`: seeds without end, added up by commit in a results file.
+
+Each round plays new seeds of both tiers and plays one in a hundred a second time, in another
+process with another order of hashes: both must have the same trace hash. The file is replaced
+after each round, so a campaign may be ended at any time and goes on where it was.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from tidelog.cli.output import (
+    BadAnswer,
+    Output,
+    OutputFormat,
+    print_json,
+    print_table,
+    progress,
+)
+from tidelog.cli.sim import MAX_JOBS, in_processes, timed
+
+TWICE: Final = 100
+"""One seed in so many is played twice."""
+COUNTS: Final = ("faults", "fired", "marks")
+
+
+def campaign(
+    results: Annotated[
+        Path, typer.Option("--results", metavar="FILE", help="Where the sums are kept.")
+    ] = Path("build/campaign.json"),
+    rounds: Annotated[
+        int, typer.Option("--rounds", metavar="N", min=0, help="0: until interrupted.")
+    ] = 0,
+    cluster: Annotated[
+        int, typer.Option("--cluster", metavar="N", min=0, help="Cluster seeds a round.")
+    ] = 50,
+    quorum: Annotated[
+        int, typer.Option("--quorum", metavar="N", min=0, help="Quorum seeds a round.")
+    ] = 500,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes.")
+    ] = 1,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Play ever more seeds and add them up; exit code 1 if any failed at this commit."""
+    book = json.loads(results.read_text()) if results.exists() else {}
+    entry = book.setdefault(_commit(), {"cluster": _blank(), "quorum": _blank()})
+    done = 0
+    try:
+        while rounds == 0 or done < rounds:
+            for tier, count in (("cluster", cluster), ("quorum", quorum)):
+                _play_round(entry[tier], tier, count, jobs)
+                _write(results, book)
+            done += 1
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: what was added up before is kept\n")
+    if output is OutputFormat.JSON:
+        print_json(entry)
+    else:
+        _print(entry)
+    if any(entry[tier]["failed"] for tier in entry):
+        raise BadAnswer
+
+
+def _blank() -> dict[str, Any]:
+    sums = dict.fromkeys(("seeds", "events", "acknowledged", "twice"), 0)
+    counts: dict[str, dict[str, int]] = {name: {} for name in COUNTS}
+    return {**sums, "virtual_s": 0.0, "cpu_s": 0.0, "failed": [], **counts}
+
+
+def _play_round(sums: dict[str, Any], tier: str, count: int, jobs: int) -> None:
+    first = sums["seeds"]
+    wanted = range(first, first + count)
+    with progress(f"{count} {tier} seeds from {first}"):
+        for outcome, cpu_s in in_processes(jobs, partial(timed, tier, "all"), wanted):
+            violation = outcome.violation
+            if violation is None and outcome.seed % TWICE == 0:
+                sums["twice"] += 1
+                if _hash_elsewhere(tier, outcome.seed) != outcome.trace_hash:
+                    violation = "Determinism: another order of hashes gives another run"
+            _add(sums, outcome, cpu_s, violation)
+            if violation is not None:
+                sys.stderr.write(f"{tier} seed {outcome.seed} failed: {violation}\n")
+
+
+def _add(sums: dict[str, Any], outcome: Any, cpu_s: float, violation: str | None) -> None:
+    sums["seeds"] += 1
+    sums["events"] += outcome.events
+    sums["acknowledged"] += outcome.acknowledged
+    sums["virtual_s"] += outcome.virtual_ms / 1000
+    sums["cpu_s"] += cpu_s
+    if violation is not None:
+        sums["failed"].append({"seed": outcome.seed, "violation": violation})
+    for name in COUNTS:
+        sums[name] = dict(sorted((Counter(sums[name]) + Counter(getattr(outcome, name))).items()))
+
+
+def _hash_elsewhere(tier: str, seed: int) -> str:
+    """The trace hash of a seed in a new process whose strings hash in another way."""
+    command = [sys.executable, "-m", "tidelog.cli.main", "sim", "replay", str(seed)]
+    done = subprocess.run(
+        [*command, "--tier", tier, "--output", "json"],
+        env={**os.environ, "PYTHONHASHSEED": str(1 + seed % 1000)},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    found: str = json.loads(done.stdout)["trace_hash"]
+    return found
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def _write(path: Path, book: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        json.dump(book, file, indent=1)
+    Path(file.name).replace(path)
+
+
+def _print(entry: dict[str, Any]) -> None:
+    from tidelog.sim.marks import MARKS
+
+    rows = []
+    for tier, sums in entry.items():
+        ratio = sums["virtual_s"] / sums["cpu_s"] if sums["cpu_s"] else 0.0
+        faults = sum(sums["faults"].values())
+        failed = len(sums["failed"])
+        rows.append((tier, sums["seeds"], failed, faults, sums["acknowledged"], f"{ratio:.1f}"))
+    columns = ("tier", "seeds", "failed", "faults", "acknowledged", "virtual : cpu")
+    print_table("this commit", columns, rows)
+    hit = entry["cluster"]["marks"]
+    never = [(name,) for name in sorted(MARKS - set(hit))]
+    print_table(f"{len(hit)} of {len(MARKS)} marks hit; never:", ("mark",), never)

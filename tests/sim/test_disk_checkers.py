@@ -90,6 +90,12 @@ def test_a_scrub_follows_the_indexes_of_sealed_segments():
     assert any("wrong entry" in each for each in scrub(disk, settled=True))
 
 
+def test_an_epoch_file_begins_at_the_log_start():
+    disk = disk_with(0, 1, 2)
+    disk.replace("t-0/leader-epoch-checkpoint", encode_epochs([(0, 2)]))
+    assert scrub(disk, settled=True) == []
+
+
 def test_an_epoch_file_may_lag_while_the_node_works():
     disk = disk_with(0, 1)
     disk.replace("t-0/leader-epoch-checkpoint", encode_epochs([]))

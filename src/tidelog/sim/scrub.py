@@ -165,12 +165,16 @@ def _scrub_small(files: dict[str, bytes]) -> Iterator[str]:
 
 
 def _scrub_epochs(data: bytes, batches: list[ScrubbedBatch]) -> Iterator[str]:
-    """The epoch file says of every batch in which epoch it was written."""
+    """The epoch file says of every batch in which epoch it was written. Of batches below the log
+    start, which leave with their segment, it says nothing."""
     try:
         entries = decode_epochs(data)
     except CheckpointDamaged:
         return
+    first_offset = entries[0][1] if entries else 0
     for batch in batches:
+        if batch.base_offset < first_offset:
+            continue
         known = [epoch for epoch, start in entries if start <= batch.base_offset]
         if batch.leader_epoch >= 0 and (known[-1:] or [-1])[0] != batch.leader_epoch:
             yield f"{LEADER_EPOCH_FILE}: {entries} does not fit {batch}"

@@ -1,0 +1,113 @@
+"""Damaged logs: reported first, cut when nobody counts on them, never while they are the last."""
+
+from dataclasses import replace
+
+from tests.unit.log.harness import DIRECTORY_ID, PARTITION, TOPIC_ID, LogBench, read_all
+from tidelog.config import LogConfig
+from tidelog.env.instant import Instant
+from tidelog.env.trace import Trace
+from tidelog.errors import LogDamaged
+from tidelog.metadata.image import PartitionImage
+from tidelog.model import LOST_DIRECTORY, Uuid
+from tidelog.replication.messages import SendAssignReplicas
+from tidelog.replication.outbox import Outbox
+from tidelog.replication.quarantine import Quarantine
+
+CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=200)
+OTHER = Uuid(b"o" * 16)
+IN_SYNC = PartitionImage((1, 2), (1, 2), 1, 4, 8, directories=(DIRECTORY_ID, OTHER))
+LOST = replace(IN_SYNC, isr=(2,), leader=2, leader_epoch=5, directories=(LOST_DIRECTORY, OTHER))
+NOBODY = replace(LOST, isr=(), leader=-1)
+
+
+class Ward:
+    """A damaged log of broker 1 in quarantine."""
+
+    def __init__(self) -> None:
+        self.bench = LogBench(CONFIG)
+        for _ in range(20):
+            self.bench.append()
+        self.bad = self.bench.log.segments[2].base_offset
+        self.kept = read_all(self.bench.log, self.bad)
+        self.files = self.listing()
+        self.outbox = Outbox()
+        self.quarantine = Quarantine(
+            1,
+            self.bench.directory,
+            outbox=self.outbox,
+            retry_ms=50,
+            trace=Trace(self.bench.trace),
+        )
+        self.quarantine.open_case(PARTITION, TOPIC_ID, LogDamaged("`x` is damaged", self.bad))
+
+    def listing(self) -> dict[str, bytes | None]:
+        disk = self.bench.disk
+        path = str(PARTITION)
+        return {name: disk.read_file(f"{path}/{name}") for name in disk.list_dir(path)}
+
+    def withholds(self, image: PartitionImage) -> bool:
+        self.quarantine.check()
+        return self.quarantine.withholds(PARTITION, TOPIC_ID, image, CONFIG)
+
+    def reports(self, now: int) -> list[Uuid]:
+        """The directory ids that are reported at this instant, and not answered."""
+        self.quarantine.maybe_send(7, Instant(now))
+        found = []
+        for output in self.outbox.take():
+            assert isinstance(output, SendAssignReplicas)
+            found += [item.directory_id for item in output.assignments]
+            self.quarantine.on_response(output.token, "no controller", Instant(now))
+        return found
+
+
+def test_a_log_is_cut_only_when_it_is_lost_and_another_broker_leads():
+    """LostBeforeCut: what is kept is what lies below the bad segment."""
+    ward = Ward()
+    assert ward.withholds(IN_SYNC) and ward.quarantine.is_reporting
+    assert ward.listing() == ward.files
+    assert ward.reports(0) == [LOST_DIRECTORY]
+    assert ward.withholds(NOBODY) and not ward.quarantine.is_reporting
+    assert ward.listing() == ward.files
+    assert not ward.withholds(LOST)
+    assert ward.bench.log.log_end_offset == ward.bad
+    assert read_all(ward.bench.log) == ward.kept
+    assert ward.reports(100) == [DIRECTORY_ID]
+
+
+def test_reports_are_repeated_until_the_metadata_says_so():
+    ward = Ward()
+    ward.withholds(IN_SYNC)
+    assert ward.reports(0) == [LOST_DIRECTORY]
+    assert ward.reports(49) == [] and ward.quarantine.deadline() == 50
+    assert ward.reports(50) == [LOST_DIRECTORY]
+    ward.withholds(LOST)
+    assert ward.reports(100) == [DIRECTORY_ID]
+    assert not ward.withholds(replace(LOST, directories=IN_SYNC.directories))
+    assert ward.reports(200) == [] and ward.quarantine.deadline() is None
+
+
+def test_a_restart_finds_the_log_damaged_though_it_is_only_shorter():
+    """Goal: the recovery point goes on naming the former end while the log is in quarantine."""
+    ward = Ward()
+    ward.bench.settle()
+    last = max(name for name in ward.files if name.endswith(".log"))
+    ward.bench.disk.delete(f"{PARTITION}/{last}")
+    directory = ward.bench._open()
+    assert PARTITION in directory.damaged
+
+
+def test_a_lost_log_that_is_sound_again_is_believed_after_it_was_read():
+    """Goal: the operator has put an intact copy back; nothing is cut."""
+    ward = Ward()
+    fresh = LogBench(CONFIG)
+    for _ in range(5):
+        fresh.append()
+    quarantine = Quarantine(
+        1, fresh.directory, outbox=ward.outbox, retry_ms=50, trace=Trace(fresh.trace)
+    )
+    assert not quarantine.withholds(PARTITION, TOPIC_ID, NOBODY, CONFIG)
+    assert fresh.log.log_end_offset == 5
+    quarantine.maybe_send(7, Instant(0))
+    (report,) = ward.outbox.take()
+    assert isinstance(report, SendAssignReplicas)
+    assert report.assignments[0].directory_id == DIRECTORY_ID

@@ -43,7 +43,6 @@ from tidelog.kraft.voters import (
     DYNAMIC_VOTERS,
     SUPPORTED_VERSIONS,
     VoterHistory,
-    encode_leader_change,
     encode_voters,
     is_voter,
     voter_records,
@@ -354,11 +353,10 @@ class QuorumCore:
     def _opening_records(self, granting: Sequence[int]) -> list[ControlEntry]:
         """What a leader writes first. The voters that formatting left behind are in no log yet;
         an own address or version that has changed is told at once."""
-        if not self.is_dynamic:
-            value = leader_change_value(self.own_id, tuple(self.voters), granting)
-            return [ControlEntry(ControlType.LEADER_CHANGE, value)]
-        value = encode_leader_change(self.own_id, self.voters, granting)
+        value = leader_change_value(self.own_id, tuple(self.voters), granting)
         records = [ControlEntry(ControlType.LEADER_CHANGE, value)]
+        if not self.is_dynamic:
+            return records
         voters = dict(self.voters)
         mine = self.own_voter
         if not self.is_voter:

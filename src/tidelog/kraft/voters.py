@@ -20,6 +20,8 @@ for what that costs.
 Formatting writes the first set into the snapshot at offset 0, `0-0.checkpoint`, which is never sent
 to anybody. The first leader repeats it in the log; its entry here is at offset -1.
 
+LEADER_CHANGE stays at version 0, without directories: Kafka 4.3 reads no other.
+
 Source: KIP-853; the layout of the records is Kafka's.
 """
 
@@ -27,7 +29,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kio.schema.k_raft_version_record.v0.data import KRaftVersionRecord
-from kio.schema.leader_change_message.v1.data import LeaderChangeMessage
 from kio.schema.voters_record.v0.data import VotersRecord
 
 from tidelog.errors import CorruptBatch, MalformedFrame
@@ -112,28 +113,6 @@ def decode_voters(value: bytes) -> dict[int, Voter]:
 def decode_kraft_version(value: bytes) -> int:
     """The level of a KRAFT_VERSION record. Raises `CorruptBatch`."""
     return int(_decoded(KRaftVersionRecord, value).k_raft_version)
-
-
-def encode_leader_change(
-    leader_id: int, voters: Mapping[int, Voter], granting: Sequence[int]
-) -> bytes:
-    """The value of a LEADER_CHANGE record of version 1: voters with their directories."""
-    voter_type = nested(LeaderChangeMessage, "voters")
-    granting_type = nested(LeaderChangeMessage, "granting_voters")
-
-    def row(row_type: type, node_id: int) -> Any:
-        directory_id = uuid_of(voters[node_id].directory_id)
-        return make(row_type, voter_id=node_id, voter_directory_id=directory_id)
-
-    return _encoded(
-        make(
-            LeaderChangeMessage,
-            version=1,
-            leader_id=leader_id,
-            voters=tuple(row(voter_type, node_id) for node_id in voters),
-            granting_voters=tuple(row(granting_type, node_id) for node_id in granting),
-        )
-    )
 
 
 def voter_records(version: int, voters: Mapping[int, Voter]) -> tuple[ControlEntry, ...]:

@@ -131,6 +131,14 @@ def test_from_one_voter_to_five_and_back() -> None:
     assert voters(cluster, 1) == [5]
 
 
+def test_a_leader_change_has_the_version_that_kafka_reads() -> None:
+    """Kafka 4.3 reads version 0 whatever the record says; directories in it are garbage to it."""
+    cluster = dynamic(voters=1, observers=0)
+    opening = cluster.replicas[1].committed[0].records[0]
+    assert opening[:6] == b"\0\0" + b"\0\0\0\x01"
+    assert len(opening) == 19, "one voter and one that granted, an id and no directory each"
+
+
 # What is refused --------------------------------------------------------------------------------
 
 

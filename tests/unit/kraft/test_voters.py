@@ -9,7 +9,6 @@ from tidelog.kraft.voters import (
     by_id,
     decode_kraft_version,
     decode_voters,
-    encode_leader_change,
     encode_voters,
     is_voter,
     voter_records,
@@ -42,12 +41,6 @@ def test_a_voters_record_is_kafkas_byte_for_byte() -> None:
     expected = b"\0\0" + b"\x02" + b"\0\0\0\x01" + b"d" * 16 + b"\x02\x02C\x02h\x23\x85\0"
     assert value == expected + b"\0\0\0\x01\0" + b"\0" + b"\0"
     assert decode_voters(value)[1].endpoints == (Endpoint("C", "h", 9093),)
-
-
-def test_a_leader_change_of_version_1_names_directories() -> None:
-    value = encode_leader_change(2, members(1, 2), [2])
-    assert value[:6] == b"\0\x01\0\0\0\x02"
-    assert value.count(members(2)[2].directory_id) == 2
 
 
 @pytest.mark.parametrize(

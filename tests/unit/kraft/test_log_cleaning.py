@@ -115,3 +115,13 @@ def test_who_needs_what_is_gone_is_sent_to_the_snapshot() -> None:
         assert isinstance(response, QuorumFetchResponse)
         assert response.snapshot_id == expected, (offset, epoch)
         assert bool(response.records) == (expected is None), (offset, epoch)
+
+
+def test_who_has_nothing_is_sent_to_the_snapshot_though_the_log_would_do() -> None:
+    """Goal: a snapshot is cheaper than a log from 0, and a bootstrap checkpoint is none."""
+    for snapshots, expected in ((((6, 1),), SnapshotId(6, 1)), (((0, 0),), None)):
+        solo, now = leader_with(*snapshots)
+        response = solo.ask(fetch(epoch=solo.quorum.epoch), now)
+        assert isinstance(response, QuorumFetchResponse)
+        assert response.snapshot_id == expected
+        assert bool(response.records) == (expected is None)

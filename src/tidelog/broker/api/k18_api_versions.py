@@ -14,6 +14,7 @@ from tidelog.broker.context import Broker
 from tidelog.broker.features import FEATURES
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.kraft.voters import KRAFT_VERSION
 from tidelog.wire import codec
 from tidelog.wire.api import BROKER_APIS, CONTROLLER_APIS
 from tidelog.wire.entities import Entity, has_field, make, nested
@@ -57,6 +58,8 @@ def response(broker: Broker, pending: PendingRequest, version: int, code: ErrorC
 def _features(broker: Broker, response_type: type, version: int) -> dict[str, object]:
     supported_type = nested(response_type, "supported_features")
     finalized_type = nested(response_type, "finalized_features")
+    # The quorum's own feature is in its log and not in the image.
+    levels = {**broker.image.features, KRAFT_VERSION: broker.quorum.kraft_version}
     return {
         "supported_features": tuple(
             make(supported_type, name=name, min_version=low, max_version=high)
@@ -66,7 +69,7 @@ def _features(broker: Broker, response_type: type, version: int) -> dict[str, ob
         "finalized_features_epoch": broker.image.offset,
         "finalized_features": tuple(
             make(finalized_type, name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(broker.image.features.items())
+            for name, level in sorted(levels.items())
             if level > 0
         ),
     }

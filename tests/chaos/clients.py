@@ -15,6 +15,7 @@ does so up to given ends and is done. All write their books (`lines.py`) and end
 
 import asyncio
 import json
+import os
 import sys
 import threading
 import time
@@ -43,7 +44,9 @@ class Until:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        sys.stdin.readline()
+        if not sys.stdin.readline():
+            # Whoever started this is gone, and nobody reads the book.
+            os._exit(3)
         self._told.set()
 
     def __call__(self) -> bool:
@@ -154,6 +157,9 @@ def run_confluent(role: str, order: dict[str, Any], until: Callable[[], bool]) -
         tally.write()
     ended_well = client.finish()
     tally.write()
+    # The cluster shall acknowledge again, to whoever asks: librdkafka itself may have stopped
+    # sending for good (`docs/reliability.md`), which the gap in its acknowledgements shows.
+    client = Confluent(role, order["name"], order, tally)
     deadline = time.monotonic() + order["patience_s"]
     for where in partitions:
         while True:

@@ -28,7 +28,7 @@ from tidelog.metadata.image_records import image_of_records, image_records
 from tidelog.metadata.records import MetadataRecord, encode_record
 from tidelog.model import METADATA_PARTITION
 
-RECORDS_PER_TICK: Final = 250
+RECORDS_PER_TICK: Final = 100
 """A few milliseconds of encoding."""
 
 

@@ -1,0 +1,112 @@
+"""When a node makes snapshots of its metadata, how slowly, and a restart from one."""
+
+from itertools import pairwise
+
+import pytest
+
+from tests.unit.broker.one_node import OneNode
+from tidelog.broker.metadata_snapshots import LoadedImage, with_images
+from tidelog.env.effects import Flush
+from tidelog.errors import StorageError
+from tidelog.kraft.messages import LoadedSnapshot, SnapshotId
+from tidelog.kraft.snapshots import SnapshotFlush
+from tidelog.metadata.image import EMPTY_IMAGE
+from tidelog.metadata.image_records import image_records
+from tidelog.metadata.records import encode_record
+
+BETWEEN = "metadata.log.max.record.bytes.between.snapshots"
+INTERVAL = "metadata.log.max.snapshot.interval.ms"
+RETENTION = "metadata.max.retention.bytes"
+SEGMENT = "metadata.log.segment.bytes"
+
+
+def test_defaults_make_none_for_little() -> None:
+    """Goal: Kafka's bounds; nothing is written for a handful of records."""
+    node = OneNode()
+    node.advance(10_000)
+    assert node.broker.quorum.latest_snapshot is None
+
+
+def test_so_many_bytes_make_one() -> None:
+    """Goal: after the bound, of the newest image; and the next only after the bound again."""
+    node = OneNode(**{BETWEEN: "2000"})
+    made = []
+    for _ in range(120):
+        node.advance(500)
+        latest = node.broker.quorum.latest_snapshot
+        if latest is not None and (not made or made[-1] != latest):
+            made.append(latest)
+    assert len(made) >= 2
+    gaps = [b.end_offset - a.end_offset for a, b in pairwise(made)]
+    assert min(gaps) > 12, "a no-op record is less than 150 bytes"
+
+
+def test_so_much_time_makes_one_if_there_is_anything_new() -> None:
+    """Goal: no-op records are something new, as in Kafka."""
+    node = OneNode(**{INTERVAL: "5000"})
+    node.advance(4_000)
+    assert node.broker.quorum.latest_snapshot is None
+    node.advance(3_000)
+    first = node.broker.quorum.latest_snapshot
+    assert first is not None
+    node.advance(6_000)
+    second = node.broker.quorum.latest_snapshot
+    assert second is not None
+    assert second.end_offset > first.end_offset
+
+
+def test_a_restart_begins_from_it() -> None:
+    """Goal: the same metadata, from a log that does not begin at 0 any more."""
+    settings = {BETWEEN: "2000", RETENTION: "0", SEGMENT: "1000"}
+    node = OneNode(**settings)
+    for number in range(4):
+        node.advance(10_000)
+        node.client().create_topic(f"t{number}", 2)
+    node.advance(20_000)
+    before, quorum = node.broker.image, node.broker.quorum
+    assert quorum.log_start_offset > 0
+    assert quorum.latest_snapshot is not None
+    again = OneNode(disk=node.disk, **settings)
+    assert again.broker.quorum.log_start_offset > 0
+    assert again.broker.image.offset >= before.offset
+    assert dict(again.broker.image.topics_by_id) == dict(before.topics_by_id)
+    assert again.broker.image.features == before.features
+    assert again.broker.is_alive(1)
+
+
+def test_a_large_image_is_written_in_many_ticks() -> None:
+    """Goal: ten thousand partitions hold nothing up. Method: ticks between begin and flush."""
+    node = OneNode(**{INTERVAL: "2000"})
+    node.client().create_topic("large", 950)
+    flushes, ticks = 0, 0
+    node.now = type(node.now)(node.now + 3_000)
+    while flushes == 0:
+        node.node.wake(node.now)
+        for effect in node.node.take_effects():
+            if isinstance(effect, Flush) and isinstance(effect.subject, SnapshotFlush):
+                flushes += 1
+            node._carry_out(effect)
+        if node.broker.quorum._core.snapshots.is_busy:
+            ticks += 1
+        assert ticks < 100
+    assert ticks >= 9
+
+
+def test_a_snapshot_becomes_an_image() -> None:
+    """Goal: at its last offset and epoch."""
+    node = OneNode()
+    values = [encode_record(record) for record in image_records(node.broker.image)]
+    (loaded,) = with_images([LoadedSnapshot(SnapshotId(50, 3), 0, values)])
+    assert isinstance(loaded, LoadedImage)
+    assert (loaded.image.offset, loaded.image.epoch) == (49, 3)
+    assert loaded.image.brokers == node.broker.image.brokers
+    (empty,) = with_images([LoadedSnapshot(SnapshotId(1, 0), 0, [])])
+    assert isinstance(empty, LoadedImage)
+    assert empty.image.topics_by_id == EMPTY_IMAGE.topics_by_id
+
+
+def test_a_snapshot_of_a_newer_kafka_is_not_half_read() -> None:
+    """Goal: the node stops and names the file."""
+    snapshot = LoadedSnapshot(SnapshotId(50, 3), 0, [b"\x01\x7f\x00"])
+    with pytest.raises(StorageError, match=r"00000000000000000050-0000000003.checkpoint"):
+        with_images([snapshot])

@@ -41,7 +41,7 @@ from tidelog.sim.faults.budget import Budget, newest_image
 from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.history import History, Key, Polled
 from tidelog.sim.host import Host
-from tidelog.sim.oracle import Oracle
+from tidelog.sim.oracle import Oracle, partition_id
 from tidelog.sim.outcome import Outcome
 from tidelog.sim.swarm import Swarm, draw, stream
 from tidelog.sim.workloads.cluster_view import ClusterView
@@ -147,6 +147,8 @@ class ClusterRun:
         self.outcome.healed_ms = world.now - healed_at
         self._probe()
         self.evidence.final = self._read_all("final")
+        # A follower that waits on a half-open stream was in sync before the last records came.
+        self._until("Liveness", self._is_level, HEAL_LIMIT_MS, self._complaints)
         if self.swarm.restart_at_end:
             self.disks.restart_all()
             self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
@@ -245,6 +247,16 @@ class ClusterRun:
         found = {key: [polled for op in history.ops for polled in op.polled.get(key, ())]
                  for key in view.places}  # fmt: skip
         return {key: tuple(values) for key, values in found.items()}
+
+    def _is_level(self) -> bool:
+        """Whether all is well, and all replicas of each partition end where the true log does."""
+        return self._is_healthy() and all(
+            partition.log.log_end_offset == self.oracle.logs[pid].end_offset
+            for host in self.world.hosts.values()
+            if host.node is not None
+            for partition in host.node.broker.replicas.partitions.values()
+            if (pid := partition_id(partition)) in self.oracle.logs
+        )
 
     @staticmethod
     def _is_settled(host: Host) -> bool:

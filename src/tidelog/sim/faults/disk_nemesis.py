@@ -78,9 +78,7 @@ class DiskNemesis:
         return self._damage(fault, host)
 
     def _stall(self, host: Host) -> bool:
-        usual = host.flush_ms
-        if usual[1] >= STALL_MS:
-            return False
+        usual = (0, self._swarm.flush_ms)
         host.flush_ms = (0, self._prng.choice((1_000, 5_000, STALL_MS)))
 
         def end() -> None:

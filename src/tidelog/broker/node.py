@@ -51,6 +51,7 @@ from tidelog.broker.quorum_link import QuorumLink
 from tidelog.broker.replica_link import ReplicaLink
 from tidelog.broker.router import Router
 from tidelog.config import LogConfig, NodeConfig
+from tidelog.controller.controller import Controller
 from tidelog.env.disk import Buffer, Disk
 from tidelog.env.effects import (
     Closed,
@@ -124,12 +125,7 @@ class Node:
         # None on a node that is only a broker.
         self._controller_side = self._make_controller_side()
         controller = None if self._controller_side is None else self._controller_side.controller
-        self._replicas = Replicas(
-            node_id=config.node_id,
-            directory=self._directory,
-            config=config.replication,
-            trace=self._trace,
-        )
+        self._replicas = self._make_replicas()
         self._feed = MetadataFeed(config, self._replicas)
         # Snapshots of what the feed has published.
         self._snapshots = MetadataSnapshots(self._quorum, config.quorum, now)
@@ -140,20 +136,7 @@ class Node:
             request_timeout_ms=config.broker.request_timeout_ms,
             session_timeout_ms=config.broker.session_timeout_ms,
         )
-        self.broker = Broker(
-            config=config,
-            cluster_id=self._directory.cluster_id,
-            connections=self._connections,
-            replicas=self._replicas,
-            quorum=self._quorum,
-            controller=controller,
-            control=self._control,
-            fetch_sessions=FetchSessions(
-                Prng(self._prng.next_u64()), config.broker.max_fetch_sessions
-            ),
-            trace=self._trace,
-            disk=disk,
-        )
+        self.broker = self._make_broker(controller, disk)
         self._router = Router(self.broker, self._trace)
         self._quorum_link = QuorumLink(
             config,
@@ -208,6 +191,30 @@ class Node:
             segment_ms=self.config.quorum.segment_ms,
         )
         return directory
+
+    def _make_broker(self, controller: Controller | None, disk: Disk) -> Broker:
+        return Broker(
+            config=self.config,
+            cluster_id=self._directory.cluster_id,
+            connections=self._connections,
+            replicas=self._replicas,
+            quorum=self._quorum,
+            controller=controller,
+            control=self._control,
+            fetch_sessions=FetchSessions(
+                Prng(self._prng.next_u64()), self.config.broker.max_fetch_sessions
+            ),
+            trace=self._trace,
+            disk=disk,
+        )
+
+    def _make_replicas(self) -> Replicas:
+        return Replicas(
+            node_id=self.config.node_id,
+            directory=self._directory,
+            config=self.config.replication,
+            trace=self._trace,
+        )
 
     def _make_quorum(self, disk: Disk) -> Quorum:
         config, directory = self.config, self._directory

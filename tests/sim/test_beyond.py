@@ -4,6 +4,9 @@ somebody is told what was given up."""
 import pytest
 from tests.sim.test_cluster import led_world, partition, unfenced
 
+from tidelog.sim import beyond_run
+from tidelog.sim.ablations import SAFEGUARDS, switched_off
+from tidelog.sim.campaign import CLUSTER, run_seed
 from tidelog.sim.world import World
 
 
@@ -46,3 +49,19 @@ def test_without_a_power_cut_nothing_is_given_up():
     world.run_until(lambda: unfenced(world) == {1, 2, 3}, 60_000)
     world.run_for(3_000)
     assert partition(world, "t").leader > 0 and not told(world)
+
+
+def test_losses_of_random_runs_are_told():
+    """They do lose: otherwise this family would be within the promise."""
+    outcomes = [run_seed(CLUSTER, beyond_run.NAME, seed) for seed in range(1, 9)]
+    assert [one.violation for one in outcomes] == [None] * len(outcomes)
+    assert sum(one.fired["loss-told"] for one in outcomes) > 0
+
+
+def test_a_silent_loss_is_noticed():
+    """Without the rule for unclean restarts a broker that lost its records leads as if it had
+    them, and nobody hears of it."""
+    safeguard = next(one for one in SAFEGUARDS if one.name == "unclean-restarts")
+    with switched_off(safeguard):
+        found = [run_seed(CLUSTER, beyond_run.NAME, seed).violated for seed in range(1, 9)]
+    assert "LossIsTold" in found

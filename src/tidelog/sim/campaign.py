@@ -12,6 +12,8 @@ from typing import Final
 
 from tidelog.env.trace import Level
 from tidelog.errors import UsageError
+from tidelog.sim import beyond_run
+from tidelog.sim.beyond_run import BeyondRun
 from tidelog.sim.cluster_run import ClusterRun
 from tidelog.sim.marks import MARKS
 from tidelog.sim.outcome import Outcome
@@ -28,10 +30,12 @@ STORY: Final = "story"
 
 def prepare(
     tier: str, scenario: str, seed: int, *, trace_level: Level = Level.INFO
-) -> ClusterRun | QuorumRun | RegressionRun:
+) -> ClusterRun | BeyondRun | QuorumRun | RegressionRun:
     """The run of a seed, not begun. Raises `UsageError` for a tier or scenario that is not."""
     if scenario in STORIES:
         return RegressionRun(STORIES[scenario], seed, trace_level=trace_level)
+    if tier == CLUSTER and scenario == beyond_run.NAME:
+        return BeyondRun(seed)
     if tier == CLUSTER:
         return ClusterRun(seed, swarm_of(scenario, seed), trace_level=trace_level)
     if tier != QUORUM:
@@ -50,7 +54,7 @@ def run_seed(tier: str, scenario: str, seed: int) -> Outcome:
     """
     gc.disable()
     try:
-        if tier == CLUSTER and scenario not in STORIES:
+        if tier == CLUSTER and scenario not in (*STORIES, beyond_run.NAME):
             # Marks are read off the trace, so it is on; nobody writes it down.
             one = prepare(tier, scenario, seed)
             assert isinstance(one, ClusterRun), f"{one} is no run of whole nodes"

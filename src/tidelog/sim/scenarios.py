@@ -10,6 +10,7 @@ from typing import Final
 
 from tidelog.env.prng import Prng
 from tidelog.errors import UsageError
+from tidelog.sim import beyond_run
 from tidelog.sim.faults.kinds import FaultKind
 from tidelog.sim.promises.families import FAMILIES as PROMISES
 from tidelog.sim.swarm import Swarm, draw, stream
@@ -78,7 +79,9 @@ _FAMILIES: Final[dict[str, tuple[str, Callable[[Swarm, Prng], Swarm]]]] = {
 
 def names() -> dict[str, str]:
     """Every scenario and what it is about."""
-    return {name: text for name, (text, _) in _FAMILIES.items()}
+    return {name: text for name, (text, _) in _FAMILIES.items()} | {
+        beyond_run.NAME: beyond_run.ABOUT
+    }
 
 
 def swarm_of(scenario: str, seed: int) -> Swarm:

@@ -1,0 +1,236 @@
+"""One seed beyond the promises (P6): more is lost at once than P3 covers, and nothing in silence.
+
+Records are flushed lazily, and machines lose power as often and as many at once as the seed likes;
+no budget holds it back. Then acknowledged records may be gone. What must not happen is that nobody
+is told (`LossIsTold`): every acknowledged record is there, or its partition has no leader and waits
+for somebody who may have it, or an unclean election said in a line of its own what was given up.
+And whatever is there is the same everywhere (`SurvivorsEqual`).
+
+The checkers of `cluster_run` do not apply: they say that nothing is lost. Only producers with
+acks=all that never repeat a batch work here; sequences mean nothing once a log has lost its end.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from tidelog.env.disk import FileSlice
+from tidelog.env.trace import Level
+from tidelog.log.log import Log
+from tidelog.metadata.image import MetadataImage, PartitionImage
+from tidelog.records.batch import decode_batch, iter_headers
+from tidelog.sim.checkers.base import Violation
+from tidelog.sim.faults.budget import Budget, newest_image
+from tidelog.sim.faults.kinds import FaultKind
+from tidelog.sim.faults.nemesis import Nemesis
+from tidelog.sim.history import History, Key
+from tidelog.sim.outcome import Outcome
+from tidelog.sim.swarm import Swarm, draw, stream
+from tidelog.sim.workloads.cluster_view import key_of
+from tidelog.sim.workloads.workload import Workload
+from tidelog.sim.world import World
+
+NAME: Final = "beyond"
+ABOUT: Final = "P6: power cuts beyond the promise, lazy flush: losses are told"
+SETTLE_LIMIT_MS: Final = 60_000
+QUIET_MS: Final = 3_000
+_READ_BYTES: Final = 1 << 20
+_GIVEN_UP: Final = "elect: gave up records"
+
+
+class NoBudget(Budget):
+    """Everything may happen to everybody at any time, but for disks that are emptied."""
+
+    def may_end_uncleanly(self, node_id: int) -> bool:
+        """Always."""
+        return True
+
+    def may_lose_data(self, node_id: int) -> bool:
+        """Always."""
+        return True
+
+    def may_lose_everything(self, node_id: int) -> bool:
+        """Never: a voter that forgets its votes is beyond what any quorum can tell."""
+        return False
+
+
+class BeyondRun:
+    """One seed's world, producers and faults."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.swarm = swarm_beyond(seed)
+        self.world = World(
+            stream(seed, "world").next_u64(),
+            nodes=self.swarm.nodes,
+            settings=self.swarm.settings(),
+            tweak=self.swarm.tweak,
+            trace_level=Level.INFO,
+        )
+        for host in self.world.hosts.values():
+            host.flush_ms = (0, self.swarm.flush_ms)
+        self.history = History()
+        budget = NoBudget(self.world, group_commit=False)
+        self.nemesis = Nemesis(self.world, self.swarm, stream(seed, "faults"), budget)
+        self.workload = Workload(self.world, self.history, self.swarm, seed)
+        # Acknowledged records that are gone, each told of.
+        self.lost = 0
+
+    @property
+    def listeners(self) -> list[Callable[[str], None]]:
+        """Who hears every line of the trace."""
+        return self.world.listeners
+
+    def run(self) -> Outcome:
+        """Plays the seed to its end, good or bad."""
+        outcome = Outcome(self.seed)
+        try:
+            self._play()
+        except AssertionError as fault:
+            outcome.violation = str(fault) or repr(fault)
+        except Exception as fault:
+            outcome.violation = f"NoException: {fault!r}"
+        outcome.events = self.world.event_count
+        outcome.virtual_ms = self.world.now
+        outcome.acknowledged = self.history.acknowledged_count
+        outcome.faults = self.nemesis.counts
+        outcome.fired = self.nemesis.fired
+        outcome.marks = tuple(sorted(self.world.marks.names))
+        outcome.trace_hash = self.world.trace_hash
+        if self.lost:
+            outcome.fired["loss-told"] = self.lost
+        return outcome
+
+    def _play(self) -> None:
+        world = self.world
+        world.start_all()
+        self.workload.start()
+        self.nemesis.start()
+        world.run_for(self.swarm.fault_phase_ms)
+        world.note("world heals")
+        self.nemesis.heal()
+        self.workload.stop()
+        end = world.now + SETTLE_LIMIT_MS
+        while not self._is_settled():
+            if world.now >= end:
+                raise Violation("Liveness", f"not settled within {SETTLE_LIMIT_MS} ms")
+            world.run_for(50)
+        world.run_for(QUIET_MS)
+        image = newest_image(world)
+        assert image is not None, "no node has metadata"
+        self._judge(image)
+
+    def _is_settled(self) -> bool:
+        """Every broker is back, knows the newest metadata, and partitions are led with a full ISR
+        or wait for a leader."""
+        image = newest_image(self.world)
+        hosts = self.world.hosts
+        if image is None or any(host.node is None or host.stopping for host in hosts.values()):
+            return False
+        images = [host.node.broker.image for host in hosts.values() if host.node is not None]
+        return (
+            all(image.is_active(node_id) for node_id in hosts)
+            and all(one.offset == image.offset for one in images)
+            and all(
+                partition.leader < 0 or len(partition.isr) == len(partition.replicas)
+                for topic in image.topics_by_name.values()
+                for partition in topic.partitions.values()
+            )
+        )
+
+    # Judgement -----------------------------------------------------------------------------
+
+    def _judge(self, image: MetadataImage) -> None:
+        partitions = {
+            key_of(name, topic.topic_id, number): (f"{name}-{number}", partition)
+            for name, topic in image.topics_by_name.items()
+            for number, partition in topic.partitions.items()
+        }
+        there = {
+            key: self._values(key, partition)
+            for key, (_, partition) in partitions.items()
+            if partition.leader >= 0
+        }
+        for key, acknowledged in self.history.acknowledged.items():
+            subject, partition = partitions[key]
+            missing = sorted(set(acknowledged) - set(there.get(key, ())))
+            if not missing:
+                continue
+            self.lost += len(missing)
+            if partition.leader >= 0 and not self._was_told(subject):
+                raise Violation(
+                    "LossIsTold",
+                    f"{subject}: {len(missing)} acknowledged records are gone, the first is "
+                    f"`{missing[0]}`; {partition.leader} leads, and nobody said a word",
+                )
+
+    def _was_told(self, subject: str) -> bool:
+        return any(_GIVEN_UP in line and f" {subject} " in line for line in self.world.lines)
+
+    def _values(self, key: Key, partition: PartitionImage) -> Mapping[str, int]:
+        """The values of a partition; the same on all its replicas."""
+        found: dict[int, dict[str, int]] = {}
+        for node_id in partition.replicas:
+            node = self.world.hosts[node_id].node
+            assert node is not None, f"host{node_id} is down at the end"
+            for replica in node.broker.replicas.partitions.values():
+                if key_of(replica.topic_partition.topic, replica.topic_id,
+                          replica.topic_partition.partition) == key:  # fmt: skip
+                    found[node_id] = _read(replica.log)
+        first = found[partition.leader]
+        for node_id, values in found.items():
+            if values != first:
+                raise Violation(
+                    "SurvivorsEqual",
+                    f"{key}: {partition.leader} has {len(first)} values and {node_id} "
+                    f"{len(values)}, or others",
+                )
+        return first
+
+
+def _read(log: Log) -> dict[str, int]:
+    """Every value below the high watermark, with its offset."""
+    values: dict[str, int] = {}
+    offset = log.log_start_offset
+    while offset < log.high_watermark:
+        read = log.read(offset, _READ_BYTES, log.high_watermark, at_least_one=True)
+        data = b"".join(
+            chunk.file.read(chunk.position, chunk.length) if isinstance(chunk, FileSlice) else chunk
+            for chunk in read.chunks
+        )
+        for position, header in iter_headers(data):
+            for record in decode_batch(data[position : position + header.size_bytes]):
+                values[(record.value or b"").decode()] = record.offset
+        offset = read.next_offset
+    return values
+
+
+def swarm_beyond(seed: int) -> Swarm:
+    """The options of a seed: lossy and many, on few partitions."""
+    prng = stream(seed, NAME)
+    kinds = (
+        FaultKind.POWER_CUT,
+        FaultKind.POWER_CUT_ALL,
+        FaultKind.KILL,
+        FaultKind.CLEAN_STOP,
+        FaultKind.PAUSE,
+        FaultKind.ISOLATE,
+    )
+    faults = tuple(kind for kind in kinds[2:] if prng.chance(1, 3))
+    return replace(
+        draw(seed),
+        nodes=3,
+        controllers=0,
+        profile="test",
+        group_commit=False,
+        topics=prng.between(1, 2),
+        producers=("all",) * prng.between(1, 3),
+        consumers=0,
+        follower_reads=False,
+        racks=False,
+        admin_gap_ms=0,
+        operator_gap_ms=0,
+        rewind_gap_ms=0,
+        faults=(*kinds[: prng.between(1, 2)], *faults),
+        fault_gap_ms=prng.choice((200, 500, 1_500)),
+    )

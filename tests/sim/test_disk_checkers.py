@@ -143,6 +143,33 @@ def test_an_undone_truncation_is_legal_and_a_mixture_is_not():
         checker.after_start(disk)
 
 
+def test_what_a_second_power_cut_finds_is_no_more_than_the_first_one_left():
+    checker, disk = cut(records(2, 3))
+    # By chance the first power cut kept batch 2; nobody was promised that.
+    disk.replace(LOG, records(0, 1, 2))
+    checker.before_power_cut(disk)
+    disk.replace(LOG, records(0, 1))
+    checker.after_start(disk)
+
+
+def test_what_a_start_that_failed_took_away_is_missed_after_a_second_power_cut():
+    checker, disk = cut(records(2, 3))
+    disk.replace(LOG, records(0))
+    checker.before_power_cut(disk)
+    with rejects("RecoveredFromImage"):
+        checker.after_start(disk)
+
+
+def test_after_a_start_the_next_power_cut_is_the_first_again():
+    checker, disk = cut(records(2, 3))
+    checker.after_start(disk)
+    disk.replace(LOG, records(0, 1, 2))
+    checker.before_power_cut(disk)
+    disk.replace(LOG, records(0, 1))
+    with rejects("RecoveredFromImage"):
+        checker.after_start(disk)
+
+
 def test_a_damaged_disk_is_judged_by_others():
     checker, disk = cut()
     disk.replace(LOG, b"")

@@ -7,6 +7,9 @@ written, and what the device had for sure. When the next process has opened its 
   unsynced truncation may come undone);
 - nothing is lost that was safe: it holds at least what both had in common.
 
+A machine may lose power once more before a process has opened its logs, and a start that failed may
+have changed files in between. What the device had before the *first* of these power cuts counts.
+
 Disks that a fault has damaged are not looked at; what they may lose is judged by `DisksAreSound`
 and `NothingLost`.
 """
@@ -25,11 +28,14 @@ class RecoveredFromImage:
 
     def __init__(self) -> None:
         self._reader = LogReader()
-        # By disk: the images at the last power cut, until the next start.
+        # By disk: the images at the first power cut since the last start, until the next one.
         self._images: dict[str, dict[str, LogImages]] = {}
 
     def before_power_cut(self, disk: SimDisk) -> None:
-        """The device is about to lose what it has not got."""
+        """The device is about to lose what it has not got. What an earlier power cut has left,
+        and nobody has recovered since, says less than what was there before it."""
+        if disk.root in self._images:
+            return
         with disk.observed():
             names = [name for name in disk.list_dir() if parse_partition_name(name) is not None]
         self._images[disk.root] = self._reader.images(disk, names)

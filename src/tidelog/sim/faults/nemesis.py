@@ -99,15 +99,18 @@ class Nemesis:
         host_name = host.name
         self._world.note(f"world {host_name}: exited ({message})")
         if host.node_id in self._disks.bad or host.disk.hurt:
-            if host.disk.loses_on_exit:
-                host.disk.crash(self._prng)
+            self._lose_unflushed(host)
             return
         raise SpontaneousExit(f"NoSpontaneousExit: {host_name} exited: {message}")
 
-    def _restart(self, host: Host) -> None:
+    def _lose_unflushed(self, host: Host) -> None:
+        """Lets go what a failed flush should have saved, once."""
         if host.disk.loses_on_exit:
             host.disk.crash(self._prng)
             host.disk.loses_on_exit = False
+
+    def _restart(self, host: Host) -> None:
+        self._lose_unflushed(host)
         started = self._world.start(host.node_id)
         self._world.note(f"world {host.name}: {'started' if started else 'did not start'}")
         if started and host.disk.is_well:

@@ -1,9 +1,12 @@
 """The fault budget: what it lets happen, and when."""
 
-from tests.sim.test_cluster import led_world, partition
+from tests.sim.test_cluster import all_know, led_world, partition
 
+from tidelog.errors import ErrorCode
+from tidelog.sim.client import SimClient
 from tidelog.sim.faults.budget import Budget, is_back, newest_image
 from tidelog.sim.faults.kinds import FaultKind
+from tidelog.sim.world import World
 
 
 def test_with_group_commit_everything_may_happen_at_once():
@@ -81,3 +84,74 @@ def test_a_disk_is_wiped_only_while_all_is_well_and_then_nothing_else_ends():
     assert not budget.may_end_uncleanly(second)
     assert not budget.may_lose_data(second)
     assert budget.may_end_uncleanly(first)
+
+
+def damage(world: World, budget: Budget, node_id: int) -> None:
+    """A file of a node is damaged that the node does not write again."""
+    assert budget.may_damage(node_id)
+    world.hosts[node_id].disk.replace("t-0/partition.metadata", b"\0")
+    budget.note_damaged(node_id)
+
+
+def test_beside_a_damaged_node_nobody_else_ends_uncleanly_group_commit_or_not():
+    world, _, leader = led_world()
+    second = next(node_id for node_id in (1, 2, 3) if node_id != leader)
+    budget = Budget(world, group_commit=True)
+    assert budget.may_end_uncleanly(second)
+    damage(world, budget, leader)
+    assert not budget.may_damage(second)
+    assert not budget.may_end_uncleanly(second)
+    assert not budget.may_lose_data(second)
+    # Who is damaged counts for nothing, so it may end.
+    assert budget.may_end_uncleanly(leader)
+
+
+def test_beside_an_unclean_node_nobody_is_damaged_group_commit_or_not():
+    world, _, leader = led_world()
+    second = next(node_id for node_id in (1, 2, 3) if node_id != leader)
+    budget = Budget(world, group_commit=True)
+    assert budget.may_damage(leader)
+    budget.note_unclean(second, lossy=False)
+    world.kill(second)
+    # The ISR names it still; what the ISR knows ends with the process.
+    assert not budget.may_damage(leader)
+    assert budget.may_damage(second)
+    world.start(second)
+    world.run_until(lambda: budget.may_damage(leader), 60_000)
+
+
+def test_the_only_replica_that_counts_as_complete_is_not_damaged():
+    world, _, leader = led_world()
+    budget = Budget(world, group_commit=True)
+    client = SimClient(world, leader)
+    assert client.create_topic("alone", replication_factor=1) == ErrorCode.NONE
+    world.run_until(lambda: all_know(world, "alone"))
+    owner = partition(world, "alone").leader
+    assert [node for node in (1, 2, 3) if not budget.may_damage(node)] == [owner]
+
+
+def test_who_stopped_cleanly_and_is_eligible_counts_as_complete():
+    world, _, leader = led_world()
+    budget = Budget(world, group_commit=True)
+    second, third = (node_id for node_id in (1, 2, 3) if node_id != leader)
+    world.stop(second)
+    world.run_until(lambda: second not in partition(world, "t").isr, 30_000)
+    world.stop(third)
+    world.run_until(lambda: partition(world, "t").isr == (leader,), 30_000)
+    assert partition(world, "t").eligible_leaders == (third,)
+    assert budget.may_damage(leader)
+
+
+def test_a_node_on_a_full_disk_may_end_yet_and_so_may_one_that_heard_of_it():
+    world, _, leader = led_world()
+    budget = Budget(world, group_commit=False)
+    other = 1 + leader % 3
+    world.run_until(lambda: is_back(world.hosts[leader], newest_image(world)), 10_000)
+    disk = world.hosts[leader].disk
+    disk.capacity_bytes = 1
+    budget.note_unclean(leader, lossy=False)
+    assert not budget.may_lose_data(other)
+    disk.capacity_bytes, disk.hurt = None, True
+    assert not budget.may_lose_data(other)
+    disk.hurt = False
+    assert budget.may_lose_data(other)

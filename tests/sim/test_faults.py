@@ -13,6 +13,7 @@ from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.clocks import ClockFaults
 from tidelog.sim.faults.kinds import FaultKind
 from tidelog.sim.faults.links import LinkFaults
+from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.faults.processes import ProcessFaults
 from tidelog.sim.swarm import draw, stream
 from tidelog.sim.world import World
@@ -81,3 +82,18 @@ def test_healing_ends_what_still_lasts():
     one.end_all()
     world.run_for(100_000)
     assert (ended, one.stopped, one.fired["cut"]) == ([True], True, 1)
+
+
+def test_what_a_process_heard_of_its_disk_ends_with_it():
+    world = World(1)
+    world.start_all()
+    budget = Budget(world, group_commit=True)
+    nemesis = Nemesis(world, draw(1), stream(1, "faults"), budget)
+    disk = world.hosts[1].disk
+    disk.hurt = True
+    # The device is not well, and has refused nothing to the next process.
+    disk.capacity_bytes = 1 << 30
+    world.kill(1)
+    nemesis.heal()
+    assert world.hosts[1].node is not None
+    assert not disk.hurt

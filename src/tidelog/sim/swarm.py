@@ -87,6 +87,12 @@ class Swarm:
     """Of the metadata log and its snapshots: what is beyond must be caught up with by snapshot."""
     metadata_segment_bytes: int = 1 << 30
 
+    @property
+    def one_copy_is_enough(self) -> bool:
+        """Whether a topic may be turned down to a min ISR of one without leaving the promise: the
+        one device keeps what it has."""
+        return self.group_commit and not any(fault.damages for fault in self.disk_faults)
+
     def settings(self) -> dict[str, str]:
         """The node properties of this run."""
         settings = profile_settings("default" if self.profile == "default" else "test", self.nodes)

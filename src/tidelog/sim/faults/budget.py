@@ -7,12 +7,15 @@ With group commit on every topic (P2) there is no limit. Without it, records liv
   unclean for the elections too, because nobody can tell a dead process from a dead machine. So a
   power cut waits until no node is unclean, and kills wait while one is lossy.
 
-- damage (P4) waits until everybody else is intact and, without group commit, not unclean: then one
-  complete replica of everything and a majority of voters are left. A *damaged* node counts as lossy
-  until it is back and a scrub of its disk finds nothing.
+- damage (P4) waits until nobody else is damaged or unclean, and until of each partition on the disk
+  *another* replica counts as complete, in ISR or ELR. While a node is damaged nobody else ends
+  uncleanly, group commit or not: that would take others out of ISR and ELR until the damaged log is
+  the only one that is known to be complete, and the partition rightly waits for an operator (P6).
+  A *damaged* node counts as lossy until it is back and a scrub of its disk finds nothing.
 
 A node is *unclean* from its unclean end until its next life is unfenced and back in the ISR of all
-its partitions; it is *lossy* for as long when it also lost what was not flushed.
+its partitions, on a device that is well and has told it of no failure; it is *lossy* for as long
+when it also lost what was not flushed.
 
 Metadata is always flushed (P5) and needs no budget.
 
@@ -53,6 +56,13 @@ def is_back(host: Host, image: MetadataImage) -> bool:
     )
 
 
+def _may_still_end(host: Host) -> bool:
+    """Whether what struck a host's disk may end its process yet: it lasts, or the process has heard
+    of it. Damage ends nobody by itself; a scrub tells when it is over."""
+    disk = host.disk
+    return disk.is_pending or not disk.is_well or (disk.hurt and not disk.damaged)
+
+
 class Budget:
     """Who is unclean and who is lossy."""
 
@@ -71,7 +81,7 @@ class Budget:
             return
         for node_id in list(self._unclean):
             host = self._world.hosts[node_id]
-            if host.disk.is_pending or not is_back(host, image):
+            if _may_still_end(host) or not is_back(host, image):
                 continue
             if node_id in self._damaged and scrub(host.disk, settled=False):
                 continue
@@ -84,14 +94,14 @@ class Budget:
     def may_end_uncleanly(self, node_id: int) -> bool:
         """Whether a process may die now, its page cache staying."""
         self._settle()
-        if set(self._wiped) - {node_id}:
+        if (set(self._wiped) | set(self._damaged)) - {node_id}:
             return False
         return self._group_commit or not set(self._lossy) - {node_id}
 
     def may_lose_data(self, node_id: int) -> bool:
         """Whether a machine may lose now what was not flushed."""
         self._settle()
-        if set(self._wiped) - {node_id}:
+        if (set(self._wiped) | set(self._damaged)) - {node_id}:
             return False
         if self._group_commit:
             return True
@@ -119,7 +129,15 @@ class Budget:
 
     def may_damage(self, node_id: int) -> bool:
         """Whether bytes on a disk may change now without a word."""
-        return self.may_lose_data(node_id) and not set(self._damaged) - {node_id}
+        if not self.may_lose_data(node_id) or set(self._unclean) - {node_id}:
+            return False
+        image = newest_image(self._world)
+        return image is not None and all(
+            {*partition.isr, *partition.eligible_leaders} - {node_id}
+            for topic in image.topics_by_name.values()
+            for partition in topic.partitions.values()
+            if node_id in partition.replicas
+        )
 
     def note_damaged(self, node_id: int) -> None:
         """A disk was damaged."""

@@ -111,11 +111,12 @@ class Nemesis:
 
     def _restart(self, host: Host) -> None:
         self._lose_unflushed(host)
+        # What the last process heard of ends none after it.
+        host.disk.hurt = host.disk.damaged
         started = self._world.start(host.node_id)
         self._world.note(f"world {host.name}: {'started' if started else 'did not start'}")
         if started and host.disk.is_well:
             self._disks.bad.pop(host.node_id, None)
-            host.disk.hurt = host.disk.damaged
 
     # Striking ------------------------------------------------------------------------------
 

@@ -2,9 +2,9 @@
 
 An operator who moves replicas, takes the move back, elects leaders and turns the knobs of topics.
 Nothing that he does may lose a record, so the promise of the run bounds him: two replicas stay
-where there are two brokers, `min.insync.replicas` stays at two or more without group commit, and
-`flush.messages` stays at one with it. Whatever the answer, or none: the checkers look at records,
-and in the end no move may be under way.
+where there are two brokers, `min.insync.replicas` stays at two or more without group commit and
+where files are damaged, and `flush.messages` stays at one with it. Whatever the answer, or none:
+the checkers look at records, and in the end no move may be under way.
 """
 
 from collections.abc import Callable
@@ -33,10 +33,19 @@ def _ignore(_: int | None) -> None:
 class Operator:
     """One client that reconfigures."""
 
-    def __init__(self, admin: Admin, prng: Prng, *, group_commit: bool, brokers: list[int]) -> None:
+    def __init__(
+        self,
+        admin: Admin,
+        prng: Prng,
+        *,
+        group_commit: bool,
+        lowest_min_isr: int,
+        brokers: list[int],
+    ) -> None:
         self._admin = admin
         self._prng = prng
         self._group_commit = group_commit
+        self._lowest_min_isr = lowest_min_isr
         self._brokers = brokers
         self._acts: tuple[Callable[[Place], None], ...] = (
             self._move,
@@ -90,10 +99,9 @@ class Operator:
         self._ask(ApiKey.ELECT_LEADERS, ELECT_VERSION, entity)
 
     def _configure(self, place: Place) -> None:
-        lowest = 1 if self._group_commit else 2
         name, value = self._prng.choice(
             (
-                ("min.insync.replicas", str(self._prng.between(lowest, 3))),
+                ("min.insync.replicas", str(self._prng.between(self._lowest_min_isr, 3))),
                 ("min.insync.replicas", None),
                 ("flush.messages", "1"),
                 ("unclean.leader.election.enable", "false"),

@@ -39,6 +39,7 @@ class Workload:
             self.admin,
             stream(seed, "operator"),
             group_commit=swarm.group_commit,
+            lowest_min_isr=1 if swarm.one_copy_is_enough else 2,
             brokers=self.admin.view.brokers,
         )
         self.producers = [

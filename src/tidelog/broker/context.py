@@ -93,6 +93,14 @@ class Broker:
                 found.append((node_id, endpoint, broker.rack))
         return found
 
+    def brokers_to_name(self, listener: str) -> list[tuple[int, Endpoint, str | None]]:
+        """(node id, endpoint, rack) of the alive brokers; if there are none, of this one."""
+        node_id = self.config.node_id
+        alive, end = self.alive_brokers(listener), self.endpoint(node_id, listener)
+        if alive or end is None:
+            return alive
+        return [(node_id, end, self.image.brokers[node_id].rack)]
+
     def any_alive_broker(self) -> int:
         """Some alive broker, which clients take for the controller: this one if it is."""
         if self.is_alive(self.config.node_id):

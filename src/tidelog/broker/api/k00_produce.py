@@ -10,7 +10,8 @@ end the transaction, and its first record would be the last stable offset for ev
 
 With acks=0 there is no response at all; when a partition failed, the connection is closed, because
 that is the only way the client can notice. On NOT_LEADER_OR_FOLLOWER the answer names the
-leader that the metadata knows, with its endpoint (KIP-951, version 10 and up).
+leader that the metadata knows, with its endpoint (KIP-951, version 10 and up). Without a leader it
+names none, where Kafka names -1: nobody can use that, and librdkafka warns about it.
 
 A request whose batches are at fault leaves one log line, whatever its acks.
 """
@@ -21,7 +22,7 @@ from tidelog.broker.connections import PendingRequest
 from tidelog.broker.context import Broker
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.model import INTERNAL_TOPICS
+from tidelog.model import INTERNAL_TOPICS, NO_LEADER
 from tidelog.records.batch import CODEC_MASK, CRC_START, TRANSACTIONAL_FLAG
 from tidelog.records.compression import Codec
 from tidelog.wire import produce as wire
@@ -176,8 +177,9 @@ def _with_leaders(
     for answer in response.partitions:
         if answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             hint = broker.leader_hint(answer.topic, answer.partition)
-            leaders.add(hint.leader_id)
-            answer = answer._replace(current_leader=hint)
+            if hint.leader_id != NO_LEADER:
+                leaders.add(hint.leader_id)
+                answer = answer._replace(current_leader=hint)
         answers.append(answer)
     endpoints = broker.node_endpoints(leaders, pending.connection.listener)
     return response._replace(partitions=answers, node_endpoints=endpoints)

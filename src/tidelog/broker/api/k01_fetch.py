@@ -5,7 +5,8 @@ belong together is looked at for each request, because a topic may come or go be
 A partition whose topic is unknown answers UNKNOWN_TOPIC_ID (asked by id) or
 UNKNOWN_TOPIC_OR_PARTITION. Everything else is the replication room's. On the controller's listener
 Fetch is the metadata quorum's and does not come here. On NOT_LEADER_OR_FOLLOWER and
-FENCED_LEADER_EPOCH the answer names the leader (KIP-951).
+FENCED_LEADER_EPOCH the answer names the leader (KIP-951), if there is one. Kafka names -1
+otherwise, which nobody can use; librdkafka counts it as a change and leaves its place unfilled.
 
 **Followers.** A follower's fetch moves the high watermark, so whoever could pass for a follower
 could have records acknowledged that nobody holds (CVE-2018-1288). Until there are ACLs, which ask
@@ -21,7 +22,7 @@ from tidelog.broker.context import Broker
 from tidelog.broker.fetch_sessions import FetchSession
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.model import NO_EPOCH, ZERO_TOPIC_ID
+from tidelog.model import NO_EPOCH, NO_LEADER, ZERO_TOPIC_ID
 from tidelog.wire import fetch as wire
 from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 
@@ -160,8 +161,9 @@ def _with_leaders(
     for answer in response.partitions:
         if answer.error_code in _STALE_LEADER:
             hint = broker.leader_hint(answer.topic, answer.partition)
-            leaders.add(hint.leader_id)
-            answer = answer._replace(current_leader=hint)
+            if hint.leader_id != NO_LEADER:
+                leaders.add(hint.leader_id)
+                answer = answer._replace(current_leader=hint)
         answers.append(answer)
     response = response._replace(partitions=answers)
     if pending.header.api_version >= FIRST_VERSION_WITH_ENDPOINTS:

@@ -19,6 +19,10 @@ that still names the dead one costs the client a second (librdkafka looks at lea
 second), a moment of patience costs nobody anything. A broker that has just started answers when it
 has caught up with the metadata (`broker/broker_side.py`), for at most `CATCH_UP_MS`.
 
+While all brokers are fenced, the one that answers names itself: it is there, after all. Kafka's
+answer has no brokers then, which its Java clients ignore; librdkafka 2.16 gives up every broker
+that an answer leaves out, and after the last one it may never ask again.
+
 Left out: authorised operations (no ACLs yet: the field says "not asked", -2**31).
 """
 
@@ -69,7 +73,7 @@ def answer(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
         ]
         if missing and field(request, "allow_auto_topic_creation", True):
             broker.auto_create_topics(missing, now)
-    brokers = broker.alive_brokers(pending.connection.listener)
+    brokers = broker.brokers_to_name(pending.connection.listener)
     broker_type = nested(response_type, "brokers")
     broker.answer(
         pending,

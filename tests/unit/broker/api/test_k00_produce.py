@@ -1,12 +1,14 @@
 """Produce: what is refused before the log is asked, silence, and where the leader is."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.errors import ErrorCode
-from tidelog.model import INTERNAL_TOPICS
+from tidelog.metadata.image import MetadataImage
+from tidelog.model import INTERNAL_TOPICS, NO_LEADER
 from tidelog.records.batch import build_batch
 from tidelog.records.compression import Codec
 from tidelog.records.record import Record
@@ -198,6 +200,30 @@ def test_not_the_leader_names_the_leader_and_its_endpoint(node: OneNode, wire, v
         assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (2, 0)
         (end,) = response.node_endpoints
         assert (end.node_id, end.host, end.port, end.rack) == (2, "host2", 9092, "rack2")
+
+
+def without_leaders(node: OneNode, topic: str) -> MetadataImage:
+    """The image as if nobody led the topic's first partition."""
+    image = node.broker.image
+    found = image.topics_by_name[topic]
+    changed = replace(found, partitions={0: replace(found.partitions[0], leader=NO_LEADER)})
+    return replace(
+        image,
+        topics_by_name={**image.topics_by_name, topic: changed},
+        topics_by_id={**image.topics_by_id, found.topic_id: changed},
+    )
+
+
+def test_without_a_leader_none_is_named(node: OneNode, wire):
+    node.add_broker(2)
+    wire.create_topic("far", replicas=(2,))
+    entity = request_of(wire, 10, topic="far")
+    node.broker.image = without_leaders(node, "far")
+    _, response = codec.decode_response(ApiKey.PRODUCE, 10, wire.ask(ApiKey.PRODUCE, entity) or b"")
+    (answer,) = response.responses[0].partition_responses
+    assert code(answer) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (-1, -1)
+    assert response.node_endpoints == ()
 
 
 def test_good_and_bad_partitions_share_a_request(wire):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.broker.api.test_k00_produce import BATCH, produce
+from tests.unit.broker.api.test_k00_produce import BATCH, produce, without_leaders
 from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
@@ -128,6 +128,16 @@ def test_not_the_leader_names_the_leader(node, wire, version):
     if version >= 16:
         ((node_id, end, rack),) = response.node_endpoints
         assert (node_id, end.host, end.port, rack) == (2, "host2", 9092, "rack2")
+
+
+def test_without_a_leader_none_is_named(node, wire):
+    node.add_broker(2)
+    wire.create_topic("far", replicas=(2,))
+    node.broker.image = without_leaders(node, "far")
+    response = fetch(wire, 16, request(wanted(node, "far")))
+    (answer,) = response.partitions
+    assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (answer.current_leader, response.node_endpoints) == (None, [])
 
 
 @pytest.mark.parametrize(

@@ -226,6 +226,16 @@ def test_internal_topics_are_not_made_by_a_question(node, wire):
     assert node.broker.creating == set()
 
 
+def test_who_answers_while_all_brokers_are_fenced_names_itself(node, wire):
+    """librdkafka would give up all brokers that it knows, and might never ask again."""
+    image = node.broker.image
+    node.broker.image = replace(image, brokers={1: replace(image.brokers[1], fenced=True)})
+    response = metadata(wire, 12, "t")
+    assert [(b.node_id, b.host, b.port) for b in response.brokers] == [(1, "host1", 9092)]
+    (topic,) = response.topics
+    assert {p.leader_id for p in topic.partitions} == {-1}
+
+
 # The hold ----------------------------------------------------------------------------------
 
 

@@ -129,13 +129,7 @@ class Node:
         self._feed = MetadataFeed(config, self._replicas)
         # Snapshots of what the feed has published.
         self._snapshots = MetadataSnapshots(self._quorum, config.quorum, now)
-        self._control = ControlLink(
-            node_id=config.node_id,
-            controller=controller,
-            peers=self._peers,
-            request_timeout_ms=config.broker.request_timeout_ms,
-            session_timeout_ms=config.broker.session_timeout_ms,
-        )
+        self._control = self._make_control_link(controller)
         self.broker = self._make_broker(controller, disk)
         self._router = Router(self.broker, self._trace)
         self._quorum_link = QuorumLink(
@@ -206,6 +200,15 @@ class Node:
             ),
             trace=self._trace,
             disk=disk,
+        )
+
+    def _make_control_link(self, controller: Controller | None) -> ControlLink:
+        return ControlLink(
+            node_id=self.config.node_id,
+            controller=controller,
+            peers=self._peers,
+            request_timeout_ms=self.config.broker.request_timeout_ms,
+            session_timeout_ms=self.config.broker.session_timeout_ms,
         )
 
     def _make_replicas(self) -> Replicas:

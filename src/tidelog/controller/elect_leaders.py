@@ -18,7 +18,6 @@ single partitions hears of each that it needed no election.
 Source: KIP-183, KIP-460; Kafka's replication control.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from tidelog.controller.elections import Election, PartitionTarget
@@ -64,7 +63,7 @@ def decide_elect_leaders(view: View, request: ElectLeaders) -> ControllerDecisio
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text) from None
     records: list[MetadataRecord] = []
     results: list[ElectionResult] = []
-    for name, number in dict.fromkeys(_named(view, request)):
+    for name, number in dict.fromkeys(view.named_partitions(request.partitions)):
         try:
             records.append(_elect(view, name, number, kind))
             results.append(ElectionResult(name, number, ErrorCode.NONE))
@@ -73,17 +72,6 @@ def decide_elect_leaders(view: View, request: ElectLeaders) -> ControllerDecisio
                 continue
             results.append(ElectionResult(name, number, error.code, error.message))
     return ControllerDecision(ElectLeadersResult(tuple(results)), records, atomic=False)
-
-
-def _named(view: View, request: ElectLeaders) -> Iterator[tuple[str, int]]:
-    if request.partitions is None:
-        for topic in view.image.topics_by_id.values():
-            for number in topic.partitions:
-                yield topic.name, number
-        return
-    for name, numbers in request.partitions:
-        for number in numbers:
-            yield name, number
 
 
 def _elect(view: View, name: str, number: int, kind: ElectionType) -> MetadataRecord:

@@ -10,8 +10,6 @@ an unclean election, so it is refused unless the topic allows those.
 Source: KIP-455, KIP-860; Kafka's replication control.
 """
 
-from collections.abc import Iterator
-
 from tidelog.controller.assignments import Assignment, assignment_of, reassigned, without
 from tidelog.controller.elections import PartitionTarget
 from tidelog.controller.messages import (
@@ -117,7 +115,7 @@ def _check_target(view: View, replicas: tuple[int, ...], factor: int | None) -> 
 def decide_list_reassignments(view: View, request: ListReassignments) -> ControllerDecision:
     """All partitions of the request that are being reassigned; others are left out."""
     found = []
-    for name, number in dict.fromkeys(_named(view, request)):
+    for name, number in dict.fromkeys(view.named_partitions(request.partitions)):
         topic = view.image.topic(name)
         partition = None if topic is None else topic.partitions.get(number)
         if partition is None or not assignment_of(partition).in_progress:
@@ -132,14 +130,3 @@ def decide_list_reassignments(view: View, request: ListReassignments) -> Control
             )
         )
     return ControllerDecision(ListReassignmentsResult(tuple(found)))
-
-
-def _named(view: View, request: ListReassignments) -> Iterator[tuple[str, int]]:
-    if request.partitions is None:
-        for topic in view.image.topics_by_id.values():
-            for number in topic.partitions:
-                yield topic.name, number
-        return
-    for name, numbers in request.partitions:
-        for number in numbers:
-            yield name, number

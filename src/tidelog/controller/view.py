@@ -5,7 +5,7 @@ speculative records included, and returns a `ControllerDecision`; it changes not
 state it consumes is the seeded generator.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -67,6 +67,19 @@ class View:
             text = f"Expected broker epoch {broker.broker_epoch}, but got {broker_epoch}"
             raise ProtocolError(ErrorCode.STALE_BROKER_EPOCH, text)
         return broker
+
+    def named_partitions(
+        self, wanted: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> Iterator[tuple[str, int]]:
+        """(topic, partition) for every one that a request names; `None` names all there are."""
+        if wanted is None:
+            for topic in self.image.topics_by_id.values():
+                for number in topic.partitions:
+                    yield topic.name, number
+            return
+        for name, numbers in wanted:
+            for number in numbers:
+                yield name, number
 
     def check_atomic(self, records: Sequence[MetadataRecord]) -> None:
         """Raises `ProtocolError(POLICY_VIOLATION)` for more records than one batch may hold."""

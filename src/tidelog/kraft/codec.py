@@ -62,7 +62,8 @@ SENT_VERSIONS: Final = {
 }
 """The version in which each request is sent, and so the one in which its answer comes."""
 
-_TOP_LEVEL_ERRORS: Final = frozenset((ErrorCode.INCONSISTENT_CLUSTER_ID,))
+TOP_LEVEL_ERRORS: Final = frozenset((ErrorCode.INCONSISTENT_CLUSTER_ID,))
+"""Reported at the top of a response; every other error is the partition's."""
 _FULL_FETCH_EPOCH: Final = -1
 """Session epoch of a fetch without a session."""
 
@@ -211,7 +212,7 @@ def response_to_entity(
 ) -> Entity:
     """The kio entity of a response, in the version of its request."""
     entity_type = codec.response_class(_api_of_response(response), api_version)
-    if response.error_code in _TOP_LEVEL_ERRORS:
+    if response.error_code in TOP_LEVEL_ERRORS:
         return make(entity_type, error_code=error(response.error_code), topics=())
     topic_type = nested(entity_type, "topics")
     partition = make(
@@ -222,20 +223,11 @@ def response_to_entity(
         leader_epoch=response.leader_epoch,
         vote_granted=isinstance(response, VoteResponse) and response.granted,
     )
-    endpoints: tuple[Entity, ...] = ()
-    if response.leader_endpoint is not None and has_field(entity_type, "node_endpoints"):
-        endpoint = make(
-            nested(entity_type, "node_endpoints"),
-            node_id=response.leader_id,
-            host=response.leader_endpoint.host,
-            port=response.leader_endpoint.port,
-        )
-        endpoints = (endpoint,)
     return make(
         entity_type,
         error_code=error(ErrorCode.NONE),
         topics=(make(topic_type, topic_name=METADATA_TOPIC, partitions=(partition,)),),
-        node_endpoints=endpoints,
+        node_endpoints=leader_endpoints(entity_type, response.leader_id, response.leader_endpoint),
     )
 
 
@@ -264,10 +256,7 @@ def response_of(
         code = error_of(partition.error_code)
         leader_id, leader_epoch = partition.leader_id, partition.leader_epoch
         granted = field(partition, "vote_granted", False)
-    endpoint = None
-    for node in field(entity, "node_endpoints", ()):
-        if node.node_id == leader_id:
-            endpoint = Endpoint("", node.host, node.port)
+    endpoint = leader_endpoint_of(entity, leader_id)
     api_key = int(entity.__api_key__)
     if api_key == ApiKey.VOTE:
         return VoteResponse(code, leader_id, leader_epoch, granted, endpoint)
@@ -275,6 +264,25 @@ def response_of(
         return BeginQuorumEpochResponse(code, leader_id, leader_epoch, endpoint)
     assert api_key == ApiKey.END_QUORUM_EPOCH, f"API {api_key} is none of the quorum's"
     return EndQuorumEpochResponse(code, leader_id, leader_epoch, endpoint)
+
+
+def leader_endpoints(
+    entity_type: type, leader_id: int, endpoint: Endpoint | None
+) -> tuple[Entity, ...]:
+    """Where the leader is reached, as responses of the versions that have it say it."""
+    if endpoint is None or not has_field(entity_type, "node_endpoints"):
+        return ()
+    node_type = nested(entity_type, "node_endpoints")
+    return (make(node_type, node_id=leader_id, host=endpoint.host, port=endpoint.port),)
+
+
+def leader_endpoint_of(entity: Entity, leader_id: int) -> Endpoint | None:
+    """Where the leader is reached, if the response says it."""
+    endpoint = None
+    for node in field(entity, "node_endpoints", ()):
+        if node.node_id == leader_id:
+            endpoint = Endpoint("", node.host, node.port)
+    return endpoint
 
 
 def _only_partition(entity: Entity) -> Entity:
@@ -347,7 +355,7 @@ def fetch_request_of(fetch: FetchRequest) -> QuorumFetchRequest:
 
 def fetch_response_to_wire(response: QuorumFetchResponse) -> FetchResponse:
     """The Fetch response that carries the answer."""
-    if response.error_code in _TOP_LEVEL_ERRORS:
+    if response.error_code in TOP_LEVEL_ERRORS:
         return FetchResponse(0, response.error_code, 0, [])
     partition = FetchedPartition(
         topic=METADATA_TOPIC,

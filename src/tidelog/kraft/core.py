@@ -20,6 +20,7 @@ from tidelog.env.effects import EffectQueue
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode
 from tidelog.kraft.committed import contiguous, read_own
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
@@ -171,6 +172,18 @@ class QuorumCore:
         """Whether it may be elected; otherwise it observes. A wiped disk makes it a stranger
         (*VoterIsItsDisk*)."""
         return is_voter(self.voters, self.identity.key)
+
+    def is_my_cluster(self, cluster_id: str | None) -> bool:
+        """Whether a request that names this cluster, or none, is meant for this quorum."""
+        return cluster_id in (None, self.identity.cluster_id)
+
+    def leadership_error(self, epoch: int) -> ErrorCode:
+        """What a replica that fetches in `epoch` is told, unless this one leads in just that."""
+        if epoch < self.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if epoch > self.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE if isinstance(self.role, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     @property
     def may_campaign(self) -> bool:

@@ -127,7 +127,7 @@ class Elections:
 
     def _vote_error(self, request: VoteRequest) -> ErrorCode:
         core = self._core
-        if not self._is_my_cluster(request.cluster_id):
+        if not core.is_my_cluster(request.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         newest_allowed = request.epoch if request.pre_vote else request.epoch - 1
         if not 0 <= request.last_epoch <= newest_allowed or request.last_offset < 0:
@@ -393,9 +393,6 @@ class Elections:
 
     # Checks of requests ------------------------------------------------------------------------
 
-    def _is_my_cluster(self, cluster_id: str | None) -> bool:
-        return cluster_id is None or cluster_id == self._core.identity.cluster_id
-
     def _is_me(self, voter_id: int, directory_id: Uuid) -> bool:
         identity = self._core.identity
         if voter_id not in (-1, identity.node_id):
@@ -412,7 +409,7 @@ class Elections:
         epoch: int,
     ) -> ErrorCode:
         core = self._core
-        if not self._is_my_cluster(request.cluster_id):
+        if not core.is_my_cluster(request.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         error = self._epoch_error(epoch)
         if error is ErrorCode.NONE and request.leader_endpoints:

@@ -153,18 +153,15 @@ class FetchServer:
 
     def _error(self, request: QuorumFetchRequest) -> ErrorCode:
         core = self._core
-        if request.cluster_id is not None and request.cluster_id != core.identity.cluster_id:
+        if not core.is_my_cluster(request.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         if min(request.fetch_offset, request.last_fetched_epoch, request.max_wait_ms) < 0:
             return ErrorCode.INVALID_REQUEST
         if request.epoch < 0 or request.last_fetched_epoch > request.epoch:
             return ErrorCode.INVALID_REQUEST
-        if request.epoch < core.epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        if request.epoch > core.epoch:
-            return ErrorCode.UNKNOWN_LEADER_EPOCH
-        if not isinstance(core.role, Leader):
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        error = core.leadership_error(request.epoch)
+        if error is not ErrorCode.NONE:
+            return error
         if request.fetch_offset < core.log.log_start_offset and core.snapshots.latest is None:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         return ErrorCode.NONE

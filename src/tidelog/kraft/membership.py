@@ -124,7 +124,7 @@ class Membership:
 
     def _refusal(self, request: VoterChangeRequest) -> tuple[ErrorCode, str]:
         core = self._core
-        if request.cluster_id not in (None, core.identity.cluster_id):
+        if not core.is_my_cluster(request.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID, "the request is for another cluster"
         role = core.role
         if not isinstance(role, Leader):

@@ -8,18 +8,19 @@ A request about another partition than the quorum's is malformed, as everywhere 
 wrong cluster id is reported at the top of the response, every other error with the partition.
 """
 
-from typing import Final
-
 from tidelog.errors import ErrorCode, MalformedFrame
-from tidelog.kraft.codec import SENT_VERSIONS
+from tidelog.kraft.codec import (
+    SENT_VERSIONS,
+    TOP_LEVEL_ERRORS,
+    leader_endpoint_of,
+    leader_endpoints,
+)
 from tidelog.kraft.messages import FetchSnapshotRequest, FetchSnapshotResponse, SnapshotId
-from tidelog.model import METADATA_PARTITION, METADATA_TOPIC, NO_LEADER, Endpoint
+from tidelog.model import METADATA_PARTITION, METADATA_TOPIC, NO_LEADER
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, field, has_field, make, nested
+from tidelog.wire.entities import Entity, field, make, nested
 from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
-
-_TOP_LEVEL_ERRORS: Final = frozenset((ErrorCode.INCONSISTENT_CLUSTER_ID,))
 
 
 def snapshot_request_to_entity(request: FetchSnapshotRequest) -> Entity:
@@ -64,7 +65,7 @@ def snapshot_request_of(entity: Entity) -> FetchSnapshotRequest:
 def snapshot_response_to_entity(response: FetchSnapshotResponse, api_version: int) -> Entity:
     """The kio entity of a response, in the version of its request."""
     entity_type = codec.response_class(ApiKey.FETCH_SNAPSHOT, api_version)
-    if response.error_code in _TOP_LEVEL_ERRORS:
+    if response.error_code in TOP_LEVEL_ERRORS:
         return make(
             entity_type, throttle_time=millis(0), error_code=error(response.error_code), topics=()
         )
@@ -83,21 +84,12 @@ def snapshot_response_to_entity(response: FetchSnapshotResponse, api_version: in
         position=response.position,
         unaligned_records=bytes(response.data),
     )
-    endpoints: tuple[Entity, ...] = ()
-    if response.leader_endpoint is not None and has_field(entity_type, "node_endpoints"):
-        endpoint = make(
-            nested(entity_type, "node_endpoints"),
-            node_id=response.leader_id,
-            host=response.leader_endpoint.host,
-            port=response.leader_endpoint.port,
-        )
-        endpoints = (endpoint,)
     return make(
         entity_type,
         throttle_time=millis(0),
         error_code=error(ErrorCode.NONE),
         topics=(make(topic_type, name=METADATA_TOPIC, partitions=(partition,)),),
-        node_endpoints=endpoints,
+        node_endpoints=leader_endpoints(entity_type, response.leader_id, response.leader_endpoint),
     )
 
 
@@ -111,10 +103,6 @@ def snapshot_response_of(entity: Entity) -> FetchSnapshotResponse:
         return FetchSnapshotResponse(code, NO_LEADER, 0)
     partition = _only_partition(entity, "index")
     leader = partition.current_leader
-    endpoint = None
-    for node in field(entity, "node_endpoints", ()):
-        if node.node_id == leader.leader_id:
-            endpoint = Endpoint("", node.host, node.port)
     return FetchSnapshotResponse(
         error_of(partition.error_code),
         leader.leader_id,
@@ -123,7 +111,7 @@ def snapshot_response_of(entity: Entity) -> FetchSnapshotResponse:
         partition.size,
         partition.position,
         partition.unaligned_records or b"",
-        endpoint,
+        leader_endpoint_of(entity, leader.leader_id),
     )
 
 

@@ -65,15 +65,9 @@ class SnapshotServer:
 
     def _error(self, request: FetchSnapshotRequest) -> ErrorCode:
         core = self._core
-        if request.cluster_id is not None and request.cluster_id != core.identity.cluster_id:
+        if not core.is_my_cluster(request.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
-        if request.epoch < core.epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        if request.epoch > core.epoch:
-            return ErrorCode.UNKNOWN_LEADER_EPOCH
-        if not isinstance(core.role, Leader):
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.NONE
+        return core.leadership_error(request.epoch)
 
     def _snapshot_error(self, request: FetchSnapshotRequest) -> ErrorCode:
         snapshots, snapshot_id = self._core.snapshots, request.snapshot_id

@@ -34,7 +34,13 @@ def plan_ranges(options: SourceOptions, client: Client) -> list[PlannedRange]:
     partitions = sorted(metadata.leaders)
     earliest = client.list_offsets(partitions, EARLIEST)
     latest = client.list_offsets(partitions, LATEST)
-    ranges = resolve(options, earliest, latest)
+    return into_tasks(resolve(options, earliest, latest), options, client)
+
+
+def into_tasks(
+    ranges: Sequence[OffsetRange], options: SourceOptions, client: Client
+) -> list[PlannedRange]:
+    """Ranges split as the options want it, with what the cluster says of their topics."""
     compacted = client.compacted_topics(options.topics) if ranges else frozenset()
     return [
         PlannedRange(piece, piece.topic in compacted)

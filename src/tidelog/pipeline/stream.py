@@ -16,14 +16,14 @@ before it (the topic was made anew, or an unclean election cut it) fails the que
 `failOnDataLoss` is false: then the stream goes on with what is there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from tidelog.model import TopicPartition
 from tidelog.pipeline.client import Client
 from tidelog.pipeline.errors import DataLoss
 from tidelog.pipeline.options import SourceOptions
-from tidelog.pipeline.plan import Offsets, choose_starts, split
+from tidelog.pipeline.plan import Offsets, choose_starts, into_tasks
 from tidelog.pipeline.values import EARLIEST, LATEST, OffsetRange, PlannedRange
 
 StreamOffsets = Mapping[str, int]
@@ -124,19 +124,9 @@ def plan_batch(
             wanted = _what_is_there(wanted, earliest[tp], latest[tp])
         if wanted.length:
             ranges.append(wanted)
-    return _planned(ranges, options, client)
+    return into_tasks(ranges, options, client)
 
 
 def _what_is_there(wanted: OffsetRange, earliest: int, latest: int) -> OffsetRange:
     start = min(max(wanted.start, earliest), latest)
     return OffsetRange(wanted.topic, wanted.partition, start, min(wanted.end, latest))
-
-
-def _planned(
-    ranges: Sequence[OffsetRange], options: SourceOptions, client: Client
-) -> list[PlannedRange]:
-    compacted = client.compacted_topics(options.topics) if ranges else frozenset()
-    return [
-        PlannedRange(piece, piece.topic in compacted)
-        for piece in split(ranges, options.min_partitions)
-    ]

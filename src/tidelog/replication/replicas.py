@@ -97,15 +97,7 @@ class Replicas:
         self._throttles = Throttles(node_id, config)
         self._deadlines = Deadlines()
         self._produce = ProducePath(self._hosted, self._outbox, self._deadlines)
-        self._fetch = FetchPath(
-            self._hosted,
-            brokers=self._brokers,
-            config=config,
-            outbox=self._outbox,
-            deadlines=self._deadlines,
-            selector=ReadReplicaSelector(config.replica_selector_class, node_id, self._brokers),
-            throttles=self._throttles,
-        )
+        self._fetch = self._make_fetch_path()
         self._fetchers = Fetchers(
             FetcherEnv(node_id, config, self._brokers, self._outbox, trace, self._throttles)
         )
@@ -143,6 +135,18 @@ class Replicas:
         self._expiry_checks = Recurring(config.producer_expiration_check_interval_ms)
         # Wall time in ms minus monotonic time in ms; set by the node.
         self.wall_offset_ms = 0
+
+    def _make_fetch_path(self) -> FetchPath:
+        config, brokers = self._config, self._brokers
+        return FetchPath(
+            self._hosted,
+            brokers=brokers,
+            config=config,
+            outbox=self._outbox,
+            deadlines=self._deadlines,
+            selector=ReadReplicaSelector(config.replica_selector_class, self.node_id, brokers),
+            throttles=self._throttles,
+        )
 
     @property
     def broker_epoch(self) -> int:

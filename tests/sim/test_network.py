@@ -231,6 +231,25 @@ def test_a_forgotten_stream_is_half_open_until_its_other_end_speaks():
     assert (net.a.closed, net.b.got) == ({1: CloseReason.ERROR}, {})
 
 
+def test_what_a_dead_process_was_sent_does_not_reach_its_successor_under_the_same_id():
+    net = Net().connected()
+    net.network.stall(net.b.ends[100])
+    net.network.send(net.b.ends[100], b"for the dead")
+    net.run()
+    dead = net.a.ends.pop(1)
+    net.network.close(dead)
+    net.connect()
+    net.run()
+    assert net.a.ends[1] is not dead
+    net.network.unstall([dead.out.reverse])
+    net.run()
+    assert net.a.got == {}
+    assert net.a.closed == {}
+    net.network.send(net.b.ends[net.b.opened[-1]], b"for the living")
+    net.run()
+    assert net.a.got == {1: b"for the living"}
+
+
 @pytest.mark.parametrize("size", [1, 2, 48, 49, 50, 1000])
 def test_a_dribbling_link_delivers_everything_in_many_pieces(size):
     net = Net().connected()

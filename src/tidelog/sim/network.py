@@ -21,7 +21,7 @@ When a process dies, its kernel closes its streams: the other end sees the close
 that were sent before it. A connect to a machine without the process is refused.
 
 Invariant `StreamOrder`: what arrives on one direction of one stream is a prefix of what was sent,
-in order, each byte once.
+in order, each byte once, and arrives at the process that held the stream, never at its successor.
 """
 
 from collections import Counter, deque
@@ -221,7 +221,8 @@ class Network:
     def forget(self, end: End) -> None:
         """The stream is gone at its target, which hears of a reset; its source is not told."""
         machine = self.machines[end.out.target]
-        if machine.ends.pop(end.out.target_id, None) is not None:
+        if self._is_open(end.out):
+            del machine.ends[end.out.target_id]
             machine.on_closed(end.out.target_id, CloseReason.ERROR)
 
     def close(self, end: End, reason: CloseReason = CloseReason.PEER) -> None:
@@ -286,7 +287,7 @@ class Network:
         if not machine.powered:
             self._unanswered.setdefault(pipe.target, {})[pipe] = None
             return
-        if pipe.target_id not in machine.ends:
+        if not self._is_open(pipe):
             if isinstance(item, bytes):
                 # The kernel knows no such connection: a reset goes back.
                 self._refuse(pipe)
@@ -296,6 +297,12 @@ class Network:
             return
         del machine.ends[pipe.target_id]
         machine.on_closed(pipe.target_id, item)
+
+    def _is_open(self, pipe: Pipe) -> bool:
+        """Whether its receiver still has this very stream: a process that was started anew gives
+        its connections the same ids again."""
+        end = self.machines[pipe.target].ends.get(pipe.target_id)
+        return end is not None and end.out is pipe.reverse
 
     def _refuse(self, pipe: Pipe) -> None:
         assert pipe.reverse is not None, f"{pipe.source} has half a stream"

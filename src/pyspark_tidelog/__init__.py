@@ -47,6 +47,16 @@ SPARK_TYPES: Final = {
 }
 """The columns by name, in Spark's type names; `tidelog.pipeline.source` makes them."""
 
+LINEAGE_TYPES: Final = {
+    "producer_id": "bigint",
+    "producer_epoch": "smallint",
+    "base_offset": "bigint",
+    "is_control": "boolean",
+}
+"""More columns, for a schema that names them: what a record has from its batch. With `is_control`
+control records are rows too."""
+_KNOWN_TYPES: Final = {**SPARK_TYPES, **LINEAGE_TYPES}
+
 
 class DefaultSource(DataSource):  # type: ignore[misc]
     """The data source that Spark instantiates by the format name `tidelog`."""
@@ -70,14 +80,14 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         """A batch reader for the columns of `schema`."""
         with spoken_hint():
             return TopicReader(
-                parse_options(dict(self.options)), chosen_columns(schema, SPARK_TYPES)
+                parse_options(dict(self.options)), chosen_columns(schema, _KNOWN_TYPES)
             )
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A micro-batch reader for the columns of `schema`; needs Spark 4.2."""
         with spoken_hint():
             options = parse_options(dict(self.options), streaming=True)
-            columns = chosen_columns(schema, SPARK_TYPES)
+            columns = chosen_columns(schema, _KNOWN_TYPES)
             try:
                 from pyspark_tidelog.stream import TopicStreamReader
             except ModuleNotFoundError:

@@ -6,8 +6,9 @@ which Arrow copies out of the record bytes in one pass each: long values from *v
 length), short ones by taking every second range of the bytes cut at all their edges.
 
 What a reader must not see is left out here: control batches, and records outside the wanted range
-(a Fetch answers with whole batches, which may begin before the offset asked for). A record of a
-LogAppendTime batch takes the batch's maximal timestamp. Missing headers are null, as the JVM
+(a Fetch answers with whole batches, which may begin before the offset asked for). Who accounts for
+every offset asks for the column `is_control`, and gets the control records as rows too. A record of
+a LogAppendTime batch takes the batch's maximal timestamp. Missing headers are null, as the JVM
 connector has them.
 
 Invariants: every record's fields end exactly where its length says and every batch's records end
@@ -56,6 +57,20 @@ RECORD_SCHEMA: Final = pa.schema(
 )
 """What a record has by itself. `timestamp_type` is 0 for CreateTime and 1 for LogAppendTime."""
 
+LINEAGE_SCHEMA: Final = pa.schema(
+    [
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("base_offset", pa.int64()),
+        ("is_control", pa.bool_()),
+    ]
+)
+"""What a record has from its batch, for those who ask: the producer (-1 where it was not
+idempotent), the batch's first offset, and whether it is a control record."""
+_DECODED_SCHEMA: Final = pa.schema([*RECORD_SCHEMA, *LINEAGE_SCHEMA])
+DECODED_COLUMNS: Final = frozenset(_DECODED_SCHEMA.names)
+"""Every column that `decode_table` can make."""
+
 _MAX_MILLIS: Final = (2**63 - 1) // 1000
 
 
@@ -80,7 +95,8 @@ def decode_table(
 ) -> Iterator[pa.RecordBatch]:
     """As `decode`, for batches already found and checked."""
     wanted = (table.last_offsets >= start_offset) & (table.base_offsets < end_offset)
-    wanted &= (table.field("attributes") & CONTROL_FLAG) == 0
+    if "is_control" not in columns:
+        wanted &= (table.field("attributes") & CONTROL_FLAG) == 0
     for bodies in record_bodies(table.select(wanted), MAX_GROUP_BYTES):
         source = RecordBytes(bodies.buffer)
         for rows in _record_rows(source, bodies):
@@ -114,6 +130,9 @@ def _record_rows(source: RecordBytes, bodies: Bodies) -> Iterator[_Fields]:
         "base_timestamp": table.field("base_timestamp"),
         "max_timestamp": table.field("max_timestamp"),
         "timestamp_type": is_log_append_time.astype(np.int64),
+        "producer_id": table.field("producer_id"),
+        "producer_epoch": table.field("producer_epoch"),
+        "is_control": (table.field("attributes") & CONTROL_FLAG) != 0,
     }
     for first in range(0, len(starts), ROWS_PER_ARROW_BATCH):
         rows = slice(first, first + ROWS_PER_ARROW_BATCH)
@@ -161,6 +180,7 @@ def _read_records(source: RecordBytes, rows: _Fields) -> _Fields:
         "header_count": header_counts,
         "header_start": position,
         "end": ends,
+        **{name: rows[name] for name in LINEAGE_SCHEMA.names},
     }
 
 
@@ -178,10 +198,10 @@ def _check_lengths(name: str, lengths: Int64s, room: Int64s) -> None:
 
 
 def _to_arrow(source: RecordBytes, records: _Fields, columns: Sequence[str]) -> pa.RecordBatch:
-    """The chosen columns of `RECORD_SCHEMA`, in the order of `columns`."""
+    """The chosen columns, in the order of `columns`."""
     arrays = [_column(source, name, records) for name in columns]
     return pa.RecordBatch.from_arrays(
-        arrays, schema=pa.schema([RECORD_SCHEMA.field(name) for name in columns])
+        arrays, schema=pa.schema([_DECODED_SCHEMA.field(name) for name in columns])
     )
 
 
@@ -193,7 +213,7 @@ def _column(source: RecordBytes, name: str, records: _Fields) -> pa.Array:
     if name == "timestamp":
         millis = np.clip(records["timestamp"], -_MAX_MILLIS, _MAX_MILLIS)
         return pa.array(millis * 1000).view(TIMESTAMP_TYPE)
-    return pa.array(records[name].astype(RECORD_SCHEMA.field(name).type.to_pandas_dtype()))
+    return pa.array(records[name].astype(_DECODED_SCHEMA.field(name).type.to_pandas_dtype()))
 
 
 def binary_column(source: RecordBytes, starts: Int64s, lengths: Int64s) -> pa.Array:

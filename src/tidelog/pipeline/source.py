@@ -3,7 +3,9 @@
 Columns: `topic, partition, offset, leader_epoch, timestamp, timestamp_type, key, value, headers`.
 The JVM connector has no `leader_epoch`; the other columns mean what they mean there. A user's own
 schema may name any of these columns in any order: Spark's Python sources know no column pruning,
-so this is how a job avoids shipping values that it only counts.
+so this is how a job avoids shipping values that it only counts. It may also name what a record has
+from its batch, `producer_id, producer_epoch, base_offset`, and `is_control`, with which control
+records are rows too.
 
 Every batch that is read is counted against the range: a task that would return fewer records than
 offsets, control batches and compaction aside, fails instead (`DataLoss`).
@@ -19,14 +21,19 @@ import pyarrow as pa
 
 from tidelog.pipeline.batches import BatchTable
 from tidelog.pipeline.client import Client
-from tidelog.pipeline.decode import RECORD_SCHEMA, decode_table
+from tidelog.pipeline.decode import (
+    DECODED_COLUMNS,
+    LINEAGE_SCHEMA,
+    RECORD_SCHEMA,
+    decode_table,
+)
 from tidelog.pipeline.errors import DataLoss
 from tidelog.pipeline.reader import RangeReader
 from tidelog.pipeline.values import Address, PlannedRange
 from tidelog.records.batch import CONTROL_FLAG
 
 SOURCE_SCHEMA: Final = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int32()), *RECORD_SCHEMA]
+    [("topic", pa.string()), ("partition", pa.int32()), *RECORD_SCHEMA, *LINEAGE_SCHEMA]
 )
 
 
@@ -38,13 +45,15 @@ def read_range(
     Raises `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError`.
     """
     wanted = planned.wanted
-    own = [name for name in columns if name in RECORD_SCHEMA.names]
+    own = [name for name in columns if name in DECODED_COLUMNS]
+    controls_are_rows = "is_control" in own
     schema = pa.schema([SOURCE_SCHEMA.field(name) for name in columns])
     missing = wanted.length
     with Client(bootstrap) as client:
         reader = RangeReader(client, wanted, allow_gaps=planned.allow_gaps)
         for table in reader.tables():
-            missing -= _control_offsets(table, wanted.start, wanted.end)
+            if not controls_are_rows:
+                missing -= _control_offsets(table, wanted.start, wanted.end)
             for batch in decode_table(
                 table, start_offset=wanted.start, end_offset=wanted.end, columns=own or ["offset"]
             ):

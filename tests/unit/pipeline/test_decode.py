@@ -11,7 +11,8 @@ from tests.unit.pipeline.batch_samples import plain_rows, random_batches
 from tidelog.env.prng import Prng
 from tidelog.errors import CorruptBatch
 from tidelog.pipeline.decode import RECORD_SCHEMA, decode
-from tidelog.records.batch import HEADER_BYTES, build_batch
+from tidelog.records.batch import HEADER_BYTES, build_batch, stamp
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 from tidelog.records.record import Record
 
 
@@ -64,6 +65,19 @@ def test_only_the_wanted_columns_come_out_in_their_order():
     expected = [{name: row[name] for name in columns} for row in plain_rows(buffer)]
     assert _rows(buffer, columns=columns) == expected
     assert next(decode(buffer)).schema == RECORD_SCHEMA
+
+
+def test_who_names_the_columns_of_the_batch_gets_them_and_the_control_records_too():
+    data = build_batch([Record(1, b"k", b"v")] * 2, base_offset=7, producer_id=9, producer_epoch=2)
+    marker = EndTxnMarker(is_commit=True, coordinator_epoch=0)
+    data += stamp(build_end_txn_marker(marker, 9, 2, 1), 9, 0)
+    names = ("offset", "base_offset", "producer_id", "producer_epoch", "is_control")
+    assert [tuple(row.values()) for row in _rows(data, columns=names)] == [
+        (7, 7, 9, 2, False),
+        (8, 7, 9, 2, False),
+        (9, 9, 9, 2, True),
+    ]
+    assert [row["base_offset"] for row in _rows(data, columns=names[:2])] == [7, 7]
 
 
 def test_header_keys_that_are_no_text_are_replaced_not_refused():

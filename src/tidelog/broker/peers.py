@@ -84,6 +84,8 @@ class _InFlight:
     token: Hashable
     # When it counts as failed, and the connection with it.
     deadline: Instant
+    # The same, if not even the first byte of the answer is there by then.
+    first_byte_by: Instant
 
 
 class _Channel:
@@ -114,6 +116,12 @@ class _Channel:
         self.in_flight: deque[_InFlight] = deque()
         # Chunks that wait for the connection or for the end of the tick.
         self.unsent: list[Chunk] = []
+
+    @property
+    def patience_ends(self) -> Instant:
+        """When the oldest request under way has waited too long."""
+        oldest = self.in_flight[0]
+        return oldest.deadline if self.frames.partial_bytes else oldest.first_byte_by
 
 
 class PeerChannels:
@@ -153,10 +161,15 @@ class PeerChannels:
         chunks: list[Chunk],
         token: Hashable,
         deadline: Instant,
+        first_byte_by: Instant | None = None,
     ) -> None:
-        """Sends one framed request; ends in exactly one `Answered` or `Failed`."""
+        """Sends one framed request; ends in exactly one `Answered` or `Failed`.
+
+        The whole answer must have come by `deadline`. Its first byte may be asked for earlier: a
+        long answer takes its time on a slow link, but silence says that the stream is dead.
+        """
         channel = self._channels[ChannelKey((peer_id, purpose))]
-        channel.in_flight.append(_InFlight(token, deadline))
+        channel.in_flight.append(_InFlight(token, deadline, first_byte_by or deadline))
         channel.unsent.extend(chunks)
         if channel.connection_id == 0:
             self._connect(channel)
@@ -228,14 +241,14 @@ class PeerChannels:
     def wake(self, now: Instant) -> None:
         """Times out connections whose oldest request has waited too long."""
         for channel in list(self._by_connection.values()):
-            if channel.in_flight and channel.in_flight[0].deadline <= now:
+            if channel.in_flight and channel.patience_ends <= now:
                 self._abandon(channel, CloseReason.TIMEOUT)
 
     def deadline(self) -> Instant | None:
         """When the next request times out."""
         return earliest(
             *(
-                channel.in_flight[0].deadline
+                channel.patience_ends
                 for channel in self._by_connection.values()
                 if channel.in_flight
             )

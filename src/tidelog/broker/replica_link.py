@@ -4,6 +4,12 @@ Fetches and offset queries go to the leader's inter-broker listener on one conne
 On the wire topics travel by id; the replicas speak names and ids, so answers are completed from the
 metadata image. An answer for a topic that the image no longer has is dropped: the replicas have
 stopped following it, or are about to.
+
+A stream that one end has lost without a word looks like a leader with nothing to say, and for as
+long as its follower waits the high watermark stands still: `replica.lag.time.max.ms` and
+`replica.socket.timeout.ms` are both 30 s. A leader answers every fetch within the wait that it was
+given, though; so one that has said nothing for half a session more is asked again on a new stream.
+An answer that has begun keeps the full time: a large one may be long under way on a slow link.
 """
 
 from typing import Final
@@ -46,6 +52,10 @@ class ReplicaLink:
         self._image: MetadataImage = EMPTY_IMAGE
         # Correlation ids of all replica connections.
         self._next_correlation_id = 0
+        # How long a leader may say nothing at all to a fetch.
+        self._silence_limit_ms = (
+            config.replication.replica_fetch_wait_max_ms + config.broker.session_timeout_ms // 2
+        )
 
     def set_addresses(self, image: MetadataImage) -> None:
         """Follows the metadata: where the brokers are, how topics are called."""
@@ -86,7 +96,10 @@ class ReplicaLink:
             entity = self._list_offsets_entity(output)
             frame = codec.encode_request(entity, self._next_correlation_id, client_id)
         deadline = Instant(now + self._config.replication.replica_socket_timeout_ms)
-        self._peers.send(output.leader_id, Purpose.REPLICA_FETCH, [frame], output, deadline)
+        first_byte_by = Instant(min(deadline, now + self._silence_limit_ms))
+        self._peers.send(
+            output.leader_id, Purpose.REPLICA_FETCH, [frame], output, deadline, first_byte_by
+        )
 
     def _list_offsets_entity(self, output: SendListOffsets) -> Entity:
         request_type = codec.request_class(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION)

@@ -154,6 +154,30 @@ def test_the_oldest_request_times_out_the_whole_connection(peers, effects):
     assert peers.deadline() is None
 
 
+def test_silence_ends_patience_early_and_the_first_byte_of_an_answer_gives_it_back(peers, effects):
+    connection = connected(peers, effects, "a")
+    peers.on_received(connection, framed(b"ra"))
+    peers.take_outputs()
+    peers.send(2, Purpose.CONTROL, [b"b"], "b", LATER, Instant(50))
+    peers.flush()
+    effects.take()
+    assert peers.deadline() == 50
+    answer = framed(b"rb")
+    peers.on_received(connection, answer[:1])
+    assert peers.deadline() == LATER
+    peers.wake(Instant(50))
+    assert not peers.has_outputs
+    peers.on_received(connection, answer[1:])
+    assert [output.token for output in peers.take_outputs()] == ["b"]
+    peers.send(2, Purpose.CONTROL, [b"c"], "c", LATER, Instant(60))
+    peers.flush()
+    peers.wake(Instant(60))
+    assert peers.take_outputs() == [
+        PeerLost(2, CloseReason.TIMEOUT),
+        Failed(2, Purpose.CONTROL, "c", CloseReason.TIMEOUT),
+    ]
+
+
 def test_a_connect_that_hangs_times_out_with_its_request(peers, effects):
     send(peers, "a", deadline=50)
     effects.take()

@@ -131,6 +131,25 @@ def test_a_leader_that_cannot_be_reached_is_tried_again(leader):
     assert again
 
 
+def test_a_silent_stream_is_replaced_after_the_wait_and_half_a_session(leader):
+    """Its other end may have lost it without a word; the high watermark stands still meanwhile."""
+    leader.request()
+    before = len(leader.node.connects)
+    leader.node.advance(500 + 4500 - 1)
+    assert len(leader.node.connects) == before
+    leader.node.advance(1 + 1000)
+    again = [c for c in leader.node.connects[before:] if (c.host, c.port) == ("host2", 9092)]
+    assert again
+
+
+def test_an_answer_that_has_begun_may_take_the_whole_timeout(leader):
+    leader.request()
+    before = len(leader.node.connects)
+    leader.node.receive(Received(leader.connection, b"\x00\x00"))
+    leader.node.advance(20_000)
+    assert len(leader.node.connects) == before
+
+
 def test_a_new_life_of_a_broker_ends_the_connections_to_its_former_one(leader):
     """After a power cut nobody else would: the fetch would wait out its timeout, and a probe would
     take the dead connection for a sign of life."""

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -33,7 +33,7 @@ Scenario = Annotated[
     str,
     typer.Option("--scenario", metavar="NAME", help="A family of runs; see `tidelog sim list`."),
 ]
-MAX_JOBS: Final = 256
+Jobs = Annotated[int, typer.Option("--jobs", metavar="N", min=1, max=256, help="Processes.")]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -47,9 +47,7 @@ def run(
     ],
     scenario: Scenario = "all",
     tier: Tier = "cluster",
-    jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes.")
-    ] = 1,
+    jobs: Jobs = 1,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Play seeds and judge them; exit code 1 if any failed."""
@@ -185,9 +183,7 @@ def ablate(
     seeds: Annotated[
         int, typer.Option("--seeds", metavar="N", min=1, help="Seeds at most for each.")
     ] = 60,
-    jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes.")
-    ] = 1,
+    jobs: Jobs = 1,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Switch safeguards off, one by one; exit code 1 if nobody misses one."""
@@ -278,9 +274,7 @@ def sweep(
     first: Annotated[
         int, typer.Option("--first", metavar="N", min=0, help="From this one on.")
     ] = 0,
-    jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes.")
-    ] = 1,
+    jobs: Jobs = 1,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """End a process at every write, flush and rename of a scripted run; exit code 1 if one of these

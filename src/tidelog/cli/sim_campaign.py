@@ -25,7 +25,7 @@ from tidelog.cli.output import (
     print_table,
     progress,
 )
-from tidelog.cli.sim import MAX_JOBS, in_processes, timed
+from tidelog.cli.sim import Jobs, in_processes, timed
 
 TWICE: Final = 100
 """One seed in so many is played twice."""
@@ -45,9 +45,7 @@ def campaign(
     quorum: Annotated[
         int, typer.Option("--quorum", metavar="N", min=0, help="Quorum seeds a round.")
     ] = 500,
-    jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes.")
-    ] = 1,
+    jobs: Jobs = 1,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Play ever more seeds and add them up; exit code 1 if any failed at this commit."""

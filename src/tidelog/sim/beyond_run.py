@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tidelog.env.disk import FileSlice
 from tidelog.env.trace import Level
 from tidelog.log.log import Log
 from tidelog.metadata.image import MetadataImage, PartitionImage
@@ -24,6 +23,7 @@ from tidelog.sim.faults.budget import Budget, newest_image
 from tidelog.sim.faults.kinds import FaultKind
 from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.history import History, Key
+from tidelog.sim.oracle import committed_chunks
 from tidelog.sim.outcome import Outcome
 from tidelog.sim.swarm import Swarm, draw, stream
 from tidelog.sim.workloads.cluster_view import key_of
@@ -34,7 +34,6 @@ NAME: Final = "beyond"
 ABOUT: Final = "P6: power cuts beyond the promise, lazy flush: losses are told"
 SETTLE_LIMIT_MS: Final = 60_000
 QUIET_MS: Final = 3_000
-_READ_BYTES: Final = 1 << 20
 _GIVEN_UP: Final = "elect: gave up records"
 
 
@@ -84,12 +83,8 @@ class BeyondRun:
     def run(self) -> Outcome:
         """Plays the seed to its end, good or bad."""
         outcome = Outcome(self.seed)
-        try:
+        with outcome.judged():
             self._play()
-        except AssertionError as fault:
-            outcome.violation = str(fault) or repr(fault)
-        except Exception as fault:
-            outcome.violation = f"NoException: {fault!r}"
         outcome.events = self.world.event_count
         outcome.virtual_ms = self.world.now
         outcome.acknowledged = self.history.acknowledged_count
@@ -190,19 +185,12 @@ class BeyondRun:
 
 def _read(log: Log) -> dict[str, int]:
     """Every value below the high watermark, with its offset."""
-    values: dict[str, int] = {}
-    offset = log.log_start_offset
-    while offset < log.high_watermark:
-        read = log.read(offset, _READ_BYTES, log.high_watermark, at_least_one=True)
-        data = b"".join(
-            chunk.file.read(chunk.position, chunk.length) if isinstance(chunk, FileSlice) else chunk
-            for chunk in read.chunks
-        )
-        for position, header in iter_headers(data):
-            for record in decode_batch(data[position : position + header.size_bytes]):
-                values[(record.value or b"").decode()] = record.offset
-        offset = read.next_offset
-    return values
+    return {
+        (record.value or b"").decode(): record.offset
+        for data in committed_chunks(log, log.log_start_offset, log.high_watermark)
+        for position, header in iter_headers(data)
+        for record in decode_batch(data[position : position + header.size_bytes])
+    }
 
 
 def swarm_beyond(seed: int) -> Swarm:

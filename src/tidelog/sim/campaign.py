@@ -54,13 +54,12 @@ def run_seed(tier: str, scenario: str, seed: int) -> Outcome:
     """
     gc.disable()
     try:
-        if tier == CLUSTER and scenario not in (*STORIES, beyond_run.NAME):
-            # Marks are read off the trace, so it is on; nobody writes it down.
-            one = prepare(tier, scenario, seed)
-            assert isinstance(one, ClusterRun), f"{one} is no run of whole nodes"
+        # Marks of whole nodes are read off the trace, so there it is on.
+        level = Level.INFO if tier == CLUSTER and scenario not in STORIES else Level.ERROR
+        one = prepare(tier, scenario, seed, trace_level=level)
+        if isinstance(one, ClusterRun):
             one.world.silent = True
-            return one.run()
-        return prepare(tier, scenario, seed, trace_level=Level.ERROR).run()
+        return one.run()
     finally:
         gc.enable()
         gc.collect()

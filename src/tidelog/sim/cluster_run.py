@@ -116,12 +116,8 @@ class ClusterRun:
 
     def run(self) -> Outcome:
         """Plays the seed to its end, good or bad."""
-        try:
+        with self.outcome.judged():
             self._play()
-        except AssertionError as fault:
-            self.outcome.violation = str(fault) or repr(fault)
-        except Exception as fault:
-            self.outcome.violation = f"NoException: {fault!r}"
         self.outcome.events = self.world.event_count
         self.outcome.virtual_ms = self.world.now
         self.outcome.acknowledged = self.history.acknowledged_count

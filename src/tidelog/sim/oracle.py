@@ -9,6 +9,7 @@ read from that leader's log and noted by (base offset, last offset, epoch, check
 The oracle itself judges nothing; the checkers compare nodes with it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,28 +58,34 @@ class TrueLog:
         return [mark for mark in self.batches if mark.last_offset >= offset]
 
 
-def marks_of(log: Log, start: int, end: int) -> list[BatchMark]:
-    """The batches of a log between two offsets; those that begin at or above `start`.
+def committed_chunks(log: Log, start: int, end: int) -> Iterator[bytes]:
+    """The whole batches of a log from the one with `start` up to `end`, piece by piece.
 
     Raises what the log raises.
     """
-    marks: list[BatchMark] = []
     offset = start
     while offset < end:
         read = log.read(offset, READ_BYTES, end, at_least_one=True)
         if not read.size_bytes:
             break
-        data = b"".join(
+        yield b"".join(
             chunk.file.read(chunk.position, chunk.length) if isinstance(chunk, FileSlice) else chunk
             for chunk in read.chunks
         )
-        marks += [
-            BatchMark(header.base_offset, header.last_offset, header.leader_epoch, header.crc)
-            for _, header in iter_headers(data)
-            if header.base_offset >= start
-        ]
         offset = read.next_offset
-    return marks
+
+
+def marks_of(log: Log, start: int, end: int) -> list[BatchMark]:
+    """The batches of a log between two offsets; those that begin at or above `start`.
+
+    Raises what the log raises.
+    """
+    return [
+        BatchMark(header.base_offset, header.last_offset, header.leader_epoch, header.crc)
+        for data in committed_chunks(log, start, end)
+        for _, header in iter_headers(data)
+        if header.base_offset >= start
+    ]
 
 
 def partition_id(partition: Partition) -> PartitionId:

@@ -1,6 +1,8 @@
 """What came of one seed, whichever tier it ran in."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 
@@ -24,6 +26,21 @@ class Outcome:
     """How often it met something."""
     marks: tuple[str, ...] = ()
     """The rare states that were reached, by name."""
+    election_ms: tuple[int, ...] = ()
+    """For each partition that lost its leader's process, how long until it had one that leads."""
+    unavailable_ms: tuple[int, ...] = ()
+    """For each time that a partition's clients had to wait long, how long until one got an ack."""
+
+    @contextmanager
+    def judged(self) -> Iterator[None]:
+        """What is played inside ends here: an assertion that fails is the violation, and so is
+        any other exception, for a node raises none."""
+        try:
+            yield
+        except AssertionError as fault:
+            self.violation = str(fault) or repr(fault)
+        except Exception as fault:
+            self.violation = f"NoException: {fault!r}"
 
     @property
     def violated(self) -> str | None:

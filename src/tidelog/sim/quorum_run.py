@@ -140,12 +140,8 @@ class QuorumRun:
     def run(self) -> Outcome:
         """Plays the seed to its end, good or bad."""
         outcome = Outcome(self.seed)
-        try:
+        with outcome.judged():
             outcome.healed_ms = self._play()
-        except AssertionError as fault:
-            outcome.violation = str(fault) or repr(fault)
-        except Exception as fault:
-            outcome.violation = f"NoException: {fault!r}"
         cluster = self.cluster
         outcome.events = cluster.event_count
         outcome.virtual_ms = cluster.now

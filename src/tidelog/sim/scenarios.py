@@ -4,7 +4,6 @@ Each promise of `docs/protocol/durability.md` that the simulator reaches has a f
 that a campaign can spend its time on one of them. `all` is the plain swarm.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -13,62 +12,52 @@ from tidelog.errors import UsageError
 from tidelog.sim import beyond_run
 from tidelog.sim.faults.kinds import FaultKind
 from tidelog.sim.promises.families import FAMILIES as PROMISES
-from tidelog.sim.swarm import Swarm, draw, stream
+from tidelog.sim.promises.families import Family
+from tidelog.sim.swarm import Swarm, draw, some, stream
 
 K = FaultKind
 
 
-def _some(prng: Prng, *kinds: FaultKind) -> tuple[FaultKind, ...]:
-    """Some of these kinds, at least one."""
-    return tuple(kind for kind in kinds if prng.chance(2, 3)) or (prng.choice(kinds),)
-
-
-def _kills(swarm: Swarm, prng: Prng) -> Swarm:
-    faults = _some(prng, K.KILL, K.KILL_RESET, K.KILL_IN_WRITE, K.KILL_ALL, K.RESTART_STORM)
-    return replace(swarm, group_commit=False, faults=faults)
+def _without_restart(promise: str) -> Family:
+    """The family of a promise, but for the restart of all nodes at its end."""
+    _, family = PROMISES[promise]
+    return lambda swarm, prng: replace(family(swarm, prng), restart_at_end=False)
 
 
 def _power_cuts(swarm: Swarm, prng: Prng) -> Swarm:
-    faults = _some(prng, K.POWER_CUT, K.POWER_CUT_ALL, K.KILL_IN_WRITE, K.SLOW_DISK)
+    faults = some(prng, K.POWER_CUT, K.POWER_CUT_ALL, K.KILL_IN_WRITE, K.SLOW_DISK)
     return replace(swarm, group_commit=True, faults=(K.POWER_CUT, *faults[1:]))
 
 
-def _lossy_restarts(swarm: Swarm, prng: Prng) -> Swarm:
-    faults = _some(prng, K.KILL, K.KILL_IN_WRITE, K.CLEAN_STOP, K.PAUSE, K.CUT)
-    return replace(swarm, group_commit=False, faults=(K.POWER_CUT, *faults))
-
-
 def _disk_faults(swarm: Swarm, prng: Prng) -> Swarm:
-    faults = _some(prng, K.DISK_FULL, K.DISK_ERROR, K.FLUSH_ERROR, K.SLOW_DISK, K.POWER_CUT)
+    faults = some(prng, K.DISK_FULL, K.DISK_ERROR, K.FLUSH_ERROR, K.SLOW_DISK, K.POWER_CUT)
     return replace(swarm, group_commit=True, faults=faults)
 
 
 def _links(swarm: Swarm, prng: Prng) -> Swarm:
     kinds = (K.CUT_ONE_WAY, K.CUT, K.ISOLATE, K.CUT_CLIENTS, K.FLAP, K.SLOW_LINK)
-    return replace(swarm, faults=_some(prng, *kinds), split_percent=20)
+    return replace(swarm, faults=some(prng, *kinds), split_percent=20)
 
 
 def _elections(swarm: Swarm, prng: Prng) -> Swarm:
-    faults = _some(prng, K.KILL, K.PAUSE, K.CLEAN_STOP, K.ISOLATE, K.CUT_ONE_WAY)
+    faults = some(prng, K.KILL, K.PAUSE, K.CLEAN_STOP, K.ISOLATE, K.CUT_ONE_WAY)
     return replace(swarm, profile="test", faults=faults, fault_gap_ms=400, fault_length_ms=1_500)
 
 
 def _topics(swarm: Swarm, prng: Prng) -> Swarm:
-    faults = _some(prng, K.KILL, K.KILL_IN_WRITE, K.CLEAN_STOP, K.POWER_CUT, K.PAUSE)
+    faults = some(prng, K.KILL, K.KILL_IN_WRITE, K.CLEAN_STOP, K.POWER_CUT, K.PAUSE)
     return replace(swarm, admin_gap_ms=300, faults=faults)
 
 
-def _metadata(swarm: Swarm, prng: Prng) -> Swarm:
-    faults = (K.POWER_CUT_ALL, *_some(prng, K.POWER_CUT, K.ISOLATE, K.KILL_IN_WRITE))
-    return replace(swarm, group_commit=True, admin_gap_ms=300, faults=faults)
-
-
-_FAMILIES: Final[dict[str, tuple[str, Callable[[Swarm, Prng], Swarm]]]] = {
+_FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     "all": ("whatever the seed draws", lambda swarm, _: swarm),
-    "kills": ("P1: any number of killed processes, lazy flush", _kills),
+    "kills": ("P1: any number of killed processes, lazy flush", _without_restart("p1-kills")),
     "power-cuts": ("P2: any number of power cuts, group commit", _power_cuts),
-    "lossy-restarts": ("P3: one lossy restart at a time, lazy flush", _lossy_restarts),
-    "metadata": ("P5: power cuts while topics change", _metadata),
+    "lossy-restarts": (
+        "P3: one lossy restart at a time, lazy flush",
+        _without_restart("p3-lossy-restarts"),
+    ),
+    "metadata": ("P5: power cuts while topics change", _without_restart("p5-metadata")),
     "disk-faults": ("P7: full, failing and slow disks", _disk_faults),
     "links": ("cuts, flapping and slow links", _links),
     "elections": ("leaders and controllers struck by name", _elections),

@@ -11,7 +11,7 @@ for the faults does not change what the clients do.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import crc32c
 
@@ -20,6 +20,7 @@ from tidelog.env.prng import Prng
 from tidelog.sim.faults.disk_kinds import DiskFault
 from tidelog.sim.faults.kinds import FaultKind
 
+T = TypeVar("T")
 RACKS: Final = 3
 RACK_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 COMPOSITIONS: Final = (*((3, 0),) * 9, (1, 0), (5, 0), (3, 3))
@@ -31,6 +32,11 @@ def stream(seed: int, purpose: str) -> Prng:
     """The generator of one purpose of one seed."""
     salt: int = crc32c.crc32c(purpose.encode())
     return Prng((seed << 32) ^ (salt * 0x9E3779B97F4A7C15))
+
+
+def some(prng: Prng, *kinds: T) -> tuple[T, ...]:
+    """Some of these, in order, at least one."""
+    return tuple(kind for kind in kinds if prng.chance(2, 3)) or (prng.choice(kinds),)
 
 
 @dataclass(frozen=True, slots=True)

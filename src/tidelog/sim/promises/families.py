@@ -13,44 +13,35 @@ from typing import Final
 from tidelog.env.prng import Prng
 from tidelog.sim.faults.disk_kinds import DAMAGE, REPORTED, DiskFault
 from tidelog.sim.faults.kinds import FaultKind
-from tidelog.sim.swarm import Swarm
+from tidelog.sim.swarm import Swarm, some
 
 K = FaultKind
 Family = Callable[[Swarm, Prng], Swarm]
 ACKNOWLEDGED: Final = ("idempotent", "all")
 
 
-def _some(prng: Prng, *kinds: FaultKind) -> tuple[FaultKind, ...]:
-    """Some of these kinds, at least one."""
-    return tuple(kind for kind in kinds if prng.chance(2, 3)) or (prng.choice(kinds),)
-
-
-def _some_disk(prng: Prng, *kinds: DiskFault) -> tuple[DiskFault, ...]:
-    return tuple(kind for kind in kinds if prng.chance(2, 3)) or (prng.choice(kinds),)
-
-
 def _kills(swarm: Swarm, prng: Prng) -> Swarm:
-    faults = _some(prng, K.KILL, K.KILL_RESET, K.KILL_IN_WRITE, K.KILL_ALL, K.RESTART_STORM)
+    faults = some(prng, K.KILL, K.KILL_RESET, K.KILL_IN_WRITE, K.KILL_ALL, K.RESTART_STORM)
     return replace(swarm, group_commit=False, faults=faults, restart_at_end=True)
 
 
 def _power_cuts(swarm: Swarm, prng: Prng) -> Swarm:
-    faults = _some(prng, K.POWER_CUT_ALL, K.KILL_IN_WRITE, K.SLOW_DISK, K.CLEAN_STOP, K.ISOLATE)
+    faults = some(prng, K.POWER_CUT_ALL, K.KILL_IN_WRITE, K.SLOW_DISK, K.CLEAN_STOP, K.ISOLATE)
     return replace(swarm, group_commit=True, faults=(K.POWER_CUT, *faults), restart_at_end=True)
 
 
 def _lossy_restarts(swarm: Swarm, prng: Prng) -> Swarm:
-    faults = _some(prng, K.KILL, K.KILL_IN_WRITE, K.CLEAN_STOP, K.PAUSE, K.CUT)
+    faults = some(prng, K.KILL, K.KILL_IN_WRITE, K.CLEAN_STOP, K.PAUSE, K.CUT)
     return replace(swarm, group_commit=False, faults=(K.POWER_CUT, *faults), restart_at_end=True)
 
 
 def _damage(swarm: Swarm, prng: Prng) -> Swarm:
     return replace(
         swarm,
-        faults=_some(prng, K.KILL, K.CLEAN_STOP, K.PAUSE),
+        faults=some(prng, K.KILL, K.CLEAN_STOP, K.PAUSE),
         nodes=3,
         controllers=0,
-        disk_faults=_some_disk(prng, *DAMAGE),
+        disk_faults=some(prng, *DAMAGE),
         # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
         damaged_files=("data",),
         restart_at_end=True,
@@ -58,7 +49,7 @@ def _damage(swarm: Swarm, prng: Prng) -> Swarm:
 
 
 def _metadata(swarm: Swarm, prng: Prng) -> Swarm:
-    faults = (K.POWER_CUT_ALL, *_some(prng, K.POWER_CUT, K.ISOLATE, K.KILL_IN_WRITE))
+    faults = (K.POWER_CUT_ALL, *some(prng, K.POWER_CUT, K.ISOLATE, K.KILL_IN_WRITE))
     return replace(swarm, group_commit=True, admin_gap_ms=300, faults=faults, restart_at_end=True)
 
 
@@ -66,8 +57,8 @@ def _bad_devices(swarm: Swarm, prng: Prng) -> Swarm:
     return replace(
         swarm,
         group_commit=True,
-        faults=_some(prng, K.DISK_FULL, K.DISK_ERROR, K.FLUSH_ERROR, K.SLOW_DISK, K.POWER_CUT),
-        disk_faults=_some_disk(prng, *REPORTED, DiskFault.STALL),
+        faults=some(prng, K.DISK_FULL, K.DISK_ERROR, K.FLUSH_ERROR, K.SLOW_DISK, K.POWER_CUT),
+        disk_faults=some(prng, *REPORTED, DiskFault.STALL),
         restart_at_end=True,
     )
 
@@ -76,8 +67,8 @@ def _bad_devices_lazily(swarm: Swarm, prng: Prng) -> Swarm:
     return replace(
         swarm,
         group_commit=False,
-        faults=_some(prng, K.DISK_FULL, K.DISK_ERROR, K.SLOW_DISK, K.KILL),
-        disk_faults=_some_disk(prng, *REPORTED, DiskFault.STALL),
+        faults=some(prng, K.DISK_FULL, K.DISK_ERROR, K.SLOW_DISK, K.KILL),
+        disk_faults=some(prng, *REPORTED, DiskFault.STALL),
         restart_at_end=True,
     )
 

@@ -62,14 +62,8 @@ def _where_three_differs(stage: Stage) -> None:
     assert stage.values(1) == ["a"], f"Story: b1 has {stage.values(1)}"
 
 
-def r16_late_divergence(scene: Scene) -> None:
-    """An answer of an older term that says where to cut is ignored.
-
-    Origin: KAFKA-18991
-    Story: broker 1 tells broker 3 to cut b, the answer is late; broker 2 leads again, b is
-    committed everywhere, broker 1 leads again; then the answer arrives, and broker 1 dies.
-    Must: broker 3 keeps b.
-    """
+def _two_leads_again(scene: Scene) -> Stage:
+    """As `_where_three_differs`; then broker 2 leads again, and b is committed everywhere."""
     stage = scene.stage(1, 2, 3)
     _where_three_differs(stage)
     stage.feed.change("orders", leader=2, isr=(1, 2, 3))
@@ -78,14 +72,30 @@ def r16_late_divergence(scene: Scene) -> None:
     stage.release(2, 1)
     stage.run(250)
     scene.must(stage.log_of(2).high_watermark == 2, "Story", "b is not committed")
+    return stage
+
+
+def _three_must_keep_b(stage: Stage) -> None:
+    stage.feed.change("orders", leader=3, isr=(3,))
+    stage.run(5)
+    stage.finish()
+
+
+def r16_late_divergence(scene: Scene) -> None:
+    """An answer of an older term that says where to cut is ignored.
+
+    Origin: KAFKA-18991
+    Story: broker 1 tells broker 3 to cut b, the answer is late; broker 2 leads again, b is
+    committed everywhere, broker 1 leads again; then the answer arrives, and broker 1 dies.
+    Must: broker 3 keeps b.
+    """
+    stage = _two_leads_again(scene)
     stage.feed.change("orders", leader=1, isr=(1, 2, 3))
     stage.run(5)
     stage.release(1, 3)
     stage.run(1)
     stage.kill(1)
-    stage.feed.change("orders", leader=3, isr=(3,))
-    stage.run(5)
-    stage.finish()
+    _three_must_keep_b(stage)
 
 
 def r17_divergence_after_leaving(scene: Scene) -> None:
@@ -95,20 +105,11 @@ def r17_divergence_after_leaving(scene: Scene) -> None:
     Story: as r16, but the answer of broker 1 arrives while broker 3 fetches from broker 2.
     Must: broker 3 keeps b.
     """
-    stage = scene.stage(1, 2, 3)
-    _where_three_differs(stage)
-    stage.feed.change("orders", leader=2, isr=(1, 2, 3))
-    stage.brokers[2].sees_metadata = True
-    stage.run(1)
-    stage.release(2, 1)
-    stage.run(250)
-    scene.must(stage.log_of(2).high_watermark == 2, "Story", "b is not committed")
+    stage = _two_leads_again(scene)
     stage.release(1, 3)
     stage.run(1)
     stage.kill(2)
-    stage.feed.change("orders", leader=3, isr=(3,))
-    stage.run(5)
-    stage.finish()
+    _three_must_keep_b(stage)
 
 
 def r18_divergence_with_high_watermark(scene: Scene) -> None:

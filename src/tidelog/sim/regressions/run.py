@@ -35,12 +35,8 @@ class RegressionRun:
         """Plays the story to its end, good or bad."""
         scene = self._scene
         outcome = Outcome(self.seed)
-        try:
+        with outcome.judged():
             self._story.play(scene)
-        except AssertionError as fault:
-            outcome.violation = str(fault) or repr(fault)
-        except Exception as fault:
-            outcome.violation = f"NoException: {fault!r}"
         for line in scene.lines:
             for listener in self.listeners:
                 listener(line)

@@ -113,7 +113,7 @@ class Node:
         Raises `UsageError` for a directory that is not this node's, `StorageError` for a bad disk.
         """
         self.config = config
-        self._trace = Trace(trace_sink, trace_level)
+        self._trace = Trace(trace_sink, trace_level, measures=config.events.enable)
         self._effects = EffectQueue()
         self._prng = Prng(seed)
         self._connections = Connections.obeying(self._effects, config.broker)
@@ -605,7 +605,10 @@ class Node:
                 self._peers.set_address(node_id, Purpose.PROBE, endpoint.host, endpoint.port)
             if self._peers.probe(node_id):
                 self._detector.on_reached(node_id)
-        self.broker.unreachable = self._detector.in_doubt
+        in_doubt = self._detector.in_doubt
+        for node_id in sorted(in_doubt - self.broker.unreachable):
+            self._trace.measure(f"node {node_id}", "lost_contact")
+        self.broker.unreachable = in_doubt
         changes = self._detector.take_changes()
         for node_id, suspected in changes:
             if suspected:

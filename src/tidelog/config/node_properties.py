@@ -24,6 +24,7 @@ from tidelog.config.values import (
     BrokerConfig,
     ControllerConfig,
     CoordinatorConfig,
+    EventsConfig,
     LogConfig,
     QuorumConfig,
     ReplicationConfig,
@@ -37,6 +38,7 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "controller": ControllerConfig,
     "replication": ReplicationConfig,
     "coordinators": CoordinatorConfig,
+    "events": EventsConfig,
 }
 """The sections of `NodeConfig` that the rows of this table fill."""
 
@@ -467,6 +469,42 @@ _COORDINATORS: Final = (
 )
 
 
+_EVENTS: Final = (
+    _row(
+        "tidelog.events.enable",
+        _BOOLEAN,
+        "Whether state changes and sampled figures are kept as JSON lines, for `spark health`.",
+        "events.enable",
+    ),
+    _row(
+        "tidelog.events.dir",
+        _STRING,
+        "Directory of `events.jsonl`; not given, the data directory.",
+        "events.directory",
+    ),
+    _row(
+        "tidelog.events.segment.bytes",
+        _INT,
+        "Size at which `events.jsonl` is set aside for a new file.",
+        "events.segment_bytes",
+        check=at_least(1 << 16),
+    ),
+    _row(
+        "tidelog.events.segments",
+        _INT,
+        "Files of events that are kept, the one being written included.",
+        "events.segments",
+        check=between(1, 1000),
+    ),
+    _row(
+        "tidelog.events.topic.enable",
+        _BOOLEAN,
+        "Whether events are produced to the topic `__tidelog_events` as well.",
+        "events.topic_enable",
+    ),
+)
+
+
 _ROWS: Final = (
     *_IDENTITY,
     *_BROKER,
@@ -475,6 +513,7 @@ _ROWS: Final = (
     *_METADATA_LOG,
     *_replication(),
     *_COORDINATORS,
+    *_EVENTS,
 )
 
 NODE_PROPERTIES: Final = {prop.name: prop for prop in _ROWS}

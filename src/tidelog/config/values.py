@@ -169,6 +169,22 @@ class CoordinatorConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsConfig:
+    """Where a node's events go (`docs/health.md`)."""
+
+    enable: bool = False
+    """`tidelog.events.enable`: keep state changes and figures as JSON lines."""
+    directory: str = ""
+    """`tidelog.events.dir`: empty is the log directory."""
+    segment_bytes: int = 16 << 20
+    """`tidelog.events.segment.bytes`: a larger file is set aside for a new one."""
+    segments: int = 4
+    """`tidelog.events.segments`: files that are kept, the one being written included."""
+    topic_enable: bool = False
+    """`tidelog.events.topic.enable`: produce them to `__tidelog_events` as well."""
+
+
+@dataclass(frozen=True, slots=True)
 class DynamicBrokerConfig:
     """What a broker obeys of its dynamic configuration, logs apart."""
 
@@ -185,6 +201,7 @@ Section = (
     | ReplicationConfig
     | BrokerConfig
     | CoordinatorConfig
+    | EventsConfig
 )
 
 
@@ -224,6 +241,7 @@ class NodeConfig:
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     coordinators: CoordinatorConfig = field(default_factory=CoordinatorConfig)
+    events: EventsConfig = field(default_factory=EventsConfig)
     metrics_port: int | None = None
     """`tidelog.metrics.port`: where Prometheus scrapes; `None` is no endpoint."""
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -67,7 +67,11 @@ from tidelog.controller.messages import (
     Response,
     UnregisterBroker,
 )
-from tidelog.controller.partitions import decide_alter_partition, decide_leaderless
+from tidelog.controller.partitions import (
+    decide_alter_partition,
+    decide_leaderless,
+    measure_unhealthy,
+)
 from tidelog.controller.reassignments import (
     decide_alter_reassignments,
     decide_list_reassignments,
@@ -304,6 +308,7 @@ class Controller:
         self._unclean.start(now)
         opening = ControllerDecision(None, activation_records(image, self._config))
         if self._submit(opening, now) is not None:
+            measure_unhealthy(self._view())
             elections = decide_leaderless(self._view(), "controller activated")
             self._submit(ControllerDecision(None, elections, atomic=False), now)
 

@@ -45,7 +45,7 @@ from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.delta import merge_partition
 from tidelog.metadata.image import PartitionImage, TopicImage
 from tidelog.metadata.records import MetadataRecord, PartitionChangeRecord
-from tidelog.model import NO_LEADER, TopicId
+from tidelog.model import NO_LEADER, TopicId, uuid_to_text
 
 # Brokers come and go -----------------------------------------------------------------------
 
@@ -187,9 +187,11 @@ def _trace_change(
             last_leader=before.last_known_eligible_leaders,
             cause=cause,
         )
-    if not view.trace.enabled(Level.INFO):
+    if not (view.trace.enabled(Level.INFO) or view.trace.measures):
         return
     after = merge_partition(place.partition, record)
+    reason = change.outcome.value if change.leader is not None else ""
+    measure_change(view, place, after, reason=reason, cause=cause)
     if change.assignment is not None:
         _trace_assignment(view, place, after, cause)
     if change.leader is not None:
@@ -215,6 +217,59 @@ def _trace_change(
             was=place.partition.isr,
             elr=after.eligible_leaders,
             partition_epoch=after.partition_epoch,
+        )
+
+
+def measure_change(
+    view: View, place: Place, after: PartitionImage, *, reason: str, cause: str
+) -> None:
+    """What the partition was and what it becomes, for those who add up its health."""
+    trace, before = view.trace, place.partition
+    if not trace.measures:
+        return
+    trace.measure(
+        f"{place.topic.name}-{place.number}",
+        "isr_change" if after.leader_epoch == before.leader_epoch else "election",
+        old_leader=before.leader,
+        old_isr=before.isr,
+        reason=reason,
+        cause=cause,
+        **partition_state(view, place.topic.topic_id, place.topic.name, after),
+    )
+
+
+def partition_state(
+    view: View, topic_id: TopicId, topic: str, partition: PartitionImage
+) -> dict[str, object]:
+    """Everything about a partition that its health depends on."""
+    return {
+        "topic_id": uuid_to_text(topic_id),
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+        "isr": partition.isr,
+        "replicas": partition.replicas,
+        "eligible_leaders": partition.eligible_leaders,
+        "min_isr": view.min_isr(topic, len(partition.replicas)),
+    }
+
+
+def measure_unhealthy(view: View) -> None:
+    """Tells of every partition that is not whole: a new controller's clock begins here."""
+    if not view.trace.measures:
+        return
+    broken = places_where(
+        view,
+        lambda partition: (
+            partition.leader == NO_LEADER or len(partition.isr) < len(partition.replicas)
+        ),
+    )
+    for place in broken:
+        view.trace.measure(
+            f"{place.topic.name}-{place.number}",
+            "partition_state",
+            cause="controller activated",
+            **partition_state(view, place.topic.topic_id, place.topic.name, place.partition),
         )
 
 
@@ -345,8 +400,11 @@ def _accept(
         leader_epoch=after.leader_epoch,
         partition_epoch=after.partition_epoch,
     )
+    cause = "the leader's proposal"
     if change.assignment is not None:
-        _trace_assignment(view, place, after, "its newcomers are in sync")
+        cause = "its newcomers are in sync"
+        _trace_assignment(view, place, after, cause)
+    measure_change(view, place, after, reason="", cause=cause)
     return after, record
 
 

@@ -316,6 +316,7 @@ def decide_delete_topics(view: View, request: DeleteTopics) -> ControllerDecisio
                 "deleted",
                 topic_id=uuid_to_text(topic.topic_id),
             )
+            view.trace.measure(topic.name, "topic_deleted", topic_id=uuid_to_text(topic.topic_id))
         except ProtocolError as error:
             results.append(DeletedTopic(ref.name, ref.topic_id, error.code, error.message))
     view.check_atomic(records)

@@ -10,8 +10,10 @@ from typing import NamedTuple, Protocol
 
 
 class Level(IntEnum):
-    """How loud an event is. DEBUG: routine. INFO: a state change. WARN: a fault was met."""
+    """How loud an event is. DEBUG: routine. INFO: a state change. WARN: a fault was met. MEASURE: a
+    figure for `env/events.py`, never a log line."""
 
+    MEASURE = 5
     DEBUG = 10
     INFO = 20
     WARN = 30
@@ -50,10 +52,14 @@ class TraceSink(Protocol):
 class Trace:
     """What a room holds to write its events; a thin front of a sink with a level threshold."""
 
-    __slots__ = ("_level", "_sink")
+    __slots__ = ("_level", "_sink", "measures")
 
-    def __init__(self, sink: TraceSink, level: Level = Level.INFO) -> None:
+    def __init__(
+        self, sink: TraceSink, level: Level = Level.INFO, *, measures: bool = False
+    ) -> None:
         self._sink = sink
+        # Whether the sink wants figures as well; independent of the level.
+        self.measures = measures
         # Events below this level are dropped before they are built.
         self._level = level
 
@@ -87,6 +93,12 @@ class Trace:
     ) -> None:
         """A fault that takes something out of service."""
         self._emit(Level.ERROR, subject, handler, decision, reason, values)
+
+    def measure(self, subject: object, kind: str, **values: object) -> None:
+        """A figure or a state as it is now, of a `Kind` of `env/events.py`; for whoever computes
+        health from events, and not for people."""
+        if self.measures:
+            self._emit(Level.MEASURE, subject, "measure", kind, "", values)
 
     def _emit(
         self,

@@ -29,7 +29,7 @@ specification of KIP-966.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant
@@ -37,9 +37,7 @@ from tidelog.log.log import Log
 from tidelog.model import NO_OFFSET
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.isr import Committed, IsrState
-
-LONG_AGO: Final = Instant(-(2**62))
-"""Before every instant; the monotonic zero is arbitrary, so 0 would not do."""
+from tidelog.replication.measures import LONG_AGO, Sample
 
 
 class RemoteReplica:
@@ -131,6 +129,7 @@ class LeaderState:
         "maximal_isr",
         "remotes",
         "replica_count",
+        "sample",
         "stall_reported",
     )
 
@@ -161,6 +160,8 @@ class LeaderState:
         self.advanced_at = LONG_AGO
         # The present stall has been traced already.
         self.stall_reported = False
+        # What is being measured; see `measures.py`. Decides nothing.
+        self.sample = Sample()
 
     @property
     def isr_state(self) -> IsrState:
@@ -196,6 +197,7 @@ class LeaderState:
         self.epoch_start_offset = self._log.log_end_offset
         self.advanced_at = now
         self.stall_reported = False
+        self.sample = Sample()
         known = self.remotes
         self.assign(replicas, isr)
         for replica_id, remote in self.remotes.items():
@@ -263,6 +265,7 @@ class LeaderState:
         self._check_advance(candidate)
         self._log.update_high_watermark(candidate)
         self.advanced_at = now
+        self.sample.wanted |= self.stall_reported
         self.stall_reported = False
         return True
 

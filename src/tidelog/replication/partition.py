@@ -40,7 +40,8 @@ from tidelog.metadata.image import PartitionImage
 from tidelog.model import NO_EPOCH, NO_LEADER, ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
-from tidelog.replication.leader import LONG_AGO, LeaderState
+from tidelog.replication.leader import LeaderState
+from tidelog.replication.measures import LONG_AGO
 from tidelog.replication.messages import (
     AlterPartitionProposal,
     AlterPartitionResult,

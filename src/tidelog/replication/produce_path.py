@@ -27,6 +27,7 @@ from tidelog.errors import ErrorCode, ProtocolError, StorageError
 from tidelog.log.log import InvalidRecords
 from tidelog.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
 from tidelog.replication.hosted import Hosted
+from tidelog.replication.measures import Measures
 from tidelog.replication.messages import Reply, ReplyTo
 from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition
@@ -46,13 +47,17 @@ _ACKS: Final = frozenset((ACKS_ALL, 0, 1))
 class ProducePath:
     """Appends of clients, and the acks that wait."""
 
-    __slots__ = ("_deadlines", "_fresh", "_hosted", "_outbox", "appended", "failed")
+    __slots__ = ("_deadlines", "_fresh", "_hosted", "_measures", "_outbox", "appended", "failed")
 
-    def __init__(self, hosted: Hosted, outbox: Outbox, deadlines: Deadlines) -> None:
+    def __init__(
+        self, hosted: Hosted, outbox: Outbox, deadlines: Deadlines, measures: Measures
+    ) -> None:
         self._hosted = hosted
         self._outbox = outbox
         # Where requests go that are still waiting at the end of their tick.
         self._deadlines = deadlines
+        # Told of appends, to time their commits.
+        self._measures = measures
         # Requests of this tick that wait.
         self._fresh: list[DelayedProduce] = []
         # Partitions appended to since `Replicas` last looked.
@@ -79,6 +84,8 @@ class ProducePath:
                 results.append(_failure(part, found))
                 continue
             result, required = self._append(found, part, acks, wall_ms)
+            if self._measures.enabled and result.error_code is ErrorCode.NONE:
+                self._measures.on_append(found, now)
             if acks == ACKS_ALL and result.error_code is ErrorCode.NONE:
                 waiting.append((found, required, len(results)))
             results.append(result)

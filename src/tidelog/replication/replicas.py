@@ -54,6 +54,7 @@ from tidelog.replication.hosting import (
 )
 from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.lookups import epoch_end, list_offset
+from tidelog.replication.measures import Measures
 from tidelog.replication.messages import (
     AlterPartitionResult,
     EpochEndQuery,
@@ -96,7 +97,9 @@ class Replicas:
         # The quotas of throttled replicas; the node sets the rates.
         self._throttles = Throttles(node_id, config)
         self._deadlines = Deadlines()
-        self._produce = ProducePath(self._hosted, self._outbox, self._deadlines)
+        # Commit latencies and lags, where somebody wants them.
+        self._measures = Measures(trace)
+        self._produce = ProducePath(self._hosted, self._outbox, self._deadlines, self._measures)
         self._fetch = self._make_fetch_path()
         self._fetchers = Fetchers(
             FetcherEnv(node_id, config, self._brokers, self._outbox, trace, self._throttles)
@@ -422,7 +425,8 @@ class Replicas:
         for partition in moved:
             leadership = partition.leadership
             if leadership is not None:
-                leadership.maybe_advance_high_watermark(now)
+                if leadership.maybe_advance_high_watermark(now) and self._measures.enabled:
+                    self._measures.on_advance(partition, leadership, now)
                 if partition.acks:
                     self._produce.complete_acks(partition)
         self._fetch.end_tick(moved, now)
@@ -522,6 +526,16 @@ class Replicas:
             return
         required, delayed = oldest
         stalled_ms = now - max(leadership.advanced_at, delayed.parked_at)
+        if self._measures.enabled:
+            self._measure_lags(now)
+
+    def _measure_lags(self, now: Instant) -> None:
+        led = 0
+        for partition in self._hosted.partitions.values():
+            if partition.leadership is not None:
+                led += 1
+                self._measures.tell_lag(partition, partition.leadership, now)
+        self._measures.set_leader_count(led)
         if stalled_ms <= self._config.replica_lag_time_max_ms // 2:
             return
         leadership.stall_reported = True

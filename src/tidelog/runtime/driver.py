@@ -48,6 +48,7 @@ from tidelog.limits import CLOSE_LINGER_MS
 from tidelog.runtime import clock
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.dial import dial
+from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.flusher import DiskAnswer, DurableDisk, Flusher
 from tidelog.runtime.log_lines import LogLines
 
@@ -109,9 +110,12 @@ class Driver:
         loop: asyncio.AbstractEventLoop,
         connect_timeout_ms: int,
         max_connections: int,
+        events: EventFile | None = None,
     ) -> None:
         self._core = core
         self._log = log
+        # The node's events, where they are kept; written once a tick.
+        self._events = events
         self._loop = loop
         self._connect_timeout_ms = connect_timeout_ms
         self._max_connections = max_connections
@@ -170,7 +174,7 @@ class Driver:
             self._fail_last_flushes("they did not end in time")
         elif self._flusher.failure is not None:
             self._fail_last_flushes(self._flusher.failure)
-        self._log.flush()
+        self._flush_lines()
         return self.exit_code
 
     @property
@@ -222,7 +226,12 @@ class Driver:
             self._arm(self._core.deadline(), now)
         except BaseException as error:
             self._stop_for_bug(error)
+        self._flush_lines()
+
+    def _flush_lines(self) -> None:
         self._log.flush()
+        if self._events is not None:
+            self._events.flush()
 
     def _arm(self, deadline: Instant | None, now: Instant) -> None:
         if deadline is None or (self._timer is not None and self._timer_at <= deadline):

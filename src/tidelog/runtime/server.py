@@ -35,6 +35,7 @@ from tidelog.errors import StorageError, UsageError
 from tidelog.model import Endpoint
 from tidelog.runtime import clock
 from tidelog.runtime.driver import EXIT_BUG, Core, Driver
+from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.listening import bind, close_all, listen_failure
 from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.node_file import read_node_config
@@ -156,7 +157,10 @@ def _start(
     stack.callback(disk.unlock)
     sockets = [(endpoint, sock) for endpoint in config.listeners for sock in bind(endpoint)]
     stack.callback(close_all, [sock for _, sock in sockets])
-    core = make_core(config, disk, secrets.randbits(64), log)
+    events = open_events(config, log)
+    if events is not None:
+        stack.callback(events.close)
+    core = make_core(config, disk, secrets.randbits(64), events or log)
     loop = uvloop.new_event_loop()
     stack.callback(loop.close)
     driver = Driver(
@@ -166,12 +170,37 @@ def _start(
         loop=loop,
         connect_timeout_ms=config.broker.connect_timeout_ms,
         max_connections=config.broker.max_connections,
+        events=events,
     )
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, driver.request_stop)
     loop.run_until_complete(_listen(driver, sockets, config, log))
     _settle_memory()
     return driver, loop
+
+
+def open_events(config: NodeConfig, log: LogLines) -> EventFile | None:
+    """The file of the node's events in front of its log, where they are kept.
+
+    Raises `UsageError` when the file cannot be written.
+    """
+    if not config.events.enable:
+        return None
+    directory = Path(config.events.directory or config.log_dir)
+    try:
+        return EventFile(
+            directory,
+            broker=config.node_id,
+            incarnation=secrets.token_hex(8),
+            segment_bytes=config.events.segment_bytes,
+            segments=config.events.segments,
+            onward=log,
+        )
+    except OSError as error:
+        raise UsageError(
+            f"no events can be written to `{directory}`: {error.strerror}",
+            "correct `tidelog.events.dir`, or set `tidelog.events.enable=false`",
+        ) from None
 
 
 async def _listen(

@@ -23,6 +23,7 @@ from tidelog.controller.partitions import (
     decide_broker_returned,
     decide_leaderless,
     decide_unclean_restart,
+    measure_unhealthy,
 )
 from tidelog.controller.view import ControllerDecision, View
 from tidelog.env.trace import Trace, TraceList
@@ -472,3 +473,39 @@ def test_kafka_decides_the_same_when_leaders_propose() -> None:
         assert comparable(ours) == comparable(decision.changes), image.offset
         compared += len(ours)
     assert compared == 81
+
+
+# Figures for health -------------------------------------------------------------------------
+
+
+def measured(image: MetadataImage) -> tuple[View, TraceList]:
+    """A view whose trace takes figures."""
+    sink = TraceList()
+    return replace(a_view(image), trace=Trace(sink, measures=True)), sink
+
+
+def test_an_election_is_measured_with_all_that_health_needs() -> None:
+    view, sink = measured(an_image(*LIVE, orders=[PartitionImage((1, 2, 3), (1, 2, 3), 1, 0, 0)]))
+    decide_broker_left(view, 1, "broker 1 fenced")
+    said = {
+        (event.subject, event.decision): dict(event.values)
+        for event in sink.events
+        if event.handler == "measure"
+    }
+    values = next(v for (_, kind), v in said.items() if kind == "election")
+    assert values["old_leader"] == 1
+    assert values["leader"] != 1
+    assert 1 in values["old_isr"] and 1 not in values["isr"]
+    assert (values["cause"], values["reason"]) == ("broker 1 fenced", "from isr")
+    assert values["min_isr"] <= len(values["replicas"])
+
+
+def test_a_new_controller_tells_of_partitions_that_are_not_whole() -> None:
+    image = an_image(*LIVE, orders=[PartitionImage((1, 2, 3), (1, 2, 3), 1, 0, 0)])
+    view, sink = measured(image)
+    measure_unhealthy(view)
+    assert sink.events == []
+    broken = after(image, decide_broker_left(view, 1, "broker 1 fenced"))
+    view, sink = measured(broken)
+    measure_unhealthy(view)
+    assert {event.decision for event in sink.events} == {"partition_state"}

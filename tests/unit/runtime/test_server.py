@@ -19,10 +19,12 @@ from tests.unit.config.test_resolve import config_with
 from tests.unit.runtime.cores import echo_factory
 from tests.unit.runtime.harness import TIMEOUT_S, Client
 from tidelog.config import NodeConfig
-from tidelog.errors import StorageError
+from tidelog.config.values import EventsConfig
+from tidelog.errors import StorageError, UsageError
 from tidelog.model import Endpoint
+from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.os_disk import OsDisk
-from tidelog.runtime.server import EXIT_FAILED, EXIT_USAGE, Started, main, run_node
+from tidelog.runtime.server import EXIT_FAILED, EXIT_USAGE, Started, main, open_events, run_node
 
 SERVE = """
 import os, sys
@@ -174,3 +176,20 @@ def test_python_without_assertions_is_refused(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, check=True)
     assert b"Python runs with -O" in done.stdout
+
+
+def test_events_that_cannot_be_written_refuse_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    events = EventsConfig(enable=True, directory=str(tmp_path / "file"))
+    with pytest.raises(UsageError, match="no events can be written") as refused:
+        open_events(replace(config_with(), events=events), LogLines("b1"))
+    assert "tidelog.events.dir" in refused.value.hint
+
+
+def test_events_lie_in_the_data_directory_unless_they_are_off(tmp_path: Path) -> None:
+    config = replace(config_with(), log_dir=str(tmp_path))
+    assert open_events(config, LogLines("b1")) is None
+    kept = open_events(replace(config, events=EventsConfig(enable=True)), LogLines("b1"))
+    assert kept is not None
+    kept.close()
+    assert (tmp_path / "events.jsonl").exists()

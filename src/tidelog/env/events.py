@@ -1,0 +1,186 @@
+"""The events of a node: which decisions are kept for analysis, and the fields that each has.
+
+Rooms speak through the trace. Most of what they say is for people; some lines are state changes
+that somebody will want to add up over hours: who led, who was in sync, why the high watermark stood
+still. `event_of` picks those out and gives them fixed names and types, so that a log line can be
+reworded without breaking an analysis: only this table has to follow. What no line says, because
+it would be said a hundred times a second, comes through `Trace.measure`.
+
+The driver adds what a core cannot know (clocks, incarnation, number) and writes; nothing here
+reads a clock. `docs/health.md` describes every kind and field.
+
+Invariants: a kind's fields have one type each, whoever emits it; lists of replicas and lists
+about them (`followers`, `log_ends`) have one order.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from tidelog.env.trace import TraceEvent
+
+Payload = dict[str, object]
+
+
+class Kind(StrEnum):
+    """What happened."""
+
+    STARTED = "started"
+    """A process began; written by the driver."""
+    CONTROLLER_ACTIVE = "controller_active"
+    CONTROLLER_INACTIVE = "controller_inactive"
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled_shutdown"
+    LOST_CONTACT = "lost_contact"
+    """A connection to the node was cut or refused; nothing is decided yet."""
+    SUSPECTED = "suspected"
+    REACHED = "reached"
+    ELECTION = "election"
+    """The controller chose a leader, or none (-1)."""
+    UNCLEAN_ELECTION = "unclean_election"
+    ISR_CHANGE = "isr_change"
+    """The controller changed the in-sync replicas and not the leader."""
+    PARTITION_STATE = "partition_state"
+    """A new controller found a partition that was not whole."""
+    TOPIC_DELETED = "topic_deleted"
+    ISR_PROPOSAL = "isr_proposal"
+    """A leader asks for a change, with the offsets that are its reason."""
+    LEADING = "leading"
+    FOLLOWING = "following"
+    APPEND = "append"
+    """Sampled: the log end after an append that is now waited for."""
+    HW_ADVANCE = "hw_advance"
+    """Sampled: the high watermark moved; `required` names the append that is now committed."""
+    HW_STALL = "hw_stall"
+    FETCH_LAG = "fetch_lag"
+    TRUNCATE = "truncate"
+    REPLICA_OFFLINE = "replica_offline"
+
+
+class NodeEvent(NamedTuple):
+    """One event, without what the driver adds."""
+
+    kind: Kind
+    topic: str | None
+    partition: int | None
+    leader_epoch: int | None
+    payload: Payload
+
+
+def _as_is(event: TraceEvent) -> Payload:
+    payload = dict(event.values)
+    if event.reason:
+        payload["reason"] = event.reason
+    return payload
+
+
+def _of_broker(event: TraceEvent) -> Payload:
+    """The subject is `broker 2` or `node 2`."""
+    return {"node": int(event.subject.split()[-1]), **_as_is(event)}
+
+
+def _proposal(event: TraceEvent) -> Payload:
+    payload = _as_is(event)
+    if "replica" in payload:
+        replica, log_end = payload.pop("replica"), payload.pop("log_end")
+        return {**payload, "followers": (replica,), "log_ends": (log_end,)}
+    return {**payload, "followers": payload.pop("leaving")}
+
+
+def _truncation(event: TraceEvent) -> Payload:
+    payload = _as_is(event)
+    before, _, after = str(payload.pop("log_end")).partition("->")
+    return {
+        "from": int(before),
+        "to": int(after),
+        "high_watermark": payload["high_watermark"],
+        "reason": event.reason,
+    }
+
+
+def _stall(event: TraceEvent) -> Payload:
+    payload = _as_is(event)
+    log_ends = payload.pop("log_ends", None)
+    if isinstance(log_ends, dict):
+        payload |= {"followers": tuple(log_ends), "log_ends": tuple(log_ends.values())}
+    return payload
+
+
+def _follows(event: TraceEvent) -> Payload:
+    payload = dict(event.values)
+    return {**payload, "was_leader": bool(event.reason)}
+
+
+def _offline(event: TraceEvent) -> Payload:
+    return {"reason": event.reason}
+
+
+_Shape = Callable[[TraceEvent], Payload]
+
+_TABLE: Final[dict[tuple[str, str], tuple[Kind, _Shape]]] = {
+    ("become_active", "active"): (Kind.CONTROLLER_ACTIVE, _as_is),
+    ("resign", "inactive"): (Kind.CONTROLLER_INACTIVE, _as_is),
+    ("fence", "fenced"): (Kind.FENCED, _of_broker),
+    ("unfence", "unfenced"): (Kind.UNFENCED, _of_broker),
+    ("begin_controlled_shutdown", "leaving"): (Kind.CONTROLLED_SHUTDOWN, _of_broker),
+    ("detector", "suspected"): (Kind.SUSPECTED, _of_broker),
+    ("detector", "reached"): (Kind.REACHED, _of_broker),
+    ("elect", "gave up records"): (Kind.UNCLEAN_ELECTION, _as_is),
+    ("maybe_expand_isr", "proposed"): (Kind.ISR_PROPOSAL, _proposal),
+    ("maybe_shrink_isr", "proposed"): (Kind.ISR_PROPOSAL, _proposal),
+    ("become_leader", "leads"): (Kind.LEADING, _as_is),
+    ("become_follower", "follows"): (Kind.FOLLOWING, _follows),
+    ("become_follower", "waits"): (Kind.FOLLOWING, _follows),
+    ("check_isrs", "high watermark stands still"): (Kind.HW_STALL, _stall),
+    ("truncate", "truncated"): (Kind.TRUNCATE, _truncation),
+    ("truncate", "truncated below the high watermark"): (Kind.TRUNCATE, _truncation),
+    ("go_offline", "offline"): (Kind.REPLICA_OFFLINE, _offline),
+    # What `Trace.measure` says comes with its kind.
+    ("measure", Kind.LOST_CONTACT): (Kind.LOST_CONTACT, _of_broker),
+    **{
+        ("measure", kind): (kind, _as_is)
+        for kind in (
+            Kind.ELECTION,
+            Kind.ISR_CHANGE,
+            Kind.PARTITION_STATE,
+            Kind.TOPIC_DELETED,
+            Kind.APPEND,
+            Kind.HW_ADVANCE,
+            Kind.FETCH_LAG,
+        )
+    },
+}
+"""Which decisions of which handlers are events. The quorum's own log is left out: its subject is
+no partition of a topic."""
+
+_OF_THE_CLUSTER: Final = frozenset(
+    (
+        Kind.CONTROLLER_ACTIVE,
+        Kind.CONTROLLER_INACTIVE,
+        Kind.FENCED,
+        Kind.UNFENCED,
+        Kind.CONTROLLED_SHUTDOWN,
+        Kind.SUSPECTED,
+        Kind.REACHED,
+        Kind.LOST_CONTACT,
+    )
+)
+
+
+def event_of(traced: TraceEvent) -> NodeEvent | None:
+    """The event that a trace line stands for; `None` for a line that is only for people."""
+    row = _TABLE.get((traced.handler, traced.decision))
+    if row is None:
+        return None
+    kind, shape = row
+    if kind in _OF_THE_CLUSTER:
+        return NodeEvent(kind, None, None, None, shape(traced))
+    if kind is Kind.TOPIC_DELETED:
+        return NodeEvent(kind, traced.subject, None, None, shape(traced))
+    topic, _, number = traced.subject.rpartition("-")
+    if not topic or not number.isdecimal():
+        return None
+    payload = shape(traced)
+    epoch = payload.pop("leader_epoch", None)
+    return NodeEvent(kind, topic, int(number), epoch if isinstance(epoch, int) else None, payload)

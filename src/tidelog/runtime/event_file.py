@@ -1,0 +1,149 @@
+"""A node's events as JSON lines in `events.jsonl`, bounded in size.
+
+It stands in front of the log's lines as the trace's sink: every trace event goes on to the log,
+and those that `env/events.py` knows are written here as well. What only a driver knows is added:
+wall time, monotonic time and which clock that is, the incarnation of the process, a number.
+
+`(broker, incarnation, seq)` names an event for good, however often it is copied. `mono_us` of two
+events may be subtracted when their `clock` is equal: on Linux that is the boot of the machine,
+because all processes of one boot share the monotonic clock; elsewhere only the process itself.
+
+Events gather during a tick and leave in one write. When the file is full it becomes
+`events.jsonl.1`, `.1` becomes `.2`, and the last one goes. Nothing is flushed to the device: a
+power cut may cost the last seconds. A disk that fails or is full costs events, which are counted,
+and never the node.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+from tidelog.env.events import Kind, NodeEvent, event_of
+from tidelog.env.trace import Level, TraceEvent
+
+EVENTS_FILE: Final = "events.jsonl"
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
+
+
+class LineSink(Protocol):
+    """Where all trace events go on to; `LogLines` in production."""
+
+    def emit(self, event: TraceEvent) -> None:
+        """Takes one event."""
+
+
+def clock_of_this_machine(incarnation: str) -> str:
+    """A name for the monotonic clock: equal names, comparable times."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()[:13]
+    except (OSError, UnicodeDecodeError):
+        return incarnation
+
+
+class EventFile:
+    """A trace sink that writes events to a file and passes everything on."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        broker: int,
+        incarnation: str,
+        segment_bytes: int,
+        segments: int,
+        onward: LineSink,
+    ) -> None:
+        """Opens the file for appending; raises `OSError` when it cannot be."""
+        self._path = directory / EVENTS_FILE
+        self._segment_bytes = segment_bytes
+        self._segments = segments
+        self._onward = onward
+        # The same beginning of every line of this process.
+        self._clock = clock_of_this_machine(incarnation)
+        self._identity = f'"clock":"{self._clock}","broker":{broker},"incarnation":"{incarnation}"'
+        # Number of the next event.
+        self._seq = 0
+        # Events of this tick, as lines.
+        self._lines: list[str] = []
+        # Who else takes events, after they are numbered.
+        self.also: Callable[[NodeEvent, str], None] | None = None
+        # Events that could not be written since the start.
+        self.lost = 0
+        directory.mkdir(parents=True, exist_ok=True)
+        # -1 after a failure; the next flush tries again.
+        self._file = self._open()
+        self._size = os.fstat(self._file).st_size
+        self._begin()
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def _begin(self) -> None:
+        # A power cut may have left half a line.
+        if self._size:
+            self._lines.append("\n")
+        self._take(NodeEvent(Kind.STARTED, None, None, None, {"pid": os.getpid()}))
+
+    def emit(self, event: TraceEvent) -> None:
+        """Passes a line on, and keeps it when it is an event."""
+        if event.level > Level.MEASURE:
+            self._onward.emit(event)
+        found = event_of(event)
+        if found is not None:
+            self._take(found)
+
+    def _take(self, event: NodeEvent) -> None:
+        line = (
+            f'{{"ts_us":{time.time_ns() // 1000},"mono_us":{time.monotonic_ns() // 1000},'
+            f'{self._identity},"seq":{self._seq},"topic":{_encode(event.topic)},'
+            f'"partition":{_encode(event.partition)},"leader_epoch":{_encode(event.leader_epoch)},'
+            f'"kind":"{event.kind}","payload":{_encode(event.payload)}}}\n'
+        )
+        self._seq += 1
+        self._lines.append(line)
+        if self.also is not None:
+            self.also(event, line)
+
+    def flush(self) -> None:
+        """Writes what has gathered; called at the end of each tick."""
+        if not self._lines:
+            return
+        lines, self._lines = self._lines, []
+        data = "".join(lines).encode()
+        try:
+            if self._file < 0:
+                self._file = self._open()
+                self._size = os.fstat(self._file).st_size
+                # The failure may have left half a line.
+                data = b"\n" + data
+            if self._size and self._size + len(data) > self._segment_bytes:
+                self._rotate()
+            self._size += os.write(self._file, data)
+        except OSError:
+            self.lost += len(lines)
+            self.close()
+
+    def _rotate(self) -> None:
+        self.close()
+        oldest = self._segments - 1
+        if oldest == 0:
+            self._path.unlink(missing_ok=True)
+        for number in range(oldest, 0, -1):
+            younger = self._numbered(number - 1) if number > 1 else self._path
+            if younger.exists():
+                younger.replace(self._numbered(number))
+        self._file = self._open()
+        self._size = 0
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"{EVENTS_FILE}.{number}")
+
+    def close(self) -> None:
+        """Closes the file; what was not flushed is lost."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1

@@ -1,0 +1,104 @@
+"""Goal: every event is one line that says when, by which clock, and which one it is; the files stay
+small, and a disk that fails costs events only."""
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from tidelog.env.trace import Level, Trace
+from tidelog.runtime.event_file import EVENTS_FILE, EventFile, clock_of_this_machine
+from tidelog.runtime.log_lines import LogLines
+
+
+def opened(directory: Path, *, size: int = 1 << 20, incarnation: str = "a1") -> EventFile:
+    """An event file in front of a log that nobody reads."""
+    return EventFile(
+        directory,
+        broker=2,
+        incarnation=incarnation,
+        segment_bytes=size,
+        segments=3,
+        onward=LogLines("b2", StringIO()),
+    )
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The events of one file."""
+    return [json.loads(line) for line in path.read_text().splitlines() if line]
+
+
+def test_an_event_is_stamped_and_numbered(tmp_path: Path) -> None:
+    file = opened(tmp_path)
+    trace = Trace(file, measures=True)
+    trace.measure("orders-0", "append", leader_epoch=4, required=9)
+    trace.info("orders-0", "elsewhere", "unknown")
+    file.flush()
+    started, append = read(tmp_path / EVENTS_FILE)
+    assert (started["kind"], started["seq"]) == ("started", 0)
+    times = (append.pop("ts_us"), append.pop("mono_us"))
+    assert times > (started["ts_us"], started["mono_us"]) > (1_600_000_000_000_000, 0)
+    assert append == {
+        "clock": clock_of_this_machine("a1"),
+        "broker": 2,
+        "incarnation": "a1",
+        "seq": 1,
+        "topic": "orders",
+        "partition": 0,
+        "leader_epoch": 4,
+        "kind": "append",
+        "payload": {"required": 9},
+    }
+
+
+def test_lines_go_on_to_the_log_and_figures_do_not(tmp_path: Path) -> None:
+    text = StringIO()
+    log = LogLines("b2", text)
+    file = EventFile(
+        tmp_path, broker=2, incarnation="a", segment_bytes=1 << 20, segments=1, onward=log
+    )
+    trace = Trace(file, Level.INFO, measures=True)
+    trace.info("broker 3", "fence", "fenced", "silent")
+    trace.measure("orders-0", "append", required=9)
+    log.flush()
+    assert text.getvalue().count("\n") == 1
+    assert "broker 3 fence: fenced (silent)" in text.getvalue()
+
+
+def test_a_full_file_makes_room_and_the_oldest_goes(tmp_path: Path) -> None:
+    file = opened(tmp_path, size=2000)
+    trace = Trace(file, measures=True)
+    for offset in range(60):
+        trace.measure("orders-0", "append", required=offset)
+        file.flush()
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [EVENTS_FILE, f"{EVENTS_FILE}.1", f"{EVENTS_FILE}.2"]
+    assert all(path.stat().st_size <= 2000 for path in tmp_path.iterdir())
+    kept = [event for name in reversed(names) for event in read(tmp_path / name)]
+    numbers = [event["seq"] for event in kept]
+    assert numbers == list(range(numbers[0], 61))
+
+
+def test_a_new_process_goes_on_behind_a_torn_line(tmp_path: Path) -> None:
+    (tmp_path / EVENTS_FILE).write_text('{"ts_us":1}\n{"ts_u')
+    opened(tmp_path, incarnation="b2").flush()
+    lines = (tmp_path / EVENTS_FILE).read_text().splitlines()
+    assert lines[1] == '{"ts_u'
+    assert json.loads(lines[2])["incarnation"] == "b2"
+
+
+def test_a_disk_that_fails_costs_events_and_not_the_node(tmp_path: Path) -> None:
+    """The directory vanishes under it, and is there again later."""
+    place = tmp_path / "events"
+    file = opened(place, size=200)
+    file.flush()
+    (place / EVENTS_FILE).unlink()
+    place.rmdir()
+    trace = Trace(file, measures=True)
+    trace.measure("orders-0", "append", required=1)
+    file.flush()
+    assert file.lost == 1
+    place.mkdir()
+    trace.measure("orders-0", "append", required=2)
+    file.flush()
+    assert [event["payload"] for event in read(place / EVENTS_FILE)] == [{"required": 2}]

@@ -25,3 +25,11 @@ class DataLoss(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions cross process borders in Spark.
         return DataLoss, (self.wanted, self.reason)
+
+
+class TableConflict(Exception):
+    """A batch that the table must not take: it has those offsets, or another writer was there."""
+
+
+class JobFailed(Exception):
+    """Spark ended a job, for a reason that is told in one line."""

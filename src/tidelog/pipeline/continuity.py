@@ -1,0 +1,297 @@
+"""Continuity: do the rows of a batch account for every offset that the batch was to read?
+
+A batch of the ingest has a *planned range* `[start, end)` per partition, written down by Spark
+before anything is read. The tasks that write the rows also observe them, in passing, and report a
+*piece* per partition: how many rows, from where to where, which epochs. `judge` holds the pieces
+against the plan and against what the table had before, and says one line per partition, which goes
+into the table's commit and into the table `_continuity`.
+
+An offset of the range is a row, or a control record (a transaction marker, which is no row), or a
+gap. A gap is explained only where the topic is compacted.
+
+| status | meaning |
+| --- | --- |
+| `ok` | rows and control records are exactly the range |
+| `compacted` | offsets are missing, and the topic is compacted |
+| `GAP` | offsets are missing without a reason, here or since the batch before |
+| `EPOCH_REGRESSION` | a leader epoch is lower than one at a smaller offset |
+| `DUPLICATE` | an offset came twice, or the table has it already |
+
+The last three are violations. A duplicate is never written, because the table would no longer be
+what it promises; the other two are facts about the topic, and are written and told.
+
+Left out: whether the bytes of a record are right; the decoder checks the CRC of every batch.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.model import NO_EPOCH, NO_OFFSET, TopicPartition
+from tidelog.pipeline.values import OffsetRange
+
+OK: Final = "ok"
+COMPACTED: Final = "compacted"
+GAP: Final = "GAP"
+EPOCH_REGRESSION: Final = "EPOCH_REGRESSION"
+DUPLICATE: Final = "DUPLICATE"
+VIOLATIONS: Final = frozenset((GAP, EPOCH_REGRESSION, DUPLICATE))
+
+CONTINUITY_SCHEMA: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("rows", pa.int64()),
+        ("control_rows", pa.int64()),
+        ("gap_rows", pa.int64()),
+        ("min_epoch", pa.int32()),
+        ("max_epoch", pa.int32()),
+        ("batch", pa.int64()),
+        ("status", pa.string()),
+        ("app", pa.string()),
+    ]
+)
+"""`start` inclusive, `end` exclusive; the epochs are null for a range without rows; `app` names
+the checkpoint whose batch it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one task saw of one partition, in the order in which it saw it."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    """The largest offset, inclusive."""
+    rows: int
+    control_rows: int
+    min_epoch: int
+    max_epoch: int
+    repeats: int
+    """Records whose offset was not larger than that of the record before."""
+    regressions: int
+    """Records whose leader epoch was smaller than that of the record before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a table has one partition."""
+
+    end: int
+    """Exclusive."""
+    epoch: int
+    """The highest leader epoch among its rows; -1 when there were none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continuity:
+    """The account of one partition in one batch; a row of `CONTINUITY_SCHEMA` without `app`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    rows: int
+    control_rows: int
+    gap_rows: int
+    min_epoch: int | None
+    max_epoch: int | None
+    batch: int
+    status: str
+
+    @property
+    def is_violation(self) -> bool:
+        """Something is wrong with the topic or with the read."""
+        return self.status in VIOLATIONS
+
+    def __str__(self) -> str:
+        epochs = "" if self.min_epoch is None else f", epochs {self.min_epoch} to {self.max_epoch}"
+        return (
+            f"{self.status} `{self.topic}-{self.partition}` [{self.start}, {self.end}) in batch "
+            f"{self.batch}: {self.rows} rows, {self.control_rows} control records, "
+            f"{self.gap_rows} missing{epochs}"
+        )
+
+
+class Observer:
+    """Watches rows go by and sums them up, a piece per partition."""
+
+    def __init__(self) -> None:
+        # By topic and partition, in the order in which they were first seen.
+        self._pieces: dict[tuple[str, int], Piece] = {}
+
+    def observe(self, rows: pa.RecordBatch) -> None:
+        """Takes rows with `topic, partition, offset, leader_epoch, is_control`."""
+        if not len(rows):
+            return
+        topics = rows.column("topic").dictionary_encode()
+        numbers = topics.indices.to_numpy(zero_copy_only=False)
+        partitions = _ints(rows, "partition")
+        changes = (np.diff(numbers) != 0) | (np.diff(partitions) != 0)
+        edges = np.concatenate(([0], np.flatnonzero(changes) + 1, [len(rows)]))
+        for start, end in pairwise(edges.tolist()):
+            topic = topics.dictionary[int(numbers[start])].as_py()
+            self._add(_piece(topic, int(partitions[start]), rows.slice(start, end - start)))
+
+    def pieces(self) -> list[Piece]:
+        """All pieces so far."""
+        return list(self._pieces.values())
+
+    def _add(self, piece: Piece) -> None:
+        key = (piece.topic, piece.partition)
+        before = self._pieces.get(key)
+        self._pieces[key] = piece if before is None else joined(before, piece)
+
+
+def joined(before: Piece, after: Piece) -> Piece:
+    """Two pieces of one partition as one, where `after` was seen or stands behind `before`."""
+    return Piece(
+        before.topic,
+        before.partition,
+        first=min(before.first, after.first),
+        last=max(before.last, after.last),
+        rows=before.rows + after.rows,
+        control_rows=before.control_rows + after.control_rows,
+        min_epoch=min(before.min_epoch, after.min_epoch),
+        max_epoch=max(before.max_epoch, after.max_epoch),
+        repeats=before.repeats + after.repeats + (after.first <= before.last),
+        regressions=before.regressions + after.regressions + (after.min_epoch < before.max_epoch),
+    )
+
+
+def _piece(topic: str, partition: int, rows: pa.RecordBatch) -> Piece:
+    offsets, epochs = _ints(rows, "offset"), _ints(rows, "leader_epoch")
+    controls = int(rows.column("is_control").true_count)
+    return Piece(
+        topic,
+        partition,
+        first=int(offsets.min()),
+        last=int(offsets.max()),
+        rows=len(rows) - controls,
+        control_rows=controls,
+        min_epoch=int(epochs.min()),
+        max_epoch=int(epochs.max()),
+        repeats=int((np.diff(offsets) <= 0).sum()),
+        regressions=int((np.diff(epochs) < 0).sum()),
+    )
+
+
+def _ints(rows: pa.RecordBatch, name: str) -> Any:
+    return rows.column(name).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def judge(
+    planned: Sequence[OffsetRange],
+    pieces: Iterable[Piece],
+    before: Mapping[TopicPartition, Position],
+    *,
+    compacted: bool,
+    batch: int,
+) -> list[Continuity]:
+    """The account of a batch: a line per planned range, and one for each partition that was read
+    without a plan.
+
+    A planned start of -1 is one that nobody knew: of a partition that is new. It begins where the
+    table ends, or at the first record that came.
+    """
+    found: dict[TopicPartition, Piece] = {}
+    for piece in sorted(pieces, key=lambda one: (one.topic, one.partition, one.first, one.last)):
+        tp = TopicPartition(piece.topic, piece.partition)
+        found[tp] = joined(found[tp], piece) if tp in found else piece
+    ranges = {TopicPartition(one.topic, one.partition): one for one in planned}
+    for tp in found.keys() - ranges.keys():
+        ranges[tp] = OffsetRange(tp.topic, tp.partition, found[tp].first, found[tp].first)
+    return [
+        _judge_range(
+            _from_known_start(wanted, found.get(tp), before.get(tp)),
+            found.get(tp),
+            before.get(tp),
+            compacted=compacted,
+            batch=batch,
+        )
+        for tp, wanted in sorted(ranges.items())
+    ]
+
+
+def _from_known_start(
+    wanted: OffsetRange, piece: Piece | None, before: Position | None
+) -> OffsetRange:
+    if wanted.start != NO_OFFSET:
+        return wanted
+    first = wanted.end if piece is None else piece.first
+    start = first if before is None else before.end
+    return OffsetRange(wanted.topic, wanted.partition, start, wanted.end)
+
+
+def _judge_range(
+    wanted: OffsetRange,
+    piece: Piece | None,
+    before: Position | None,
+    *,
+    compacted: bool,
+    batch: int,
+) -> Continuity:
+    seen = 0 if piece is None else piece.rows + piece.control_rows
+    gap_rows = wanted.length - seen
+    return Continuity(
+        wanted.topic,
+        wanted.partition,
+        wanted.start,
+        wanted.end,
+        rows=0 if piece is None else piece.rows,
+        control_rows=0 if piece is None else piece.control_rows,
+        gap_rows=max(gap_rows, 0),
+        min_epoch=None if piece is None else piece.min_epoch,
+        max_epoch=None if piece is None else piece.max_epoch,
+        batch=batch,
+        status=_status(wanted, piece, before, gap_rows, compacted=compacted),
+    )
+
+
+def _status(
+    wanted: OffsetRange,
+    piece: Piece | None,
+    before: Position | None,
+    gap_rows: int,
+    *,
+    compacted: bool,
+) -> str:
+    """The worst that is true of a range."""
+    if gap_rows < 0 or (before is not None and wanted.start < before.end):
+        return DUPLICATE
+    if piece is not None:
+        if piece.repeats or piece.first < wanted.start or piece.last >= wanted.end:
+            return DUPLICATE
+        if piece.regressions or (before is not None and piece.min_epoch < before.epoch):
+            return EPOCH_REGRESSION
+    if before is not None and wanted.start > before.end:
+        return GAP
+    if gap_rows:
+        return COMPACTED if compacted else GAP
+    return OK
+
+
+def positions_after(
+    before: Mapping[TopicPartition, Position], account: Iterable[Continuity]
+) -> dict[TopicPartition, Position]:
+    """How far the table has each partition once the batch of the account is in it."""
+    after = dict(before)
+    for line in account:
+        tp = TopicPartition(line.topic, line.partition)
+        known = after.get(tp, Position(line.start, NO_EPOCH))
+        epoch = NO_EPOCH if line.max_epoch is None else line.max_epoch
+        after[tp] = Position(max(known.end, line.end), max(known.epoch, epoch))
+    return after
+
+
+def continuity_table(account: Iterable[Continuity], app: str) -> pa.Table:
+    """The account as rows of `CONTINUITY_SCHEMA`."""
+    rows = [{**asdict(line), "app": app} for line in account]
+    return pa.Table.from_pylist(rows, schema=CONTINUITY_SCHEMA)

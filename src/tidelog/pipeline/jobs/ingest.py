@@ -1,0 +1,389 @@
+"""The ingest: a topic into a Delta table, every record once, with its lineage and an account.
+
+Read → `bronze` → files and reports → one commit per batch. The rows never pass through the driver:
+tasks write them (`table_files.py`) and report what they wrote and saw; the driver holds the
+reports against the range that Spark planned (`continuity.py`) and commits (`table.py`).
+
+What is asked before Spark starts, because starting takes seconds: whether the table and the
+checkpoint can be used, whether they belong together, and whether the topic is there (`prepare`).
+
+A run ends when the topic is read (`availableNow`), or is told to stop. Violations that are written
+(gaps, epochs that go back) end a run without an end at once and are told at the end of the others.
+
+A query that Spark ends for a reason that may pass (a worker was killed, no broker answered) is
+started again on the same checkpoint, three times in a row without a batch in between; one that
+would end again (lost or corrupt records, a wrong option, a conflict in the table) is not.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from pyspark_tidelog import LINEAGE_TYPES, SPARK_TYPES
+from tidelog.errors import UsageError
+from tidelog.model import TopicPartition
+from tidelog.pipeline.checkpoint import (
+    Identity,
+    check_same,
+    planned_ranges,
+    read_identity,
+    starting_json,
+    write_identity,
+)
+from tidelog.pipeline.client import Client
+from tidelog.pipeline.continuity import GAP, Continuity, judge
+from tidelog.pipeline.errors import JobFailed, TableConflict
+from tidelog.pipeline.options import (
+    BOOTSTRAP_SERVERS,
+    STARTING_OFFSETS,
+    SUBSCRIBE,
+    SourceOptions,
+    parse_options,
+)
+from tidelog.pipeline.plan import choose_starts
+from tidelog.pipeline.stream import from_text, to_text
+from tidelog.pipeline.table import CHECKPOINTS_DIRECTORY, BronzeTable, TableBatch
+from tidelog.pipeline.table_files import REPORT_SCHEMA, TableTask, TaskReport
+from tidelog.pipeline.values import EARLIEST, LATEST
+
+SOURCE_TYPES: Final = {**SPARK_TYPES, **LINEAGE_TYPES}
+"""The columns that the ingest reads: everything that the source can say of a record."""
+_FROZEN_OPTIONS: Final = frozenset(("isolation.level", "kafka.isolation.level"))
+"""Options of the source that decide which records there are, in lower case."""
+_POLL_S: Final = 0.5
+_STARTS_WITHOUT_A_BATCH: Final = 3
+_SYNC_S: Final = 10.0
+"""How long accounts may be in the commits alone before they are in `_continuity` as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestPlan:
+    """What the user asked for."""
+
+    bootstrap_servers: str
+    topic: str
+    table: Path
+    checkpoint: Path | None = None
+    """`None` for the one inside the table's directory."""
+    starting_offsets: str | None = None
+    """Where a topic begins that the table does not have yet; `None` for `earliest`."""
+    interval_s: float | None = None
+    """Seconds between two batches of a run without an end; `None` for a run that reads what is
+    there and ends."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """More options of the source."""
+
+    @property
+    def checkpoint_directory(self) -> Path:
+        """Where Spark keeps the batches of this ingest."""
+        inside = self.table / CHECKPOINTS_DIRECTORY / self.topic
+        return (self.checkpoint or inside).absolute()
+
+    def source_options(self, starting: str) -> dict[str, str]:
+        """The options of `spark.readStream.format("tidelog")`."""
+        return {
+            BOOTSTRAP_SERVERS: self.bootstrap_servers,
+            SUBSCRIBE: self.topic,
+            STARTING_OFFSETS: starting,
+            **self.options,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is."""
+
+    batches: int
+    rows: int
+    lag: int | None
+    """Offsets that the topic has beyond the newest batch; `None` before the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestResult:
+    """What a run did."""
+
+    batches: int
+    repeated_batches: int
+    """Batches that Spark played again and the table had already."""
+    rows: int
+    control_rows: int
+    gap_rows: int
+    """Missing offsets, those of compacted topics included."""
+    seconds: float
+    positions: Mapping[str, int]
+    """How far the table has the topic: `{"topic:partition": next offset}`."""
+    violations: tuple[str, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """No violation."""
+        return not self.violations
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Table, checkpoint and topic, each looked at and found to fit."""
+
+    plan: IngestPlan
+    options: SourceOptions
+    table: BronzeTable
+    identity: Identity
+    starting: str
+    """The source's `startingOffsets`, with every partition that the topic has now."""
+
+
+def prepare(plan: IngestPlan) -> Prepared:
+    """Opens the table (and makes it), asks for the topic, reads the checkpoint (and begins it).
+
+    Raises `UsageError`, `ClusterUnavailable`.
+    """
+    asked = plan.starting_offsets or "earliest"
+    options = parse_options(plan.source_options(asked), streaming=True)
+    with Client(options.bootstrap) as client:
+        leaders = client.metadata([plan.topic]).leaders
+        partitions = sorted(leaders)
+        topic_id = leaders[partitions[0]].topic_id.hex()
+        earliest = client.list_offsets(partitions, EARLIEST)
+        latest = client.list_offsets(partitions, LATEST)
+    starts = choose_starts(options, earliest, latest)
+    known = read_identity(plan.checkpoint_directory)
+    table = BronzeTable.open(plan.table, plan.topic, topic_id)
+    birth = {
+        tp: table.positions[tp].end if tp in table.positions else starts[tp] for tp in partitions
+    }
+    identity = Identity(
+        app=f"tidelog-ingest-{uuid4()}",
+        topic=plan.topic,
+        topic_id=topic_id,
+        table=str(table.directory),
+        table_id=table.table_id,
+        starting_offsets=asked,
+        birth=to_text(birth),
+        options={
+            name: value for name, value in plan.options.items() if name.lower() in _FROZEN_OPTIONS
+        },
+    )
+    if known is None:
+        write_identity(plan.checkpoint_directory, identity)
+    else:
+        check_same(plan.checkpoint_directory, known, identity, asked=plan.starting_offsets)
+        identity = known
+        begun = from_text(known.birth)
+        birth = {tp: begun.get(tp, EARLIEST) for tp in partitions}
+    return Prepared(plan, options, table, identity, starting_json(birth))
+
+
+def bronze(records: DataFrame) -> DataFrame:
+    """What the tasks take: the source's columns with lineage, in the table's order."""
+    return records.select(*SOURCE_TYPES)
+
+
+def read_records(spark: SparkSession, prepared: Prepared) -> DataFrame:
+    """The topic as a stream with lineage columns, control records included."""
+    schema = ", ".join(f"{name} {type_name}" for name, type_name in SOURCE_TYPES.items())
+    options = prepared.plan.source_options(prepared.starting)
+    return spark.readStream.format("tidelog").schema(schema).options(**options).load()
+
+
+class BatchWriter:
+    """`foreachBatch` of the ingest: runs in the driver, one batch at a time."""
+
+    def __init__(self, prepared: Prepared, parallelism: int) -> None:
+        # What is written where.
+        self._prepared = prepared
+        # At most so many tasks, and so files, a batch.
+        self._parallelism = parallelism
+        # When `_continuity` was last brought up to the commits.
+        self._synced_at = time.monotonic()
+        # The accounts of the batches of this run that are in the table.
+        self.batches = 0
+        self.repeated_batches = 0
+        self.rows = self.control_rows = self.gap_rows = 0
+        # What was wrong with them.
+        self.violations: list[Continuity] = []
+        # Why the last batch failed, if it did: Spark only carries the text.
+        self.failure: BaseException | None = None
+
+    def __call__(self, records: DataFrame, batch: int) -> None:
+        """Writes one batch, unless the table has it."""
+        try:
+            self._write(records, batch)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _write(self, records: DataFrame, batch: int) -> None:
+        table, identity = self._prepared.table, self._prepared.identity
+        if table.has(identity.app, batch):
+            self.repeated_batches += 1
+            return
+        reports = self._run_tasks(records, batch)
+        account = self._judge(reports, batch)
+        if not account:
+            return
+        files = tuple(file for report in reports for file in report.files)
+        table.commit(TableBatch(identity.app, batch, files, tuple(account)))
+        self._count(account)
+        if time.monotonic() - self._synced_at > _SYNC_S:
+            table.sync_continuity()
+            self._synced_at = time.monotonic()
+
+    def _run_tasks(self, records: DataFrame, batch: int) -> list[TaskReport]:
+        task = TableTask(str(self._prepared.table.directory), batch)
+        written = bronze(records).coalesce(self._parallelism).mapInArrow(task, REPORT_SCHEMA)
+        return [TaskReport.from_text(row["report"]) for row in written.collect()]
+
+    def _judge(self, reports: list[TaskReport], batch: int) -> list[Continuity]:
+        """The account of a batch; the cluster is asked about compaction only when it matters."""
+        planned = planned_ranges(
+            self._prepared.plan.checkpoint_directory, self._prepared.identity.birth, batch
+        )
+        pieces = [piece for report in reports for piece in report.pieces]
+        before = self._prepared.table.positions
+        account = judge(planned, pieces, before, compacted=False, batch=batch)
+        if any(line.status == GAP for line in account) and self._is_compacted():
+            return judge(planned, pieces, before, compacted=True, batch=batch)
+        return account
+
+    def _is_compacted(self) -> bool:
+        topic = self._prepared.plan.topic
+        with Client(self._prepared.options.bootstrap) as client:
+            client.metadata([topic])
+            return topic in client.compacted_topics([topic])
+
+    def _count(self, account: list[Continuity]) -> None:
+        self.batches += 1
+        self.rows += sum(line.rows for line in account)
+        self.control_rows += sum(line.control_rows for line in account)
+        self.gap_rows += sum(line.gap_rows for line in account)
+        self.violations += [line for line in account if line.is_violation]
+
+
+def ingest(
+    spark: SparkSession,
+    prepared: Prepared,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> IngestResult:
+    """Runs the ingest until the topic is read, or until it is interrupted.
+
+    `on_progress` is called about twice a second. Raises `TableConflict`, `JobFailed`.
+    """
+    begun = time.monotonic()
+    writer = BatchWriter(prepared, max(spark.sparkContext.defaultParallelism, 1))
+    try:
+        _run_queries(spark, prepared, writer, on_progress)
+    finally:
+        prepared.table.sync_continuity()
+    return IngestResult(
+        batches=writer.batches,
+        repeated_batches=writer.repeated_batches,
+        rows=writer.rows,
+        control_rows=writer.control_rows,
+        gap_rows=writer.gap_rows,
+        seconds=round(time.monotonic() - begun, 3),
+        positions=_ends(prepared.table),
+        violations=tuple(map(str, writer.violations)),
+    )
+
+
+def _run_queries(
+    spark: SparkSession,
+    prepared: Prepared,
+    writer: BatchWriter,
+    on_progress: Callable[[Progress], None],
+) -> None:
+    """One query, or several one after the other where the reason for its end may pass."""
+    starts_left = _STARTS_WITHOUT_A_BATCH
+    while True:
+        batches_before = writer.batches
+        query = _start(spark, prepared, writer)
+        try:
+            _wait(query, writer, on_progress, endless=prepared.plan.interval_s is not None)
+            return
+        except StreamingQueryException as error:
+            failure = writer.failure
+            if isinstance(failure, UsageError | TableConflict | OSError):
+                raise failure from None
+            text = f"{error}\n{failure}"
+            starts_left = (
+                _STARTS_WITHOUT_A_BATCH if writer.batches > batches_before else starts_left
+            )
+            starts_left -= 1
+            if _is_permanent(text) or not starts_left:
+                raise JobFailed(spoken(text)) from error
+        finally:
+            query.stop()
+
+
+def _start(spark: SparkSession, prepared: Prepared, writer: BatchWriter) -> StreamingQuery:
+    writer.failure = None
+    stream = read_records(spark, prepared).writeStream.foreachBatch(writer)
+    stream = stream.option("checkpointLocation", str(prepared.plan.checkpoint_directory))
+    interval_s = prepared.plan.interval_s
+    if interval_s is None:
+        return stream.trigger(availableNow=True).start()
+    return stream.trigger(processingTime=f"{round(interval_s * 1000)} milliseconds").start()
+
+
+def _is_permanent(text: str) -> bool:
+    return any(sign in text for sign in ("DataLoss: ", "CorruptBatch: ", "hint: "))
+
+
+def spoken(text: str) -> str:
+    """The one line that matters in what Spark says of a query that failed: the last exception of
+    ours in it, or the first line."""
+    found = re.findall(
+        r"^(?:\w+\.)*(?:DataLoss|CorruptBatch|ClusterUnavailable|UsageError|OSError): .*$",
+        text,
+        re.MULTILINE,
+    )
+    return str(found[-1]) if found else text.strip().partition("\n")[0]
+
+
+def _wait(
+    query: StreamingQuery,
+    writer: BatchWriter,
+    on_progress: Callable[[Progress], None],
+    *,
+    endless: bool,
+) -> None:
+    """Until the query ends; an endless one is ended by an interrupt or a violation."""
+    try:
+        while not query.awaitTermination(_POLL_S):
+            on_progress(Progress(writer.batches, writer.rows, _lag(query)))
+            if endless and writer.violations:
+                return
+    except KeyboardInterrupt:
+        if not endless:
+            raise
+    on_progress(Progress(writer.batches, writer.rows, _lag(query)))
+
+
+def _lag(query: StreamingQuery) -> int | None:
+    """Offsets that the cluster has and the newest finished batch does not."""
+    progress: Any = query.lastProgress
+    if not progress or not progress["sources"]:
+        return None
+    source = progress["sources"][0]
+    ends, latest = _offsets(source["endOffset"]), _offsets(source["latestOffset"])
+    return sum(max(latest[tp] - ends.get(tp, 0), 0) for tp in latest)
+
+
+def _offsets(reported: Any) -> Mapping[TopicPartition, int]:
+    """Offsets of a progress report, which has them as JSON text or as what that means."""
+    found = json.loads(reported) if isinstance(reported, str) else reported
+    return from_text(found or {})
+
+
+def _ends(table: BronzeTable) -> dict[str, int]:
+    return to_text({tp: position.end for tp, position in table.positions.items()})

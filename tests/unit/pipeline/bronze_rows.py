@@ -1,0 +1,69 @@
+"""Rows as the tasks of the table sink take them, and tables of one topic."""
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidelog.pipeline.continuity import judge
+from tidelog.pipeline.decode import HEADERS_TYPE, TIMESTAMP_TYPE
+from tidelog.pipeline.table import BronzeTable, TableBatch
+from tidelog.pipeline.table_files import TableTask, write_files
+from tidelog.pipeline.values import OffsetRange
+
+TOPIC_ID = "00" * 16
+
+ROWS_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("timestamp", TIMESTAMP_TYPE),
+        ("timestamp_type", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS_TYPE),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("base_offset", pa.int64()),
+        ("is_control", pa.bool_()),
+    ]
+)
+
+
+def rows(start: int, end: int, *, topic: str = "t", partition: int = 0, control: bool = False):
+    """One row per offset of [start, end); with `control` the last one is a control record."""
+    found = [
+        {
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "leader_epoch": 1,
+            "timestamp": 1_000_000 + offset,
+            "timestamp_type": 0,
+            "key": b"k",
+            "value": b"v%d" % offset,
+            "headers": [{"key": "h", "value": None}] if offset % 2 else None,
+            "producer_id": 9,
+            "producer_epoch": 2,
+            "base_offset": start,
+            "is_control": control and offset == end - 1,
+        }
+        for offset in range(start, end)
+    ]
+    return pa.RecordBatch.from_pylist(found, schema=ROWS_SCHEMA)
+
+
+def open_table(directory: Path, topic: str = "t", topic_id: str = TOPIC_ID) -> BronzeTable:
+    """The table, made if it is not there."""
+    return BronzeTable.open(directory, topic, topic_id)
+
+
+def written(table: BronzeTable, batch: int, *batches: pa.RecordBatch, app="app") -> TableBatch:
+    """The files and the account of a batch that has exactly these rows; not committed."""
+    report = write_files(TableTask(str(table.directory), batch), iter(batches))
+    ranges = [
+        OffsetRange(one.topic, one.partition, one.first, one.last + 1) for one in report.pieces
+    ]
+    account = judge(ranges, report.pieces, table.positions, compacted=False, batch=batch)
+    return TableBatch(app, batch, report.files, tuple(account))

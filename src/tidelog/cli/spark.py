@@ -7,8 +7,6 @@ Spark is not installed.
 import json
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,18 +22,21 @@ from tidelog.cli.output import (
     print_table,
     progress,
 )
+from tidelog.cli.spark_campaign import campaign
+from tidelog.cli.spark_job import Master, open_session
 from tidelog.errors import UsageError
 
 spark_app = typer.Typer(
-    help="Jobs on Spark: audit replicas; examine what Spark needs.",
+    help="Jobs on Spark: audit replicas, play simulations; examine what Spark needs.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
-Master = Annotated[
-    str, typer.Option("--master", metavar="URL", help="Where Spark runs the job's tasks.")
-]
+spark_app.command(
+    "campaign",
+    epilog="Example: tidelog spark campaign --seeds 1:1001 --scenario kills --out build/campaign",
+)(campaign)
 
 
 @spark_app.command("doctor", epilog="Example: tidelog spark doctor --output json")
@@ -88,7 +89,7 @@ def audit(
     """
     every = _sample(sample)
     begun = time.monotonic()
-    with _spark(master) as spark:
+    with open_session(master) as spark:
         from tidelog.pipeline.jobs.audit import audit as run_audit
 
         with progress("comparing replicas"):
@@ -113,26 +114,6 @@ def _sample(text: str) -> int:
     if one != "1" or not every.isdecimal() or int(every) < 1:
         raise UsageError(f"`--sample` is `{text}`", "write 1/K, for example 1/10")
     return int(every)
-
-
-@contextmanager
-def _spark(master: str) -> Iterator[Any]:
-    """A session for one command."""
-    try:
-        from tidelog.pipeline.spark_session import SHORT_RUN, session
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("tidelog"):
-            raise
-        raise UsageError(
-            f"this needs the package `{error.name}`",
-            "run `tidelog spark doctor`, which says how to install what is missing",
-        ) from None
-    with progress("starting Spark"):
-        spark = session("tidelog spark", master, SHORT_RUN)
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def _print_audit(found: Any, seconds: float) -> None:

@@ -1,0 +1,145 @@
+"""`tidelog spark campaign`: many seeds of the simulator, as a Spark job.
+
+The command line knows both the simulator and the pipeline, so it is the one that tells the job
+what to play.
+"""
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from tidelog.cli.output import (
+    BadAnswer,
+    Output,
+    OutputFormat,
+    plain,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+)
+from tidelog.cli.sim import Scenario, Tier, seed_range
+from tidelog.cli.spark_job import Master, open_session
+from tidelog.errors import UsageError
+
+_SEEDS_PER_TASK: Final = {"cluster": 5, "quorum": 100}
+"""About 10 s of work by tier; below 5 s Spark's own cost of a task shows."""
+_TABLE: Final = "runs"
+
+
+def campaign(
+    seeds: Annotated[
+        str, typer.Option("--seeds", metavar="A:B", help="From A up to, without, B; or one seed.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help="Where the table of runs is, or shall be."),
+    ],
+    scenario: Scenario = "all",
+    tier: Tier = "cluster",
+    seeds_per_task: Annotated[
+        int,
+        typer.Option("--seeds-per-task", metavar="N", min=0, help="0: about 10 s of work."),
+    ] = 0,
+    seed_limit: Annotated[
+        float,
+        typer.Option("--seed-limit", metavar="SECONDS", min=1, help="Give a seed up after that."),
+    ] = 300.0,
+    master: Master = "local[*]",
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Play seeds as a Spark job, add them to a table, and sum up; exit code 1 if any failed.
+
+    Seeds that the table has already, of the same scenario and the same sources, are not played
+    again: an interrupted campaign is continued by the same command. On a cluster, `--out` is a
+    path that all workers see, and Tidelog is installed on each.
+    """
+    from tidelog.sim.campaign import prepare, run_seed
+
+    wanted = seed_range(seeds)
+    prepare(tier, scenario, wanted[0])
+    begun = time.monotonic()
+    with open_session(master) as spark:
+        from tidelog.pipeline.jobs.campaign import Wanted, play_campaign
+        from tidelog.pipeline.seeds import Played
+
+        what = Wanted(
+            Played(tier, scenario, seed_limit),
+            wanted.start,
+            wanted.stop,
+            seeds_per_task or _SEEDS_PER_TASK.get(tier, 5),
+        )
+        table = str(out.absolute() / _TABLE)
+        with progress(f"{len(wanted)} seeds, less those played before"):
+            found = play_campaign(spark, what, partial(run_seed, tier, scenario), table)
+    _report(found, table, tier, scenario, time.monotonic() - begun, output)
+    if found.seeds != len(wanted):
+        raise UsageError(
+            f"{len(wanted) - found.seeds} of {len(wanted)} seeds were played by other sources "
+            f"than these (revision `{found.revision}`)",
+            "install the same Tidelog on every worker, leave it alone meanwhile, and run again",
+        )
+    if found.failed:
+        raise BadAnswer
+
+
+def _report(
+    found: Any, table: str, tier: str, scenario: str, seconds: float, output: OutputFormat
+) -> None:
+    from tidelog.sim.campaign import replay_command
+    from tidelog.sim.marks import MARKS
+
+    never = sorted(MARKS - set(found.marks)) if tier == "cluster" else []
+    violations = [
+        {**plain(one), "replay": replay_command(tier, scenario, one.seed)}
+        for one in found.violations
+    ]
+    report = {
+        "seeds": found.seeds,
+        "failed": [{"seed": one.seed, "property": one.property} for one in found.failed],
+        "events": found.sums["events"],
+        "virtual_seconds": found.sums["virtual_ms"] / 1000,
+        "cpu_seconds": found.sums["cpu_ms"] / 1000,
+        "acknowledged": found.sums["acknowledged"],
+        "faults": found.faults,
+        "fired": found.fired,
+        "marks": {"hit": len(found.marks), "total": len(MARKS), "never": never},
+        "played": found.played,
+        "seconds": round(seconds, 3),
+        "revision": found.revision,
+        "table": table,
+        "violations": violations,
+        "reached": found.marks,
+        "healing_ms": plain(found.healing_ms),
+        "election_ms": plain(found.election_ms),
+        "unavailable_ms": plain(found.unavailable_ms),
+        "growth": [plain(one) for one in found.growth],
+    }
+    if output is OutputFormat.JSON:
+        print_json(report)
+    else:
+        _print(report)
+
+
+def _print(report: dict[str, Any]) -> None:
+    rows = [
+        (name.replace("_", " "), str(report[name]))
+        for name in ("seeds", "played", "events", "acknowledged", "seconds", "cpu_seconds")
+    ]
+    print_table("", ("", ""), [*rows, ("failed", str(len(report["failed"])))])
+    spreads = [
+        (name.removesuffix("_ms"), *report[name].values())
+        for name in ("healing_ms", "election_ms", "unavailable_ms")
+    ]
+    print_table("ms", ("of", "count", "p50", "p90", "p99", "max"), spreads)
+    growth = [tuple(block.values()) for block in report["growth"]]
+    print_table("coverage", ("from seed", "seeds", "new marks", "new signatures"), growth)
+    marks = report["marks"]
+    never = [(name,) for name in marks["never"]]
+    print_table(f"{marks['hit']} of {marks['total']} marks hit; never:", ("mark",), never)
+    for one in report["violations"]:
+        print_line(f"{one['runs']} x {one['violation']}\n  replay: {one['replay']}")
+    print_line(f"table: {report['table']}")

@@ -15,6 +15,7 @@ Options are named as in the official connector: `kafka.bootstrap.servers`, `subs
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from pyspark.sql.types import StructType
 
 from tidelog.errors import UsageError
 from tidelog.pipeline.options import SourceOptions, parse_options
+from tidelog.pipeline.sink_options import parse_sink_options
 from tidelog.pipeline.spark_columns import chosen_columns, spoken_hint
 from tidelog.pipeline.values import PlannedRange
 
@@ -83,6 +85,24 @@ class DefaultSource(DataSource):  # type: ignore[misc]
                 parse_options(dict(self.options)), chosen_columns(schema, _KNOWN_TYPES)
             )
 
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        """A batch writer; a topic is only ever appended to. Needs Spark 4.1."""
+        with spoken_hint(), _needs_spark("4.1", "writing a topic"):
+            from pyspark_tidelog.writer import TopicWriter
+
+            if overwrite:
+                raise UsageError("a topic cannot be overwritten", 'write with `.mode("append")`')
+            options = parse_sink_options(dict(self.options), streaming=False)
+            return TopicWriter(schema, options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        """A writer of micro-batches. Needs Spark 4.1."""
+        with spoken_hint(), _needs_spark("4.1", "writing a topic"):
+            from pyspark_tidelog.writer import TopicStreamWriter
+
+            options = parse_sink_options(dict(self.options), streaming=True)
+            return TopicStreamWriter(schema, options)
+
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A micro-batch reader for the columns of `schema`; needs Spark 4.2."""
         with spoken_hint():
@@ -96,6 +116,20 @@ class DefaultSource(DataSource):  # type: ignore[misc]
                     "install it with `pip install 'pyspark>=4.2'`, or read batches",
                 ) from None
         return TopicStreamReader(options, columns)
+
+
+@contextmanager
+def _needs_spark(version: str, what: str) -> Iterator[None]:
+    """Turns a class that this pyspark does not have into words."""
+    try:
+        yield
+    except ImportError as error:
+        if not (error.name or "").startswith("pyspark."):
+            raise
+        raise UsageError(
+            f"{what} needs Spark {version} or newer",
+            f"install it with `pip install 'pyspark>={version}'`",
+        ) from None
 
 
 @dataclass(frozen=True)

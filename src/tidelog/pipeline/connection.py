@@ -76,6 +76,10 @@ class BrokerConnection:
             raise ClusterUnavailable(f"broker `{self.address}` does not serve {api_key.name}")
         return min(OUR_VERSIONS[api_key], self._broker_versions[api_key])
 
+    def serves(self, api_key: ApiKey) -> bool:
+        """Whether the broker serves the API in any version."""
+        return api_key in self._broker_versions
+
     def next_correlation_id(self) -> int:
         """The number for a request that is packed elsewhere and passed to `send`."""
         self._correlation_id += 1

@@ -33,3 +33,19 @@ class TableConflict(Exception):
 
 class JobFailed(Exception):
     """Spark ended a job, for a reason that is told in one line."""
+
+
+class WriteFailed(Exception):
+    """A record, or the transaction that it is in, was not written."""
+
+    def __init__(self, where: str, reason: str, hint: str) -> None:
+        super().__init__(f"`{where}`: {reason}\nhint: {hint}")
+        # The topic and, where it is known, the partition: `orders-3`.
+        self.where = where
+        # What the client or the broker said.
+        self.reason = reason
+        # What can be done.
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WriteFailed, (self.where, self.reason, self.hint)

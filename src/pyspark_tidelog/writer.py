@@ -1,0 +1,84 @@
+"""The writers behind `df.write.format("tidelog")` and `df.writeStream.format("tidelog")`.
+
+Thin: what a task does with its rows is in `tidelog.pipeline.sink` and `sink_commits`. Here are
+Spark's types: which columns the frame has, and which task of which batch this is. Nothing is
+left to do when a batch is committed or aborted, because each task's records are final by then.
+
+Spark tells a sink's task of neither query nor batch; both are local properties of the job.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from tidelog.pipeline.sink_options import SinkOptions
+from tidelog.pipeline.spark_columns import spoken_hint
+
+_QUERY_ID: Final = "sql.streaming.queryId"
+_BATCH_ID: Final = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):  # type: ignore[misc]
+    """What a task tells the driver."""
+
+    rows: int
+
+
+class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Writes a frame; holds values only, since Spark pickles it."""
+
+    def __init__(self, schema: StructType, options: SinkOptions) -> None:
+        _check(schema, options)
+        # What the user asked for.
+        self._options = options
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """One task's rows."""
+        return _write(iterator, self._options, self._options.write_id, 0)
+
+
+class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Writes the micro-batches of a query."""
+
+    def __init__(self, schema: StructType, options: SinkOptions) -> None:
+        _check(schema, options)
+        # What the user asked for.
+        self._options = options
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """One task's rows of one micro-batch."""
+        context = TaskContext.get()
+        query = context.getLocalProperty(_QUERY_ID)
+        batch = context.getLocalProperty(_BATCH_ID)
+        assert query and batch is not None, f"Spark does not name the batch: {query} {batch}"
+        return _write(iterator, self._options, query, int(batch))
+
+
+def _check(schema: StructType, options: SinkOptions) -> None:
+    from tidelog.pipeline.sink import check_columns
+
+    check_columns({one.name: one.dataType.simpleString() for one in schema.fields}, options)
+
+
+def _write(
+    batches: Iterator[Any], options: SinkOptions, write_id: str | None, batch_id: int
+) -> Written:
+    with spoken_hint():
+        if not options.exactly_once:
+            from tidelog.pipeline.sink import write_rows
+
+            return Written(write_rows(batches, options))
+        from tidelog.pipeline.sink_commits import Task, write_once
+
+        assert write_id is not None, "options without a name were parsed"
+        task = Task(write_id, batch_id, TaskContext.get().partitionId())
+        return Written(write_once(batches, options, task))

@@ -23,6 +23,7 @@ from tidelog.cli.output import (
     progress,
 )
 from tidelog.cli.spark_campaign import campaign
+from tidelog.cli.spark_ingest import checkpoint_app, ingest
 from tidelog.cli.spark_job import Master, open_session
 from tidelog.errors import UsageError
 
@@ -37,6 +38,10 @@ spark_app.command(
     "campaign",
     epilog="Example: tidelog spark campaign --seeds 1:1001 --scenario kills --out build/campaign",
 )(campaign)
+spark_app.command(
+    "ingest", epilog="Example: tidelog spark ingest --topic orders --table tables/orders"
+)(ingest)
+spark_app.add_typer(checkpoint_app, name="checkpoint")
 
 
 @spark_app.command("doctor", epilog="Example: tidelog spark doctor --output json")

@@ -85,14 +85,16 @@ class BronzeTable:
         self.positions: dict[TopicPartition, Position] = {}
 
     @classmethod
-    def open(cls, directory: Path, topic: str, topic_id: str) -> "BronzeTable":
-        """The table in `directory`, which is made if it is not there.
+    def open(
+        cls, directory: Path, topic: str, topic_id: str, *, create: bool = True
+    ) -> "BronzeTable":
+        """The table in `directory`, which with `create` is made if it is not there.
 
         Raises `UsageError` when there is something else, or when it holds another topic of the
         same name.
         """
         directory = directory.absolute()
-        table = cls(_open_or_create(directory), directory, topic, topic_id)
+        table = cls(_open_delta(directory, create), directory, topic, topic_id)
         table._read_positions()
         return table
 
@@ -225,8 +227,14 @@ def ingest_commits(directory: Path, newest: int, down_to: int = -1) -> Any:
                 yield info[_METADATA_KEY]
 
 
-def _open_or_create(directory: Path) -> DeltaTable:
+def _open_delta(directory: Path, create: bool) -> DeltaTable:
     try:
+        if not create and not DeltaTable.is_deltatable(str(directory)):
+            raise UsageError(
+                f"`{directory}` is no Delta table, and the checkpoint is that of one",
+                "give the `--table` that the checkpoint belongs to, or a new `--checkpoint`; "
+                "`tidelog spark checkpoint show` says which table it was",
+            )
         directory.mkdir(parents=True, exist_ok=True)
         strangers = sorted(
             one.name for one in directory.iterdir() if one.name != CHECKPOINTS_DIRECTORY

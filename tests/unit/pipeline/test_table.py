@@ -7,12 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.unit.pipeline.bronze_rows import open_table, rows, written
+from tests.unit.pipeline.bronze_rows import TOPIC_ID, open_table, rows, written
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.continuity import Position
 from tidelog.pipeline.errors import TableConflict
-from tidelog.pipeline.table import ingest_commits, table_files
+from tidelog.pipeline.table import BronzeTable, ingest_commits, table_files
 
 P0 = TopicPartition("t", 0)
 
@@ -135,6 +135,12 @@ def test_a_topic_made_anew_is_another_topic(tmp_path):
     table.commit(written(table, 0, rows(0, 5)))
     with pytest.raises(UsageError, match="holds another topic `t`"):
         open_table(tmp_path, topic_id="11" * 16)
+
+
+def test_a_table_that_must_be_there_is_not_made(tmp_path):
+    with pytest.raises(UsageError, match="is no Delta table, and the checkpoint is that of one"):
+        BronzeTable.open(tmp_path / "gone", "t", TOPIC_ID, create=False)
+    assert list(tmp_path.iterdir()) == []
 
 
 def _a_file(place):

@@ -157,7 +157,7 @@ def prepare(plan: IngestPlan) -> Prepared:
         latest = client.list_offsets(partitions, LATEST)
     starts = choose_starts(options, earliest, latest)
     known = read_identity(plan.checkpoint_directory)
-    table = BronzeTable.open(plan.table, plan.topic, topic_id)
+    table = BronzeTable.open(plan.table, plan.topic, topic_id, create=known is None)
     birth = {
         tp: table.positions[tp].end if tp in table.positions else starts[tp] for tp in partitions
     }

@@ -1,0 +1,242 @@
+"""`tidelog spark ingest`, `compact` and `checkpoint show`: topics into Delta tables.
+
+An ingest is prepared before Spark starts, so that a wrong path or topic is told at once.
+"""
+
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, assignments, find_bootstrap
+from tidelog.cli.output import (
+    BadAnswer,
+    Output,
+    OutputFormat,
+    plain,
+    print_error,
+    print_json,
+    print_line,
+    print_table,
+)
+from tidelog.cli.spark_job import Master, needs_spark, open_session
+from tidelog.errors import UsageError
+
+MASTER: Final = "local[*,4]"
+"""All cores; a task whose worker dies is tried again, which plain `local[*]` would not do."""
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+checkpoint_app = typer.Typer(
+    help="Checkpoints of ingests.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Table = Annotated[
+    Path, typer.Option("--table", metavar="PATH", help="The Delta table's directory.")
+]
+
+
+def ingest(
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to read.")],
+    table: Table,
+    bootstrap_server: Bootstrap = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="DIR",
+            help="Where Spark notes its batches. Default: inside the table's directory.",
+        ),
+    ] = None,
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            "--trigger",
+            metavar="WHEN",
+            help="availableNow (the default): read what is there and end. An interval such as 5s: "
+            "a batch each time, until interrupted.",
+        ),
+    ] = None,
+    continuous: Annotated[
+        bool, typer.Option("--continuous", help="One batch after the other, until interrupted.")
+    ] = False,
+    starting_offsets: Annotated[
+        str | None,
+        typer.Option(
+            "--starting-offsets",
+            metavar="WHERE",
+            help="Where to begin what the table does not have: earliest (the default), latest, or "
+            "JSON as the source takes it.",
+        ),
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", metavar="NAME=VALUE", help="An option of the source; give it several times."
+        ),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="NAME=VALUE", help="A conf of Spark's; several times."),
+    ] = None,
+    master: Master = MASTER,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Copy a topic into a Delta table, every record exactly once, with its lineage.
+
+    The table knows how far it has each partition: after a crash, or with a new checkpoint, the
+    ingest goes on where the table ends. Each batch is accounted for in the table `_continuity`
+    beside the rows. Exit code 1 when offsets are missing without a reason, came twice, or leader
+    epochs went back.
+    """
+    interval_s = _interval(trigger, continuous)
+    bootstrap = ",".join(find_bootstrap(bootstrap_server, DEFAULT_DATA_DIR))
+    with needs_spark(), _spoken_failures(topic, table):
+        from tidelog.pipeline.jobs.ingest import IngestPlan, prepare
+        from tidelog.pipeline.jobs.ingest import ingest as run_ingest
+
+        prepared = prepare(
+            IngestPlan(
+                bootstrap,
+                topic,
+                table,
+                checkpoint,
+                starting_offsets,
+                interval_s,
+                assignments(options),
+            )
+        )
+        with (
+            open_session(master, assignments(conf)) as spark,
+            _stopped_by_sigterm(),
+            _counter() as on_progress,
+        ):
+            result = run_ingest(spark, prepared, on_progress)
+    _report(result, table, output)
+    if not result.is_clean:
+        raise BadAnswer
+
+
+def _interval(trigger: str | None, continuous: bool) -> float | None:
+    """Seconds between batches; `None` for a run that ends by itself."""
+    if trigger is None:
+        return 0.0 if continuous else None
+    if trigger == "availableNow":
+        if continuous:
+            raise UsageError(
+                "`--continuous` has no end, `--trigger availableNow` has",
+                "leave one of them out, or give an interval such as `--trigger 5s`",
+            )
+        return None
+    found = re.fullmatch(r"(\d+)(ms|s|m)", trigger)
+    if not found:
+        raise UsageError(
+            f"`--trigger` is `{trigger}`", "give `availableNow` or an interval such as `5s`"
+        )
+    return int(found[1]) * _UNITS[found[2]]
+
+
+@contextmanager
+def _spoken_failures(topic: str, table: Path) -> Iterator[None]:
+    """The failures of an ingest as one message and one hint; exit code 1."""
+    from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, TableConflict
+
+    try:
+        yield
+    except TableConflict as error:
+        print_error(
+            str(error),
+            "end the other ingest of this topic; or, if the checkpoint is older than the table, "
+            "give a new `--checkpoint`: the ingest goes on where the table ends",
+        )
+    except JobFailed as error:
+        print_error(
+            f"the ingest of `{topic}` into `{table}` ended: {error}",
+            "table and checkpoint are usable as they are; mend the cause and run it again",
+        )
+    except ClusterUnavailable as error:
+        print_error(str(error), "check `--bootstrap-server`, and that the cluster runs")
+    else:
+        return
+    raise BadAnswer
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """A SIGTERM ends the run as Ctrl-C does: after the batch, with a summary."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _counter() -> Iterator[Any]:
+    """Shows rows and lag on a terminal while the ingest runs."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield lambda progress: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("waiting for the first batch") as status:
+        yield lambda progress: status.update(
+            f"{progress.rows:,} rows in {progress.batches} batches"
+            + ("" if progress.lag is None else f", {progress.lag:,} behind")
+        )
+
+
+def _report(result: Any, table: Path, output: OutputFormat) -> None:
+    if output is OutputFormat.JSON:
+        print_json({"table": str(table), "clean": result.is_clean, **plain(result)})
+        return
+    print_table("", ("partition", "next offset"), sorted(result.positions.items()))
+    for violation in result.violations:
+        print_line(violation)
+    repeated = f", {result.repeated_batches} played again" if result.repeated_batches else ""
+    verdict = "continuous" if result.is_clean else "NOT continuous"
+    print_line(
+        f"{result.rows:,} rows in {result.batches} batches{repeated}, "
+        f"{result.control_rows} control records, {result.gap_rows} offsets missing, in "
+        f"{result.seconds:.1f} s: {verdict}"
+    )
+
+
+# Checkpoints ---------------------------------------------------------------------------------
+
+
+@checkpoint_app.command(
+    "show", epilog="Example: tidelog spark checkpoint show tables/orders/_checkpoints/orders"
+)
+def checkpoint_show(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The checkpoint.")],
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show what a checkpoint is about, which ranges it planned, and which are committed."""
+    from tidelog.pipeline.checkpoint import describe
+
+    found = describe(directory)
+    if output is OutputFormat.JSON:
+        print_json(found)
+        return
+    identity = found["identity"] or {}
+    about = [(name, str(identity[name])) for name in ("topic", "table", "app") if name in identity]
+    about += [("begun at", _offsets(identity["birth"]))] if identity else []
+    about += [(f"option {name}", value) for name, value in identity.get("options", {}).items()]
+    print_table("", ("checkpoint", str(directory)), about)
+    rows = [
+        (one["batch"], "committed" if one["committed"] else "planned", ranges)
+        for one in found["batches"]
+        for ranges in [" ".join(f"{tp} [{a}, {b})" for tp, (a, b) in one["ranges"].items())]
+    ]
+    print_table("batches", ("batch", "state", "ranges"), rows)
+    print_table("frozen confs", ("name", "value"), sorted(found["conf"].items()))
+
+
+def _offsets(offsets: dict[str, int]) -> str:
+    return " ".join(f"{tp}@{offset}" for tp, offset in offsets.items())

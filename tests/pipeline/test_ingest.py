@@ -1,0 +1,200 @@
+"""The ingest: a topic in a Delta table, once, whatever ended the run before."""
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.testing import assertDataFrameEqual
+
+from tests.unit.pipeline.log_directories import batch, batches
+from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
+from tidelog.errors import UsageError
+from tidelog.model import TopicPartition
+from tidelog.pipeline.errors import JobFailed, TableConflict
+from tidelog.pipeline.jobs.ingest import (
+    SOURCE_TYPES,
+    BatchWriter,
+    IngestPlan,
+    bronze,
+    ingest,
+    prepare,
+)
+from tidelog.pipeline.jobs.table import read_table
+from tidelog.records.batch import stamp
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
+
+pytestmark = pytest.mark.spark
+
+_P0, _P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+_MARKER = stamp(build_end_txn_marker(EndTxnMarker(True, 0), 5, 0, 1), 20, 3)
+
+
+@pytest.fixture
+def brokers():
+    partitions = {
+        _P0: ScriptedPartition([*batches(2), _MARKER, stamp(batch(0), 21, 3)]),
+        _P1: ScriptedPartition(batches(2), leader=2),
+    }
+    with ScriptedCluster(partitions) as started:
+        yield started
+
+
+@pytest.fixture
+def plan(brokers, tmp_path):
+    def plan(**changes) -> IngestPlan:
+        known = {"checkpoint": tmp_path / "checkpoint"} | changes
+        return IngestPlan(brokers.bootstrap_servers, "t", tmp_path / "table", **known)
+
+    return plan
+
+
+def _places(tmp_path):
+    rows = DeltaTable(str(tmp_path / "table")).to_pyarrow_table(columns=["partition", "offset"])
+    return sorted(tuple(row.values()) for row in rows.to_pylist())
+
+
+_FIRST = [(0, o) for o in [*range(20), *range(21, 31)]] + [(1, o) for o in range(20)]
+
+
+def test_a_topic_arrives_once_with_its_lineage_and_an_account(spark, brokers, plan, tmp_path):
+    first = ingest(spark, prepare(plan()))
+    assert (first.rows, first.control_rows, first.gap_rows, first.violations) == (50, 1, 0, ())
+    assert first.positions == {"t:0": 31, "t:1": 20}
+    assert _places(tmp_path) == _FIRST
+    brokers.partitions[_P1].batches.extend(batches(3)[2:])
+    second = ingest(spark, prepare(plan()))
+    assert (second.batches, second.rows, second.repeated_batches) == (1, 10, 0)
+    assert _places(tmp_path) == [*_FIRST, *((1, o) for o in range(20, 30))]
+    expected = spark.createDataFrame(
+        [(20, "k", "a value", 3, -1, 20, 1, True), (29, "k", "a value", 3, -1, 20, 1, True)],
+        "offset long, key string, value string, leader_epoch int, producer_id long, "
+        "base_offset long, ingest_batch long, has_file boolean",
+    )
+    found = read_table(spark, tmp_path / "table").where("ingest_batch = 1 and offset in (20, 29)")
+    assertDataFrameEqual(
+        found.selectExpr(
+            "offset",
+            "string(key)",
+            "string(value)",
+            "leader_epoch",
+            "producer_id",
+            "base_offset",
+            "ingest_batch",
+            "ingest_file like 'topic=t/batch-00000001-%' has_file",
+        ),
+        expected,
+    )
+    accounts = DeltaTable(str(tmp_path / "table" / "_continuity")).to_pyarrow_table()
+    lines = [
+        (r["partition"], r["start"], r["end"], r["rows"], r["control_rows"], r["status"])
+        for r in accounts.to_pylist()
+    ]
+    assert sorted(lines) == [
+        (0, 0, 31, 30, 1, "ok"),
+        (1, 0, 20, 20, 0, "ok"),
+        (1, 20, 30, 10, 0, "ok"),
+    ]
+
+
+def test_without_its_checkpoint_the_ingest_goes_on_where_the_table_ends(
+    spark, brokers, plan, tmp_path
+):
+    ingest(spark, prepare(plan()))
+    brokers.partitions[_P1].batches.extend(batches(3)[2:])
+    brokers.partitions[TopicPartition("t", 2)] = ScriptedPartition(batches(1))
+    fresh = plan(checkpoint=tmp_path / "another")
+    assert ingest(spark, prepare(fresh)).rows == 20
+    places = _places(tmp_path)
+    assert len(places) == len(set(places)) == 70
+    with pytest.raises(TableConflict, match="DUPLICATE `t-1`"):
+        ingest(spark, prepare(plan()))
+    assert _places(tmp_path) == places
+
+
+@pytest.mark.parametrize("moment", ["_judge", "_count"], ids=["before-commit", "after-commit"])
+def test_a_batch_that_fails_around_its_commit_is_there_once(
+    spark, plan, tmp_path, monkeypatch, moment
+):
+    whole = getattr(BatchWriter, moment)
+    fails = [OSError("no space left"), None]
+
+    def failing(self, *arguments):
+        done = whole(self, *arguments)
+        failure = fails.pop(0)
+        if failure is not None:
+            raise failure
+        return done
+
+    monkeypatch.setattr(BatchWriter, moment, failing)
+    with pytest.raises(OSError, match="no space left"):
+        ingest(spark, prepare(plan()))
+    again = ingest(spark, prepare(plan()))
+    assert again.repeated_batches == (moment == "_count")
+    assert _places(tmp_path) == _FIRST
+
+
+def test_a_broker_that_fails_once_costs_nothing(spark, brokers, plan, tmp_path):
+    trouble = ["close", "close", None]
+    brokers.partitions[_P0].on_fetch = lambda node, offset: trouble.pop(0) if trouble else None
+    assert ingest(spark, prepare(plan())).rows == 50
+    assert _places(tmp_path) == _FIRST
+
+
+def test_epochs_that_go_back_are_written_and_told(spark, brokers, plan, tmp_path):
+    brokers.partitions[_P1].batches[1:] = [batch(10, epoch=2)]
+    done = ingest(spark, prepare(plan()))
+    assert not done.is_clean
+    assert done.violations == (
+        "EPOCH_REGRESSION `t-1` [0, 20) in batch 0: 20 rows, 0 control records, 0 missing, "
+        "epochs 2 to 3",
+    )
+    assert _places(tmp_path) == _FIRST
+
+
+def test_gaps_of_a_compacted_topic_are_counted_and_excused(spark, brokers, plan, tmp_path):
+    brokers.cleanup_policy = "compact"
+    brokers.partitions[_P1].batches[:] = batches(3)[::2]
+    done = ingest(spark, prepare(plan()))
+    assert (done.gap_rows, done.is_clean) == (10, True)
+
+
+def test_lost_records_end_the_run_and_leave_the_table_usable(spark, brokers, plan, tmp_path):
+    brokers.partitions[_P1].batches[:] = batches(3)[::2]
+    with pytest.raises(JobFailed, match=r"DataLoss: `t-1` .*offset 10 should follow"):
+        ingest(spark, prepare(plan()))
+    assert _places(tmp_path) == []
+    brokers.partitions[_P1].batches[:] = batches(3)
+    assert ingest(spark, prepare(plan())).rows == 60
+
+
+def test_a_checkpoint_belongs_to_one_topic_and_one_table(spark, brokers, plan, tmp_path):
+    brokers.partitions[TopicPartition("u", 7)] = ScriptedPartition(batches(1))
+    prepare(plan())
+    with pytest.raises(UsageError, match="checkpoint of the topic `t`, not of `u`"):
+        prepare(
+            IngestPlan(
+                brokers.bootstrap_servers,
+                "u",
+                tmp_path / "table",
+                checkpoint=tmp_path / "checkpoint",
+            )
+        )
+    with pytest.raises(UsageError, match="is no Delta table, and"):
+        prepare(
+            IngestPlan(
+                brokers.bootstrap_servers,
+                "t",
+                tmp_path / "other",
+                checkpoint=tmp_path / "checkpoint",
+            )
+        )
+    with pytest.raises(UsageError, match="would change nothing"):
+        prepare(plan(starting_offsets="latest"))
+    with pytest.raises(UsageError, match="topic `nix` does not exist"):
+        prepare(IngestPlan(brokers.bootstrap_servers, "nix", tmp_path / "table"))
+
+
+def test_bronze_takes_the_columns_of_the_source_in_their_order(spark):
+    types = ", ".join(f"{name} {kind}" for name, kind in reversed(SOURCE_TYPES.items()))
+    row = (False, 7, 3, 9, None, b"v", b"k", 0, None, 2, 7, 1, "t")
+    shuffled = spark.createDataFrame([row], types)
+    wanted = ", ".join(f"{name} {kind}" for name, kind in SOURCE_TYPES.items())
+    assertDataFrameEqual(bronze(shuffled), spark.createDataFrame([row[::-1]], wanted))

@@ -482,9 +482,10 @@ class QuorumCore:
         if self.history.truncate_to(self.log.log_end_offset):
             self._on_voters_changed("truncated")
 
-    def read_history(self) -> None:
-        """At the start: the voter sets in the log."""
-        offset = self.log.log_start_offset
+    def read_history(self, begin: int) -> None:
+        """At the start: the voter sets in the log from `begin` on, where the loaded snapshot ends.
+        What the log still has of the time before is in the snapshot."""
+        offset = max(begin, self.log.log_start_offset)
         while offset < self.log.log_end_offset:
             read = read_own(self.log, offset, HISTORY_READ_BYTES, self.log.log_end_offset)
             self.on_appended(contiguous(read.chunks), read.next_offset)

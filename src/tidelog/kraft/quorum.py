@@ -182,6 +182,12 @@ class Quorum:
         return self._core.voters
 
     @property
+    def voter_sets(self) -> Sequence[tuple[int, Mapping[int, Voter]]]:
+        """The voter sets that a truncation may bring back and the newest, each with the offset from
+        which it counts; -1 for what formatting wrote. None with configured voters."""
+        return self._core.history.sets
+
+    @property
     def kraft_version(self) -> int:
         """0 with configured voters, 1 with voters in the log."""
         return self._core.history.version
@@ -250,7 +256,7 @@ class Quorum:
             self._reader.restart(content)
         elif self._core.lacks_base:
             self._reader.begin_at_zero()
-        self._core.read_history()
+        self._core.read_history(0 if content is None else content.snapshot_id.end_offset)
         self._elections.start(now)
         self._settle(now)
 

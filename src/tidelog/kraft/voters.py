@@ -188,6 +188,11 @@ class VoterHistory:
         return is_voter(before, replica)
 
     @property
+    def sets(self) -> Sequence[tuple[int, Mapping[int, Voter]]]:
+        """All sets that are remembered, by the offset of their record, ascending."""
+        return self._sets
+
+    @property
     def voters_offset(self) -> int | None:
         """Where the newest set stands; -1 for what formatting wrote, `None` for configured ones."""
         return self._sets[-1].offset if self._sets else None

@@ -13,10 +13,13 @@ from typing import Final
 from tidelog.config import QuorumConfig
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level
+from tidelog.kraft.messages import AddVoterRequest
 from tidelog.sim.checkers.base import Violation
 from tidelog.sim.outcome import Outcome
-from tidelog.sim.quorum.cluster import Conditions, QuorumCluster, Replica, Saving
+from tidelog.sim.quorum.cluster import Composition, Conditions, QuorumCluster, Replica, Saving
+from tidelog.sim.quorum.membership import draw_change
 from tidelog.sim.swarm import stream
+from tidelog.sim.world import CLUSTER_ID
 
 QUICK: Final = QuorumConfig(
     election_timeout_ms=200,
@@ -65,6 +68,10 @@ class QuorumSwarm:
     """Of log and snapshots: what is beyond it must be caught up with by snapshot."""
     piece_bytes: int = 1 << 20
     """How much of a snapshot is fetched at a time."""
+    dynamic: bool = False
+    """The voters stand in the log and change (`sim/quorum/membership.py`)."""
+    auto_join: bool = False
+    """Who is no voter asks to become one."""
 
     def describe(self) -> str:
         """One line, printed before a run."""
@@ -81,11 +88,13 @@ def draw_quorum(seed: int) -> QuorumSwarm:
     faults = tuple(kind for kind in KINDS if prng.chance(1, 2)) or (prng.choice(KINDS),)
     saving = stream(seed, "quorum snapshots")
     snapshot_every = saving.choice((0, 3, 8, 20))
-    if snapshot_every and saving.chance(1, 2):
+    voting = stream(seed, "quorum voters")
+    dynamic = voting.chance(1, 3)
+    if snapshot_every and saving.chance(1, 2) and not dynamic:
         faults = (*faults, DAMAGE)
     return QuorumSwarm(
         voters=prng.choice((1, 3, 3, 3, 5)),
-        observers=prng.below(2),
+        observers=prng.below(2) + (voting.between(1, 2) if dynamic else 0),
         latency_ms=prng.choice((2, 5, 20, 120)),
         flush_ms=prng.choice((1, 10, 60)),
         loss_percent=prng.choice((0, 0, 5, 20)),
@@ -98,6 +107,8 @@ def draw_quorum(seed: int) -> QuorumSwarm:
         segment_bytes=saving.choice((256, 1024, 1 << 14)),
         retention_bytes=saving.choice((0, 0, 2_000, 100 << 20)),
         piece_bytes=saving.choice((16, 100, 1 << 20)),
+        dynamic=dynamic,
+        auto_join=dynamic and voting.chance(1, 4),
     )
 
 
@@ -111,19 +122,20 @@ class QuorumRun:
         self.swarm = draw_quorum(seed) if swarm is None else swarm
         self.counts: Counter[str] = Counter()
         self._prng = stream(seed, "quorum faults")
+        self._voting = stream(seed, "quorum changes of voters")
         self._appended = 0
         # Nodes that had a snapshot damaged, in order.
         self._damaged: dict[int, None] = {}
         swarm = self.swarm
         self.cluster = QuorumCluster(
             Prng(stream(seed, "quorum").next_u64()),
-            voters=swarm.voters,
-            observers=swarm.observers,
+            composition=Composition(swarm.voters, swarm.observers, swarm.dynamic),
             config=replace(
                 QUICK,
                 disconnect_grace_ms=swarm.disconnect_grace_ms,
                 max_retention_bytes=swarm.retention_bytes,
                 fetch_snapshot_max_bytes=swarm.piece_bytes,
+                auto_join_enable=swarm.auto_join,
             ),
             saving=Saving(swarm.snapshot_every, swarm.segment_bytes),
             conditions=Conditions(
@@ -148,6 +160,7 @@ class QuorumRun:
         outcome.acknowledged = cluster.oracle.end_offset
         outcome.faults = self.counts
         outcome.trace_hash = cluster.trace_hash
+        outcome.marks = tuple(cluster.voter_oracle.marks)
         return outcome
 
     def _play(self) -> int:
@@ -163,7 +176,31 @@ class QuorumRun:
                 self._recover()
             else:
                 self._append()
+            if self.swarm.dynamic and self._voting.chance(1, 3):
+                self._change_voters()
         return self._heal()
+
+    def _change_voters(self) -> None:
+        """An operator asks somebody who believes to lead, and now and then for too much at once."""
+        cluster, prng = self.cluster, self._voting
+        leaders = [one for one in cluster.alive() if one.quorum.is_leader]
+        if not leaders:
+            return
+        asked = prng.choice(leaders)
+        for _ in range(prng.choice((1, 1, 1, 2))):
+            request = draw_change(
+                prng,
+                asked.quorum,
+                list(cluster.replicas),
+                cluster_id=CLUSTER_ID,
+                port_of=lambda node_id: cluster.replicas[node_id].port,
+            )
+            if request is None or not (asked.alive and asked.quorum.is_leader):
+                return
+            kind = "add-voter" if isinstance(request, AddVoterRequest) else "remove-voter"
+            self.counts[kind] += 1
+            cluster.note(f"world n{asked.node_id}: {kind} {request.voter.node_id}")
+            cluster.change_voters(asked, request)
 
     def _append(self) -> None:
         """Records go to somebody who believes to lead, perhaps wrongly."""
@@ -237,6 +274,8 @@ class QuorumRun:
             self.cluster.suspect(replica.node_id)
             return
         self.cluster.note(f"world n{replica.node_id}: started")
+        if self.swarm.dynamic and self._voting.chance(1, 4):
+            replica.port += 1
         self.cluster.start(replica)
 
     def _heal(self) -> int:

@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -20,6 +20,7 @@ from tidelog.env.effects import Effect, EffectQueue, Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceEvent
+from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import (
     LoadedSnapshot,
     NotLeader,
@@ -28,17 +29,30 @@ from tidelog.kraft.messages import (
     Request,
     Response,
     SendRequest,
+    SupportRequest,
+    SupportResponse,
     Voter,
+    VoterChangeRequest,
+    VoterChangeResponse,
     VoteRequest,
     VoteResponse,
     VoterIdentity,
 )
 from tidelog.kraft.quorum import Quorum, QuorumEnv
+from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, encode_snapshot, snapshot_name
+from tidelog.kraft.voters import DYNAMIC_VOTERS, SUPPORTED_VERSIONS, voter_records
 from tidelog.log.loading import Checkpoints, open_log
 from tidelog.log.log import Log
 from tidelog.log.values import LogEnv, LogFlush
-from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Endpoint, Uuid
+from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID
 from tidelog.sim.disk import ProcessKilled, SimDisk
+from tidelog.sim.quorum.membership import (
+    FIRST_PORT,
+    VoterOracle,
+    directory_of,
+    endpoint_of,
+    node_at,
+)
 from tidelog.sim.quorum.oracle import QuorumOracle
 from tidelog.sim.quorum.state import RecordList
 from tidelog.sim.world import CLUSTER_ID, WALL_START_MS
@@ -54,6 +68,17 @@ class Saving:
     snapshot_every: int = 0
     """Records between two snapshots; 0 for none."""
     segment_bytes: int = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """Who is there at the beginning: voters 1..n, observers after them."""
+
+    voters: int
+    observers: int = 0
+    dynamic: bool = False
+    """Whether the voters stand in the metadata log (`kraft.version` 1): the first ones are
+    formatted with the set, the others know nothing but everybody's address."""
 
 
 @dataclass(slots=True)
@@ -73,7 +98,15 @@ class Conditions:
 class _ReplyTo:
     requester: int
     life: int
+    peer_id: int
     request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    """Somebody outside of the quorum, who asks for another voter set."""
+
+    request: VoterChangeRequest
 
 
 @dataclass(slots=True, eq=False)
@@ -89,7 +122,10 @@ class Replica:
     stalled: bool = False
     # Exclusive end of what is on the disk while the process is down.
     durable_end: int = 0
-    requests: list[tuple[int, Request]] = field(default_factory=list)
+    # The port of its address.
+    port: int = FIRST_PORT
+    # What it has asked and whom: as what it knows the peer, and who that is.
+    requests: list[tuple[int, Request, int]] = field(default_factory=list)
     disk_queue: deque[Effect] = field(default_factory=deque)
     timer_at: int = -1
     high_watermark: int = 0
@@ -102,20 +138,22 @@ class Replica:
 
 
 class QuorumCluster:
-    """Voters 1..n, observers after them, and everything between."""
+    """Voters, observers, and everything between."""
 
     def __init__(
         self,
         prng: Prng,
         *,
-        voters: int,
-        observers: int,
+        composition: Composition,
         config: QuorumConfig,
         conditions: Conditions,
         saving: Saving = Saving(),
         trace_level: Level = Level.INFO,
     ) -> None:
         self._saving = saving
+        # Whether the voters stand in the log.
+        self.dynamic = composition.dynamic
+        self.voter_oracle = VoterOracle()
         self.now = Instant(0)
         self.lines: list[str] = []
         self.listeners: list[Callable[[str], None]] = []
@@ -132,13 +170,28 @@ class QuorumCluster:
         self._cuts: set[tuple[int, int]] = set()
         self._held: list[Callable[[], None]] = []
         self.voters = {
-            node_id: Voter(node_id, ZERO_UUID, (Endpoint("CONTROLLER", f"n{node_id}", 9093),))
-            for node_id in range(1, voters + 1)
+            node_id: Voter(
+                node_id,
+                directory_of(node_id) if self.dynamic else ZERO_UUID,
+                (endpoint_of(node_id),),
+            )
+            for node_id in range(1, composition.voters + 1)
         }
-        self.oracle = QuorumOracle(voters // 2 + 1, self._durable_ends)
+        self.oracle = QuorumOracle(self._durable_ends)
         self.replicas = {
-            node_id: self._new_replica(node_id) for node_id in range(1, voters + observers + 1)
+            node_id: self._new_replica(node_id)
+            for node_id in range(1, composition.voters + composition.observers + 1)
         }
+        if self.dynamic:
+            self._format()
+
+    def _format(self) -> None:
+        entries = voter_records(DYNAMIC_VOTERS, self.voters)
+        data = encode_snapshot(BOOTSTRAP_SNAPSHOT, WALL_START_MS, (), entries)
+        for node_id in self.voters:
+            disk = self.replicas[node_id].disk
+            disk.make_dir(str(METADATA_PARTITION))
+            disk.replace(f"{METADATA_PARTITION}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}", data)
 
     @staticmethod
     def _new_replica(node_id: int) -> Replica:
@@ -170,10 +223,10 @@ class QuorumCluster:
         leaders = [replica for replica in self.alive() if replica.quorum.is_leader]
         return max(leaders, key=lambda replica: replica.quorum.epoch, default=None)
 
-    def _durable_ends(self) -> list[int]:
+    def _durable_ends(self, voters: Iterable[int]) -> list[int]:
         return [
             replica.log.recovery_point if replica.alive else replica.durable_end
-            for replica in (self.replicas[voter_id] for voter_id in self.voters)
+            for replica in (self.replicas[voter_id] for voter_id in voters)
         ]
 
     # Processes -------------------------------------------------------------------------------
@@ -213,10 +266,13 @@ class QuorumCluster:
         )
         if replica.log.topic_id != METADATA_TOPIC_ID:
             replica.log.assign_topic_id(METADATA_TOPIC_ID)
-        directory_id = Uuid(replica.node_id.to_bytes(16, "big"))
+        node_id = replica.node_id
+        own = (endpoint_of(node_id, replica.port),) if self.dynamic else ()
+        everybody = [endpoint_of(other) for other in self.replicas]
         replica.quorum = Quorum(
-            identity=VoterIdentity(replica.node_id, directory_id, CLUSTER_ID),
-            voters=self.voters,
+            identity=VoterIdentity(node_id, directory_of(node_id), CLUSTER_ID, own),
+            voters={} if self.dynamic else self.voters,
+            bootstrap=everybody if self.dynamic else (),
             log=replica.log,
             config=self._config,
             env=QuorumEnv(replica.disk, replica.effects, Prng(self._prng.next_u64()), trace),
@@ -237,19 +293,20 @@ class QuorumCluster:
         replica.durable_end = durable_end
         replica.disk.fuse = None
         for other in self.alive():
-            for peer_id, request in list(other.requests):
-                if peer_id == replica.node_id:
+            for peer_id, request, target in list(other.requests):
+                if target == replica.node_id:
                     self._fail(other, peer_id, request)
 
     def wipe(self, replica: Replica) -> None:
         """A dead replica's disk is replaced by an empty one."""
         assert not replica.alive, f"n{replica.node_id} runs"
+        assert not self.dynamic, "a voter in the log is its disk"
         replica.disk = self._new_replica(replica.node_id).disk
         replica.durable_end = 0
 
     def ask(self, sender: Replica, peer_id: int, request: Request) -> None:
         """Sends a request in a replica's name, whatever it thinks of it."""
-        self._send_request(sender, peer_id, request)
+        self._send_request(sender, SendRequest(peer_id, request))
 
     def tell(self, requester: Replica, peer_id: int, request: Request, response: Response) -> None:
         """Answers a request in a peer's name."""
@@ -264,6 +321,11 @@ class QuorumCluster:
     def resign(self, replica: Replica) -> None:
         """A clean stop begins."""
         self._do(replica, lambda: replica.quorum.resign(self.now))
+
+    def change_voters(self, replica: Replica, request: VoterChangeRequest) -> None:
+        """An operator asks a replica for another voter set."""
+        asker = _Operator(request)
+        self._do(replica, lambda: replica.quorum.on_request(request, asker, self.now))
 
     def append(self, replica: Replica, values: list[bytes]) -> int | None:
         """Appends where somebody believes to lead; `None` when he does not."""
@@ -326,7 +388,7 @@ class QuorumCluster:
         self._digest.update(b"%d %d %d %d %d" % state)
         for output in outputs:
             if isinstance(output, SendRequest):
-                self._send_request(replica, output.peer_id, output.request)
+                self._send_request(replica, output)
             else:
                 self._send_reply(replica, output)
         was_idle = not replica.disk_queue
@@ -354,11 +416,13 @@ class QuorumCluster:
         replica.high_watermark = quorum.high_watermark
         if quorum.is_leader and self.oracle.check_election_safety(replica.node_id, quorum.epoch):
             self.oracle.check_leader_completeness(replica.node_id, quorum, replica.log)
+        if self.dynamic:
+            self.voter_oracle.check_sets(replica.node_id, quorum, self.oracle.end_offset)
         for each in quorum.take_committed():
             if isinstance(each, LoadedSnapshot):
                 self.oracle.check_snapshot(replica.node_id, each.snapshot_id, each.records)
             else:
-                self.oracle.check_committed(replica.node_id, each, quorum.epoch)
+                self.oracle.check_committed(replica.node_id, each, quorum)
             replica.state.take(each)
         if not replica.saving and replica.state.wants_step(quorum):
             replica.saving = True
@@ -408,21 +472,36 @@ class QuorumCluster:
 
         self._at_replica(self._prng.between(1, self.conditions.latency_ms), target, arrive)
 
-    def _send_request(self, sender: Replica, peer_id: int, request: Request) -> None:
-        peer = self.replicas[peer_id]
-        sender.requests.append((peer_id, request))
+    def _send_request(self, sender: Replica, output: SendRequest) -> None:
+        peer_id, request, target = output.peer_id, output.request, output.peer_id
+        if target < 0:
+            assert output.endpoint is not None, f"nobody knows where {peer_id} is"
+            target = node_at(output.endpoint)
+        peer = self.replicas[target]
+        sender.requests.append((peer_id, request, target))
         if not peer.alive:
             self._fail(sender, peer_id, request)
             return
-        reply_to = _ReplyTo(sender.node_id, sender.life, request)
+        reply_to = _ReplyTo(sender.node_id, sender.life, peer_id, request)
 
         def deliver() -> None:
+            if isinstance(request, SupportRequest):
+                # The node answers it, not its quorum.
+                supported = SupportResponse(ErrorCode.NONE, SUPPORTED_VERSIONS)
+                self._send_reply(peer, Reply(reply_to, supported))
+                return
             self._do(peer, lambda: peer.quorum.on_request(request, reply_to, self.now))
 
         self._carry(sender.node_id, peer, deliver)
 
     def _send_reply(self, sender: Replica, reply: Reply) -> None:
         to = reply.reply_to
+        if isinstance(to, _Operator):
+            assert isinstance(reply.response, VoterChangeResponse), f"{reply.response}"
+            self.voter_oracle.check_answer(
+                sender.node_id, sender.quorum, to.request, reply.response
+            )
+            return
         assert isinstance(to, _ReplyTo), f"{to} is nobody to reply to"
         response = _without_files(reply.response)
         request = to.request
@@ -435,7 +514,7 @@ class QuorumCluster:
         self._carry(
             sender.node_id,
             requester,
-            lambda: self._answer(requester, sender.node_id, request, response),
+            lambda: self._answer(requester, to.peer_id, request, response),
         )
 
     def _answer(

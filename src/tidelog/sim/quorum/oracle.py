@@ -24,10 +24,8 @@ from tidelog.sim.checkers.base import Violation
 class QuorumOracle:
     """Everything that was shown so far."""
 
-    def __init__(self, majority: int, durable_ends: Callable[[], Iterable[int]]) -> None:
-        # How many disks must hold what is committed.
-        self._majority = majority
-        # The durable log end of each voter, dead or alive.
+    def __init__(self, durable_ends: Callable[[Iterable[int]], Iterable[int]]) -> None:
+        # The durable log end of each of these voters, dead or alive.
         self._durable_ends = durable_ends
         # Epoch to node.
         self._leaders: dict[int, int] = {}
@@ -101,8 +99,9 @@ class QuorumOracle:
                 f"{node_id} has {len(records)} records at {snapshot_id}, the log {len(expected)}",
             )
 
-    def check_committed(self, node_id: int, batch: CommittedBatch, epoch: int) -> None:
-        """A replica hands out a committed batch."""
+    def check_committed(self, node_id: int, batch: CommittedBatch, quorum: Quorum) -> None:
+        """A replica hands out a committed batch. The first to do so is the leader, and its voters
+        are those whose majority counts."""
         known = self._committed.get(batch.base_offset)
         if known is not None:
             if known != batch:
@@ -113,11 +112,11 @@ class QuorumOracle:
                 "CommittedForever",
                 f"{node_id} commits {batch.base_offset}, all ends at {self.end_offset}",
             )
-        holders = sum(end > batch.last_offset for end in self._durable_ends())
-        if holders < self._majority:
+        holders = sum(end > batch.last_offset for end in self._durable_ends(quorum.voters))
+        if holders <= len(quorum.voters) // 2:
             raise Violation(
                 "Durability", f"{batch.last_offset} is committed with {holders} durable copies"
             )
         self._committed[batch.base_offset] = batch
-        self._shown_in[batch.base_offset] = epoch
+        self._shown_in[batch.base_offset] = quorum.epoch
         self.end_offset = batch.last_offset + 1

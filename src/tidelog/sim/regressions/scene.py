@@ -18,7 +18,7 @@ from tidelog.log.values import LogFlush
 from tidelog.model import Uuid
 from tidelog.sim.checkers.base import Violation
 from tidelog.sim.disk import SimDisk
-from tidelog.sim.quorum.cluster import Conditions, QuorumCluster, Saving
+from tidelog.sim.quorum.cluster import Composition, Conditions, QuorumCluster, Saving
 from tidelog.sim.quorum_run import QUICK
 from tidelog.sim.replicas.cluster import CONFIG
 from tidelog.sim.replicas.stage import Stage
@@ -89,8 +89,7 @@ class Scene:
         """A metadata quorum alone."""
         cluster = QuorumCluster(
             Prng(self.prng.next_u64()),
-            voters=voters,
-            observers=0,
+            composition=Composition(voters),
             config=config,
             conditions=Conditions(),
             saving=saving,

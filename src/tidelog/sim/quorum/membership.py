@@ -1,0 +1,183 @@
+"""Voters that come, go and move while everything else fails (KIP-853), and what must hold then.
+
+A share of the seeds keeps its voters in the metadata log. An operator adds and removes voters, at
+whoever believes to lead, also while another change is under way; replicas come back at another
+address and say so (UpdateVoter); some join by themselves (KIP-1186).
+
+| property | says |
+| --- | --- |
+| OneChangeAtATime (I20) | sets that follow each other differ in one voter, committed or not |
+| CommittedForever (I17) | a committed set stands where it stands, for all |
+| AcknowledgedChange | who hears that a change was made finds it in a committed set |
+
+From the first the rest follows: two sets that differ in one voter have no disjoint majorities. The
+oracle of the tier goes on with its own properties over the changing sets.
+
+Left out: voters that lose their disk, which the tests of `kraft/` play.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Final
+
+from tidelog.env.prng import Prng
+from tidelog.errors import ErrorCode
+from tidelog.kraft.messages import (
+    AddVoterRequest,
+    RemoveVoterRequest,
+    ReplicaKey,
+    Voter,
+    VoterChangeRequest,
+    VoterChangeResponse,
+)
+from tidelog.kraft.quorum import Quorum
+from tidelog.model import Endpoint, Uuid
+from tidelog.sim.checkers.base import Violation
+
+LISTENER: Final = "CONTROLLER"
+FIRST_PORT: Final = 9093
+MOST_VOTERS: Final = 5
+
+ADDED: Final = "voters: added"
+REMOVED: Final = "voters: removed"
+MOVED: Final = "voters: moved to another address"
+LEADER_REMOVED: Final = "voters: the leader removed itself"
+REFUSED_AS_PENDING: Final = "voters: refused, another change is pending"
+REFUSED_AS_BEHIND: Final = "voters: refused, the newcomer lags or is not reached"
+LOST: Final = "voters: the leader of a change has changed"
+MARKS: Final = (
+    ADDED,
+    REMOVED,
+    MOVED,
+    LEADER_REMOVED,
+    REFUSED_AS_PENDING,
+    REFUSED_AS_BEHIND,
+    LOST,
+)
+"""Rare states that seeds with changing voters should reach."""
+
+_PENDING: Final = ("another change", "the last change", "nothing of the leader's epoch")
+
+Members = frozenset[ReplicaKey]
+
+
+def endpoint_of(node_id: int, port: int = FIRST_PORT) -> Endpoint:
+    """Where a replica is reached; the host is enough to find it."""
+    return Endpoint(LISTENER, f"n{node_id}", port)
+
+
+def node_at(endpoint: Endpoint) -> int:
+    """Who is reached there."""
+    return int(endpoint.host.removeprefix("n"))
+
+
+def directory_of(node_id: int) -> Uuid:
+    """The id of a replica's disk."""
+    return Uuid(node_id.to_bytes(16, "big"))
+
+
+class VoterOracle:
+    """Every voter set that any replica has shown."""
+
+    def __init__(self) -> None:
+        # The rare states that were reached, in the order of the first time.
+        self.marks: dict[str, None] = {}
+        # Committed sets by the offset from which they count.
+        self._committed: dict[int, Mapping[int, Voter]] = {}
+        # Per replica: the newest set when it was looked at last, and whether that was committed.
+        self._seen: dict[int, tuple[int | None, bool]] = {}
+
+    def check_sets(self, node_id: int, quorum: Quorum, committed_end: int) -> None:
+        """What a replica obeys; `committed_end` is the end of all that is committed anywhere."""
+        sets = quorum.voter_sets
+        newest = sets[-1][0] if sets else None
+        seen = (newest, newest is not None and newest < quorum.high_watermark)
+        if self._seen.get(node_id) == seen:
+            return
+        self._seen[node_id] = seen
+        for offset, voters in sets:
+            if 0 <= offset < quorum.high_watermark:
+                self._note_committed(node_id, offset, voters)
+        if quorum.is_leader:
+            pending = {_members(voters) for offset, voters in sets if offset >= committed_end}
+            settled = [_members(voters) for offset, voters in sets if offset < committed_end]
+            if len(pending | set(settled[-1:])) > 2:
+                raise Violation("OneChangeAtATime", f"{node_id} has {len(pending)} sets pending")
+
+    def _note_committed(self, node_id: int, offset: int, voters: Mapping[int, Voter]) -> None:
+        known = self._committed.get(offset)
+        if known is not None:
+            if known != voters:
+                raise Violation("CommittedForever", f"voters {voters} of {node_id}, were {known}")
+            return
+        self._committed[offset] = voters
+        in_order = [self._committed[key] for key in sorted(self._committed)]
+        for before, after in pairwise(in_order):
+            self._compare(before, after)
+
+    def _compare(self, before: Mapping[int, Voter], after: Mapping[int, Voter]) -> None:
+        gone, come = _members(before) - _members(after), _members(after) - _members(before)
+        if len(gone) + len(come) > 1:
+            raise Violation("OneChangeAtATime", f"{sorted(before)} -> {sorted(after)}")
+        if come:
+            self.marks[ADDED] = None
+        elif gone:
+            self.marks[REMOVED] = None
+        elif before != after:
+            self.marks[MOVED] = None
+
+    def check_answer(
+        self,
+        answerer: int,
+        quorum: Quorum,
+        request: VoterChangeRequest,
+        response: VoterChangeResponse,
+    ) -> None:
+        """An operator hears what became of a change."""
+        code, message = response.error_code, response.message
+        if code is ErrorCode.REQUEST_TIMED_OUT:
+            pending = message.startswith(_PENDING)
+            self.marks[REFUSED_AS_PENDING if pending else REFUSED_AS_BEHIND] = None
+        elif code is ErrorCode.NOT_LEADER_OR_FOLLOWER and "changed" in message:
+            self.marks[LOST] = None
+        if code is not ErrorCode.NONE:
+            return
+        key = ReplicaKey(request.voter.node_id, request.voter.directory_id)
+        committed = [
+            voters for offset, voters in quorum.voter_sets if offset < quorum.high_watermark
+        ]
+        adds = isinstance(request, AddVoterRequest)
+        if not committed or (key in _members(committed[-1])) != adds:
+            verb = "added" if adds else "removed"
+            raise Violation("AcknowledgedChange", f"{answerer} says that {key.node_id} is {verb}")
+        if not adds and key.node_id == answerer:
+            self.marks[LEADER_REMOVED] = None
+
+
+def _members(voters: Mapping[int, Voter]) -> Members:
+    return frozenset(ReplicaKey(key, voter.directory_id) for key, voter in voters.items())
+
+
+def draw_change(
+    prng: Prng,
+    quorum: Quorum,
+    node_ids: list[int],
+    *,
+    cluster_id: str,
+    port_of: Callable[[int], int],
+) -> VoterChangeRequest | None:
+    """What an operator asks of somebody who believes to lead; `None` when nothing is possible.
+
+    Whoever is asked is removed more often than others: that is the rarest way.
+    """
+    voters = quorum.voters
+    strangers = [node_id for node_id in node_ids if node_id not in voters]
+    grows = len(voters) < MOST_VOTERS and (len(voters) < 2 or prng.chance(1, 2))
+    if grows and strangers:
+        node_id = prng.choice(strangers)
+        voter = Voter(node_id, directory_of(node_id), (endpoint_of(node_id, port_of(node_id)),))
+        return AddVoterRequest(cluster_id, voter)
+    if len(voters) < 2:
+        return None
+    node_id = prng.choice(sorted(voters))
+    return RemoveVoterRequest(cluster_id, ReplicaKey(node_id, voters[node_id].directory_id))

@@ -1,0 +1,134 @@
+"""Voters that change while everything else fails, in the quorum tier."""
+
+import pytest
+
+from tidelog.env.prng import Prng
+from tidelog.errors import ErrorCode
+from tidelog.kraft.messages import (
+    AddVoterRequest,
+    RemoveVoterRequest,
+    ReplicaKey,
+    Voter,
+    VoterChangeResponse,
+)
+from tidelog.sim.campaign import Tally, run_seed
+from tidelog.sim.checkers.base import Violation
+from tidelog.sim.quorum.cluster import Composition, Conditions, QuorumCluster, Saving
+from tidelog.sim.quorum.membership import MARKS, VoterOracle, directory_of, endpoint_of
+from tidelog.sim.quorum_run import QUICK, draw_quorum
+from tidelog.sim.world import CLUSTER_ID
+
+SEEDS = 150
+
+
+def voter(node_id: int, port: int = 9093) -> Voter:
+    """A replica as the voter set has it."""
+    return Voter(node_id, directory_of(node_id), (endpoint_of(node_id, port),))
+
+
+class Shown:
+    """What a replica shows of its voters."""
+
+    def __init__(self, *sets: tuple[int, tuple[int, ...]], end: int, leads: bool = True) -> None:
+        self.voter_sets = [
+            (offset, {key: voter(key) for key in members}) for offset, members in sets
+        ]
+        self.high_watermark = end
+        self.is_leader = leads
+
+
+def test_seeds_with_changing_voters_reach_every_rare_state():
+    """Goal: the draw reaches what it is for, and the quorum stays right under it."""
+    tally = Tally()
+    for seed in (seed for seed in range(1, SEEDS) if draw_quorum(seed).dynamic):
+        outcome = run_seed("quorum", "all", seed)
+        assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+        tally.add(outcome)
+    assert set(tally.marks) == set(MARKS)
+    assert tally.faults["add-voter"] > 50 and tally.faults["remove-voter"] > 50
+
+
+def dynamic_cluster(voters: int, observers: int = 0, snapshot_every: int = 0) -> QuorumCluster:
+    """A running quorum whose voters are in the log."""
+    cluster = QuorumCluster(
+        Prng(1),
+        composition=Composition(voters, observers, dynamic=True),
+        config=QUICK,
+        conditions=Conditions(),
+        saving=Saving(snapshot_every=snapshot_every),
+    )
+    for replica in cluster.replicas.values():
+        cluster.start(replica)
+    assert cluster.run_until(lambda: cluster.leader() is not None, 5_000)
+    cluster.run(500)
+    return cluster
+
+
+def test_a_restart_behind_a_snapshot_finds_the_voters():
+    """Goal: a log that still has the records below the newest snapshot does not tell of its voters
+    twice. Such a node could never start again."""
+    cluster = dynamic_cluster(1, snapshot_every=3)
+    leader = cluster.leader()
+    for index in range(8):
+        cluster.append(leader, [b"%d" % index])
+        cluster.run(100)
+    snapshot = leader.quorum.latest_snapshot
+    assert snapshot.end_offset > 3 and leader.log.log_start_offset == 0
+    cluster.kill(leader)
+    cluster.start(leader)
+    assert cluster.run_until(lambda: leader.quorum.is_leader, 5_000)
+    assert list(leader.quorum.voters) == [1] and leader.quorum.kraft_version == 1
+
+
+def test_an_added_voter_counts_and_a_removed_leader_hands_over():
+    """Goal: the stage itself works: changes are made, seen by all, and marked."""
+    cluster = dynamic_cluster(3, observers=1)
+    leader = cluster.leader()
+    cluster.change_voters(leader, AddVoterRequest(CLUSTER_ID, voter(4)))
+    cluster.run(1_000)
+    assert all(list(one.quorum.voters) == [1, 2, 3, 4] for one in cluster.alive())
+    key = ReplicaKey(leader.node_id, directory_of(leader.node_id))
+    cluster.change_voters(leader, RemoveVoterRequest(CLUSTER_ID, key))
+    cluster.run(3_000)
+    successor = cluster.leader()
+    assert successor.node_id != leader.node_id and leader.node_id not in successor.quorum.voters
+    assert set(cluster.voter_oracle.marks) >= {
+        "voters: added",
+        "voters: removed",
+        "voters: the leader removed itself",
+    }
+
+
+def test_two_changes_at_once_are_noticed():
+    """Goal: OneChangeAtATime, among committed sets and among those that a leader has pending."""
+    for shown, end in (
+        (Shown((0, (1, 2, 3)), (5, (1,)), end=9), 9),
+        (Shown((0, (1, 2, 3)), (5, (1, 2)), (7, (1,)), end=3), 3),
+    ):
+        with pytest.raises(Violation, match="OneChangeAtATime"):
+            VoterOracle().check_sets(1, shown, end)
+    fine = Shown((0, (1, 2, 3)), (5, (1, 2)), (7, (1,)), end=6)
+    VoterOracle().check_sets(1, fine, 6)
+
+
+def test_a_committed_set_that_changes_is_noticed():
+    """Goal: CommittedForever for voter sets, seen by two replicas."""
+    oracle = VoterOracle()
+    oracle.check_sets(1, Shown((4, (1, 2)), end=9), 9)
+    oracle.check_sets(2, Shown((4, (1, 2)), end=5, leads=False), 9)
+    with pytest.raises(Violation, match="CommittedForever"):
+        oracle.check_sets(3, Shown((4, (1, 3)), end=5, leads=False), 9)
+
+
+def test_an_acknowledged_change_that_is_not_committed_is_noticed():
+    """Goal: AcknowledgedChange, for additions and removals."""
+    made = VoterChangeResponse(ErrorCode.NONE)
+    add = AddVoterRequest(CLUSTER_ID, voter(3))
+    remove = RemoveVoterRequest(CLUSTER_ID, ReplicaKey(3, directory_of(3)))
+    pending = Shown((0, (1, 2)), (5, (1, 2, 3)), end=5)
+    settled = Shown((0, (1, 2)), (5, (1, 2, 3)), end=6)
+    VoterOracle().check_answer(1, settled, add, made)
+    VoterOracle().check_answer(1, pending, remove, made)
+    for shown, request in ((pending, add), (settled, remove)):
+        with pytest.raises(Violation, match="AcknowledgedChange"):
+            VoterOracle().check_answer(1, shown, request, made)

@@ -9,29 +9,20 @@ Tasks fetch raw record batches from the partitions' leaders and hand Arrow batch
         .option("subscribe", "flights")
         .load()
 
-Options are named as in the official connector: `kafka.bootstrap.servers`, `subscribe`,
-`startingOffsets`, `endingOffsets` (batch), `maxOffsetsPerTrigger` (stream), `minPartitions`,
-`failOnDataLoss`, `includeHeaders`. Writing is left out.
+Options are named as in the official connector; `docs/spark-source.md` has them all.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from tidelog.errors import UsageError
-from tidelog.pipeline.options import SourceOptions, parse_options
+from tidelog.pipeline.options import COLUMNS, SourceOptions, TriggerLimits, parse_options
 from tidelog.pipeline.sink_options import parse_sink_options
 from tidelog.pipeline.spark_columns import chosen_columns, spoken_hint
-from tidelog.pipeline.values import PlannedRange
 
 # Everything else is imported where it runs: Spark imports this module in several processes that
 # only want to know the name, the schema or the partitions.
@@ -56,7 +47,7 @@ LINEAGE_TYPES: Final = {
     "is_control": "boolean",
 }
 """More columns, for a schema that names them: what a record has from its batch. With `is_control`
-control records are rows too."""
+control records are rows too, and so are those of aborted transactions for `read_committed`."""
 _KNOWN_TYPES: Final = {**SPARK_TYPES, **LINEAGE_TYPES}
 
 
@@ -69,21 +60,28 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         return "tidelog"
 
     def schema(self) -> str:
-        """All columns, in Spark's type names; wrong options are refused here."""
+        """The columns, in Spark's type names; wrong options are refused here."""
         with spoken_hint():
             options = parse_options(dict(self.options), streaming=None)
-        return ", ".join(
-            f"{name} {type_name}"
-            for name, type_name in SPARK_TYPES.items()
-            if name != "headers" or options.include_headers
-        )
+            names = options.columns or [
+                name for name in SPARK_TYPES if name != "headers" or options.include_headers
+            ]
+            unknown = [name for name in names if name not in _KNOWN_TYPES]
+            if unknown:
+                raise UsageError(
+                    f"`{COLUMNS}` names `{unknown[0]}`, which is no column of this source",
+                    f"the columns are {', '.join(_KNOWN_TYPES)}",
+                )
+        return ", ".join(f"{name} {_KNOWN_TYPES[name]}" for name in names)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch reader for the columns of `schema`."""
         with spoken_hint():
-            return TopicReader(
-                parse_options(dict(self.options)), chosen_columns(schema, _KNOWN_TYPES)
-            )
+            options = parse_options(dict(self.options), streaming=False)
+            columns = chosen_columns(schema, _KNOWN_TYPES)
+        from pyspark_tidelog.batch import make_reader
+
+        return make_reader(options, columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """A batch writer; a topic is only ever appended to. Needs Spark 4.1."""
@@ -104,18 +102,15 @@ class DefaultSource(DataSource):  # type: ignore[misc]
             return TopicStreamWriter(schema, options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A micro-batch reader for the columns of `schema`; needs Spark 4.2."""
+        """A micro-batch reader for the columns of `schema`; with limits from Spark 4.2 on."""
         with spoken_hint():
             options = parse_options(dict(self.options), streaming=True)
             columns = chosen_columns(schema, _KNOWN_TYPES)
-            try:
-                from pyspark_tidelog.stream import TopicStreamReader
-            except ModuleNotFoundError:
-                raise UsageError(
-                    "reading a stream needs Spark 4.2 or newer",
-                    "install it with `pip install 'pyspark>=4.2'`, or read batches",
-                ) from None
-        return TopicStreamReader(options, columns)
+        try:
+            from pyspark_tidelog.stream_limits import LimitedTopicStreamReader
+        except ImportError:
+            return _reader_without_limits(options, columns)
+        return LimitedTopicStreamReader(options, columns)
 
 
 @contextmanager
@@ -132,34 +127,13 @@ def _needs_spark(version: str, what: str) -> Iterator[None]:
         ) from None
 
 
-@dataclass(frozen=True)
-class RangePartition(InputPartition):  # type: ignore[misc]
-    """One task's range, as Spark carries it to the executor."""
+def _reader_without_limits(options: SourceOptions, columns: Sequence[str]) -> Any:
+    from pyspark_tidelog.stream import TopicStreamReader
 
-    planned: PlannedRange
-
-
-class TopicReader(DataSourceReader):  # type: ignore[misc]
-    """Plans on the driver, reads on the executors; holds values only, since Spark pickles it."""
-
-    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
-        # What the user asked for.
-        self._options = options
-        # The columns to return, in this order.
-        self._columns = tuple(columns)
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """The fixed ranges, one task each. Spark turns an empty list into one `None` task."""
-        from tidelog.pipeline.client import Client
-        from tidelog.pipeline.plan import plan_ranges
-
-        with spoken_hint(), Client(self._options.bootstrap) as client:
-            return [RangePartition(planned) for planned in plan_ranges(self._options, client)]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The records of one range as Arrow batches."""
-        if not isinstance(partition, RangePartition):
-            return
-        from tidelog.pipeline.source import read_range
-
-        yield from read_range(self._options.bootstrap, partition.planned, self._columns)
+    with spoken_hint():
+        if options.trigger != TriggerLimits():
+            raise UsageError(
+                "limits of a stream's batches need Spark 4.2 or newer",
+                "install it with `pip install 'pyspark>=4.2'`, or leave the limits out",
+            )
+    return TopicStreamReader(options, columns)

@@ -1,37 +1,28 @@
-"""The micro-batch reader behind `spark.readStream.format("tidelog")`.
+"""The micro-batch reader behind `spark.readStream.format("tidelog")`, as Spark 4.0 knows it.
 
 One object lives in a driver-side Python process for the length of the query; the executors get
-copies that only read. It holds values and asks the cluster anew each time, so a broker that died
-between two batches is no matter.
+copies that only read. It asks the cluster anew each time, so a broker that died between two
+batches is no matter; its connections are kept.
 
-Spark's rules that shape it: admission control is on because `latestOffset` takes a limit; with
-`ReadAllAvailable` the limit of the options is ignored, since the trigger wants everything; with
-`availableNow` nothing above the ceiling noted at the start is ever handed out, and a partition
-that is added later is left to the next run.
-
-Source: Spark 4.2's Python Data Source API.
+From Spark 4.2 on `stream_limits.py` adds limits and `availableNow`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 
-from pyspark_tidelog import RangePartition
+from pyspark_tidelog.batch import RangePartition
 from tidelog.pipeline import stream
 from tidelog.pipeline.client import Client
+from tidelog.pipeline.group_progress import check_groups_are_served, commit_progress
 from tidelog.pipeline.options import SourceOptions
+from tidelog.pipeline.plan import into_tasks
 from tidelog.pipeline.spark_columns import spoken_hint
-from tidelog.pipeline.values import EARLIEST
+from tidelog.pipeline.stream_offsets import Position, StreamOffset
 
 
-class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
     """Plans batches on the driver, reads them on the executors."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
@@ -39,53 +30,54 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._options = options
         # The columns to return, in this order.
         self._columns = tuple(columns)
-        # What an `availableNow` run may hand out at most; `None` in other runs.
-        self._ceiling: Mapping[str, int] | None = None
+        # The driver's connections, made when first needed; never pickled.
+        self._connections: Client | None = None
 
-    def initialOffset(self) -> dict[str, int]:
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_connections": None}
+
+    @property
+    def _client(self) -> Client:
+        """The driver's client. A new one finds out whether the brokers can do all that is asked."""
+        if self._connections is None:
+            self._connections = Client(self._options.bootstrap)
+            if self._options.commit_group is not None:
+                check_groups_are_served(self._connections, self._options.commit_group)
+        return self._connections
+
+    def initialOffset(self) -> StreamOffset:
         """Where a new query begins."""
-        with spoken_hint(), Client(self._options.bootstrap) as client:
-            return stream.initial_offsets(self._options, client)
+        with spoken_hint():
+            return stream.initial_position(self._options, self._client).to_json()
 
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """`maxOffsetsPerTrigger`, if it was given."""
-        limit = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+    def latestOffset(self) -> StreamOffset:
+        """Where the next batch ends: at the end of what is there."""
+        with spoken_hint():
+            return stream.available(self._options, self._client).to_json()
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """Where the batch that begins at `start` ends."""
-        with spoken_hint(), Client(self._options.bootstrap) as client:
-            ends = self._ceiling
-            if ends is None:
-                ends = stream.available(self._options, client)
-            begin = stream.within(self._options, start, ends)
-            added = stream.unknown_partitions(start, ends)
-            first = stream.to_text(client.list_offsets(added, EARLIEST)) if added else {}
-            most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-            return stream.next_offsets(begin, ends, first, most)
-
-    def reportLatestOffset(self) -> dict[str, int]:
-        """What the cluster has now: the difference to the batch is the query's lag."""
-        with spoken_hint(), Client(self._options.bootstrap) as client:
-            return stream.available(self._options, client)
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """Notes what is there: the run ends when it has read that."""
-        with spoken_hint(), Client(self._options.bootstrap) as client:
-            self._ceiling = stream.available(self._options, client)
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """The ranges of a batch, one task each."""
-        with spoken_hint(), Client(self._options.bootstrap) as client:
-            return [
-                RangePartition(planned)
-                for planned in stream.plan_batch(self._options, client, start, end)
-            ]
+    def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
+        """The ranges of a batch as tasks."""
+        with spoken_hint():
+            begin, finish = Position.from_json(start), Position.from_json(end)
+            ranges = stream.plan_batch(self._options, self._client, begin, finish)
+            return [RangePartition(task) for task in into_tasks(ranges, self._options.sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The records of one range as Arrow batches."""
+        """The records of a task's ranges as Arrow batches."""
         if not isinstance(partition, RangePartition):
             return
-        from tidelog.pipeline.source import read_range
+        from tidelog.pipeline.source import read_ranges
 
-        yield from read_range(self._options.bootstrap, partition.planned, self._columns)
+        yield from read_ranges(partition.planned, self._options.rules, self._columns)
+
+    def commit(self, end: StreamOffset) -> None:
+        """Spark is done with everything below; a consumer group hears of it, if one is named."""
+        if self._options.commit_group is not None:
+            offsets = Position.from_json(end).offsets
+            commit_progress(self._client, self._options.commit_group, offsets)
+
+    def stop(self) -> None:
+        """The query is over."""
+        if self._connections is not None:
+            self._connections.close()
+            self._connections = None

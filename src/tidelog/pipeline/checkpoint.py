@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from tidelog.errors import UsageError
 from tidelog.model import NO_OFFSET, TopicPartition
-from tidelog.pipeline.stream import from_text
+from tidelog.pipeline.stream_offsets import from_text
 from tidelog.pipeline.values import OffsetRange
 
 IDENTITY_FILE: Final = "tidelog-ingest.json"

@@ -7,25 +7,28 @@ Leaders change. Whatever a broker answers or fails to answer, a call tries again
 when that may help, and gives up when nothing went forward for `retry_s`, saying what it heard
 last. Nothing here is asked of a group coordinator, and nothing is written.
 
-Left out: consumer groups, transactions (`read_uncommitted` only), TLS and SASL, follower fetching.
+Left out: consumer groups beyond a commit (`group_progress.py`), TLS and SASL.
 Source: KIP-207 (OFFSET_NOT_AVAILABLE), KIP-320 (leader epochs), KIP-516 (topic ids).
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from tidelog.errors import ErrorCode, MalformedFrame, UsageError
 from tidelog.model import NO_EPOCH, NO_LEADER, TopicId, TopicPartition
 from tidelog.pipeline.connection import BrokerConnection
 from tidelog.pipeline.errors import ClusterUnavailable
+from tidelog.pipeline.requests import (
+    cleanup_policy_request,
+    list_offsets_request,
+    metadata_request,
+)
 from tidelog.pipeline.values import Address
 from tidelog.wire.api import ApiKey
-from tidelog.wire.codec import request_class
-from tidelog.wire.entities import field, make, nested
-from tidelog.wire.fetch import READ_UNCOMMITTED
+from tidelog.wire.entities import field
 from tidelog.wire.values import bytes_of, error_of
 
 T = TypeVar("T")
@@ -35,7 +38,6 @@ _FIRST_CONTACT_S: Final = 5.0
 """How long a cluster that never answered is tried: more likely a wrong address than a fault."""
 _UNKNOWN_TOPIC_S: Final = 1.0
 """How long an unknown topic is asked for: a new one is not known to all brokers at once."""
-_TOPIC_RESOURCE: Final = 2
 
 TRY_AGAIN: Final = frozenset(
     (
@@ -127,28 +129,25 @@ class Client:
 
     # Metadata ------------------------------------------------------------------------------
 
-    def metadata(self, topics: Sequence[str]) -> Metadata:
-        """Who leads the partitions of these topics.
+    def metadata(self, topics: Sequence[str] | None) -> Metadata:
+        """Who leads the partitions of these topics; `None` for all topics there are.
 
         Raises `UsageError` for a topic that does not exist, `ClusterUnavailable`.
         """
         return self.patiently("metadata", lambda: self.refresh(topics))
 
-    def refresh(self, topics: Sequence[str]) -> Metadata:
+    def knows(self, tp: TopicPartition) -> bool:
+        """Whether the last metadata named the partition."""
+        return tp in self._metadata.leaders
+
+    def topic_ids(self) -> dict[str, TopicId]:
+        """The ids of the topics of the last metadata."""
+        return {tp.topic: leader.topic_id for tp, leader in self._metadata.leaders.items()}
+
+    def refresh(self, topics: Sequence[str] | None) -> Metadata:
         """Asks once. Raises `TryAgain`, `ClusterUnavailable`; `UsageError` for an illegal name."""
-        connection = self._any_connection()
-        request_type = request_class(ApiKey.METADATA, connection.version_of(ApiKey.METADATA))
-        topic_type = nested(request_type, "topics")
-        wanted = tuple(make(topic_type, name=name, topic_id=None) for name in topics)
-        answer = connection.ask(
-            make(
-                request_type,
-                topics=wanted,
-                allow_auto_topic_creation=False,
-                include_cluster_authorized_operations=False,
-                include_topic_authorized_operations=False,
-            )
-        )
+        connection = self.any_connection()
+        answer = connection.ask(metadata_request(connection.version_of(ApiKey.METADATA), topics))
         brokers = {int(b.node_id): Address(b.host, int(b.port)) for b in answer.brokers}
         leaders = {}
         for topic in answer.topics:
@@ -172,27 +171,9 @@ class Client:
         return self.patiently("topic configs", lambda: self._compacted(topics))
 
     def _compacted(self, topics: Sequence[str]) -> frozenset[str]:
-        connection = self._any_connection()
+        connection = self.any_connection()
         version = connection.version_of(ApiKey.DESCRIBE_CONFIGS)
-        request_type = request_class(ApiKey.DESCRIBE_CONFIGS, version)
-        resource_type = nested(request_type, "resources")
-        resources = tuple(
-            make(
-                resource_type,
-                resource_type=_TOPIC_RESOURCE,
-                resource_name=topic,
-                configuration_keys=("cleanup.policy",),
-            )
-            for topic in topics
-        )
-        answer = connection.ask(
-            make(
-                request_type,
-                resources=resources,
-                include_synonyms=False,
-                include_documentation=False,
-            )
-        )
+        answer = connection.ask(cleanup_policy_request(version, topics))
         return frozenset(
             result.resource_name
             for result in answer.results
@@ -203,20 +184,29 @@ class Client:
     # Offsets -------------------------------------------------------------------------------
 
     def list_offsets(
-        self, partitions: Sequence[TopicPartition], timestamp: int
+        self,
+        partitions: Sequence[TopicPartition],
+        timestamp: int | Mapping[TopicPartition, int],
+        *,
+        read_committed: bool = False,
     ) -> dict[TopicPartition, int]:
-        """The offset of `EARLIEST` or `LATEST` for each partition, from its leader.
+        """The offset of a timestamp (ms since 1970), `EARLIEST` or `LATEST` for each partition,
+        from its leader; -1 where no record is that late.
 
         Waits while a new leader does not know its high watermark yet. Raises `UsageError` for a
         missing topic, `ClusterUnavailable`.
         """
         found: dict[TopicPartition, int] = {}
         topics = sorted({tp.topic for tp in partitions})
+        timestamps = (
+            dict.fromkeys(partitions, timestamp) if isinstance(timestamp, int) else timestamp
+        )
 
         def ask_the_rest() -> dict[TopicPartition, int]:
-            missing = [tp for tp in partitions if tp not in found]
-            self.refresh(topics)
-            refused = self._list_offsets_once(missing, timestamp, found)
+            missing = {tp: timestamps[tp] for tp in partitions if tp not in found}
+            if not missing.keys() <= self._metadata.leaders.keys():
+                self.refresh(topics)
+            refused = self._list_offsets_once(missing, found, read_committed=read_committed)
             if refused:
                 raise TryAgain(", ".join(refused))
             return found
@@ -225,18 +215,23 @@ class Client:
 
     def _list_offsets_once(
         self,
-        partitions: Sequence[TopicPartition],
-        timestamp: int,
+        wanted: Mapping[TopicPartition, int],
         found: dict[TopicPartition, int],
+        *,
+        read_committed: bool,
     ) -> list[str]:
         """Asks each leader once; fills `found` and returns what the others said."""
         refused = []
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for tp in partitions:
-            by_leader.setdefault(self.leader_of(tp).node_id, []).append(tp)
+        by_leader: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
+        for tp, timestamp in wanted.items():
+            leader = self.leader_of(tp)
+            by_leader.setdefault(leader.node_id, {})[tp] = timestamp, leader.epoch
         for node_id, led in by_leader.items():
             connection = self.connection_to(node_id)
-            answer = connection.ask(self._list_offsets_request(connection, led, timestamp))
+            version = connection.version_of(ApiKey.LIST_OFFSETS)
+            answer = connection.ask(
+                list_offsets_request(version, led, read_committed=read_committed)
+            )
             for topic in answer.topics:
                 for partition in topic.partitions:
                     tp = TopicPartition(topic.name, int(partition.partition_index))
@@ -248,33 +243,6 @@ class Client:
                     else:
                         raise ClusterUnavailable(f"offsets of `{tp}`: {code.name}")
         return refused
-
-    def _list_offsets_request(
-        self, connection: BrokerConnection, partitions: Sequence[TopicPartition], timestamp: int
-    ) -> Any:
-        version = connection.version_of(ApiKey.LIST_OFFSETS)
-        request_type = request_class(ApiKey.LIST_OFFSETS, version)
-        topic_type = nested(request_type, "topics")
-        partition_type = nested(topic_type, "partitions")
-        by_topic: dict[str, list[Any]] = {}
-        for tp in partitions:
-            by_topic.setdefault(tp.topic, []).append(
-                make(
-                    partition_type,
-                    partition_index=tp.partition,
-                    current_leader_epoch=self.leader_of(tp).epoch,
-                    timestamp=timestamp,
-                )
-            )
-        return make(
-            request_type,
-            replica_id=-1,
-            isolation_level=READ_UNCOMMITTED,
-            topics=tuple(
-                make(topic_type, name=name, partitions=tuple(items))
-                for name, items in by_topic.items()
-            ),
-        )
 
     # Connections and patience ----------------------------------------------------------------
 
@@ -292,27 +260,28 @@ class Client:
         address = self._metadata.brokers.get(node_id)
         if address is None:
             raise TryAgain(f"broker {node_id} is not in the cluster's metadata")
-        return self._connect(address)
+        return self.connect(address)
 
     def drop(self, connection: BrokerConnection) -> None:
         """Closes a connection that is broken or has answers under way that nobody wants."""
         connection.close()
         self._connections.pop(connection.address, None)
 
-    def _connect(self, address: Address) -> BrokerConnection:
+    def connect(self, address: Address) -> BrokerConnection:
+        """An open connection to a broker. Raises `ClusterUnavailable`."""
         connection = self._connections.get(address)
         if connection is None:
             connection = BrokerConnection(address, timeout_s=self._timeout_s)
             self._connections[address] = connection
         return connection
 
-    def _any_connection(self) -> BrokerConnection:
+    def any_connection(self) -> BrokerConnection:
         """A connection to any broker that accepts one, known brokers first."""
         known = (*self._metadata.brokers.values(), *self._bootstrap)
         refusals = []
         for address in dict.fromkeys(known):
             try:
-                return self._connect(address)
+                return self.connect(address)
             except ClusterUnavailable as error:
                 refusals.append(str(error))
         raise ClusterUnavailable("; ".join(refusals))
@@ -330,6 +299,8 @@ class Client:
             try:
                 return attempt()
             except (TryAgain, ClusterUnavailable, MalformedFrame) as error:
+                # Who leads what may be the reason; the addresses stay, to ask again.
+                self._metadata = Metadata(self._metadata.brokers, {})
                 if not isinstance(error, TryAgain):
                     self.close()
                 if isinstance(error, UnknownTopic) and time.monotonic() > unknown_topic:

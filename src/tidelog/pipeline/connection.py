@@ -27,6 +27,8 @@ OUR_VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.FETCH: 17,
     ApiKey.LIST_OFFSETS: 7,
     ApiKey.METADATA: 12,
+    ApiKey.OFFSET_COMMIT: 8,
+    ApiKey.FIND_COORDINATOR: 4,
     ApiKey.DESCRIBE_CONFIGS: 4,
 }
 """The newest version of each API that the pipeline speaks."""
@@ -72,7 +74,7 @@ class BrokerConnection:
 
         Raises `ClusterUnavailable` when the broker does not serve the API at all.
         """
-        if api_key not in self._broker_versions:
+        if not self.serves(api_key):
             raise ClusterUnavailable(f"broker `{self.address}` does not serve {api_key.name}")
         return min(OUR_VERSIONS[api_key], self._broker_versions[api_key])
 

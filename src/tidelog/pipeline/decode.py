@@ -15,8 +15,8 @@ Invariants: every record's fields end exactly where its length says and every ba
 where the batch ends, else `CorruptBatch`; no view points outside the buffer; rows are in buffer
 order; a yielded batch holds at most about `MAX_GROUP_BYTES` of record bytes.
 
-Left out: aborted transactions (everything committed or not is returned, as with
-`read_uncommitted`). Source: KIP-98 for the format, the Arrow columnar format for views.
+Left out: aborted transactions, whose batches `reader.py` marks as control batches. Source: KIP-98
+for the format, the Arrow columnar format for views.
 """
 
 from collections.abc import Iterator, Sequence
@@ -91,17 +91,28 @@ def decode(
 
 
 def decode_table(
-    table: BatchTable, *, start_offset: int, end_offset: int, columns: Sequence[str]
+    table: BatchTable,
+    *,
+    start_offset: int,
+    end_offset: int,
+    columns: Sequence[str],
+    times_ms: tuple[int, int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """As `decode`, for batches already found and checked."""
+    """As `decode`, for batches already found and checked. `times_ms` are the first and the last
+    timestamp wanted, both inclusive."""
     wanted = (table.last_offsets >= start_offset) & (table.base_offsets < end_offset)
     if "is_control" not in columns:
         wanted &= (table.field("attributes") & CONTROL_FLAG) == 0
+    if times_ms is not None:
+        wanted &= table.field("max_timestamp") >= times_ms[0]
     for bodies in record_bodies(table.select(wanted), MAX_GROUP_BYTES):
         source = RecordBytes(bodies.buffer)
         for rows in _record_rows(source, bodies):
             records = _read_records(source, rows)
             inside = (records["offset"] >= start_offset) & (records["offset"] < end_offset)
+            if times_ms is not None:
+                inside &= records["timestamp"] >= times_ms[0]
+                inside &= records["timestamp"] <= times_ms[1]
             if not inside.all():
                 records = {name: values[inside] for name, values in records.items()}
             if inside.any():
@@ -126,6 +137,7 @@ def _record_rows(source: RecordBytes, bodies: Bodies) -> Iterator[_Fields]:
     is_log_append_time = (table.field("attributes") & TIMESTAMP_TYPE_FLAG) != 0
     batch_fields = {
         "base_offset": table.base_offsets,
+        "last_offset": table.last_offsets,
         "leader_epoch": table.field("leader_epoch"),
         "base_timestamp": table.field("base_timestamp"),
         "max_timestamp": table.field("max_timestamp"),
@@ -163,6 +175,8 @@ def _read_records(source: RecordBytes, rows: _Fields) -> _Fields:
     offsets = rows["base_offset"] + offset_deltas
     if (np.diff(offsets) <= 0).any():
         raise CorruptBatch("the offsets of records do not ascend")
+    if (offset_deltas < 0).any() or (offsets > rows["last_offset"]).any():
+        raise CorruptBatch("the offset of a record is not within its batch")
     timestamps = np.where(
         rows["timestamp_type"] == LOG_APPEND_TIME,
         rows["max_timestamp"],

@@ -1,11 +1,16 @@
-"""What can go wrong between a job and the cluster, in words that name the place.
+"""What can go wrong between a job and the cluster, in words that name the place and the choices.
 
 Wrong options are `tidelog.errors.UsageError`; damaged record bytes are `CorruptBatch`.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from tidelog.pipeline.values import OffsetRange
+
+LOSS_CHOICES: Final = (
+    "restore the records; or begin behind them (a batch by `startingOffsets`, a stream with a new "
+    "checkpoint); or go on without them with `failOnDataLoss=false`"
+)
 
 
 class ClusterUnavailable(Exception):
@@ -15,16 +20,18 @@ class ClusterUnavailable(Exception):
 class DataLoss(Exception):
     """Records that the job was promised are not there any more, or never were."""
 
-    def __init__(self, wanted: OffsetRange, reason: str) -> None:
-        super().__init__(f"{wanted}: {reason}")
+    def __init__(self, wanted: OffsetRange, reason: str, hint: str = LOSS_CHOICES) -> None:
+        super().__init__(f"{wanted}: {reason}\nhint: {hint}")
         # The range that could not be read.
         self.wanted = wanted
         # What was found instead.
         self.reason = reason
+        # What may be done.
+        self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions cross process borders in Spark.
-        return DataLoss, (self.wanted, self.reason)
+        return DataLoss, (self.wanted, self.reason, self.hint)
 
 
 class TableConflict(Exception):

@@ -7,8 +7,7 @@ so this is how a job avoids shipping values that it only counts. It may also nam
 from its batch, `producer_id, producer_epoch, base_offset`, and `is_control`, with which control
 records are rows too.
 
-Every batch that is read is counted against the range: a task that would return fewer records than
-offsets, control batches and compaction aside, fails instead (`DataLoss`).
+That no record is missing is checked by `reader.py` (batches) and `decode.py` (records).
 
 No Spark import here; `pyspark_tidelog` is the thin shell around it.
 """
@@ -19,6 +18,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from tidelog.errors import CorruptBatch
 from tidelog.pipeline.batches import BatchTable
 from tidelog.pipeline.client import Client
 from tidelog.pipeline.decode import (
@@ -27,48 +27,73 @@ from tidelog.pipeline.decode import (
     RECORD_SCHEMA,
     decode_table,
 )
-from tidelog.pipeline.errors import DataLoss
 from tidelog.pipeline.reader import RangeReader
-from tidelog.pipeline.values import Address, PlannedRange
-from tidelog.records.batch import CONTROL_FLAG
+from tidelog.pipeline.values import OffsetRange, PlannedRange, ReadRules
 
 SOURCE_SCHEMA: Final = pa.schema(
     [("topic", pa.string()), ("partition", pa.int32()), *RECORD_SCHEMA, *LINEAGE_SCHEMA]
 )
 
+_CHOICES: Final = (
+    "its checksum is right, so it was written like that: find its producer; meanwhile read around "
+    "it (a batch by `endingOffsets` and `startingOffsets`, a stream with a new checkpoint)"
+)
 
-def read_range(
-    bootstrap: Sequence[Address], planned: PlannedRange, columns: Sequence[str]
+
+def read_ranges(
+    planned: Sequence[PlannedRange],
+    rules: ReadRules,
+    columns: Sequence[str],
+    times_ms: tuple[int, int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of one range, with the chosen columns of `SOURCE_SCHEMA` in that order.
+    """The records of some ranges one after the other, with the chosen columns of `SOURCE_SCHEMA`
+    in that order; `times_ms` are the first and the last timestamp wanted, both inclusive.
 
     Raises `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError`.
     """
-    wanted = planned.wanted
-    own = [name for name in columns if name in DECODED_COLUMNS]
-    controls_are_rows = "is_control" in own
+    own = [name for name in columns if name in DECODED_COLUMNS] or ["offset"]
     schema = pa.schema([SOURCE_SCHEMA.field(name) for name in columns])
-    missing = wanted.length
-    with Client(bootstrap) as client:
-        reader = RangeReader(client, wanted, allow_gaps=planned.allow_gaps)
-        for table in reader.tables():
-            if not controls_are_rows:
-                missing -= _control_offsets(table, wanted.start, wanted.end)
-            for batch in decode_table(
-                table, start_offset=wanted.start, end_offset=wanted.end, columns=own or ["offset"]
+    with Client(rules.bootstrap) as client:
+        for one in planned:
+            wanted = one.wanted
+            for table in RangeReader(client, one, rules).tables():
+                for batch in _decoded(table, wanted, own, times_ms):
+                    yield _with_place(batch, wanted.topic, wanted.partition, schema)
+
+
+def _decoded(
+    table: BatchTable,
+    wanted: OffsetRange,
+    columns: Sequence[str],
+    times_ms: tuple[int, int] | None,
+) -> Iterator[pa.RecordBatch]:
+    """The records of whole batches. Raises `CorruptBatch`, which names the batch."""
+    try:
+        yield from decode_table(
+            table,
+            start_offset=wanted.start,
+            end_offset=wanted.end,
+            columns=columns,
+            times_ms=times_ms,
+        )
+    except CorruptBatch as error:
+        place = _first_undecodable(table)
+        raise CorruptBatch(f"{wanted}: {place}{error.message}\nhint: {_CHOICES}") from None
+
+
+def _first_undecodable(table: BatchTable) -> str:
+    """Names the batch by decoding one after the other; this is the end of the read anyway."""
+    for row in range(len(table)):
+        one = table.rows(row, row + 1)
+        first, last = int(one.base_offsets[0]), int(one.last_offsets[0])
+        try:
+            for _ in decode_table(
+                one, start_offset=first, end_offset=last + 1, columns=RECORD_SCHEMA.names
             ):
-                missing -= len(batch)
-                yield _with_place(batch, wanted.topic, wanted.partition, schema)
-    if missing < 0 or (missing > 0 and not planned.allow_gaps):
-        raise DataLoss(wanted, f"{wanted.length - missing} records for {wanted.length} offsets")
-
-
-def _control_offsets(table: BatchTable, start: int, end: int) -> int:
-    """How many offsets of [start, end) are taken by control batches."""
-    is_control = (table.field("attributes") & CONTROL_FLAG) != 0
-    firsts = np.maximum(table.base_offsets[is_control], start)
-    ends = np.minimum(table.last_offsets[is_control] + 1, end)
-    return int(np.maximum(ends - firsts, 0).sum())
+                pass
+        except CorruptBatch:
+            return f"the batch of offsets {first} to {last} cannot be decoded: "
+    return ""
 
 
 def _with_place(

@@ -4,13 +4,19 @@ Spark imports the source anew in several short-lived Python processes, so what t
 kept free of heavy imports.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 
 EARLIEST: Final = -2
 LATEST: Final = -1
 """Special timestamps of ListOffsets, and special offsets in options; `LATEST` is the high
-watermark."""
+watermark, or the last stable offset for `read_committed`."""
+
+Offsets = Mapping[TopicPartition, int]
+"""An offset of each partition."""
 
 
 class Address(NamedTuple):
@@ -43,8 +49,23 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRange:
-    """The work of one task."""
+    """A range as it was planned."""
 
     wanted: OffsetRange
-    allow_gaps: bool
-    """The topic is compacted: offsets may be missing."""
+    topic_id: TopicId = ZERO_TOPIC_ID
+    """Of the topic that was planned for: one that was made anew is another. All zeros where the
+    brokers name none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRules:
+    """How a query reads; the same for all its ranges."""
+
+    bootstrap: tuple[Address, ...]
+    read_committed: bool = False
+    """Only records of committed transactions and of none, up to the last stable offset."""
+    rack: str = ""
+    """Where the reader stands: the leader may send it to a replica of the same rack. Empty for
+    nowhere."""
+    fail_on_data_loss: bool = True
+    """Whether records that are gone or damaged fail the query, or are left out with a warning."""

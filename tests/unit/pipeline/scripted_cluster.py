@@ -12,7 +12,7 @@ from typing import Any
 
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId, TopicPartition
-from tidelog.records.batch import iter_headers
+from tidelog.records.batch import decode_batch, iter_headers
 from tidelog.wire import codec, fetch
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header
 from tidelog.wire.entities import field as value_of
@@ -26,6 +26,8 @@ SERVED = {
     ApiKey.METADATA: 12,
     ApiKey.API_VERSIONS: 3,
     ApiKey.DESCRIBE_CONFIGS: 4,
+    ApiKey.FIND_COORDINATOR: 4,
+    ApiKey.OFFSET_COMMIT: 8,
 }
 
 
@@ -43,6 +45,13 @@ class ScriptedPartition:
     on_fetch: Callable[[int, int], ErrorCode | str | None] = lambda node, offset: None
     """Called with (node, offset): an error to answer, "close" to hang up, or `None`."""
     on_list_offsets: Callable[[], ErrorCode] = lambda: ErrorCode.NONE
+    topic_id: TopicId = TOPIC_ID
+    last_stable_offset: int | None = None
+    """The high watermark, unless a transaction is open."""
+    aborted: list[tuple[int, int]] = field(default_factory=list)
+    """(producer, first offset), as `read_committed` fetches are told."""
+    racks: dict[str, int] = field(default_factory=dict)
+    """Which replica the leader names to a reader of a rack."""
 
     @property
     def high_watermark(self) -> int:
@@ -53,6 +62,20 @@ class ScriptedPartition:
                 last = header.last_offset
         return last + 1
 
+    def end_for(self, isolation_level: int) -> int:
+        """What a reader may see, exclusive."""
+        if isolation_level == fetch.READ_COMMITTED and self.last_stable_offset is not None:
+            return self.last_stable_offset
+        return self.high_watermark
+
+    def first_at(self, timestamp: int) -> tuple[int, int]:
+        """Offset and timestamp of the first record that is not older; -1 for none."""
+        for batch in self.batches:
+            for record in decode_batch(batch):
+                if record.timestamp >= timestamp:
+                    return record.offset, record.timestamp
+        return -1, -1
+
 
 class ScriptedCluster:
     """Some brokers on free ports of this machine."""
@@ -60,6 +83,11 @@ class ScriptedCluster:
     def __init__(self, partitions: dict[TopicPartition, ScriptedPartition], nodes: int = 2) -> None:
         self.partitions = partitions
         self.cleanup_policy = "delete"
+        # API key -> newest version served.
+        self.served = dict(SERVED)
+        # What was committed to each consumer group, and what to answer instead of NONE.
+        self.committed: dict[str, dict[TopicPartition, int]] = {}
+        self.commit_error = ErrorCode.NONE
         self.on_metadata: Callable[[], None] = lambda: None
         self._servers = {node: _server(self, node) for node in range(1, nodes + 1)}
         for server in self._servers.values():
@@ -94,12 +122,16 @@ class ScriptedCluster:
             ApiKey.METADATA: self._metadata,
             ApiKey.LIST_OFFSETS: self._list_offsets,
             ApiKey.DESCRIBE_CONFIGS: self._describe_configs,
+            ApiKey.FIND_COORDINATOR: self._find_coordinator,
+            ApiKey.OFFSET_COMMIT: self._offset_commit,
         }[header.api_key]
         return codec.encode_response(header, handler(request, response_type))
 
     def _api_versions(self, request: Any, response_type: type) -> Any:
         item = nested(response_type, "api_keys")
-        keys = tuple(make(item, api_key=k, min_version=0, max_version=v) for k, v in SERVED.items())
+        keys = tuple(
+            make(item, api_key=k, min_version=0, max_version=v) for k, v in self.served.items()
+        )
         return make(response_type, error_code=error(0), api_keys=keys, throttle_time=millis(0))
 
     def _metadata(self, request: Any, response_type: type) -> Any:
@@ -108,8 +140,11 @@ class ScriptedCluster:
         topic_type = nested(response_type, "topics")
         partition_type = nested(topic_type, "partitions")
         topics = []
-        for wanted in request.topics:
-            found = {tp: p for tp, p in self.partitions.items() if tp.topic == wanted.name}
+        names = sorted({tp.topic for tp in self.partitions})
+        if request.topics is not None:
+            names = [wanted.name for wanted in request.topics]
+        for name in names:
+            found = {tp: p for tp, p in self.partitions.items() if tp.topic == name}
             code = ErrorCode.NONE if found else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             rows = tuple(
                 make(
@@ -128,8 +163,8 @@ class ScriptedCluster:
                 make(
                     topic_type,
                     error_code=error(code),
-                    name=wanted.name,
-                    topic_id=uuid_of(TOPIC_ID) if found else None,
+                    name=name,
+                    topic_id=uuid_of(next(iter(found.values())).topic_id) if found else None,
                     is_internal=False,
                     partitions=rows,
                     topic_authorized_operations=0,
@@ -157,14 +192,18 @@ class ScriptedCluster:
             for row in topic.partitions:
                 state = self.partitions[TopicPartition(topic.name, row.partition_index)]
                 code = state.on_list_offsets()
-                ends = {-2: state.log_start, -1: state.high_watermark}
+                ends = {
+                    -2: (state.log_start, -1),
+                    -1: (state.end_for(request.isolation_level), -1),
+                }
+                offset, timestamp = ends.get(row.timestamp) or state.first_at(row.timestamp)
                 rows.append(
                     make(
                         partition_type,
                         partition_index=row.partition_index,
                         error_code=error(code),
-                        timestamp=-1,
-                        offset=-1 if code else ends[row.timestamp],
+                        timestamp=timestamp,
+                        offset=-1 if code else offset,
                         leader_epoch=state.epoch,
                     )
                 )
@@ -198,6 +237,40 @@ class ScriptedCluster:
         )
         return make(response_type, throttle_time=millis(0), results=results)
 
+    def _find_coordinator(self, request: Any, response_type: type) -> Any:
+        (host, port), node = self.addresses[-1], len(self.addresses)
+        item_type = nested(response_type, "coordinators")
+        found = tuple(
+            make(
+                item_type,
+                key=key,
+                node_id=node,
+                host=host,
+                port=port,
+                error_code=error(0),
+                error_message=None,
+            )
+            for key in request.coordinator_keys
+        )
+        return make(response_type, throttle_time=millis(0), coordinators=found)
+
+    def _offset_commit(self, request: Any, response_type: type) -> Any:
+        topic_type = nested(response_type, "topics")
+        partition_type = nested(topic_type, "partitions")
+        topics = []
+        for topic in request.topics:
+            rows = []
+            for row in topic.partitions:
+                if self.commit_error is ErrorCode.NONE:
+                    place = TopicPartition(topic.name, row.partition_index)
+                    self.committed.setdefault(request.group_id, {})[place] = row.committed_offset
+                code = error(self.commit_error)
+                rows.append(
+                    make(partition_type, partition_index=row.partition_index, error_code=code)
+                )
+            topics.append(make(topic_type, name=topic.name, partitions=tuple(rows)))
+        return make(response_type, throttle_time=millis(0), topics=tuple(topics))
+
     def _fetch(self, node: int, header: RequestHeader, frame: bytes, body: int) -> bytes | None:
         request = fetch.parse_request(header.api_version, frame, body)
         (wanted,) = request.partitions
@@ -208,25 +281,34 @@ class ScriptedCluster:
         outcome = state.on_fetch(node, wanted.fetch_offset)
         if outcome == "close":
             return None
+        preferred = state.racks.get(request.rack_id, -1)
+        end = state.end_for(request.isolation_level)
         code = ErrorCode.NONE if outcome is None else outcome
-        if not state.log_start <= wanted.fetch_offset <= state.high_watermark:
+        if not state.log_start <= wanted.fetch_offset <= end:
             code = ErrorCode.OFFSET_OUT_OF_RANGE
-        if state.leader != node:
+        if node not in (state.leader, preferred):
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if preferred in (-1, node) or node != state.leader:
+            preferred = -1
         records = b""
-        if code is ErrorCode.NONE:
-            reaching = [b for b in state.batches if _last_offset(b) >= wanted.fetch_offset]
+        if code is ErrorCode.NONE and preferred < 0:
+            reaching = [b for b in state.batches if wanted.fetch_offset <= _last_offset(b) < end]
             records = b"".join(reaching[: state.max_batches_per_fetch])
+        committed = request.isolation_level == fetch.READ_COMMITTED
         answer = fetch.FetchedPartition(
             topic=tp.topic,
             topic_id=wanted.topic_id,
             partition=tp.partition,
             error_code=ErrorCode(value_of(code, "value", 0)),
             high_watermark=state.high_watermark,
-            last_stable_offset=state.high_watermark,
+            last_stable_offset=state.end_for(fetch.READ_COMMITTED),
             log_start_offset=state.log_start,
             records=[records] if records else [],
             records_bytes=len(records),
+            aborted=[fetch.AbortedTransaction(*each) for each in state.aborted]
+            if committed
+            else None,
+            preferred_read_replica=preferred,
         )
         response = fetch.FetchResponse(0, ErrorCode.NONE, 0, [answer])
         chunks = fetch.pack_response(header.api_version, header.correlation_id, response)

@@ -15,9 +15,9 @@ _NEEDED = {"kafka.bootstrap.servers": "a:1,b:2", "subscribe": "flights"}
 def test_the_least_that_must_be_said():
     options = parse_options(_NEEDED)
     assert options.bootstrap == (Address("a", 1), Address("b", 2))
-    assert options.topics == ("flights",)
+    assert options.subscription.topics == ("flights",)
     assert (options.starting, options.ending) == (EARLIEST, LATEST)
-    assert options.min_partitions == 0
+    assert options.sizes.min_partitions == 0
     assert options.include_headers
 
 
@@ -33,13 +33,13 @@ def test_names_are_compared_without_case_and_topics_once():
         }
     )
     assert options.bootstrap == (Address("::1", 9092),)
-    assert options.topics == ("b", "a")
+    assert options.subscription.topics == ("b", "a")
     assert options.starting == {
         TopicPartition("a", 0): 7,
         TopicPartition("a", 1): EARLIEST,
         TopicPartition("b", 0): EARLIEST,
     }
-    assert options.min_partitions == 12
+    assert options.sizes.min_partitions == 12
     assert not options.include_headers
 
 
@@ -52,7 +52,7 @@ def test_names_are_compared_without_case_and_topics_once():
         ({"kafka.bootstrap.servers": "host:0"}, "`host:0` in"),
         ({"kafka.bootstrap.servers": "host:port"}, "`host:port` in"),
         ({"subscribe": ""}, "`subscribe` is missing"),
-        ({"subscribe": "a,,b"}, "empty topic name"),
+        ({"subscribe": "a,,b"}, "empty name"),
         ({"startingOffset": "earliest"}, "no option `startingOffset`"),
         ({"startingOffsets": "latest"}, "may not be latest"),
         ({"startingOffsets": '{"flights": {"0": -1}}'}, "may not be latest"),
@@ -83,8 +83,8 @@ def test_spaces_around_addresses_do_not_matter():
 
 def test_a_stream_begins_at_the_end_and_has_none():
     options = parse_options(_NEEDED | {"maxOffsetsPerTrigger": "500"}, streaming=True)
-    assert (options.starting, options.max_offsets_per_trigger) == (LATEST, 500)
-    assert options.fail_on_data_loss
+    assert (options.starting, options.trigger.max_offsets) == (LATEST, 500)
+    assert options.rules.fail_on_data_loss
     with pytest.raises(UsageError, match="a stream has no `endingOffsets`"):
         parse_options(_NEEDED | {"endingOffsets": "latest"}, streaming=True)
 

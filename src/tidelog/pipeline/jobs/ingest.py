@@ -42,18 +42,18 @@ from tidelog.pipeline.checkpoint import (
 from tidelog.pipeline.client import Client
 from tidelog.pipeline.continuity import GAP, Continuity, judge
 from tidelog.pipeline.errors import JobFailed, TableConflict
+from tidelog.pipeline.offset_choice import STARTING_OFFSETS
 from tidelog.pipeline.options import (
     BOOTSTRAP_SERVERS,
-    STARTING_OFFSETS,
     SUBSCRIBE,
     SourceOptions,
     parse_options,
 )
-from tidelog.pipeline.plan import choose_starts
-from tidelog.pipeline.stream import from_text, to_text
+from tidelog.pipeline.stream import initial_position
+from tidelog.pipeline.stream_offsets import from_text, to_text
 from tidelog.pipeline.table import CHECKPOINTS_DIRECTORY, BronzeTable, TableBatch
 from tidelog.pipeline.table_files import REPORT_SCHEMA, TableTask, TaskReport
-from tidelog.pipeline.values import EARLIEST, LATEST
+from tidelog.pipeline.values import EARLIEST
 
 SOURCE_TYPES: Final = {**SPARK_TYPES, **LINEAGE_TYPES}
 """The columns that the ingest reads: everything that the source can say of a record."""
@@ -153,9 +153,7 @@ def prepare(plan: IngestPlan) -> Prepared:
         leaders = client.metadata([plan.topic]).leaders
         partitions = sorted(leaders)
         topic_id = leaders[partitions[0]].topic_id.hex()
-        earliest = client.list_offsets(partitions, EARLIEST)
-        latest = client.list_offsets(partitions, LATEST)
-    starts = choose_starts(options, earliest, latest)
+        starts = initial_position(options, client).offsets
     known = read_identity(plan.checkpoint_directory)
     table = BronzeTable.open(plan.table, plan.topic, topic_id, create=known is None)
     birth = {

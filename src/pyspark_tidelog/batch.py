@@ -1,0 +1,66 @@
+"""The batch reader behind `spark.read.format("tidelog")`.
+
+Plans on the driver, reads on the executors; holds values only, since Spark pickles it. Imports
+what reading needs where it runs: Spark makes readers in processes that only plan.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from tidelog.pipeline.options import SourceOptions
+from tidelog.pipeline.pushdown import PushedFilters
+from tidelog.pipeline.spark_columns import filters_are_pushed, spoken_hint
+from tidelog.pipeline.values import PlannedRange
+
+
+@dataclass(frozen=True)
+class RangePartition(InputPartition):  # type: ignore[misc]
+    """One task's ranges, as Spark carries them to the executor."""
+
+    planned: tuple[PlannedRange, ...]
+
+
+class TopicReader(DataSourceReader):  # type: ignore[misc]
+    """A batch read of topics."""
+
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+        # What the user asked for.
+        self._options = options
+        # The columns to return, in this order.
+        self._columns = tuple(columns)
+        # What filters say, if Spark offers any.
+        self._filters = PushedFilters()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The fixed ranges as tasks. Spark turns an empty list into one `None` task."""
+        from tidelog.pipeline.client import Client
+        from tidelog.pipeline.plan import into_tasks, plan_ranges
+
+        with spoken_hint(), Client(self._options.bootstrap) as client:
+            ranges = plan_ranges(self._options, client, self._filters.bounds)
+            return [RangePartition(task) for task in into_tasks(ranges, self._options.sizes)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The records of a task's ranges as Arrow batches."""
+        if not isinstance(partition, RangePartition):
+            return
+        from tidelog.pipeline.source import read_ranges
+
+        times_ms = self._filters.bounds.wanted_times
+        yield from read_ranges(partition.planned, self._options.rules, self._columns, times_ms)
+
+
+class FilteringTopicReader(TopicReader):
+    """The same where Spark offers filters."""
+
+    def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:
+        """Takes over what narrows the ranges; returns what Spark must evaluate itself."""
+        return self._filters.take(list(filters))
+
+
+def make_reader(options: SourceOptions, columns: Sequence[str]) -> TopicReader:
+    """The reader for this process."""
+    return (FilteringTopicReader if filters_are_pushed() else TopicReader)(options, columns)

@@ -1,0 +1,72 @@
+"""Telling a consumer group how far a stream is, so that lag tools see it.
+
+Spark's own checkpoint decides where a query goes on; what is committed here is for others to look
+at. So a commit that fails later is a warning, never a failed query; but a cluster that has no
+groups at all is told at once, because nobody would ever see what the option promised.
+
+The commit is that of a consumer without a membership (generation -1), which brokers accept for a
+group without members. Source: the Kafka protocol guide, OffsetCommit.
+"""
+
+import logging
+from typing import Any, Final
+
+from tidelog.errors import ErrorCode, UsageError
+from tidelog.pipeline.client import Client, TryAgain
+from tidelog.pipeline.connection import BrokerConnection
+from tidelog.pipeline.errors import ClusterUnavailable
+from tidelog.pipeline.requests import find_group_request, offset_commit_request
+from tidelog.pipeline.values import Address, Offsets
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import field
+from tidelog.wire.values import error_of
+
+_LOG: Final = logging.getLogger("tidelog.pipeline")
+
+
+def check_groups_are_served(client: Client, group: str) -> None:
+    """Raises `UsageError` when the brokers have no consumer groups, `ClusterUnavailable`."""
+    connection = client.patiently("broker", client.any_connection)
+    if not connection.serves(ApiKey.OFFSET_COMMIT):
+        raise UsageError(
+            f"`kafka.group.id` is `{group}`, but the brokers have no consumer groups",
+            "leave it out; progress reports of the query tell its lag",
+        )
+
+
+def commit_progress(client: Client, group: str, offsets: Offsets) -> bool:
+    """Commits the next offsets of a stream; whether the group has them now."""
+    try:
+        refused = _commit(client, group, offsets)
+    except (TryAgain, ClusterUnavailable) as error:
+        refused = str(error)
+    if refused:
+        _LOG.warning("progress was not committed to group `%s`: %s", group, refused)
+    return not refused
+
+
+def _commit(client: Client, group: str, offsets: Offsets) -> str:
+    """What was refused; empty when nothing was."""
+    with_brokers = client.any_connection()
+    coordinator = _coordinator(with_brokers, group)
+    connection = client.connect(coordinator)
+    version = connection.version_of(ApiKey.OFFSET_COMMIT)
+    answer = connection.ask(offset_commit_request(version, group, offsets))
+    codes = {
+        f"`{topic.name}-{partition.partition_index}`": error_of(partition.error_code)
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
+    return ", ".join(
+        f"{place}: {code.name}" for place, code in codes.items() if code is not ErrorCode.NONE
+    )
+
+
+def _coordinator(connection: BrokerConnection, group: str) -> Address:
+    version = connection.version_of(ApiKey.FIND_COORDINATOR)
+    answer = connection.ask(find_group_request(version, group))
+    found: Any = (field(answer, "coordinators", None) or (answer,))[0]
+    code = error_of(found.error_code)
+    if code is not ErrorCode.NONE:
+        raise TryAgain(f"no coordinator: {code.name}")
+    return Address(found.host, int(found.port))

@@ -111,6 +111,7 @@ def open_log(
     # The id is written before the first record and flushed with it. A log that has records and no
     # id after a power cut has nothing that anybody was promised; it may be of a topic that was
     # deleted and created again meanwhile, and taking it for the new one would mix two histories.
+    # The first flush is checkpointed at once, so a log without a recovery point never had any.
     was_durable = clean or not checkpoints.complete or checkpoints.recovery_point > 0
     is_metadata = topic_partition == METADATA_PARTITION
     nameless = not was_durable and topic_id == ZERO_TOPIC_ID and not is_metadata
@@ -266,11 +267,12 @@ class _Loader:
     def _agree(self, epochs: LeaderEpochCache, log_start_offset: int) -> bool:
         last = [segment for segment in self.segments if segment.size_bytes][-1]
         places = [(last, last.next_offset() - 1)]
-        for offset in (log_start_offset, *(start for _, start in epochs.entries)):
+        starts = [start for _, start in epochs.entries]
+        # Where an epoch begins, and where the one before it ends: no other can lie between.
+        for offset in (log_start_offset, *starts, *(start - 1 for start in starts)):
             covering = [one for one in self.segments if one.base_offset <= max(offset, 0)]
             if covering and log_start_offset <= offset:
                 places.append((covering[-1], offset))
-        starts = {start for _, start in epochs.entries}
         for segment, offset in places:
             header = segment.header_of(offset)
             if header is None or header.leader_epoch < 0:
@@ -359,9 +361,10 @@ class _Loader:
             segment.file.truncate(size_bytes)
         self.rebuilt_bases.add(segment.base_offset)
         segment.txn_index.reset()
-        # The file may be older than the log: what the headers say replaces it.
+        # The file may be older than the log: what the headers say replaces it, for this segment.
+        behind = [entry for entry in epochs.entries if entry[1] >= next_offset]
         epochs.truncate_from_end(segment.base_offset)
-        for epoch, start_offset in found:
+        for epoch, start_offset in (*found, *behind):
             if epoch > epochs.latest_epoch:
                 epochs.assign(epoch, start_offset)
         return next_offset

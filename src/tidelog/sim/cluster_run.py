@@ -37,7 +37,7 @@ from tidelog.sim.checkers.suite import leader_checkers, sweep_checkers
 from tidelog.sim.checkers.valid_isr_and_elr import ValidIsrAndElr
 from tidelog.sim.checkers.watch import Watch
 from tidelog.sim.disk_side import DiskSide
-from tidelog.sim.faults.budget import Budget, newest_image
+from tidelog.sim.faults.budget import Budget, is_back, newest_image
 from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.history import History, Key, Polled
 from tidelog.sim.host import Host
@@ -146,8 +146,9 @@ class ClusterRun:
         # A follower that waits on a half-open stream was in sync before the last records came.
         self._until("Liveness", self._is_level, HEAL_LIMIT_MS, self._complaints)
         if self.swarm.restart_at_end:
-            self.disks.restart_all()
-            self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
+            for together in self.disks.last_restarts():
+                self.disks.restart(together)
+                self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
             self.evidence.after_restart = self._read_all("again")
         self._watch.sweep()
         for checker in self._at_end:
@@ -184,9 +185,9 @@ class ClusterRun:
         image = newest_image(self.world)
         assert image is not None, "no node has metadata"
         complaints = [
-            f"node {node_id} is not active"
+            f"node {node_id} is not back"
             for node_id, host in self.world.hosts.items()
-            if host.config.is_broker and not image.is_active(node_id)
+            if not is_back(host, image)
         ]
         for topic in image.topics_by_name.values():
             for number, partition in topic.partitions.items():

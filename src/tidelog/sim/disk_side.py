@@ -62,12 +62,19 @@ class DiskSide:
 
         return observe
 
-    def restart_all(self) -> None:
-        """Everything at once, as hard as the promise allows."""
+    def last_restarts(self) -> list[list[int]]:
+        """Who is restarted together at the end, group after group: everything at once, or one node
+        at a time where a file may be damaged that nobody has read yet (P4)."""
+        nodes = list(self._world.hosts)
+        return [[node_id] for node_id in nodes] if self._swarm.damaged_files else [nodes]
+
+    def restart(self, nodes: list[int]) -> None:
+        """As hard as the promise allows."""
         torn = self._prng.chance(1, 2)
-        for node_id, host in self._world.hosts.items():
+        for node_id in nodes:
             if self._swarm.group_commit:
                 self._world.power_cut(node_id, torn=torn)
-            elif host.node is not None:
+            elif self._world.hosts[node_id].node is not None:
                 self._world.kill(node_id)
-        self._world.start_all()
+        for node_id in nodes:
+            self._world.start(node_id)

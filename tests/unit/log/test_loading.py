@@ -311,6 +311,40 @@ def test_lost_epochs_are_rebuilt_from_the_headers() -> None:
     assert bench.reopen().epochs.entries == [(0, 0), (1, 7), (2, 14), (3, 21), (4, 28)]
 
 
+@pytest.mark.parametrize("stop", ["cleanly", "killed"])
+def test_an_index_that_is_rebuilt_leaves_the_epochs_of_later_segments(stop: str) -> None:
+    """Goal: walking one segment again says nothing of the epochs of those behind it."""
+    bench = LogBench(SMALL)
+    for index in range(40):
+        bench.append(epoch=index // 5)
+    bases = [segment.base_offset for segment in bench.log.segments]
+    assert len(bases) > 3
+    before = bench.log.epochs.entries
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    if stop == "cleanly":
+        bench.directory.close_cleanly(1)
+    bench.settle()
+    bench.disk.delete(_file(bases[0], ".index"))
+    log = bench.reopen() if stop == "cleanly" else bench.reopen_after_kill()
+    assert log.epochs.entries == before == [(epoch, 5 * epoch) for epoch in range(8)]
+
+
+@pytest.mark.parametrize("lost", [1, 4, 6])
+def test_a_checkpoint_without_one_of_its_epochs_is_rebuilt(lost: int) -> None:
+    """Goal: an epoch that is missing between two others is missed, wherever recovery begins."""
+    bench = LogBench(SMALL)
+    for index in range(40):
+        bench.append(epoch=index // 5)
+    before = bench.log.epochs.entries
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    kept = [entry for entry in before if entry[0] != lost]
+    bench.disk.replace(f"{PARTITION}/leader-epoch-checkpoint", encode_epochs(kept))
+    assert bench.reopen_after_kill().epochs.entries == before
+
+
 def test_epochs_beyond_the_log_are_trimmed() -> None:
     """Goal: entries that a crash left above the log end, or that contradict the headers, go."""
     bench = LogBench()

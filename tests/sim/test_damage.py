@@ -254,3 +254,45 @@ def test_every_kind_of_file_may_be_damaged_while_its_node_is_down(damage):
             assert heard, f"{kind}: nothing was said"
         logs = {told.log_bytes(each) for each in (1, 2, 3)}
         assert len(logs) == 1, f"{kind}: replicas differ"
+
+
+def restart_until_led(world: World, node_id: int) -> None:
+    """A dead node starts and leads `t-0` in a new epoch."""
+    epoch = partition(world, "t").leader_epoch
+    world.start(node_id)
+    world.run_until(lambda: partition(world, "t").leader_epoch > epoch)
+    world.run_until(lambda: partition(world, "t").leader == node_id)
+    world.run_for(500)
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+@pytest.mark.parametrize("damage", [zeroed, truncated, None], ids=str)
+def test_a_young_log_with_group_commit_outlives_its_topic_id(damage, restarts):
+    """Goal: what was acknowledged under group commit was durable, also in the first minute, before
+    the recovery points are checkpointed for the first time: a damaged topic id must not make a
+    replica forget it, or its only replica leads with an empty log.
+    Method: one record, a kill, `partition.metadata` is damaged, a start; also when the records were
+    synced by a start after a kill that no checkpoint followed."""
+    world = running_world(5)
+    asked = SimClient(world, 1).create_topic("t", replication_factor=1, flush_messages="1")
+    assert asked == ErrorCode.NONE
+    world.run_until(lambda: partition(world, "t") is not None)
+    owner = partition(world, "t").leader
+    host = world.hosts[owner]
+    world.run_for(500)
+    done = SimClient(world, owner).produce("t", 0, [b"kept"]).partitions[0]
+    assert done.error_code is ErrorCode.NONE
+    world.run_for(100)
+    for _ in range(restarts):
+        world.kill(owner)
+        restart_until_led(world, owner)
+    world.kill(owner)
+    path = "t-0/partition.metadata"
+    good = host.disk.read_file(path)
+    host.disk.delete(path)
+    if damage is not None:
+        host.disk.replace(path, damage(good))
+    restart_until_led(world, owner)
+    answer = SimClient(world, owner).fetch("t", 0, 0).partitions[0]
+    assert values_of_one(answer) == [b"kept"]
+    assert host.disk.read_file(path) == good

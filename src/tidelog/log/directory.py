@@ -169,6 +169,7 @@ class LogDirectory:
         names = disk.list_dir()
         self._renamed = [name for name in names if name.endswith(_DELETE_SUFFIX)]
         found = self._read_checkpoints(names)
+        first_time = False
         for name in names:
             partition = parse_partition_name(name)
             if partition is None:
@@ -190,6 +191,9 @@ class LogDirectory:
                 )
             except LogDamaged as error:
                 self._note_damage(partition, error, checkpoints)
+            else:
+                # Recovery has made durable what no checkpoint speaks of.
+                first_time |= self.logs[partition].recovery_point > checkpoints.recovery_point == 0
         for partition, checkpoints in found.items():
             if checkpoints.recovery_point > checkpoints.log_start_offset:
                 missing = LogDamaged(f"`{partition}` is missing", 0)
@@ -198,6 +202,8 @@ class LogDirectory:
             self.checkpoint_recovery_points()
             self.checkpoint_log_start_offsets()
             self.checkpoint_high_watermarks()
+        elif first_time:
+            self.checkpoint_recovery_points()
         self._env.trace.info(
             disk.root,
             "open",

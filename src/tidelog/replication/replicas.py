@@ -115,6 +115,8 @@ class Replicas:
         self._hosted.damaged = self._quarantine.cases
         # Whether the metadata is recent enough to act on; once true it stays so.
         self._in_force = False
+        # Whether this tick made the first records of some log durable.
+        self._first_flush = False
         # Of the newest metadata.
         self._log_configs: LogConfigs | None = None
         # What this tick's inputs have moved.
@@ -398,8 +400,10 @@ class Replicas:
         partition = self._hosted_by(subject)
         if partition is None:
             return
+        was_durable = partition.log.recovery_point > 0
         partition.log.on_flushed(subject)
         if subject.completes:
+            self._first_flush |= not was_durable and partition.log.recovery_point > 0
             partition.on_flushed()
             self._moved.mark(partition)
 
@@ -432,6 +436,10 @@ class Replicas:
         self._fetch.end_tick(moved, now)
         self._produce.end_tick()
         self._request_flushes()
+        if self._first_flush:
+            # A start that finds no recovery point takes the records for ones that never counted.
+            self._first_flush = False
+            self._directory.checkpoint_recovery_points()
         self._isr_updates.maybe_send(self.broker_epoch, now)
         self._quarantine.maybe_send(self.broker_epoch, now)
         self._fetchers.poll(now)
@@ -518,14 +526,6 @@ class Replicas:
                 if proposal is not None:
                     self._isr_updates.submit(proposal)
             self._explain_stall(partition, now)
-
-    def _explain_stall(self, partition: Partition, now: Instant) -> None:
-        leadership = partition.leadership
-        oldest = partition.acks.oldest()
-        if leadership is None or oldest is None or leadership.stall_reported:
-            return
-        required, delayed = oldest
-        stalled_ms = now - max(leadership.advanced_at, delayed.parked_at)
         if self._measures.enabled:
             self._measure_lags(now)
 
@@ -536,6 +536,14 @@ class Replicas:
                 led += 1
                 self._measures.tell_lag(partition, partition.leadership, now)
         self._measures.set_leader_count(led)
+
+    def _explain_stall(self, partition: Partition, now: Instant) -> None:
+        leadership = partition.leadership
+        oldest = partition.acks.oldest()
+        if leadership is None or oldest is None or leadership.stall_reported:
+            return
+        required, delayed = oldest
+        stalled_ms = now - max(leadership.advanced_at, delayed.parked_at)
         if stalled_ms <= self._config.replica_lag_time_max_ms // 2:
             return
         leadership.stall_reported = True

@@ -116,7 +116,6 @@ def test_deletion_renames_first() -> None:
     assert bench.log.recovery_point == 1
     bench.reopen_after_kill()
     assert bench.log.log_end_offset == 1
-    assert bench.directory.delete_renamed() == 0
     bench.directory.checkpoint_recovery_points()
     assert bench.directory.delete_renamed() == 1
     assert not bench.disk.exists(renamed[0])
@@ -153,6 +152,19 @@ def test_checkpoints_hold_every_log() -> None:
     assert read("recovery-point-offset-checkpoint") == b"0\n2\norders 3 0\norders 11 0\n"
     assert read("log-start-offset-checkpoint") == b"0\n1\norders 3 2\n"
     assert other.log_end_offset == 0
+
+
+def test_what_recovery_made_durable_is_checkpointed_at_once() -> None:
+    """Goal: a second crash in the first minute finds a witness that the log was durable."""
+    bench = LogBench()
+    bench.append(count=3)
+    bench.reopen_after_kill()
+    bench.settle()
+    read = bench.disk.read_file
+    assert read("recovery-point-offset-checkpoint") == b"0\n1\norders 3 3\n"
+    bench.reopen_after_kill()
+    names = [effect.path for effect in bench.effects.take() if isinstance(effect, Replace)]
+    assert "recovery-point-offset-checkpoint" not in names
 
 
 def test_a_log_that_is_set_aside_is_kept_and_not_opened_again() -> None:

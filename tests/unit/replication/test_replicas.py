@@ -123,6 +123,20 @@ def test_checkpoints_are_written_at_their_intervals(cluster: Cluster) -> None:
     assert broker.disk.read_file("log-start-offset-checkpoint") == b"0\n0\n"
 
 
+def test_the_first_flush_of_a_log_is_checkpointed_at_once(cluster: Cluster) -> None:
+    """Else a start could not tell records that were durable from those that never were."""
+    broker = cluster.brokers[1]
+    cluster.feed.configure("orders", "flush.messages", "1")
+    cluster.run(0)
+    cluster.produce(1, [b"a"])
+    cluster.run(50)
+    name = "recovery-point-offset-checkpoint"
+    assert broker.disk.read_file(name) == b"0\n1\norders 0 1\n"
+    cluster.produce(1, [b"b"])
+    cluster.run(50)
+    assert broker.disk.read_file(name) == b"0\n1\norders 0 1\n"
+
+
 def test_a_failed_flush_takes_the_replica_offline(cluster: Cluster) -> None:
     """What it should have made durable may be lost, whatever a later flush says."""
     replicas = cluster.brokers[1].replicas

@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check sim campaign chaos bench-smoke bench-unavailability bench-controller clean help
+.PHONY: demo test check interop sim campaign chaos bench-smoke bench-unavailability bench-controller clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
 	@echo "make test         all tests"
 	@echo "make check        format, lint, types, layers, tidy"
+	@echo "make interop      foreign clients: Spark's Kafka connector, Apache Kafka's tools, kcat; needs Maven"
 	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
 	@echo "make sim          200 simulated clusters and 2000 quorums under faults, a few minutes (SIM_JOBS)"
 	@echo "make campaign     simulated clusters without end, added up in build/campaign.json"
@@ -43,6 +44,11 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/tidy
+
+INTEROP_ARGS ?=
+interop: $(VENV)/.test
+	$(BIN)/python -m tests.interop.prepare
+	$(BIN)/python -m pytest tests/interop $(INTEROP_ARGS)
 
 CHAOS_MINUTES ?= 15
 chaos: $(VENV)/.test

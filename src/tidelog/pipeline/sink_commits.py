@@ -33,6 +33,7 @@ Source: KIP-98 (transactions), KIP-447.
 """
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -74,7 +75,22 @@ COMMITS_CONFIG: Final = {
     "delete.retention.ms": "60000",
 }
 _TIMEOUT_S: Final = 60.0
+_BACKOFF_S: Final = 0.1
 _NOTES_AT_ONCE: Final = 10_000
+_PASSING: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        # The client's own words for a partition that its metadata has no leader of.
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+    }
+)
+"""Errors of a topic that was made, or whose leader changed, a moment ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,15 +247,24 @@ def read_note(options: SinkOptions, task: Task) -> Note | None:
 
 
 def _end_of_notes(admin: AdminClient, place: TopicPartition) -> int:
-    """The partition's high watermark; a topic that is not there is made."""
-    latest = {place: OffsetSpec.latest()}
-    level = IsolationLevel.READ_UNCOMMITTED
-    found = admin.list_topics(COMMITS_TOPIC, _TIMEOUT_S).topics[COMMITS_TOPIC]
-    if found.error is not None:
-        _make_topic(admin)
-        return 0
-    asked = admin.list_offsets(latest, isolation_level=level, request_timeout=_TIMEOUT_S)
-    return int(asked[place].result(_TIMEOUT_S).offset)
+    """The partition's high watermark; a topic that is not there is made. Its leader may be on its
+    way to it."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        found = admin.list_topics(COMMITS_TOPIC, _TIMEOUT_S).topics[COMMITS_TOPIC]
+        if found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            _make_topic(admin)
+        asked = admin.list_offsets(
+            {place: OffsetSpec.latest()},
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=_TIMEOUT_S,
+        )
+        try:
+            return int(asked[place].result(_TIMEOUT_S).offset)
+        except KafkaException as error:
+            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                raise
+        time.sleep(_BACKOFF_S)
 
 
 def _make_topic(admin: AdminClient) -> None:

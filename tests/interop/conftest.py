@@ -1,0 +1,33 @@
+"""One cluster of ours and one Spark with the official connector for all tests."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.interop.connector import Connector
+from tests.interop.records import START_TIMEOUT_S
+from tidelog.testing import LocalCluster
+
+collect_ignore = [] if shutil.which("kcat") else ["test_kcat.py"]
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three of our nodes; whoever stops some starts them again.
+
+    With the timers of production: on a machine that starts one Java after the other, a node that
+    gets no turn for half a second is not dead.
+    """
+    directory = tmp_path_factory.mktemp("cluster") / "nodes"
+    running = LocalCluster(brokers=3, data_dir=directory, profile="default")
+    running.start(START_TIMEOUT_S)
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="session")
+def connector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
+    """A Spark of the connector's version, with the connector."""
+    with Connector(tmp_path_factory.mktemp("connector")) as running:
+        yield running

@@ -1,0 +1,44 @@
+"""Apache Kafka's own command line tools, as a user runs them: one Java process a call."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+
+from tests.interop.prepare import KAFKA_JARS
+from tidelog.pipeline.java import find_java
+
+TIMEOUT_S = 120
+# A tool lives for a second or two.
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
+QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+
+
+@dataclass(frozen=True)
+class JavaTools:
+    """The tools, pointed at one cluster."""
+
+    bootstrap_servers: str
+
+    def run(self, tool: str, *arguments: str, option: str = "--bootstrap-server") -> str:
+        """The output of a tool that did well; `option` is how it wants to know the cluster."""
+        return run_tool(tool, option, self.bootstrap_servers, *arguments)
+
+
+def run_tool(tool: str, *arguments: str) -> str:
+    """What a tool printed; a name without dots is one of `org.apache.kafka.tools`."""
+    name = tool if "." in tool else f"org.apache.kafka.tools.{tool}"
+    done = subprocess.run(
+        java_command(name, *arguments),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{tool} {' '.join(arguments)}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def java_command(name: str, *arguments: str) -> list[str]:
+    """How a class of Apache Kafka is started."""
+    java = str(find_java(os.environ).executable)
+    return [java, *SHORT_LIVED, QUIET, "-cp", f"{KAFKA_JARS}/*", name, *arguments]

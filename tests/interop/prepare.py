@@ -1,0 +1,148 @@
+"""What `make interop` needs and the project does not bring: foreign clients, each in its own place.
+
+    python -m tests.interop.prepare
+
+makes, below `build/interop/`:
+
+- `jars/kafka` and `jars/connector`, by Maven, as `jars.xml` lists them;
+- `venv`, with the pyspark that the connector was built for; it is older than the project's own.
+
+Each part is made once and remade when what it was made from has changed: a stamp file holds the
+reason. A part that failed leaves no stamp. Maven and kcat are Debian packages; where they are
+missing and this process may install packages, it does. Without kcat the tests of kcat are left
+out and a line says so, since it is a convenience; without Maven there is nothing to test.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from tidelog.errors import UsageError
+from tidelog.pipeline.java import find_java
+
+HERE: Final = Path(__file__).parent
+PLACE: Final = HERE.parent.parent / "build" / "interop"
+KAFKA_JARS: Final = PLACE / "jars" / "kafka"
+CONNECTOR_JARS: Final = PLACE / "jars" / "connector"
+CONNECTOR_PYTHON: Final = PLACE / "venv" / "bin" / "python"
+PYSPARK: Final = "pyspark==4.0.0"
+_INSTALL_TIMEOUT_S: Final = 120
+_DOWNLOAD_TIMEOUT_S: Final = 600
+_OUTPUT_LINES: Final = 15
+
+
+def main() -> int:
+    """Makes what is missing; 2 with a message and a hint when something cannot be made."""
+    PLACE.mkdir(parents=True, exist_ok=True)
+    try:
+        _have_programs()
+        with ThreadPoolExecutor() as pool:
+            for part in [pool.submit(make_jars), pool.submit(make_venv)]:
+                part.result()
+    except UsageError as error:
+        print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def make_jars() -> None:
+    """Apache Kafka's jars and the connector's."""
+    source = HERE / "jars.xml"
+
+    def make() -> None:
+        shutil.rmtree(PLACE / "jars", ignore_errors=True)
+        pom = shutil.copy(source, PLACE / "pom.xml")
+        _run(
+            ["mvn", "--quiet", "--batch-mode", "--file", str(pom), "generate-resources"],
+            "Maven does not fetch the jars",
+            "Maven needs a repository: look whether its settings and the network allow one",
+        )
+
+    _once("jars", source.read_text(), make)
+
+
+def make_venv() -> None:
+    """The virtual environment of the connector's pyspark."""
+
+    def make() -> None:
+        shutil.rmtree(PLACE / "venv", ignore_errors=True)
+        _run(
+            [sys.executable, "-m", "venv", str(PLACE / "venv")],
+            "no virtual environment can be made",
+            "install Python's `venv` module",
+        )
+        _run(
+            [str(CONNECTOR_PYTHON), "-m", "pip", "install", "--quiet", PYSPARK],
+            f"`{PYSPARK}` cannot be installed",
+            "look whether pip reaches a package index",
+        )
+
+    _once("venv", PYSPARK + sys.version, make)
+
+
+def _have_programs() -> None:
+    if shutil.which("mvn") is None:
+        _install_packages("maven", "default-jdk-headless")
+    if shutil.which("kcat") is None:
+        _install_packages("kcat")
+    if shutil.which("mvn") is None:
+        raise UsageError(
+            "`mvn` is not on the PATH", "install Maven, for example `apt install maven`"
+        )
+    find_java(os.environ)
+    if shutil.which("kcat") is None:
+        print("kcat is not here: its tests are left out (`apt install kcat`)")
+
+
+def _install_packages(*names: str) -> None:
+    """Debian packages, where that is possible; whether it was, the caller looks."""
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        return
+    install = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *names]
+    for command in (install, ["apt-get", "update", "--quiet"], install):
+        try:
+            done = subprocess.run(
+                command,
+                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+                capture_output=True,
+                timeout=_INSTALL_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return
+        if command is install and done.returncode == 0:
+            return
+
+
+def _once(name: str, made_from: str, make: Callable[[], None]) -> None:
+    stamp = PLACE / f"{name}.stamp"
+    reason = hashlib.sha256(made_from.encode()).hexdigest()
+    if stamp.is_file() and stamp.read_text() == reason:
+        return
+    stamp.unlink(missing_ok=True)
+    make()
+    stamp.write_text(reason)
+
+
+def _run(command: Sequence[str], problem: str, hint: str) -> None:
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_DOWNLOAD_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        lines = "\n".join(done.stdout.strip().splitlines()[-_OUTPUT_LINES:])
+        raise UsageError(f"{problem}; `{' '.join(command)}` says:\n{lines}", hint)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

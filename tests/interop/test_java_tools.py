@@ -1,0 +1,164 @@
+"""Apache Kafka 4.3.1's own tools against our brokers, and its reader of segments on our files.
+
+Left out are the tools of groups and transactions, which our brokers do not serve yet.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.interop.java_tools import JavaTools, run_tool
+from tests.interop.records import START_TIMEOUT_S, STOP_TIMEOUT_S, produce
+from tidelog.testing import LocalCluster
+
+ALL = {1, 2, 3}
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+CONFIGS = "kafka.admin.ConfigCommand"
+
+
+@pytest.fixture
+def tools(cluster: LocalCluster) -> JavaTools:
+    return JavaTools(cluster.bootstrap_servers)
+
+
+def create(
+    cluster: LocalCluster,
+    topic: str,
+    partitions: int = 1,
+    configs: Mapping[str, str] | None = None,
+) -> None:
+    cluster.create_topic(topic, partitions=partitions, replication_factor=3, configs=configs)
+    for partition in range(partitions):
+        cluster.wait_for_isr(topic, partition, ALL, timeout_s=START_TIMEOUT_S)
+
+
+def test_topics_are_created_described_extended_and_deleted(tools: JavaTools):
+    topic = ("--topic", "java-topic")
+    tools.run(
+        *("TopicCommand", "--create", *topic, "--partitions", "2"),
+        *("--replication-factor", "3", "--config", "min.insync.replicas=2"),
+    )
+    tools.run("TopicCommand", "--alter", *topic, "--partitions", "4")
+    described = tools.run("TopicCommand", "--describe", *topic)
+    assert re.search(r"PartitionCount: 4\s+ReplicationFactor: 3", described)
+    assert "min.insync.replicas=2" in described
+    assert len(re.findall(r"Leader: [123]\s+Replicas: [123],[123],[123]", described)) == 4
+    tools.run("TopicCommand", "--delete", *topic)
+    assert "java-topic" not in tools.run("TopicCommand", "--list").split()
+
+
+def test_what_is_produced_is_counted_by_offsets(tools: JavaTools, cluster: LocalCluster):
+    create(cluster, "java-load", partitions=3)
+    said = tools.run(
+        *("ProducerPerformance", "--topic", "java-load", "--num-records", "5000"),
+        *("--record-size", "100", "--throughput", "-1", "--command-property", "acks=all"),
+    )
+    assert "5000 records sent" in said
+    ends = tools.run("GetOffsetShell", "--topic", "java-load").split()
+    assert [line.rpartition(":")[0] for line in ends] == [f"java-load:{n}" for n in range(3)]
+    assert sum(int(line.rpartition(":")[2]) for line in ends) == 5000
+
+
+def test_every_acknowledgement_is_verified_and_read_back(tools: JavaTools, cluster: LocalCluster):
+    create(cluster, "java-verified")
+    events = [
+        json.loads(line)
+        for line in tools.run(
+            *("VerifiableProducer", "--topic", "java-verified", "--max-messages", "500"),
+            *("--acks", "-1"),
+        ).splitlines()
+    ]
+    assert Counter(event["name"] for event in events)["producer_send_success"] == 500
+    assert events[-1]["sent"] == events[-1]["acked"] == 500
+    offsets = [event["offset"] for event in events if "offset" in event]
+    assert sorted(offsets) == list(range(500))
+    read = tools.run(
+        *(CONSOLE_CONSUMER, "--topic", "java-verified", "--partition", "0"),
+        *("--offset", "earliest", "--max-messages", "500", "--isolation-level", "read_committed"),
+    )
+    assert read.split() == [str(number) for number in range(500)]
+
+
+def test_configs_are_altered_and_described(tools: JavaTools, cluster: LocalCluster):
+    create(cluster, "java-config")
+    entity = ("--entity-type", "topics", "--entity-name", "java-config")
+    tools.run(CONFIGS, "--alter", *entity, "--add-config", "retention.ms=3600000")
+    assert "retention.ms=3600000" in tools.run(CONFIGS, "--describe", *entity)
+    broker = ("--entity-type", "brokers", "--entity-name", "1", "--all")
+    assert re.search(r"node\.id=1\b", tools.run(CONFIGS, "--describe", *broker))
+
+
+def test_replicas_are_reassigned_and_leaders_elected(
+    tools: JavaTools, cluster: LocalCluster, tmp_path: Path
+):
+    create(cluster, "java-moved")
+    plan = tmp_path / "plan.json"
+    moved = {"topic": "java-moved", "partition": 0, "replicas": [3, 1]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [moved]}))
+    what = ("--reassignment-json-file", str(plan))
+    assert "Successfully started" in tools.run(REASSIGN, "--execute", *what)
+    cluster.wait_for_isr("java-moved", 0, {1, 3}, timeout_s=START_TIMEOUT_S)
+    assert "java-moved-0 is completed" in tools.run(REASSIGN, "--verify", *what)
+    tools.run(
+        *("LeaderElectionCommand", "--election-type", "preferred"),
+        *("--topic", "java-moved", "--partition", "0"),
+    )
+    assert cluster.wait_for_leader("java-moved", 0) == 3
+
+
+def test_the_quorum_and_the_log_directories_are_described(tools: JavaTools, cluster: LocalCluster):
+    create(cluster, "java-dirs")
+    status = tools.run("MetadataQuorumCommand", "describe", "--status")
+    assert re.search(r"LeaderId:\s+[123]\n", status)
+    assert len(re.findall(r'"id": [123]', status)) == 3
+    replicas = tools.run("MetadataQuorumCommand", "describe", "--replication").splitlines()
+    assert {line.split()[0] for line in replicas[1:] if line.strip()} == {"1", "2", "3"}
+    directories = tools.run("LogDirsCommand", "--describe", "--topic-list", "java-dirs")
+    found = json.loads(directories[directories.index("{") :])
+    assert {broker["broker"] for broker in found["brokers"]} == ALL
+
+
+def test_versions_and_features_are_known_to_the_tools(tools: JavaTools):
+    versions = tools.run("BrokerApiVersionsCommand")
+    assert len(re.findall(r"\(id: [123] rack", versions)) == 3
+    assert "UNSUPPORTED" in versions
+    assert "Produce(0)" in versions
+    features = tools.run("FeatureCommand", "describe")
+    assert re.search(r"Feature: metadata\.version\s.*FinalizedVersionLevel: \S+", features)
+
+
+def test_kafka_reads_our_segments(cluster: LocalCluster):
+    """DumpLogSegments checks every batch, every record and the offset index; a node writes the
+    index of its active segment when it stops."""
+    create(cluster, "java-dump", configs={"index.interval.bytes": "100"})
+    for first in range(0, 200, 20):
+        produce(
+            cluster, "java-dump", [b"value-%d" % n for n in range(first, first + 20)], partitions=1
+        )
+    cluster.terminate(1, STOP_TIMEOUT_S)
+    segment = Path(cluster.node(1).data_dir) / "java-dump-0" / f"{0:020}.log"
+    dumped = run_tool("DumpLogSegments", "--files", str(segment), "--print-data-log")
+    assert re.findall(r"payload: (value-\d+)", dumped) == [f"value-{n}" for n in range(200)]
+    assert "isvalid: false" not in dumped
+    index = run_tool("DumpLogSegments", "--files", str(segment.with_suffix(".index")))
+    assert len(re.findall(r"offset: \d+ position: \d+", index)) > 2
+    assert "Mismatches" not in index
+    cluster.start_node(1)
+    cluster.wait_for_isr("java-dump", 0, ALL, timeout_s=START_TIMEOUT_S)
+
+
+def test_the_clients_compatibility_test_is_content(tools: JavaTools, cluster: LocalCluster):
+    """Kafka's own examination of a broker by its client, made for releases that differ."""
+    create(cluster, "java-compatible")
+    tools.run(
+        *("ClientCompatibilityTest", "--topic", "java-compatible", "--num-cluster-nodes", "3"),
+        *("--offsets-for-times-supported", "true", "--cluster-id-supported", "true"),
+        *("--create-topics-supported", "true", "--describe-configs-supported", "true"),
+        *("--describe-acls-supported", "false", "--idempotent-producer-supported", "true"),
+        *("--expect-record-too-large-exception", "false"),
+    )

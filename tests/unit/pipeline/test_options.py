@@ -1,12 +1,13 @@
 """The Spark source's options: what is understood, and what is refused with which words."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.options import parse_bootstrap, parse_options
+from tidelog.pipeline.options import OPTIONS, TriggerLimits, parse_bootstrap, parse_options
 from tidelog.pipeline.values import EARLIEST, LATEST, Address
 
 _NEEDED = {"kafka.bootstrap.servers": "a:1,b:2", "subscribe": "flights"}
@@ -108,3 +109,80 @@ def test_what_makes_sense_in_one_way_is_refused_in_the_other_only(given, message
 def test_a_limit_must_be_a_number(limit):
     with pytest.raises(UsageError, match=f"`maxOffsetsPerTrigger` is `{limit}`"):
         parse_options(_NEEDED | {"maxOffsetsPerTrigger": limit}, streaming=True)
+
+
+def test_what_else_may_be_said():
+    options = parse_options(
+        {
+            "kafka.bootstrap.servers": "a:1",
+            "assign": '{"flights": [0, 2]}',
+            "kafka.isolation.level": "READ_COMMITTED",
+            "kafka.client.rack": "eu-1",
+            "columns": "offset, value",
+            "minOffsetsPerTrigger": "10",
+            "maxTriggerDelay": "90s",
+            "kafka.group.id": "dashboards",
+            "maxRecordsPerPartition": "1000",
+        },
+        streaming=True,
+    )
+    assert options.subscription.assigned == {
+        TopicPartition("flights", 0),
+        TopicPartition("flights", 2),
+    }
+    assert options.rules.read_committed
+    assert options.rules.rack == "eu-1"
+    assert options.columns == ("offset", "value")
+    assert options.trigger == TriggerLimits(None, 10, 90.0)
+    assert options.commit_group == "dashboards"
+    assert options.sizes.max_records == 1000
+
+
+@pytest.mark.parametrize(
+    ("changed", "message", "hint"),
+    [
+        ({"assign": '{"a": [0]}'}, "`subscribe` and `assign` are both given", "one of the two"),
+        ({"isolation.level": "all"}, "`isolation.level` is `all`", "`read_committed`"),
+        ({"startingOffest": "latest"}, "no option `startingOffest`", "did you mean `startingOff"),
+        ({"groupIdPrefix": "x"}, "no option `groupIdPrefix`", "no consumer group"),
+        ({"kafka.security.protocol": "SSL"}, "is `SSL`, which is not served", "without TLS"),
+        ({"columns": "a,,b"}, "`columns` has an empty name", "single commas"),
+        ({"maxRecordsPerPartition": "0"}, "is `0`", "1 or more"),
+        (
+            {"isolation.level": "read_committed", "kafka.isolation.level": "read_uncommitted"},
+            "`isolation.level` is given twice",
+            "once",
+        ),
+    ],
+)
+def test_what_is_wrong_comes_with_advice(changed, message, hint):
+    with pytest.raises(UsageError) as caught:
+        parse_options({**_NEEDED, **changed})
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"subscribePattern": "*"}, "is no regular expression"),
+        ({"assign": "[]"}, "is no JSON of partition numbers"),
+        ({"assign": "{}"}, "is no JSON of partition numbers"),
+        ({"assign": '{"a": [-1]}'}, "is no JSON of partition numbers"),
+        ({"subscribe": "a", "maxTriggerDelay": "soon"}, "`maxTriggerDelay` is `soon`"),
+        (
+            {"subscribe": "a", "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
+            "`minOffsetsPerTrigger` `5` is more",
+        ),
+    ],
+)
+def test_other_ways_to_be_wrong(given, message):
+    with pytest.raises(UsageError) as caught:
+        parse_options({"kafka.bootstrap.servers": "a:1", **given}, streaming=True)
+    assert message in caught.value.message
+
+
+def test_every_option_is_documented():
+    page = Path(__file__).parents[3] / "docs" / "spark-source.md"
+    text = page.read_text(encoding="utf-8")
+    assert [name for name in OPTIONS if f"`{name}`" not in text] == []

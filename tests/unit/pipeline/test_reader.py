@@ -5,7 +5,7 @@ import pytest
 
 from tests.unit.pipeline.scripted_cluster import TOPIC_ID, ScriptedCluster, ScriptedPartition
 from tidelog.errors import CorruptBatch, ErrorCode, UsageError
-from tidelog.model import TopicPartition
+from tidelog.model import TopicId, TopicPartition
 from tidelog.pipeline.client import Client
 from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
 from tidelog.pipeline.reader import RangeReader
@@ -240,3 +240,127 @@ def test_all_columns_are_there_in_the_types_that_spark_wants():
     assert batch.schema == SOURCE_SCHEMA
     row = batch.to_pylist()[1]
     assert (row["topic"], row["partition"], row["offset"], row["leader_epoch"]) == ("t", 0, 99, 3)
+
+
+def test_a_reader_in_a_rack_reads_where_the_leader_sends_it():
+    partition = _partition(racks={"r2": 2}, max_batches_per_fetch=4)
+    with ScriptedCluster({_TP: partition}) as cluster:
+        assert _read(cluster, 0, 100, rack="r2") == list(range(0, 100, 10))
+        assert partition.fetches == [(1, 0), (2, 0), (2, 40), (2, 80)]
+        partition.fetches.clear()
+        assert _read(cluster, 0, 100, rack="r9") == list(range(0, 100, 10))
+        assert {node for node, _ in partition.fetches} == {1}
+
+
+@pytest.mark.parametrize(
+    "outcome", ["close", ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+)
+def test_trouble_with_a_follower_leads_back_to_the_leader(outcome):
+    def fail(node: int, offset: int) -> ErrorCode | str | None:
+        return outcome if node == 2 and offset >= 40 else None
+
+    partition = _partition(racks={"r2": 2}, max_batches_per_fetch=2, on_fetch=fail)
+    with ScriptedCluster({_TP: partition}) as cluster:
+        assert _read(cluster, 0, 100, rack="r2") == list(range(0, 100, 10))
+    nodes = [node for node, _ in partition.fetches]
+    assert nodes[:4] == [1, 2, 2, 2]
+    assert set(nodes[4:]) == {1}
+
+
+def test_only_committed_records_come_up_to_the_last_stable_offset():
+    aborted = build_batch(
+        [Record(5, None, b"no")] * 10,
+        base_offset=10,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    marker = build_batch(
+        [Record(5, b"\0\0\0\0", b"\0" * 6)],
+        base_offset=20,
+        producer_id=7,
+        producer_epoch=0,
+        is_transactional=True,
+        is_control=True,
+    )
+    partition = ScriptedPartition([_batch(0), aborted, marker, _batch(21)], aborted=[(7, 10)])
+    with ScriptedCluster({_TP: partition}) as cluster:
+        everything = [offset for offset, *_ in _values(cluster, 0, 31)]
+        committed = [offset for offset, *_ in _values(cluster, 0, 31, read_committed=True)]
+    assert everything == [*range(20), *range(21, 31)]
+    assert committed == [*range(10), *range(21, 31)]
+
+
+def test_a_topic_made_anew_since_the_plan_is_no_continuation():
+    partition = _partition(topic_id=TopicId(b"another topic id"))
+    with ScriptedCluster({_TP: partition}) as cluster:
+        with pytest.raises(DataLoss, match="deleted and made anew since the plan"):
+            _read(cluster, 0, 100)
+        assert _read(cluster, 0, 100, fail_on_data_loss=False) == []
+    assert partition.fetches == []
+
+
+def test_losses_that_may_be_are_told_and_left_behind(caplog):
+    damaged = bytearray(_batch(50))
+    damaged[-3] ^= 1
+    batches = [_batch(20), _batch(40), bytes(damaged), _batch(60), _batch(90)]
+    partition = ScriptedPartition(batches, log_start=20, max_batches_per_fetch=1)
+    with ScriptedCluster({_TP: partition}) as cluster:
+        assert _read(cluster, 0, 100, fail_on_data_loss=False) == [20, 40, 60, 90]
+    for told in (
+        "offset 0 is not there; the leader has [20, 100)",
+        "offset 30 should follow, but the next batch begins at 40",
+        "the batch of offsets 50 to 59 does not match its CRC-32C",
+        "offset 70 should follow, but the next batch begins at 90",
+    ):
+        assert told in caplog.text
+
+
+def test_a_header_that_lies_of_its_last_offset_hides_nothing_in_a_compacted_topic():
+    """The CRC is checked before anything in the header is believed."""
+    liar = bytearray(_batch(10))
+    liar[23:27] = (0).to_bytes(4, "big")
+    with ScriptedCluster({_TP: ScriptedPartition([_batch(0), bytes(liar), _batch(20)])}) as cluster:
+        cluster.cleanup_policy = "compact"
+        with pytest.raises(CorruptBatch, match="the batch of offsets 10 to 10 does not match"):
+            _read(cluster, 0, 30)
+
+
+def test_a_batch_that_cannot_be_decoded_is_named_with_the_choice():
+    strange = bytearray(_batch(10))
+    strange[22] |= 7
+    batches = [_batch(0), _recrc(strange), _batch(20)]
+    with (
+        ScriptedCluster({_TP: ScriptedPartition(batches)}) as cluster,
+        pytest.raises(CorruptBatch) as caught,
+    ):
+        _values(cluster, 0, 30)
+    assert "`t-0` [0, 30): the batch of offsets 10 to 19 cannot be decoded: " in str(caught.value)
+    assert "hint: its checksum is right" in str(caught.value)
+
+
+def test_records_of_the_wanted_times_only():
+    batches = [
+        build_batch([Record(base + i, None, b"v") for i in range(10)], base_offset=base)
+        for base in (0, 10, 20)
+    ]
+    with ScriptedCluster({_TP: ScriptedPartition(batches)}) as cluster:
+        found = read_ranges([_planned(0, 30)], _rules(cluster), ["offset"], (8, 21))
+        assert [o for batch in found for o in batch.column(0).to_pylist()] == [*range(8, 22)]
+
+
+def test_several_ranges_are_read_over_the_same_connections():
+    other = ScriptedPartition([_batch(0)], leader=2)
+    with ScriptedCluster({_TP: _partition(), TopicPartition("t", 1): other}) as cluster:
+        asked = iter(range(1000))
+        cluster.on_metadata = lambda: next(asked)
+        planned = [_planned(0, 20), PlannedRange(OffsetRange("t", 1, 5, 10)), _planned(30, 40)]
+        batches = list(read_ranges(planned, _rules(cluster), ["partition", "offset"]))
+        assert next(asked) == 1
+    rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    assert rows == [
+        *((0, offset) for offset in range(20)),
+        *((1, offset) for offset in range(5, 10)),
+        *((0, offset) for offset in range(30, 40)),
+    ]

@@ -172,6 +172,10 @@ def test_high_watermark_bounds():
     with rejects("HighWatermarkBounds"):
         checker.on_leader(found, leader, PID, partition)
     log.high_watermark = 7
+    found.newest_image = an_image(replace(PARTITION, isr=(1,)))
+    checker.on_leader(found, leader, PID, partition)
+    log.high_watermark = 8
+    found.newest_image = an_image()
     follower.node.broker.replicas.broker_epoch = -1
     checker.on_leader(found, leader, PID, partition)
 

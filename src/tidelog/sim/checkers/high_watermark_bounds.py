@@ -2,7 +2,9 @@
 ISR.
 
 Looked at when a leader's high watermark moved, for members whose process is the one that the
-metadata knows: another one may have lost what its predecessor reported.
+metadata knows, and who still are in the ISR there. A process that began after an unclean end may
+have lost what its predecessor reported; the controller took it out of the ISR when it registered,
+and the leader, which counts on the report, may not have heard of either yet.
 """
 
 from tidelog.replication.partition import Partition
@@ -47,7 +49,8 @@ def _replica(evidence: Evidence, node_id: int, pid: PartitionId) -> Partition | 
     if host.node is None or broker is None:
         return None
     replicas = host.node.broker.replicas
-    if replicas.broker_epoch != broker.broker_epoch:
+    known = evidence.newest_image.partition(pid.topic_id, pid.partition)
+    if replicas.broker_epoch != broker.broker_epoch or known is None or node_id not in known.isr:
         return None
     for key, one in replicas.partitions.items():
         if one.topic_id == pid.topic_id and key.partition == pid.partition:

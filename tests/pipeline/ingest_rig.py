@@ -1,0 +1,359 @@
+"""Killing what an ingest consists of, again and again, and judging the table from outside.
+
+A run: a cluster, a producer that never stops, `tidelog spark ingest --trigger 500ms` as a process
+of its own. Each kill is a SIGKILL at a random moment; then everything that was acknowledged before
+it must reach the table before the next. At the end the table is read by delta-rs and pyarrow,
+without Spark, and compared with the producer's acknowledgements and with the brokers' log ends.
+
+| kind | what dies |
+| --- | --- |
+| `driver` | the command and its JVM, at once; the command is started again |
+| `jvm` | the driver's JVM alone; the command ends, and is started again |
+| `worker` | a Python process that reads or writes for a task, or plans for the driver |
+| `executor` | an executor's JVM (only where executors are processes: `local-cluster`) |
+| `broker` | the leader of some partition; it is started again after the recovery |
+
+Timing decides nothing but patience.
+"""
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+
+from tidelog.env.prng import Prng
+from tidelog.pipeline.table import ingest_commits
+from tidelog.testing import LocalCluster
+from tidelog.testing.waiting import wait_until
+
+PATIENCE_S = 420.0
+_MAX_DELAY_MS = 2500
+_POLL_S = 0.4
+
+
+@dataclass(frozen=True)
+class KillPlan:
+    """One run."""
+
+    kinds: Sequence[str]
+    """What to kill, in this order."""
+    topic: str
+    directory: Path
+    master: str
+    seed: int = 1
+    records_per_s: int = 300
+
+
+@dataclass
+class KillResult:
+    """What a run found."""
+
+    kills: dict[str, int] = field(default_factory=dict)
+    recovery_s: dict[str, list[float]] = field(default_factory=dict)
+    """From each kill until the table had what was acknowledged before it."""
+    restarts: int = 0
+    acknowledged: int = 0
+    log_end_offsets: int = 0
+    rows: int = 0
+    distinct: int = 0
+    lost: int = 0
+    misplaced: int = 0
+    versions: int = 0
+    orphans: int = 0
+    violations: int = 0
+    exit_code: int | None = None
+
+    @property
+    def duplicates(self) -> int:
+        """Rows whose partition and offset another row has."""
+        return self.rows - self.distinct
+
+    @property
+    def is_exact(self) -> bool:
+        """Every acknowledged record once, and nothing else."""
+        return not (self.lost or self.duplicates or self.misplaced or self.violations) and (
+            self.rows == self.log_end_offsets >= self.acknowledged
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for scripts."""
+        medians = {k: round(statistics.median(v), 1) for k, v in self.recovery_s.items()}
+        plain = {k: v for k, v in vars(self).items() if k != "recovery_s"}
+        extra = {"duplicates": self.duplicates, "exact": self.is_exact}
+        return {"total_kills": sum(self.kills.values()), **plain, **extra, "recovery_s": medians}
+
+
+class Feeder:
+    """A producer that never stops; its values are the numbers of its records."""
+
+    def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
+        self._topic = topic
+        self._pause_s = 0.05
+        self._step = max(1, round(records_per_s * self._pause_s))
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "log_level": 0,
+                "delivery.timeout.ms": 600_000,
+            }
+        )
+        self._sent = 0
+        # What was acknowledged: number of the record → (partition, offset).
+        self.acked: dict[int, tuple[int, int]] = {}
+        self.failed = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._pause_s):
+            for _ in range(self._step):
+                number = self._sent
+                self._producer.produce(
+                    self._topic,
+                    b"%d" % number,
+                    key=b"%d" % (number % 97),
+                    on_delivery=lambda error, message, n=number: self._heard(n, error, message),
+                )
+                self._sent += 1
+            self._producer.poll(0)
+
+    def _heard(self, number: int, error: Any, message: Any) -> None:
+        if error is not None:
+            self.failed += 1
+        else:
+            self.acked[number] = (message.partition(), message.offset())
+
+    def close(self) -> None:
+        """Ends it; every record is answered for."""
+        self._stop.set()
+        self._thread.join()
+        left = self._producer.flush(PATIENCE_S)
+        assert not left, f"{left} records were never answered"
+
+
+class IngestProcess:
+    """`tidelog spark ingest --trigger 500ms`, and the processes below it."""
+
+    def __init__(self, plan: KillPlan, bootstrap: str) -> None:
+        self._command = [
+            *(sys.executable, "-m", "tidelog.cli.main", "spark", "ingest", "--trigger", "500ms"),
+            *("--topic", plan.topic, "--table", str(plan.directory / "table")),
+            *("--bootstrap-server", bootstrap, "--master", plan.master, "--output", "json"),
+        ]
+        self._log = (plan.directory / "ingest.log").open("ab")
+        self._process: subprocess.Popen[bytes] | None = None
+        # Everything that was ever seen below a run: (pid, start time).
+        self._seen: set[tuple[int, str]] = set()
+        self.starts = 0
+
+    def keep_running(self) -> None:
+        """Starts it, the first time and when it has ended."""
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                self._command,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                start_new_session=True,
+            )
+            self.starts += 1
+
+    def kill(self, kind: str, prng: Prng) -> bool:
+        """SIGKILL to one of a kind; false when there is none at the moment."""
+        assert self._process is not None
+        below = dict(self._below())
+        java = [pid for pid, line in below.items() if "SparkSubmit" in line]
+        found = {
+            "driver": [self._process.pid],
+            "jvm": java,
+            "executor": [p for p, line in below.items() if "CoarseGrainedExecutorBackend" in line],
+            "worker": [p for p, line in below.items() if "pyspark" in line and p not in java],
+        }[kind]
+        found = [p for p in found if kind != "worker" or "java" not in below[p].split(" ")[0]]
+        if not found:
+            return False
+        for pid in [prng.choice(found), *(java if kind == "driver" else ())]:
+            os.kill(pid, signal.SIGKILL)
+        return True
+
+    def stop(self) -> dict[str, Any]:
+        """A SIGTERM; gives the summary that the command prints."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        out, _ = self._process.communicate(timeout=PATIENCE_S)
+        return {"code": self._process.returncode, **json.loads(out or b"{}")}
+
+    def close(self) -> None:
+        """Leaves nothing behind, whatever happened."""
+        list(self._below())
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        for pid, begun in self._seen:
+            if _started_at(pid) == begun:
+                os.kill(pid, signal.SIGKILL)
+        self._log.close()
+
+    def _below(self) -> Iterator[tuple[int, str]]:
+        """All living descendants and their command lines."""
+        if self._process is None:
+            return
+        parents = dict(_processes())
+        for pid in parents:
+            above, steps = pid, 0
+            while above in parents and above != self._process.pid and steps < 20:
+                above, steps = parents[above], steps + 1
+            if above == self._process.pid and pid != above:
+                line = _read(pid, "cmdline").replace("\0", " ")
+                self._seen.add((pid, _started_at(pid)))
+                yield pid, line
+
+
+def _processes() -> Iterator[tuple[int, int]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            fields = _read(int(entry.name), "stat").rpartition(")")[2].split()
+            if fields:
+                yield int(entry.name), int(fields[1])
+
+
+def _started_at(pid: int) -> str:
+    fields = _read(pid, "stat").rpartition(")")[2].split()
+    return fields[19] if fields and fields[0] != "Z" else ""
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+@contextmanager
+def ingest_process(plan: KillPlan, bootstrap: str) -> Iterator[IngestProcess]:
+    """An ingest that leaves no process behind."""
+    process = IngestProcess(plan, bootstrap)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+def run_kills(
+    cluster: LocalCluster, plan: KillPlan, say: Any = lambda text: None, until: float = float("inf")
+) -> KillResult:
+    """Everything: feed, ingest, kill and recover, stop, judge. `until` is a monotonic moment after
+    which no further kill begins. The topic must be there."""
+    plan.directory.mkdir(parents=True, exist_ok=True)
+    result = KillResult()
+    prng = Prng(plan.seed)
+    feeder = Feeder(cluster.bootstrap_servers, plan.topic, plan.records_per_s)
+    with ingest_process(plan, cluster.bootstrap_servers) as ingest:
+        wait_for_table(plan, ingest, len(feeder.acked))
+        for kind in plan.kinds:
+            if time.monotonic() > until:
+                break
+            _kill_and_recover(cluster, plan, feeder, ingest, kind, prng, result)
+            took = result.recovery_s[kind][-1]
+            say(f"{sum(result.kills.values())} {kind}: recovered in {took:.1f} s")
+        feeder.close()
+        wait_for_table(plan, ingest, len(feeder.acked))
+        summary = ingest.stop()
+        result.exit_code = summary["code"]
+        result.restarts = ingest.starts - 1
+    assert not feeder.failed, f"{feeder.failed} records could not be produced"
+    judge(cluster, plan, feeder, result)
+    return result
+
+
+def _kill_and_recover(
+    cluster: LocalCluster,
+    plan: KillPlan,
+    feeder: Feeder,
+    ingest: IngestProcess,
+    kind: str,
+    prng: Prng,
+    result: KillResult,
+) -> None:
+    time.sleep(prng.below(_MAX_DELAY_MS) / 1000)
+    leader = None
+    if kind == "broker":
+        partition = prng.below(len(cluster.describe_topic(plan.topic).partitions))
+        leader = cluster.wait_for_leader(plan.topic, partition, timeout_s=PATIENCE_S)
+        cluster.kill(leader)
+    else:
+        wait_until(lambda: _tried(ingest, kind, prng), PATIENCE_S, f"a process to kill: {kind}")
+    begun = time.monotonic()
+    result.kills[kind] = result.kills.get(kind, 0) + 1
+    wait_for_table(plan, ingest, len(feeder.acked))
+    result.recovery_s.setdefault(kind, []).append(time.monotonic() - begun)
+    if leader is not None:
+        cluster.start_node(leader)
+        for partition in range(len(cluster.describe_topic(plan.topic).partitions)):
+            ids = [node.node_id for node in cluster.nodes]
+            cluster.wait_for_isr(plan.topic, partition, ids, timeout_s=PATIENCE_S)
+
+
+def _tried(ingest: IngestProcess, kind: str, prng: Prng) -> bool:
+    ingest.keep_running()
+    return ingest.kill(kind, prng)
+
+
+def wait_for_table(plan: KillPlan, ingest: IngestProcess, records: int) -> None:
+    """Until the table has so many records; the ingest is started again when it has ended."""
+
+    def reached() -> bool:
+        time.sleep(_POLL_S)
+        ingest.keep_running()
+        return records_in_table(plan.directory / "table") >= max(records, 1)
+
+    wait_until(reached, PATIENCE_S, f"{records} records in the table")
+
+
+def records_in_table(table: Path) -> int:
+    """How many offsets the newest commit says that the table has."""
+    if not DeltaTable.is_deltatable(str(table)):
+        return 0
+    newest = DeltaTable(str(table)).version()
+    metadata = next(iter(ingest_commits(table, newest)), {"positions": {}})
+    return sum(end for end, _ in metadata["positions"].values())
+
+
+def judge(cluster: LocalCluster, plan: KillPlan, feeder: Feeder, result: KillResult) -> None:
+    """Reads the table without Spark and compares."""
+    place = plan.directory / "table"
+    delta = DeltaTable(str(place))
+    rows = delta.to_pyarrow_table(columns=["partition", "offset", "value"])
+    places = list(
+        zip(rows.column("partition").to_pylist(), rows.column("offset").to_pylist(), strict=True)
+    )
+    values = dict(zip(places, map(int, rows.column("value").to_pylist()), strict=True))
+    result.rows, result.distinct = rows.num_rows, len(values)
+    result.acknowledged = len(feeder.acked)
+    result.lost = sum(place not in values for place in feeder.acked.values())
+    result.misplaced = sum(values.get(at, n) != n for n, at in feeder.acked.items())
+    result.versions = delta.version()
+    written = sum(1 for _ in (place / f"topic={plan.topic}").glob("*.parquet"))
+    result.orphans = written - len(delta.file_uris())
+    described = cluster.describe_topic(plan.topic, replica_logs=True)
+    result.log_end_offsets = sum(
+        max(log.log_end_offset for log in partition.replica_logs)
+        for partition in described.partitions
+    )
+    statuses = DeltaTable(str(place / "_continuity")).to_pyarrow_table().column("status")
+    result.violations = sum(status != "ok" for status in statuses.to_pylist())

@@ -39,6 +39,11 @@ class Worker:
         """How much a batch read gives."""
         return self._counted(self._read(options))
 
+    def sums(self, options: Options) -> dict[str, int]:
+        """How many records there are and how long their values are, and nothing else."""
+        row = self._read(options).selectExpr("count(*) rows", "sum(length(value)) bytes").first()
+        return {name: int(count) for name, count in row.asDict().items()}
+
     def write(self, rows: list[list[Any]], schema: str, options: Options) -> None:
         """A batch write."""
         self._spark.createDataFrame([tuple(row) for row in rows], schema).write.format(

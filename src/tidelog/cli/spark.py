@@ -23,7 +23,7 @@ from tidelog.cli.output import (
     progress,
 )
 from tidelog.cli.spark_campaign import campaign
-from tidelog.cli.spark_ingest import checkpoint_app, ingest
+from tidelog.cli.spark_ingest import checkpoint_app, compact, ingest
 from tidelog.cli.spark_job import Master, open_session
 from tidelog.errors import UsageError
 
@@ -41,6 +41,7 @@ spark_app.command(
 spark_app.command(
     "ingest", epilog="Example: tidelog spark ingest --topic orders --table tables/orders"
 )(ingest)
+spark_app.command("compact", epilog="Example: tidelog spark compact --table tables/orders")(compact)
 spark_app.add_typer(checkpoint_app, name="checkpoint")
 
 

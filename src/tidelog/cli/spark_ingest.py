@@ -22,6 +22,7 @@ from tidelog.cli.output import (
     print_json,
     print_line,
     print_table,
+    progress,
 )
 from tidelog.cli.spark_job import Master, needs_spark, open_session
 from tidelog.errors import UsageError
@@ -180,14 +181,14 @@ def _counter() -> Iterator[Any]:
     import sys
 
     if not sys.stderr.isatty():
-        yield lambda progress: None
+        yield lambda far: None
         return
     from rich.console import Console
 
     with Console(stderr=True).status("waiting for the first batch") as status:
-        yield lambda progress: status.update(
-            f"{progress.rows:,} rows in {progress.batches} batches"
-            + ("" if progress.lag is None else f", {progress.lag:,} behind")
+        yield lambda far: status.update(
+            f"{far.rows:,} rows in {far.batches} batches"
+            + ("" if far.lag is None else f", {far.lag:,} behind")
         )
 
 
@@ -204,6 +205,47 @@ def _report(result: Any, table: Path, output: OutputFormat) -> None:
         f"{result.rows:,} rows in {result.batches} batches{repeated}, "
         f"{result.control_rows} control records, {result.gap_rows} offsets missing, in "
         f"{result.seconds:.1f} s: {verdict}"
+    )
+
+
+# Compaction ----------------------------------------------------------------------------------
+
+
+def compact(
+    table: Table,
+    target_mb: Annotated[
+        int, typer.Option("--target-mb", metavar="MB", min=1, help="About how large files become.")
+    ] = 128,
+    vacuum_hours: Annotated[
+        int | None,
+        typer.Option(
+            "--vacuum-hours",
+            metavar="H",
+            help="Remove files from the disk that the table has not named for so long; its older "
+            "versions are gone then. At least 1.",
+        ),
+    ] = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Rewrite a table's small files into large ones, and check that the rows are the same.
+
+    Readers and a running ingest are not disturbed. Starts no Spark.
+    """
+    with needs_spark():
+        from tidelog.pipeline.compaction import compact as run_compaction
+        from tidelog.pipeline.errors import TableConflict
+    try:
+        with progress("rewriting small files"):
+            done = run_compaction(table, target_bytes=target_mb << 20, vacuum_hours=vacuum_hours)
+    except TableConflict as error:
+        print_error(str(error), "run it again when nobody else rewrites the table")
+        raise BadAnswer from None
+    if output is OutputFormat.JSON:
+        print_json(plain(done))
+        return
+    print_line(
+        f"{done.files_before} files became {done.files_after}: {done.rewritten} were rewritten "
+        f"with {done.rows:,} rows, {done.vacuumed} removed from the disk; version {done.version}"
     )
 
 

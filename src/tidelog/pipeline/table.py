@@ -318,6 +318,17 @@ def _continuity_file(place: Path, rows: pa.Table) -> AddAction:
     )
 
 
+def open_existing(directory: Path) -> DeltaTable:
+    """A table that an ingest has made. Raises `UsageError` for anything else."""
+    if not DeltaTable.is_deltatable(str(directory)):
+        raise UsageError(
+            f"`{directory}` is no Delta table", "give the `--table` of `tidelog spark ingest`"
+        )
+    delta = DeltaTable(str(directory))
+    _check_schema(delta, directory)
+    return delta
+
+
 def table_files(directory: Path) -> Sequence[str]:
     """The data files of the newest version, as paths: what a reader without Delta may read."""
     return [str(uri) for uri in DeltaTable(str(directory)).file_uris()]

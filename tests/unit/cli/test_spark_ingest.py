@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.unit.cli.command import tidelog
+from tests.unit.pipeline.bronze_rows import open_table, rows, written
 from tests.unit.pipeline.log_directories import batches
 from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
 from tidelog.cli.spark_ingest import _interval
@@ -86,3 +87,15 @@ def test_a_checkpoint_is_shown_in_both_ways(capsys, tmp_path):
 def test_what_is_no_checkpoint_is_told(capsys, tmp_path):
     done = tidelog(capsys, "spark", "checkpoint", "show", tmp_path)
     assert (done.code, "is no checkpoint" in done.err) == (2, True)
+
+
+def test_a_table_is_compacted_without_spark(capsys, tmp_path):
+    table = open_table(tmp_path)
+    for batch in range(3):
+        table.commit(written(table, batch, rows(batch, batch + 1)))
+    done = tidelog(capsys, "spark", "compact", "--table", tmp_path, "--output", "json")
+    assert done.code == 0
+    assert (done.json["files_before"], done.json["files_after"], done.json["rows"]) == (3, 1, 3)
+    assert "1 files became 1" in tidelog(capsys, "spark", "compact", "--table", tmp_path).out
+    nothing = tidelog(capsys, "spark", "compact", "--table", tmp_path / "nowhere")
+    assert (nothing.code, "is no Delta table" in nothing.err) == (2, True)

@@ -8,6 +8,7 @@ is in that process.
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,7 @@ from tidelog.pipeline.java import find_java, make_java_home
 from tidelog.testing.waiting import wait_until
 
 STREAM_TIMEOUT_S = 120
+ANSWER_TIMEOUT_S = 300
 STOP_TIMEOUT_S = 30
 LOG_LINES = 40
 
@@ -101,7 +103,10 @@ class Connector:
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None
+        patience = threading.Timer(ANSWER_TIMEOUT_S, self._process.kill)
+        patience.start()
         line = self._process.stdout.readline()
+        patience.cancel()
         if not line:
             end = self.log_file.read_text(errors="replace").splitlines()[-LOG_LINES:]
             raise ConnectorError("the process has ended; its last words:\n" + "\n".join(end))

@@ -18,8 +18,13 @@ ROWS = 3000
 LONG_AGO_MS = 1_700_000_000_000
 ALL = {1, 2, 3}
 # The client inside the connector may wait for a dead leader until its call times out
-# (KAFKA-20673), which is a minute by default.
-IMPATIENT = {"kafka.request.timeout.ms": "5000", "kafka.default.api.timeout.ms": "5000"}
+# (KAFKA-20673), which is a minute by default; shorter calls have to be tried more often to last
+# through a restart of the whole cluster on a slow machine.
+IMPATIENT = {
+    "kafka.request.timeout.ms": "5000",
+    "kafka.default.api.timeout.ms": "5000",
+    "fetchOffset.numRetries": "30",
+}
 
 
 @pytest.fixture(scope="module")

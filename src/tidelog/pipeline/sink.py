@@ -38,7 +38,7 @@ NO_PARTITION: Final = -1
 """librdkafka's word for: by the key."""
 _POLL_EVERY: Final = 1000
 _FULL_WAIT_S: Final = 0.1
-_CLOSE_S: Final = 5.0
+_TRANSACTION_TIMEOUT_MS: Final = 300_000
 
 
 class Sends(Protocol):
@@ -121,6 +121,8 @@ def make_producer(options: SinkOptions, transactional_id: str | None = None) -> 
     }
     if transactional_id is not None:
         ours["transactional.id"] = transactional_id
+        # A task may take its time; who died is fenced by its successor, not by the clock.
+        ours["transaction.timeout.ms"] = _TRANSACTION_TIMEOUT_MS
     try:
         return Producer({**ours, **options.client})
     except KafkaException as error:

@@ -48,7 +48,7 @@ class SinkOptions:
 
 def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """Reads the options of `df.write` or `df.writeStream`; names are compared without regard to
-    case, except those of the client.
+    case, and those of the client are all in lower case.
 
     Raises `UsageError`.
     """
@@ -57,7 +57,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
     known = {name.lower(): name for name in (TOPIC, GUARANTEE, WRITE_ID)}
     for name, value in options.items():
         if name.lower().startswith(_CLIENT_PREFIX):
-            client[name[len(_CLIENT_PREFIX) :]] = value
+            client[name[len(_CLIENT_PREFIX) :].lower()] = value
         elif name.lower() in known:
             given[known[name.lower()]] = value
         elif name.lower() not in _SPARKS:

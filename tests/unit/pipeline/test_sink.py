@@ -59,7 +59,7 @@ def test_a_row_becomes_a_record_with_what_it_has():
             "offset": pa.array([7, 8]),
             "key": pa.array([b"k", None]),
             "value": pa.array(["v", None]),
-            "partition": pa.array([3, None], pa.int32()),
+            "partition": pa.array([0, None], pa.int32()),
             "headers": pa.array([[{"key": "h", "value": b"1"}], []], HEADERS),
         }
     )
@@ -67,7 +67,7 @@ def test_a_row_becomes_a_record_with_what_it_has():
     delivery = send_rows(producer, [batch], options())
     assert delivery.rows == 2
     assert producer.records == [
-        ("orders", {"key": b"k", "value": "v", "partition": 3, "headers": [("h", b"1")]}),
+        ("orders", {"key": b"k", "value": "v", "partition": 0, "headers": [("h", b"1")]}),
         ("orders", {"key": None, "value": None}),
     ]
 

@@ -16,8 +16,8 @@ def test_by_default_a_write_is_at_least_once():
     assert not options.exactly_once
 
 
-def test_the_client_gets_its_own_options_by_their_case():
-    given = {**SERVER, "kafka.linger.ms": "5", "kafka.ssl.ca.location": "Ca.pem"}
+def test_the_client_gets_its_own_options_in_lower_case():
+    given = {**SERVER, "kafka.Linger.ms": "5", "kafka.ssl.ca.location": "Ca.pem"}
     options = parse_sink_options(given, streaming=False)
     assert options.client == {
         "bootstrap.servers": "one:9092",

@@ -38,7 +38,8 @@ from tidelog.pipeline.table import ingest_commits
 from tidelog.testing import LocalCluster
 from tidelog.testing.waiting import wait_until
 
-PATIENCE_S = 420.0
+PATIENCE_S = 1200.0
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MAX_DELAY_MS = 2500
 _POLL_S = 0.4
 
@@ -155,6 +156,7 @@ class IngestProcess:
             *(sys.executable, "-m", "tidelog.cli.main", "spark", "ingest", "--trigger", "500ms"),
             *("--topic", plan.topic, "--table", str(plan.directory / "table")),
             *("--bootstrap-server", bootstrap, "--master", plan.master, "--output", "json"),
+            *("--conf", f"spark.executor.extraJavaOptions={_SHORT_LIVED}"),
         ]
         self._log = (plan.directory / "ingest.log").open("ab")
         self._process: subprocess.Popen[bytes] | None = None

@@ -122,7 +122,7 @@ def _refuse_to_cut(scene: Scene) -> None:
 
 
 def _fetch_of(replica: Replica) -> QuorumFetchRequest | None:
-    for _, request in replica.requests:
+    for _, request, _ in replica.requests:
         if isinstance(request, QuorumFetchRequest):
             return request
     return None

@@ -83,6 +83,8 @@ class BronzeTable:
         self._topic_id = topic_id
         # How far the table has each partition of the topic; moved by `commit`.
         self.positions: dict[TopicPartition, Position] = {}
+        # The topic's transaction that `positions` are as of: whoever moves it, moves them.
+        self._generation = 0
 
     @classmethod
     def open(
@@ -103,8 +105,15 @@ class BronzeTable:
         """What the Delta log calls the table; another one in the same place has another id."""
         return str(self._delta.metadata().id)
 
+    def look_again(self) -> None:
+        """Takes the table as it is now, whoever wrote meanwhile. Raises `UsageError`."""
+        self._delta.update_incremental()
+        self.positions = {}
+        self._read_positions()
+
     def has(self, app: str, batch: int) -> bool:
         """Whether the batch of this app is in the table."""
+        self._delta.update_incremental()
         newest = self._delta.transaction_version(app)
         return newest is not None and newest >= batch
 
@@ -118,10 +127,12 @@ class BronzeTable:
             if line.status == DUPLICATE:
                 raise TableConflict(f"{line}; nothing of the batch was written")
         after = positions_after(self.positions, new.account)
-        fence = f"tidelog-topic-{self._topic}"
-        generation = (self._delta.transaction_version(fence) or 0) + 1
-        transactions = [Transaction(new.app, new.batch), Transaction(fence, generation)]
+        generation = self._generation + 1
+        transactions = [Transaction(new.app, new.batch), Transaction(self._fence, generation)]
+        self._delta.update_incremental()
         try:
+            if self._fence_version() != self._generation:
+                raise CommitFailedError(f"transaction {self._fence_version()} is there")
             self._delta.create_write_transaction(
                 [_add_action(file) for file in new.files],
                 "append",
@@ -136,8 +147,15 @@ class BronzeTable:
             raise TableConflict(
                 f"somebody else writes topic `{self._topic}` into `{self.directory}`: {error}"
             ) from error
-        self._delta.update_incremental()
-        self.positions = after
+        self.positions, self._generation = after, generation
+
+    @property
+    def _fence(self) -> str:
+        """The transaction that every writer of the topic moves."""
+        return f"tidelog-topic-{self._topic}"
+
+    def _fence_version(self) -> int:
+        return self._delta.transaction_version(self._fence) or 0
 
     def _metadata(
         self, new: TableBatch, after: Mapping[TopicPartition, Position]
@@ -158,6 +176,7 @@ class BronzeTable:
         }
 
     def _read_positions(self) -> None:
+        self._generation = self._fence_version()
         for metadata in ingest_commits(self.directory, self._delta.version()):
             if metadata["topic"] != self._topic:
                 continue

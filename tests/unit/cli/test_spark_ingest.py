@@ -49,6 +49,7 @@ def test_triggers_that_are_none_are_refused(trigger, continuous):
         (["--topic", "nix"], "topic `nix` does not exist"),
         (["--topic", "t", "--option", "x=y"], "has no option `x`"),
         (["--topic", "t", "--starting-offsets", "soon"], "`startingOffsets` is neither"),
+        (["--topic", "t", "--option", "assign=x"], "sets the source's `assign` itself"),
         (["--topic", "t", "--trigger", "soon"], "`--trigger` is `soon`"),
         (["--topic", "t", "--conf", "x"], "`x`"),
     ],

@@ -189,3 +189,34 @@ def test_what_is_no_table_of_ours_is_refused_and_left_alone(tmp_path, spoil, bel
     assert message in caught.value.message
     assert "--table" in caught.value.hint
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_a_writer_that_looked_at_the_table_meanwhile_still_loses(tmp_path):
+    """Looking at the log (for `_continuity`, for `has`) must not hide that somebody else wrote."""
+    first = open_table(tmp_path)
+    first.commit(written(first, 0, rows(0, 5)))
+    second = open_table(tmp_path)
+    late = written(second, 0, rows(5, 9), app="another")
+    first.commit(written(first, 1, rows(5, 8)))
+    second.sync_continuity()
+    assert second.has("another", 0) is False
+    with pytest.raises(TableConflict, match="somebody else writes topic `t`"):
+        second.commit(late)
+    assert _places(tmp_path) == [("t", 0, o) for o in range(8)]
+
+
+def test_of_two_first_writers_one_loses(tmp_path):
+    first, second = open_table(tmp_path), open_table(tmp_path)
+    late = written(second, 0, rows(0, 9), app="another")
+    first.commit(written(first, 0, rows(0, 5)))
+    with pytest.raises(TableConflict, match="somebody else writes topic `t`"):
+        second.commit(late)
+
+
+def test_a_table_that_looks_again_knows_what_others_wrote(tmp_path):
+    first, second = open_table(tmp_path), open_table(tmp_path)
+    first.commit(written(first, 0, rows(0, 5)))
+    second.look_again()
+    assert second.positions == {P0: Position(5, 1)}
+    second.commit(written(second, 0, rows(5, 9), app="another"))
+    assert len(_places(tmp_path)) == 9

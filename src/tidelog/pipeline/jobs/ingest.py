@@ -17,6 +17,7 @@ would end again (lost or corrupt records, a wrong option, a conflict in the tabl
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -44,8 +45,10 @@ from tidelog.pipeline.continuity import GAP, Continuity, judge
 from tidelog.pipeline.errors import JobFailed, TableConflict
 from tidelog.pipeline.offset_choice import STARTING_OFFSETS
 from tidelog.pipeline.options import (
+    ASSIGN,
     BOOTSTRAP_SERVERS,
     SUBSCRIBE,
+    SUBSCRIBE_PATTERN,
     SourceOptions,
     parse_options,
 )
@@ -59,6 +62,10 @@ SOURCE_TYPES: Final = {**SPARK_TYPES, **LINEAGE_TYPES}
 """The columns that the ingest reads: everything that the source can say of a record."""
 _FROZEN_OPTIONS: Final = frozenset(("isolation.level", "kafka.isolation.level"))
 """Options of the source that decide which records there are, in lower case."""
+_SAID_OTHERWISE: Final = frozenset(
+    name.lower()
+    for name in (BOOTSTRAP_SERVERS, SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, STARTING_OFFSETS)
+)
 _POLL_S: Final = 0.5
 _STARTS_WITHOUT_A_BATCH: Final = 3
 _SYNC_S: Final = 10.0
@@ -91,10 +98,10 @@ class IngestPlan:
     def source_options(self, starting: str) -> dict[str, str]:
         """The options of `spark.readStream.format("tidelog")`."""
         return {
+            **self.options,
             BOOTSTRAP_SERVERS: self.bootstrap_servers,
             SUBSCRIBE: self.topic,
             STARTING_OFFSETS: starting,
-            **self.options,
         }
 
 
@@ -147,6 +154,12 @@ def prepare(plan: IngestPlan) -> Prepared:
 
     Raises `UsageError`, `ClusterUnavailable`.
     """
+    for name in plan.options:
+        if name.lower() in _SAID_OTHERWISE:
+            raise UsageError(
+                f"the ingest sets the source's `{name}` itself",
+                "use `--topic`, `--bootstrap-server` and `--starting-offsets`",
+            )
     asked = plan.starting_offsets or "earliest"
     options = parse_options(plan.source_options(asked), streaming=True)
     with Client(options.bootstrap) as client:
@@ -209,13 +222,16 @@ class BatchWriter:
         self.rows = self.control_rows = self.gap_rows = 0
         # What was wrong with them.
         self.violations: list[Continuity] = []
+        # Held while a batch is written: a query that is stopped does not wait for this side of it.
+        self.busy = threading.Lock()
         # Why the last batch failed, if it did: Spark only carries the text.
         self.failure: BaseException | None = None
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         """Writes one batch, unless the table has it."""
         try:
-            self._write(records, batch)
+            with self.busy:
+                self._write(records, batch)
         except BaseException as error:
             self.failure = error
             raise
@@ -281,7 +297,8 @@ def ingest(
     try:
         _run_queries(spark, prepared, writer, on_progress)
     finally:
-        prepared.table.sync_continuity()
+        with writer.busy:
+            prepared.table.sync_continuity()
     return IngestResult(
         batches=writer.batches,
         repeated_batches=writer.repeated_batches,
@@ -321,6 +338,8 @@ def _run_queries(
                 raise JobFailed(spoken(text)) from error
         finally:
             query.stop()
+        with writer.busy:
+            prepared.table.look_again()
 
 
 def _start(spark: SparkSession, prepared: Prepared, writer: BatchWriter) -> StreamingQuery:

@@ -400,12 +400,20 @@ def _accept(
         leader_epoch=after.leader_epoch,
         partition_epoch=after.partition_epoch,
     )
-    cause = "the leader's proposal"
+    cause = _proposed_because(before, after)
     if change.assignment is not None:
         cause = "its newcomers are in sync"
         _trace_assignment(view, place, after, cause)
     measure_change(view, place, after, reason="", cause=cause)
     return after, record
+
+
+def _proposed_because(before: PartitionImage, after: PartitionImage) -> str:
+    """Leaders propose for two reasons only."""
+    left = ",".join(str(replica) for replica in before.isr if replica not in after.isr)
+    joined = ",".join(str(replica) for replica in after.isr if replica not in before.isr)
+    found = [f"{left} lagging"] * bool(left) + [f"{joined} caught up"] * bool(joined)
+    return f"leader {before.leader} found {' and '.join(found)}"
 
 
 def _result(proposal: IsrProposal, sender: int, partition: PartitionImage) -> IsrResult:

@@ -1,0 +1,231 @@
+"""`tidelog spark health`: what the nodes' own events say of replication."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidelog.cli.output import (
+    BadAnswer,
+    Output,
+    OutputFormat,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+)
+from tidelog.cli.spark_job import Master, open_session
+from tidelog.errors import UsageError
+from tidelog.pipeline.health_figures import TABLES, Health
+
+Row = dict[str, Any]
+
+_MOST_ROWS = 30
+"""A table for eyes has no more; JSON and Parquet have all."""
+
+
+def health(
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-server",
+            metavar="HOST:PORT",
+            help="Read the topic `__tidelog_events` (`tidelog.events.topic.enable`).",
+        ),
+    ] = None,
+    directories: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--events",
+            metavar="DIR",
+            help="Read `events.jsonl` of a cluster's or a node's directory; several times.",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="WHEN", help="30m, 12h, 7d, or a time (UTC)."),
+    ] = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="NAME", help="Only this topic; give it several times."),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="DIR", help="Write Parquet tables and report.html there."),
+    ] = None,
+    master: Master = "local[*]",
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Say how healthy replication was: who led, who lagged, how long nobody served.
+
+    Exit code 1 when something was wrong at the last event: a partition without leader, or with
+    too few in-sync replicas, or with a high watermark that stands still.
+    """
+    if (bootstrap_server is None) == (not directories):
+        raise UsageError(
+            "the events are named twice, or not at all",
+            "give `--events DIR`, or `--bootstrap-server HOST:PORT`",
+        )
+    with open_session(master) as spark:
+        from tidelog.pipeline import health_events
+        from tidelog.pipeline.health_report import page
+        from tidelog.pipeline.jobs.health import measure, write_tables
+
+        begin = None if since is None else health_events.since(since, datetime.now(UTC))
+        if bootstrap_server is not None:
+            events = health_events.read_event_topic(spark, bootstrap_server)
+        else:
+            files = health_events.find_event_files(directories or [])
+            events = health_events.read_event_files(spark, files)
+        events = events.cache()
+        with progress("reading events"):
+            found = measure(events, topics=topics or (), since=begin)
+        if report is not None:
+            with progress("writing the report"):
+                write_tables(events, report)
+                (report / "report.html").write_text(page(found), encoding="utf-8")
+    if output is OutputFormat.JSON:
+        print_json(as_json(found))
+    else:
+        _print(found, report)
+    if found.open_now:
+        raise BadAnswer
+
+
+def as_json(found: Health) -> dict[str, Any]:
+    """What scripts read: figures and tables, times as ISO text."""
+    return {
+        "healthy": not found.open_now,
+        "events": found.events,
+        "brokers": found.brokers,
+        "first": _text(found.first),
+        "last": _text(found.last),
+        **{
+            name: [{key: _text(value) for key, value in row.items()} for row in rows]
+            for name in TABLES
+            if (rows := getattr(found, name)) is not None
+        },
+    }
+
+
+def _text(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _print(found: Health, report: Path | None) -> None:
+    brokers = ", ".join(map(str, found.brokers)) or "none"
+    print_line(
+        f"{found.events:,} events of brokers {brokers}, {_clock(found.first)} to "
+        f"{_clock(found.last)} UTC"
+    )
+    for title, columns, rows in _tables(found):
+        if rows:
+            print_table(title, columns, rows[:_MOST_ROWS])
+        if len(rows) > _MOST_ROWS:
+            print_line(f"… and {len(rows) - _MOST_ROWS} more; `--output json` has all")
+    for row in found.open_now:
+        print_line(
+            f"{row['kind']} since {_clock(row['start'])}: {row['topic']}-{row['partition']} "
+            f"({row['cause']})"
+        )
+    if report is not None:
+        print_line(f"report: {report / 'report.html'}")
+
+
+_Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
+
+
+def _tables(found: Health) -> list[_Table]:
+    """Title, columns and rows, in the order in which people ask."""
+    return [
+        (
+            "Conditions",
+            ("condition", "times", "open", "minutes", "median ms", "longest ms"),
+            [_condition(row) for row in found.conditions],
+        ),
+        (
+            "Elections",
+            ("at", "partition", "epoch", "leader", "notice", "start", "commit", "in all", "cause"),
+            [_election(row) for row in found.elections],
+        ),
+        (
+            "Windows without a serving leader",
+            ("from", "partition", "ms", "cause"),
+            [_window(row) for row in found.unavailability],
+        ),
+        (
+            "Commit latency by leader, ms",
+            ("leader", "samples", "p50", "p99", "p999", "longest"),
+            [_latency(row) for row in found.latency],
+        ),
+        (
+            "Followers, the worst first",
+            ("follower", "samples", "held back", "longest lag, records", "longest not level, ms"),
+            [_follower(row) for row in found.followers],
+        ),
+        (
+            "ISR flaps",
+            ("partition", "replica", "left", "returned", "left per hour"),
+            [_flap(row) for row in found.flaps],
+        ),
+    ]
+
+
+def _condition(row: Row) -> tuple[object, ...]:
+    minutes = f"{row['minutes']:.2f}"
+    longest = (_ms(row["p50_ms"]), _ms(row["max_ms"]))
+    return row["kind"].replace("_", " "), row["intervals"], row["open"], minutes, *longest
+
+
+def _election(row: Row) -> tuple[object, ...]:
+    leaders = f"{_leader(row['old_leader'])} → {_leader(row['new_leader'])}"
+    stages = ("noticed_ms", "leading_ms", "commit_ms", "election_ms")
+    return (
+        _clock(row["at"]),
+        _partition(row),
+        row["leader_epoch"],
+        leaders + " unclean" * row["unclean"],
+        *(_ms(row[stage]) for stage in stages),
+        row["cause"],
+    )
+
+
+def _window(row: Row) -> tuple[object, ...]:
+    took = "open" if row["end"] is None else _ms(row["duration_ms"])
+    return _clock(row["start"]), _partition(row), took, row["cause"]
+
+
+def _latency(row: Row) -> tuple[object, ...]:
+    figures = (f"{row[name]:.2f}" for name in ("p50_ms", "p99_ms", "p999_ms", "max_ms"))
+    return row["leader"], row["samples"], *figures
+
+
+def _follower(row: Row) -> tuple[object, ...]:
+    known = (_known(row["max_lag"]), _known(row["silent_ms"]))
+    return row["follower"], row["samples"], row["held_back"], *known
+
+
+def _flap(row: Row) -> tuple[object, ...]:
+    per_hour = _known(row["per_hour"])
+    return _partition(row), row["replica"], row["left"], row["returned"], per_hour
+
+
+def _partition(row: Row) -> str:
+    return f"{row['topic']}-{row['partition']}"
+
+
+def _clock(moment: datetime | None) -> str:
+    return "?" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def _leader(node_id: int) -> str:
+    return "none" if node_id < 0 else str(node_id)
+
+
+def _ms(value: float | None) -> str:
+    return "?" if value is None else f"{value:,.0f}"
+
+
+def _known(value: object) -> object:
+    return "-" if value is None else value

@@ -1,0 +1,127 @@
+"""How healthy was replication? Reads nodes' events, computes every figure, writes the tables.
+
+`measure` runs the transforms of `pipeline/health.py` and brings their small results to the driver;
+commits, of which there are ten a second and partition, stay in Spark and leave as quantiles, as a
+thinned line for the report, and as Parquet.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidelog.env.events import Kind
+from tidelog.pipeline import health
+from tidelog.pipeline.health_figures import Health, Rows
+
+_TIMELINE_KINDS: Final = health.STATE_KINDS
+LATENCY_POINTS: Final = 300
+"""Into how many slices of time the report cuts the commits."""
+
+
+def measure(
+    events: DataFrame, *, topics: Sequence[str] = (), since: datetime | None = None
+) -> Health:
+    """Every figure of the events of `topics` (none given: all), from `since` on."""
+    chosen = health.of_topics(events, topics) if topics else events
+    chosen = chosen.cache()
+    try:
+        return _measure(chosen, since)
+    finally:
+        chosen.unpersist()
+
+
+def _measure(events: DataFrame, since: datetime | None) -> Health:
+    spans = health.intervals(events)
+    changes = health.leader_changes(events)
+    windows = health.unavailability(changes)
+    decided = health.elections(changes)
+    committed = health.commits(events)
+    recent = events
+    if since is not None:
+        moment = F.lit(since)
+        spans = health.not_over_before(spans, moment)
+        windows = health.not_over_before(windows, moment)
+        decided = decided.where(F.col("at") >= moment)
+        committed = committed.where(F.col("at") >= moment)
+        recent = events.where(F.timestamp_micros("ts_us") >= moment)
+    span = recent.agg(
+        F.count("*").alias("events"),
+        F.sort_array(F.collect_set("broker")).alias("brokers"),
+        F.timestamp_micros(F.min("ts_us")).alias("first"),
+        F.timestamp_micros(F.max("ts_us")).alias("last"),
+    )
+    (whole,) = _rows(span)
+    return Health(
+        **whole,
+        conditions=_rows(health.by_condition(spans.unionByName(windows)).orderBy("kind")),
+        intervals=_rows(spans.orderBy("start", "topic", "partition", "kind")),
+        unavailability=_rows(windows.orderBy("start", "topic", "partition")),
+        elections=_rows(decided.orderBy("at", "topic", "partition")),
+        latency=_rows(health.latency_by_leader(committed).orderBy("leader")),
+        followers=_rows(health.followers(recent)),
+        flaps=_rows(health.flaps(recent).orderBy(F.desc("left"), "topic", "partition", "replica")),
+        timeline=_rows(_timeline(events)),
+        latency_line=_rows(_latency_line(committed, whole["first"], whole["last"])),
+    )
+
+
+def _timeline(events: DataFrame) -> DataFrame:
+    """What each partition was from each change on; leaders' starts give the state before any."""
+    payload = F.col("payload")
+    kinds = (*_TIMELINE_KINDS, Kind.LEADING)
+    return (
+        events.where(F.col("kind").isin(*kinds))
+        .select(
+            "topic",
+            "partition",
+            F.timestamp_micros("ts_us").alias("at"),
+            "kind",
+            "leader_epoch",
+            F.coalesce(
+                payload["leader"], F.when(F.col("kind") == Kind.LEADING, F.col("broker"))
+            ).alias("leader"),
+            payload["isr"].alias("isr"),
+            F.size(payload["replicas"]).alias("replicas"),
+            payload["min_isr"].alias("min_isr"),
+            payload["cause"].alias("cause"),
+        )
+        .orderBy("topic", "partition", "at")
+    )
+
+
+def _latency_line(committed: DataFrame, first: datetime | None, last: datetime | None) -> DataFrame:
+    """p50 and p99 by leader in equal slices of the time between."""
+    seconds = (last - first).total_seconds() if first and last else 0.0
+    width = max(1.0, seconds / LATENCY_POINTS)
+    at = F.col("at").cast("double")
+    return (
+        committed.groupBy("leader", F.floor(at / width).alias("slice"))
+        .agg(
+            F.timestamp_seconds(F.min(at)).alias("at"),
+            F.percentile("latency_ms", 0.5).alias("p50_ms"),
+            F.percentile("latency_ms", 0.99).alias("p99_ms"),
+        )
+        .orderBy("leader", "slice")
+    )
+
+
+def _rows(frame: DataFrame) -> Rows:
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+def write_tables(events: DataFrame, directory: Path) -> None:
+    """The tables as Parquet in `directory`, one subdirectory each, replacing what is there."""
+    changes = health.leader_changes(events)
+    tables = {
+        "intervals": health.intervals(events).unionByName(health.unavailability(changes)),
+        "elections": health.elections(changes),
+        "commits": health.commits(events),
+        "followers": health.followers(events),
+        "flaps": health.flaps(events),
+    }
+    for name, table in tables.items():
+        table.coalesce(1).write.mode("overwrite").parquet(str(directory / name))

@@ -10,7 +10,9 @@ a path that every Spark executor can see.
         .load()
 
 Spark's Python sources know no column pruning: a job that gives its own schema, any of the columns
-in any order, ships only these and computes only these (the CRC is most of the work).
+in any order, ships only these and computes only these (the CRC is most of the work). Comparisons
+of `broker`, `topic`, `partition` and `base_offset` (of records: `offset`) leave out whole files
+where `spark.sql.python.filterPushdown.enabled` is on, as it is in `tidelog.pipeline.session()`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +25,8 @@ from pyspark.sql.types import StructType
 
 from tidelog.errors import UsageError
 from tidelog.pipeline.layout import SegmentPlace, find_replicas, plan_tasks
-from tidelog.pipeline.spark_columns import chosen_columns, spoken_hint
+from tidelog.pipeline.segment_filters import SegmentFilters
+from tidelog.pipeline.spark_columns import chosen_columns, filters_are_pushed, spoken_hint
 
 _PLACE_TYPES: Final = {
     "broker": "int",
@@ -116,7 +119,8 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         """A batch reader for the columns of `schema`."""
         with spoken_hint():
             options = SegmentOptions.parse(dict(self.options))
-            return SegmentReader(options, chosen_columns(schema, _TYPES_OF_MODE[options.mode]))
+            columns = chosen_columns(schema, _TYPES_OF_MODE[options.mode])
+        return (FilteringSegmentReader if filters_are_pushed() else SegmentReader)(options, columns)
 
 
 @dataclass(frozen=True)
@@ -134,12 +138,14 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
         self._options = options
         # The columns to return, in this order.
         self._columns = tuple(columns)
+        # What filters say, if Spark offers any.
+        self._filters = SegmentFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Whole segments, small ones together. Spark turns an empty list into one `None` task."""
         with spoken_hint():
             replicas = find_replicas([Path(p) for p in self._options.paths], self._options.topics)
-        return [SegmentPartition(places) for places in plan_tasks(replicas)]
+        return [SegmentPartition(places) for places in plan_tasks(self._filters.select(replicas))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of some segments as Arrow batches."""
@@ -152,3 +158,11 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
                 yield from scan_records(place, self._columns)
             else:
                 yield from scan_batches(place, self._columns, self._options.sample)
+
+
+class FilteringSegmentReader(SegmentReader):
+    """The same where Spark offers filters."""
+
+    def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:
+        """Leaves out files that the filters do not want; Spark evaluates them all the same."""
+        return self._filters.take(filters)

@@ -40,6 +40,7 @@ def test_spark_runs_where_no_java_is_installed(tmp_path):
         if name not in ("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR")
     }
     environ["PATH"] = str(commands)
+    environ["TIDELOG_CLASS_ARCHIVE"] = "off"
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT], capture_output=True, text=True, env=environ, check=False
     )

@@ -17,7 +17,7 @@ from tidelog import __version__
 from tidelog.cli.cluster import down, nodes_app, status, up
 from tidelog.cli.dump_log import dump_log
 from tidelog.cli.node import format_, random_uuid, server
-from tidelog.cli.output import BadAnswer, print_error, print_line
+from tidelog.cli.output import BadAnswer, WorkFailed, print_error, print_line
 from tidelog.cli.quorum import quorum_app
 from tidelog.cli.sim import sim_app
 from tidelog.cli.sim_campaign import campaign
@@ -134,6 +134,9 @@ def _report(error: BaseException, arguments: Sequence[str]) -> int:
         case UsageError():
             print_error(error.message, error.hint)
             return EXIT_USAGE
+        case WorkFailed():
+            print_error(error.message, error.hint)
+            return EXIT_BAD
         case AdminError():
             print_error(error.message, "the cluster refused; correct the command and try again")
             return EXIT_BAD

@@ -10,6 +10,7 @@ else in turn.
 """
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -39,6 +40,7 @@ from tidelog.cli.output import (
 )
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
+from tidelog.pipeline.class_archive import SWITCH, USE
 from tidelog.pipeline.client import Client
 from tidelog.pipeline.jobs.delays import write_delays
 from tidelog.pipeline.jobs.verify import Verification, read_sightings, verify
@@ -272,6 +274,7 @@ class DemoRun:
 def start_spark(bootstrap_servers: str, log_file: Path) -> SparkSession:
     """A session for a minute's work. It has already read nothing from the topic, so that the JVM's
     classes are loaded and Spark's Python processes run when the real jobs come."""
+    os.environ.setdefault(SWITCH, USE)  # Making an archive of classes would slow the demo down.
     spark = session("tidelog demo", conf=SHORT_RUN, log_file=log_file)
     nothing = json.dumps({TOPIC: {str(number): 0 for number in range(PARTITIONS)}})
     read_sightings(spark, bootstrap_servers, TOPIC, nothing).groupBy("key").count().collect()

@@ -32,6 +32,15 @@ class BadAnswer(Exception):
     """The command did its work, and the answer is bad: exit code 1, nothing more is printed."""
 
 
+class WorkFailed(Exception):
+    """The command began its work and could not finish it: exit code 1, a message and a hint."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
 def print_json(value: object) -> None:
     """One line of JSON on stdout."""
     sys.stdout.write(json.dumps(value) + "\n")

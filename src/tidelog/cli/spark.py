@@ -26,6 +26,7 @@ from tidelog.cli.spark_campaign import campaign
 from tidelog.cli.spark_health import health
 from tidelog.cli.spark_ingest import checkpoint_app, compact, ingest
 from tidelog.cli.spark_job import Master, open_session
+from tidelog.cli.spark_tools import fetch_jars, shell
 from tidelog.errors import UsageError
 
 spark_app = typer.Typer(
@@ -47,6 +48,12 @@ spark_app.add_typer(checkpoint_app, name="checkpoint")
 spark_app.command(
     "health", epilog="Example: tidelog spark health --events tidelog-data --report build/health"
 )(health)
+spark_app.command("shell", epilog="Example: tidelog spark shell --command 'spark.range(3).show()'")(
+    shell
+)
+spark_app.command("fetch-jars", epilog="Example: tidelog spark fetch-jars --spark-version 4.0.0")(
+    fetch_jars
+)
 
 
 @spark_app.command("doctor", epilog="Example: tidelog spark doctor --output json")

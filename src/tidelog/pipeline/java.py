@@ -16,23 +16,35 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import UsageError
+
+if TYPE_CHECKING:
+    from tidelog.pipeline.class_archive import ClassArchive
 
 MIN_JAVA_VERSION: Final = 17
 
 _WRAPPER: Final = """\
 #!/bin/sh
 # Runs {java} without the one module that a small Java lacks.
+is_spark=
 for argument do
     shift
     [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+    case $argument in
+        # Somebody has an archive of their own.
+        -Xshare:*|-XX:SharedArchive*|-XX:ArchiveClasses*|-XX:AOT*) is_spark=no ;;
+        # It prints what to run: Spark's class is among its arguments.
+        org.apache.spark.launcher.Main) is_spark=no ;;
+        org.apache.spark.deploy.SparkSubmit) is_spark=${{is_spark:-yes}} ;;
+    esac
 done
-exec {java} "$@"{redirection}
+set -- {options} "$@"
+{archive}exec {java} "$@"{redirection}
 """
 
 
@@ -66,16 +78,30 @@ def find_java(environ: Mapping[str, str]) -> Java:
     )
 
 
-def make_java_home(java: Java, home: Path, log_file: Path | None = None) -> None:
+def make_java_home(
+    java: Java,
+    home: Path,
+    log_file: Path | None = None,
+    *,
+    options: Sequence[str] = (),
+    archive: "ClassArchive | None" = None,
+) -> None:
     """Fills the directory `home` so that it serves Spark as `JAVA_HOME`.
 
-    With `log_file`, what Java and its children write to stderr is appended to that file.
+    With `log_file`, what Java and its children write to stderr is appended to that file. Java gets
+    the `options` before its other arguments, and begins from the archive, or makes it, when it is
+    Spark that it runs.
     """
     script = home / "bin" / "java"
     script.parent.mkdir(parents=True, exist_ok=True)
     redirection = "" if log_file is None else f" 2>>{shlex.quote(str(log_file))}"
     script.write_text(
-        _WRAPPER.format(java=shlex.quote(str(java.executable)), redirection=redirection)
+        _WRAPPER.format(
+            java=shlex.quote(str(java.executable)),
+            options=shlex.join(options),
+            archive="" if archive is None else archive.shell_lines(java, redirection),
+            redirection=redirection,
+        )
     )
     script.chmod(0o755)
 

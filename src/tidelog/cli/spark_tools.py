@@ -1,0 +1,95 @@
+"""`tidelog spark shell` and `fetch-jars`: Spark by hand, and the official connector's jars."""
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from tidelog.cli.output import Output, OutputFormat, print_json, print_line, progress
+from tidelog.cli.spark_job import Master, needs_spark, open_session
+
+_BANNER = """\
+Spark {version} on Java {java}; `spark` is the session, `F` its functions.
+    spark.read.format("tidelog").option("kafka.bootstrap.servers", "localhost:9092")
+        .option("subscribe", "orders").load()
+    spark.read.format("tidelog.segments").option("path", "tidelog-data").load()
+Ctrl-D ends it."""
+
+
+def shell(
+    command: Annotated[
+        str | None, typer.Option("--command", "-c", metavar="CODE", help="Run this, and end.")
+    ] = None,
+    kafka: Annotated[
+        bool,
+        typer.Option("--kafka", help='With the official connector: `format("kafka")` works too.'),
+    ] = False,
+    master: Master = "local[*]",
+) -> None:
+    """Open a Python prompt on a Spark session that has the sources.
+
+    Without a terminal, what comes on stdin is run as a script.
+    """
+    conf = _with_connector() if kafka else {}
+    with open_session(master, conf, short_run=False) as spark:
+        from pyspark.sql import functions
+
+        names = {"__name__": "__main__", "spark": spark, "F": functions}
+        if command is not None:
+            exec(compile(command, "<command>", "exec"), names)
+        elif sys.stdin.isatty():
+            _prompt(spark, names)
+        else:
+            exec(compile(sys.stdin.read(), "<stdin>", "exec"), names)
+
+
+def _prompt(spark: Any, names: dict[str, Any]) -> None:
+    import code
+    from importlib.util import find_spec
+
+    if find_spec("readline") is not None:
+        __import__("readline")  # The prompt gets a history by it.
+    java = spark._jvm.System.getProperty("java.version")
+    code.interact(_BANNER.format(version=spark.version, java=java), local=names, exitmsg="")
+
+
+def fetch_jars(
+    spark_version: Annotated[
+        str | None,
+        typer.Option(
+            "--spark-version", metavar="V", help="Default: that of the installed pyspark."
+        ),
+    ] = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Fetch the official Kafka connector's jars through Maven, once, into the user's cache.
+
+    Our own sources need no jars. The jars' SHA-256 are recorded, and compared at every use.
+    """
+    from tidelog.pipeline.connector_jars import SUMS, connector_conf
+    from tidelog.pipeline.connector_jars import fetch_jars as fetch
+
+    with progress("fetching jars"):
+        jars = fetch(spark_version or _pyspark_version(), os.environ)
+    conf = connector_conf(jars)
+    if output is OutputFormat.JSON:
+        print_json({"jars": [str(jar) for jar in jars], "conf": conf})
+        return
+    for line in (jars[0].parent / SUMS).read_text().splitlines():
+        print_line(line)
+    print_line(f"in `{jars[0].parent}`; `tidelog spark shell --kafka` uses them, and so does")
+    print_line("".join(f"    --conf {name}={value}" for name, value in conf.items()))
+
+
+def _with_connector() -> dict[str, str]:
+    from tidelog.pipeline.connector_jars import connector_conf
+    from tidelog.pipeline.connector_jars import fetch_jars as fetch
+
+    return connector_conf(fetch(_pyspark_version(), os.environ))
+
+
+def _pyspark_version() -> str:
+    with needs_spark():
+        import pyspark
+    return str(pyspark.__version__)

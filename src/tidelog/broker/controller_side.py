@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tidelog.broker.control_link import Call, Forward
 from tidelog.broker.controller_registration import ControllerRegistration
 from tidelog.broker.failure_detector import FailureDetector
+from tidelog.broker.metadata_log import MetadataLog
 from tidelog.broker.metadata_snapshots import CommittedMetadata, LoadedImage
 from tidelog.broker.router import ControllerRequest, Router
 from tidelog.config import NodeConfig
@@ -20,7 +21,6 @@ from tidelog.env.trace import Trace
 from tidelog.kraft.quorum import Quorum
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import Uuid
-from tidelog.rsm.kernel import ReplicatedLog
 
 
 class ControllerSide:
@@ -31,7 +31,7 @@ class ControllerSide:
         config: NodeConfig,
         *,
         cluster_id: str,
-        log: ReplicatedLog,
+        log: MetadataLog,
         detector: FailureDetector,
         prng: Prng,
         trace: Trace,
@@ -45,6 +45,7 @@ class ControllerSide:
             log=log,
             prng=Prng(prng.next_u64()),
             trace=trace,
+            quorum=log,
         )
         self.registration = ControllerRegistration(config, Uuid(prng.uuid()), trace)
 

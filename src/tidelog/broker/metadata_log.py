@@ -1,4 +1,5 @@
-"""The quorum as the controller's replicated log (`rsm.kernel.ReplicatedLog`).
+"""The quorum as the controller's replicated log (`rsm.kernel.ReplicatedLog`), and as the owner of
+one of the features (`controller.features.QuorumVersion`).
 
 The controller appends within one input; the time of that input is the time of the append. The
 node says at the beginning of each input what time it is.
@@ -7,6 +8,7 @@ node says at the beginning of each input what time it is.
 from collections.abc import Sequence
 
 from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
 from tidelog.kraft.quorum import Quorum
 
 
@@ -28,6 +30,20 @@ class MetadataLog:
     def end_offset(self) -> int:
         """The offset that the next record will get."""
         return self._quorum.log_end_offset
+
+    @property
+    def kraft_version(self) -> int:
+        """The quorum's `kraft.version`."""
+        return self._quorum.kraft_version
+
+    @property
+    def voter_ids(self) -> Sequence[int]:
+        """The nodes that vote."""
+        return tuple(self._quorum.voters)
+
+    def upgrade_version(self, level: int, *, validate_only: bool) -> tuple[ErrorCode, str]:
+        """Raises the `kraft.version`, or says why not."""
+        return self._quorum.upgrade_version(level, self._now, validate_only=validate_only)
 
     def append(self, records: Sequence[bytes]) -> int:
         """Appends one batch; returns its last offset. Raises `NotLeader`."""

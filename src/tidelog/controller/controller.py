@@ -37,6 +37,7 @@ from tidelog.controller.elect_leaders import (
     decide_unclean,
     may_allow_unclean,
 )
+from tidelog.controller.features import QuorumVersion, decide_update_features
 from tidelog.controller.forms import is_unclean_election, producer_ids_record
 from tidelog.controller.heartbeats import (
     BrokerSessions,
@@ -66,6 +67,7 @@ from tidelog.controller.messages import (
     Request,
     Response,
     UnregisterBroker,
+    UpdateFeatures,
 )
 from tidelog.controller.partitions import (
     decide_alter_partition,
@@ -142,8 +144,11 @@ class Controller:
         log: ReplicatedLog,
         prng: Prng,
         trace: Trace,
+        quorum: QuorumVersion | None = None,
     ) -> None:
         self._node_id = node_id
+        # Whose `kraft.version` is one of the features; `None` where there is only a log.
+        self._quorum = quorum
         self._cluster_id = cluster_id
         self._config = config
         self._prng = prng
@@ -415,6 +420,10 @@ class Controller:
         self._sessions.remove(request.broker_id)
         return decision
 
+    def _decide_features(self, request: UpdateFeatures, now: Instant) -> ControllerDecision:
+        assert self._quorum is not None, "features of a controller without a quorum"
+        return decide_update_features(self._view(), self._quorum, request)
+
     def _decide_producer_ids(
         self, request: AllocateProducerIds, now: Instant
     ) -> ControllerDecision:
@@ -430,6 +439,7 @@ _DECIDERS: Final[dict[type, Callable[[Controller, Any, Instant], ControllerDecis
     BrokerHeartbeat: Controller._decide_heartbeat,
     UnregisterBroker: Controller._decide_unregistration,
     AllocateProducerIds: Controller._decide_producer_ids,
+    UpdateFeatures: Controller._decide_features,
     RegisterController: lambda self, request, _now: brokers.decide_controller_registration(
         self._view(), request
     ),

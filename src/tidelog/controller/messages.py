@@ -247,6 +247,33 @@ class UnregisterBroker:
     broker_id: int
 
 
+class UpgradeType(IntEnum):
+    """What the sender of UpdateFeatures allows, as on the wire."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    """Only if no metadata is lost."""
+    UNSAFE_DOWNGRADE = 3
+
+
+class FeatureUpdate(NamedTuple):
+    """A feature's new level."""
+
+    name: str
+    level: int
+    """0 switches the feature off."""
+    upgrade_type: int
+    """An `UpgradeType`, or whatever the sender has written."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeatures:
+    """An operator changes feature levels (API 57)."""
+
+    updates: tuple[FeatureUpdate, ...]
+    validate_only: bool
+
+
 @dataclass(frozen=True, slots=True)
 class RegisterController:
     """A controller process introduces itself to the active one (API 70)."""
@@ -270,6 +297,7 @@ Request = (
     | ListReassignments
     | AllocateProducerIds
     | UnregisterBroker
+    | UpdateFeatures
     | RegisterController
     | AssignReplicas
 )
@@ -473,6 +501,11 @@ class UnregisterBrokerResult:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateFeaturesResult:
+    """The levels are as they were asked for, or could be."""
+
+
+@dataclass(frozen=True, slots=True)
 class RegisterControllerResult:
     """The registration is written."""
 
@@ -492,6 +525,7 @@ Response = (
     | AllocateProducerIdsResult
     | AssignReplicasResult
     | UnregisterBrokerResult
+    | UpdateFeaturesResult
     | RegisterControllerResult
 )
 

@@ -19,6 +19,12 @@ or is not there, a replica that is not reached, does not fit, or lags.
 A change under way ends with the leadership: its asker hears NOT_LEADER_OR_FOLLOWER, and must look
 who leads now and what became of it.
 
+From configured voters to voters in the log (`kraft.version` 0 to 1, UpdateFeatures): the leader
+appends the version and the set in one batch. It knows the voters' directories from their fetches of
+this epoch, and does not begin before it has heard them all; then each counts as the disk that has
+acknowledged records. Ids stay the same, so majorities do. Whoever has other addresses than the
+configured ones says so then. There is no way back.
+
 What a replica asks for: a voter whose own address or versions differ from the set tells the leader
 so; with `controller.quorum.auto.join.enable` a controller that is no voter asks to become one,
 after it had the voter removed that had its id on another disk.
@@ -48,7 +54,14 @@ from tidelog.kraft.messages import (
 )
 from tidelog.kraft.roles import Follower
 from tidelog.kraft.snapshot_format import ControlEntry
-from tidelog.kraft.voters import by_id, encode_voters, is_voter
+from tidelog.kraft.voters import (
+    DYNAMIC_VOTERS,
+    KRAFT_VERSION,
+    by_id,
+    encode_voters,
+    is_voter,
+    voter_records,
+)
 from tidelog.model import ZERO_UUID
 from tidelog.records.control import ControlType
 
@@ -245,6 +258,54 @@ class Membership:
         value = encode_voters(by_id(list(voters.values())))
         offset = core.append_control([ControlEntry(ControlType.KRAFT_VOTERS, value)], now)
         self._change = _Committing(offset, reply_to, deadline)
+
+    # From configured voters to voters in the log --------------------------------------------------
+
+    def upgrade(self, level: int, now: Instant, *, validate_only: bool) -> tuple[ErrorCode, str]:
+        """Makes `level` the `kraft.version`, or says why not; `validate_only` makes nothing."""
+        core = self._core
+        error, message = self._upgrade_refusal(level)
+        if error is not ErrorCode.NONE or level == core.history.version or validate_only:
+            return error, message
+        records = voter_records(level, by_id(self._voters_heard()))
+        offset = core.append_control(records, now)
+        self._change = _Committing(offset, None, Instant(2**62))
+        return ErrorCode.NONE, ""
+
+    def _upgrade_refusal(self, level: int) -> tuple[ErrorCode, str]:
+        core, role = self._core, self._core.role
+        if not isinstance(role, Leader):
+            return ErrorCode.NOT_CONTROLLER, f"node {core.own_id} does not lead the quorum"
+        version = core.history.version
+        if level < version or level > DYNAMIC_VOTERS:
+            return (
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"`{KRAFT_VERSION}` is {version} and cannot become {level}",
+            )
+        if level == version:
+            return ErrorCode.NONE, ""
+        if self._change is not None or role.high_watermark < 0:
+            return ErrorCode.REQUEST_TIMED_OUT, "nothing of the leader's epoch is committed yet"
+        unheard = [voter.node_id for voter in self._voters_heard() if not any(voter.directory_id)]
+        if unheard:
+            return (
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"the directories of the voters {unheard} are not known: they have not fetched",
+            )
+        return ErrorCode.NONE, ""
+
+    def _voters_heard(self) -> list[Voter]:
+        """The configured voters with the directories that they fetch for."""
+        core, role = self._core, self._core.role
+        assert isinstance(role, Leader), f"{role.name.value} asks for directories"
+        own = core.identity.directory_id
+        return [
+            replace(
+                voter,
+                directory_id=own if key == core.own_id else role.voters[key].directory_id,
+            )
+            for key, voter in core.voters.items()
+        ]
 
     def on_high_watermark(self, now: Instant) -> None:
         """More is committed, perhaps the change under way."""

@@ -25,7 +25,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from tidelog.config import QuorumConfig
 from tidelog.env.instant import NEVER, Instant, earliest
-from tidelog.errors import UsageError
+from tidelog.errors import ErrorCode, UsageError
 from tidelog.kraft.committed import CommittedReader
 from tidelog.kraft.core import SUBJECT, QuorumCore, QuorumEnv
 from tidelog.kraft.elections import Elections
@@ -353,6 +353,15 @@ class Quorum:
         """Hands the leadership over, as before a clean stop; does nothing when it does not lead."""
         self._elections.resign(now, "asked to")
         self._settle(now)
+
+    def upgrade_version(
+        self, level: int, now: Instant, *, validate_only: bool = False
+    ) -> tuple[ErrorCode, str]:
+        """Makes `level` the `kraft.version`, or only says whether that could be done. What was
+        appended may be lost with the leadership."""
+        outcome = self._membership.upgrade(level, now, validate_only=validate_only)
+        self._settle(now)
+        return outcome
 
     # Snapshots -------------------------------------------------------------------------------
 

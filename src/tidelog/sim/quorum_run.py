@@ -70,6 +70,8 @@ class QuorumSwarm:
     """How much of a snapshot is fetched at a time."""
     dynamic: bool = False
     """The voters stand in the log and change (`sim/quorum/membership.py`)."""
+    upgrade: bool = False
+    """They stand in the configuration at first, and are moved to the log."""
     auto_join: bool = False
     """Who is no voter asks to become one."""
 
@@ -109,6 +111,7 @@ def draw_quorum(seed: int) -> QuorumSwarm:
         piece_bytes=saving.choice((16, 100, 1 << 20)),
         dynamic=dynamic,
         auto_join=dynamic and voting.chance(1, 4),
+        upgrade=dynamic and voting.chance(1, 3),
     )
 
 
@@ -129,7 +132,12 @@ class QuorumRun:
         swarm = self.swarm
         self.cluster = QuorumCluster(
             Prng(stream(seed, "quorum").next_u64()),
-            composition=Composition(swarm.voters, swarm.observers, swarm.dynamic),
+            composition=Composition(
+                swarm.voters,
+                swarm.observers,
+                dynamic=swarm.dynamic and not swarm.upgrade,
+                upgradable=swarm.upgrade,
+            ),
             config=replace(
                 QUICK,
                 disconnect_grace_ms=swarm.disconnect_grace_ms,
@@ -187,6 +195,11 @@ class QuorumRun:
         if not leaders:
             return
         asked = prng.choice(leaders)
+        if asked.quorum.kraft_version == 0:
+            self.counts["upgrade"] += 1
+            cluster.note(f"world n{asked.node_id}: upgrade")
+            cluster.upgrade(asked)
+            return
         for _ in range(prng.choice((1, 1, 1, 2))):
             request = draw_change(
                 prng,
@@ -288,6 +301,8 @@ class QuorumRun:
             replica.disk.fuse = None
             if not replica.alive:
                 cluster.start(replica)
+        if self.swarm.upgrade:
+            self._reconfigure()
         if not cluster.run_until(self._is_working, RECOVERY_LIMIT_MS):
             raise Violation("Liveness", f"no working quorum after {RECOVERY_LIMIT_MS} ms")
         healed_ms = cluster.now - begun
@@ -301,6 +316,17 @@ class QuorumRun:
         if not everywhere:
             raise Violation("Liveness", "the last record is not committed everywhere")
         return healed_ms
+
+    def _reconfigure(self) -> None:
+        """Who has not read that the voters are in the log is told where to ask for them."""
+        cluster = self.cluster
+        cluster.run_until(lambda: cluster.leader() is not None, RECOVERY_LIMIT_MS)
+        cluster.run(QUICK.fetch_timeout_ms)
+        for replica in cluster.alive():
+            if cluster.voter_oracle.in_log and replica.quorum.kraft_version == 0:
+                replica.configured = False
+                cluster.kill(replica)
+                cluster.start(replica)
 
     def _is_working(self) -> bool:
         """One leader whom all follow, and everybody has everything."""

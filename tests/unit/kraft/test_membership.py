@@ -364,3 +364,68 @@ def may_lose(cluster: Cluster, node_id: int) -> bool:
             if len(intact) < len(members) // 2 + 1:
                 return False
     return True
+
+
+# From configured voters to voters in the log ----------------------------------------------------
+
+
+def static(voters: int = 3, observers: int = 1) -> Cluster:
+    """A quorum with configured voters, where every node knows its own address."""
+    cluster = Cluster(1, voter_count=voters, observer_count=observers, trace_level=Level.INFO)
+    cluster.start()
+    settle(cluster)
+    return cluster
+
+
+def upgrade(cluster: Cluster, level: int = 1, *, validate_only: bool = False) -> ErrorCode:
+    """Asks the leader."""
+    leader = cluster.leader
+    assert leader is not None
+    code, _ = leader.quorum.upgrade_version(level, cluster.now, validate_only=validate_only)
+    leader.end_tick()
+    return code
+
+
+def test_configured_voters_move_to_the_log_with_their_disks() -> None:
+    """Goal: one batch makes the same voters, now with directories; restarts and elections go on,
+    and a change of voters, impossible before, is made."""
+    cluster = static()
+    assert upgrade(cluster, validate_only=True) is ErrorCode.NONE
+    settle(cluster)
+    assert cluster.replicas[1].quorum.kraft_version == 0
+    assert upgrade(cluster) is ErrorCode.NONE
+    settle(cluster)
+    for replica in cluster.replicas.values():
+        assert replica.quorum.kraft_version == 1
+        directories = {key: voter.directory_id for key, voter in replica.quorum.voters.items()}
+        assert directories == {key: cluster.replicas[key].directory_id for key in (1, 2, 3)}
+    former = lead(cluster)
+    cluster.kill(former)
+    cluster.suspect(former)
+    assert cluster.run_until(lambda: lead_of(cluster) not in (None, former), LIMIT_MS)
+    cluster.start(former)
+    settle(cluster)
+    cluster.remove_voter(lead(cluster), former)
+    assert answer(cluster) is ErrorCode.NONE
+    settle(cluster)
+    assert voters(cluster, former) == [key for key in (1, 2, 3) if key != former]
+
+
+def test_the_version_never_falls_and_does_not_rise_before_all_disks_are_known() -> None:
+    cluster = static(observers=0)
+    assert upgrade(cluster, 2) is ErrorCode.INVALID_UPDATE_VERSION
+    follower = next(one for one in cluster.alive() if not one.quorum.is_leader)
+    assert follower.quorum.upgrade_version(1, cluster.now)[0] is ErrorCode.NOT_CONTROLLER
+    cluster.kill(follower.node_id)
+    former = lead(cluster)
+    leader = cluster.replicas[former]
+    leader.quorum.resign(cluster.now)
+    leader.end_tick()
+    assert cluster.run_until(lambda: lead_of(cluster) is not None, LIMIT_MS)
+    cluster.run(1_000)
+    assert upgrade(cluster) is ErrorCode.INVALID_UPDATE_VERSION
+    cluster.start(follower.node_id)
+    settle(cluster)
+    assert upgrade(cluster) is ErrorCode.NONE
+    assert upgrade(cluster) is ErrorCode.NONE
+    assert upgrade(cluster, 0) is ErrorCode.INVALID_UPDATE_VERSION

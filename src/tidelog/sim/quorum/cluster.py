@@ -79,6 +79,8 @@ class Composition:
     dynamic: bool = False
     """Whether the voters stand in the metadata log (`kraft.version` 1): the first ones are
     formatted with the set, the others know nothing but everybody's address."""
+    upgradable: bool = False
+    """Whether the voters are configured and may be moved to the log."""
 
 
 @dataclass(slots=True)
@@ -122,6 +124,8 @@ class Replica:
     stalled: bool = False
     # Exclusive end of what is on the disk while the process is down.
     durable_end: int = 0
+    # Whether its configuration names the voters, and not only where to ask for them.
+    configured: bool = True
     # The port of its address.
     port: int = FIRST_PORT
     # What it has asked and whom: as what it knows the peer, and who that is.
@@ -152,7 +156,8 @@ class QuorumCluster:
     ) -> None:
         self._saving = saving
         # Whether the voters stand in the log.
-        self.dynamic = composition.dynamic
+        self.dynamic = composition.dynamic or composition.upgradable
+        self._formatted = composition.dynamic
         self.voter_oracle = VoterOracle()
         self.now = Instant(0)
         self.lines: list[str] = []
@@ -172,7 +177,7 @@ class QuorumCluster:
         self.voters = {
             node_id: Voter(
                 node_id,
-                directory_of(node_id) if self.dynamic else ZERO_UUID,
+                directory_of(node_id) if self._formatted else ZERO_UUID,
                 (endpoint_of(node_id),),
             )
             for node_id in range(1, composition.voters + 1)
@@ -182,10 +187,12 @@ class QuorumCluster:
             node_id: self._new_replica(node_id)
             for node_id in range(1, composition.voters + composition.observers + 1)
         }
-        if self.dynamic:
+        if self._formatted:
             self._format()
 
     def _format(self) -> None:
+        for replica in self.replicas.values():
+            replica.configured = False
         entries = voter_records(DYNAMIC_VOTERS, self.voters)
         data = encode_snapshot(BOOTSTRAP_SNAPSHOT, WALL_START_MS, (), entries)
         for node_id in self.voters:
@@ -271,8 +278,8 @@ class QuorumCluster:
         everybody = [endpoint_of(other) for other in self.replicas]
         replica.quorum = Quorum(
             identity=VoterIdentity(node_id, directory_of(node_id), CLUSTER_ID, own),
-            voters={} if self.dynamic else self.voters,
-            bootstrap=everybody if self.dynamic else (),
+            voters=self.voters if replica.configured else {},
+            bootstrap=() if replica.configured else everybody,
             log=replica.log,
             config=self._config,
             env=QuorumEnv(replica.disk, replica.effects, Prng(self._prng.next_u64()), trace),
@@ -326,6 +333,13 @@ class QuorumCluster:
         """An operator asks a replica for another voter set."""
         asker = _Operator(request)
         self._do(replica, lambda: replica.quorum.on_request(request, asker, self.now))
+
+    def upgrade(self, replica: Replica) -> None:
+        """An operator asks a leader to move the configured voters to the log."""
+        outcomes: list[tuple[ErrorCode, str]] = []
+        self._do(replica, lambda: outcomes.append(replica.quorum.upgrade_version(1, self.now)))
+        if outcomes and outcomes[0][0] is ErrorCode.NONE and replica.alive:
+            self.voter_oracle.note_upgrade(replica.quorum)
 
     def append(self, replica: Replica, values: list[bytes]) -> int | None:
         """Appends where somebody believes to lead; `None` when he does not."""

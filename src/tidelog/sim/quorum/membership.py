@@ -1,6 +1,7 @@
 """Voters that come, go and move while everything else fails (KIP-853), and what must hold then.
 
-A share of the seeds keeps its voters in the metadata log. An operator adds and removes voters, at
+A share of the seeds keeps its voters in the metadata log, or moves them there (`kraft.version` 0 to
+1). An operator adds and removes voters, at
 whoever believes to lead, also while another change is under way; replicas come back at another
 address and say so (UpdateVoter); some join by themselves (KIP-1186).
 
@@ -12,6 +13,10 @@ address and say so (UpdateVoter); some join by themselves (KIP-1186).
 
 From the first the rest follows: two sets that differ in one voter have no disjoint majorities. The
 oracle of the tier goes on with its own properties over the changing sets.
+
+When the voters are in the log, the operator takes them out of the configuration of who has not read
+that yet: such a node follows no leader but a configured one. Not before there is a leader, because
+its vote may be needed, and without voters it has none.
 
 Left out: voters that lose their disk, which the tests of `kraft/` play.
 """
@@ -44,6 +49,7 @@ MOVED: Final = "voters: moved to another address"
 LEADER_REMOVED: Final = "voters: the leader removed itself"
 REFUSED_AS_PENDING: Final = "voters: refused, another change is pending"
 REFUSED_AS_BEHIND: Final = "voters: refused, the newcomer lags or is not reached"
+UPGRADED: Final = "voters: from the configuration to the log"
 LOST: Final = "voters: the leader of a change has changed"
 MARKS: Final = (
     ADDED,
@@ -53,6 +59,7 @@ MARKS: Final = (
     REFUSED_AS_PENDING,
     REFUSED_AS_BEHIND,
     LOST,
+    UPGRADED,
 )
 """Rare states that seeds with changing voters should reach."""
 
@@ -87,6 +94,11 @@ class VoterOracle:
         # Per replica: the newest set when it was looked at last, and whether that was committed.
         self._seen: dict[int, tuple[int | None, bool]] = {}
 
+    @property
+    def in_log(self) -> bool:
+        """Whether the voters stand in the log for good: some set is committed there."""
+        return bool(self._committed)
+
     def check_sets(self, node_id: int, quorum: Quorum, committed_end: int) -> None:
         """What a replica obeys; `committed_end` is the end of all that is committed anywhere."""
         sets = quorum.voter_sets
@@ -103,6 +115,14 @@ class VoterOracle:
             settled = [_members(voters) for offset, voters in sets if offset < committed_end]
             if len(pending | set(settled[-1:])) > 2:
                 raise Violation("OneChangeAtATime", f"{node_id} has {len(pending)} sets pending")
+
+    def note_upgrade(self, quorum: Quorum) -> None:
+        """A leader has moved the configured voters to the log."""
+        _, voters = quorum.voter_sets[-1]
+        nameless = [key for key, voter in voters.items() if not any(voter.directory_id)]
+        if nameless:
+            raise Violation("VoterIsItsDisk", f"voters {nameless} without a directory")
+        self.marks[UPGRADED] = None
 
     def _note_committed(self, node_id: int, offset: int, voters: Mapping[int, Voter]) -> None:
         known = self._committed.get(offset)

@@ -1,9 +1,10 @@
 """Killing what an ingest consists of, again and again, and judging the table from outside.
 
 A run: a cluster, a producer that never stops, `tidelog spark ingest --trigger 500ms` as a process
-of its own. Each kill is a SIGKILL at a random moment; then everything that was acknowledged before
-it must reach the table before the next. At the end the table is read by delta-rs and pyarrow,
-without Spark, and compared with the producer's acknowledgements and with the brokers' log ends.
+of its own. Each kill is a SIGKILL at a random moment. After a few of them, close together,
+everything that was acknowledged before must reach the table before the next. At the end the table
+is read by delta-rs and pyarrow, without Spark, and compared with the producer's acknowledgements
+and with the brokers' log ends.
 
 | kind | what dies |
 | --- | --- |
@@ -19,7 +20,6 @@ Timing decides nothing but patience.
 import json
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import threading
@@ -54,6 +54,8 @@ class KillPlan:
     directory: Path
     master: str
     seed: int = 1
+    burst: int = 1
+    """So many kills before the ingest may recover; at most one broker is down at a time."""
     records_per_s: int = 300
 
 
@@ -62,8 +64,8 @@ class KillResult:
     """What a run found."""
 
     kills: dict[str, int] = field(default_factory=dict)
-    recovery_s: dict[str, list[float]] = field(default_factory=dict)
-    """From each kill until the table had what was acknowledged before it."""
+    recovery_s: list[float] = field(default_factory=list)
+    """From the last kill of each burst until the table had what was acknowledged before it."""
     restarts: int = 0
     acknowledged: int = 0
     log_end_offsets: int = 0
@@ -90,10 +92,13 @@ class KillResult:
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for scripts."""
-        medians = {k: round(statistics.median(v), 1) for k, v in self.recovery_s.items()}
-        plain = {k: v for k, v in vars(self).items() if k != "recovery_s"}
-        extra = {"duplicates": self.duplicates, "exact": self.is_exact}
-        return {"total_kills": sum(self.kills.values()), **plain, **extra, "recovery_s": medians}
+        return {
+            "total_kills": sum(self.kills.values()),
+            **{name: value for name, value in vars(self).items() if name != "recovery_s"},
+            "duplicates": self.duplicates,
+            "exact": self.is_exact,
+            "recovery_s": [round(seconds, 1) for seconds in self.recovery_s],
+        }
 
 
 class Feeder:
@@ -267,12 +272,15 @@ def run_kills(
     feeder = Feeder(cluster.bootstrap_servers, plan.topic, plan.records_per_s)
     with ingest_process(plan, cluster.bootstrap_servers) as ingest:
         wait_for_table(plan, ingest, len(feeder.acked))
-        for kind in plan.kinds:
+        for first in range(0, len(plan.kinds), plan.burst):
             if time.monotonic() > until:
                 break
-            _kill_and_recover(cluster, plan, feeder, ingest, kind, prng, result)
-            took = result.recovery_s[kind][-1]
-            say(f"{sum(result.kills.values())} {kind}: recovered in {took:.1f} s")
+            kinds = plan.kinds[first : first + plan.burst]
+            _kill_and_recover(cluster, plan, feeder, ingest, kinds, prng, result)
+            say(
+                f"{sum(result.kills.values())} kills, the last {', '.join(kinds)}: recovered in "
+                f"{result.recovery_s[-1]:.1f} s"
+            )
         feeder.close()
         wait_for_table(plan, ingest, len(feeder.acked))
         summary = ingest.stop()
@@ -288,27 +296,37 @@ def _kill_and_recover(
     plan: KillPlan,
     feeder: Feeder,
     ingest: IngestProcess,
-    kind: str,
+    kinds: Sequence[str],
     prng: Prng,
     result: KillResult,
 ) -> None:
-    time.sleep(prng.below(_MAX_DELAY_MS) / 1000)
-    leader = None
-    if kind == "broker":
-        partition = prng.below(len(cluster.describe_topic(plan.topic).partitions))
-        leader = cluster.wait_for_leader(plan.topic, partition, timeout_s=PATIENCE_S)
-        cluster.kill(leader)
-    else:
-        wait_until(lambda: _tried(ingest, kind, prng), PATIENCE_S, f"a process to kill: {kind}")
+    dead: int | None = None
+    for kind in kinds:
+        time.sleep(prng.below(_MAX_DELAY_MS) / 1000)
+        if kind != "broker":
+            wait_until(
+                lambda kind=kind: _tried(ingest, kind, prng), PATIENCE_S, f"a {kind} to kill"
+            )
+        elif dead is None:
+            dead = _kill_a_leader(cluster, plan.topic, prng)
+        else:
+            continue
+        result.kills[kind] = result.kills.get(kind, 0) + 1
     begun = time.monotonic()
-    result.kills[kind] = result.kills.get(kind, 0) + 1
     wait_for_table(plan, ingest, len(feeder.acked))
-    result.recovery_s.setdefault(kind, []).append(time.monotonic() - begun)
-    if leader is not None:
-        cluster.start_node(leader)
-        for partition in range(len(cluster.describe_topic(plan.topic).partitions)):
-            ids = [node.node_id for node in cluster.nodes]
-            cluster.wait_for_isr(plan.topic, partition, ids, timeout_s=PATIENCE_S)
+    result.recovery_s.append(time.monotonic() - begun)
+    if dead is not None:
+        cluster.start_node(dead)
+        ids = [node.node_id for node in cluster.nodes]
+        for partition in cluster.describe_topic(plan.topic).partitions:
+            cluster.wait_for_isr(plan.topic, partition.partition, ids, timeout_s=PATIENCE_S)
+
+
+def _kill_a_leader(cluster: LocalCluster, topic: str, prng: Prng) -> int:
+    partition = prng.choice(cluster.describe_topic(topic).partitions).partition
+    leader = cluster.wait_for_leader(topic, partition, timeout_s=PATIENCE_S)
+    cluster.kill(leader)
+    return leader
 
 
 def _tried(ingest: IngestProcess, kind: str, prng: Prng) -> bool:

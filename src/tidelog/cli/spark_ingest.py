@@ -73,6 +73,10 @@ def ingest(
             "JSON as the source takes it.",
         ),
     ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="At the end, check the whole table against its accounts."),
+    ] = False,
     options: Annotated[
         list[str] | None,
         typer.Option(
@@ -116,9 +120,18 @@ def ingest(
             _counter() as on_progress,
         ):
             result = run_ingest(spark, prepared, on_progress)
-    _report(result, table, output)
-    if not result.is_clean:
+            faults = _faults(spark, table) if verify else None
+    _report(result, faults, table, output)
+    if faults or not result.is_clean:
         raise BadAnswer
+
+
+def _faults(spark: Any, table: Path) -> list[Any]:
+    """What is wrong with the whole table, by its rows."""
+    from tidelog.pipeline.jobs.table import faults, read_accounts, read_table
+
+    with progress("checking the table"):
+        return faults(read_table(spark, table), read_accounts(spark, table))
 
 
 def _interval(trigger: str | None, continuous: bool) -> float | None:
@@ -192,13 +205,15 @@ def _counter() -> Iterator[Any]:
         )
 
 
-def _report(result: Any, table: Path, output: OutputFormat) -> None:
+def _report(result: Any, faults: list[Any] | None, table: Path, output: OutputFormat) -> None:
+    """`faults` is `None` when the table was not verified."""
     if output is OutputFormat.JSON:
-        print_json({"table": str(table), "clean": result.is_clean, **plain(result)})
+        verified = {} if faults is None else {"faults": plain(faults)}
+        print_json({"table": str(table), "clean": result.is_clean, **plain(result), **verified})
         return
     print_table("", ("partition", "next offset"), sorted(result.positions.items()))
-    for violation in result.violations:
-        print_line(violation)
+    for violation in (*result.violations, *(faults or ())):
+        print_line(str(violation))
     repeated = f", {result.repeated_batches} played again" if result.repeated_batches else ""
     verdict = "continuous" if result.is_clean else "NOT continuous"
     print_line(

@@ -11,7 +11,7 @@ A run ends when the topic is read (`availableNow`), or is told to stop. Violatio
 (gaps, epochs that go back) end a run without an end at once and are told at the end of the others.
 
 A query that Spark ends for a reason that may pass (a worker was killed, no broker answered) is
-started again on the same checkpoint, three times in a row without a batch in between; one that
+started again on the same checkpoint, four times in a row without a batch in between; one that
 would end again (lost or corrupt records, a wrong option, a conflict in the table) is not.
 """
 
@@ -67,7 +67,7 @@ _SAID_OTHERWISE: Final = frozenset(
     for name in (BOOTSTRAP_SERVERS, SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, STARTING_OFFSETS)
 )
 _POLL_S: Final = 0.5
-_STARTS_WITHOUT_A_BATCH: Final = 3
+_STARTS_WITHOUT_A_BATCH: Final = 5
 _SYNC_S: Final = 10.0
 """How long accounts may be in the commits alone before they are in `_continuity` as well."""
 

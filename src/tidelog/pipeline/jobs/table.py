@@ -1,13 +1,46 @@
-"""Reading an ingest's table in Spark, which needs no Delta jar for it: the list of the files of the
-newest version comes from delta-rs, the rows come from Spark's own Parquet reader."""
+"""An ingest's table in Spark: reading it, and holding its rows against its accounts.
 
+Reading needs no Delta jar: the list of the files of the newest version comes from delta-rs, the
+rows come from Spark's own Parquet reader.
+
+`faults` proves from the rows themselves what the ingest says batch by batch: that no place stands
+twice, that leader epochs never go back, that the rows are as many as the accounts say, and that
+each account begins where the one before ended. The two share no code, so one tries the other.
+"""
+
+from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from tidelog.pipeline.table import table_files
+from tidelog.pipeline.continuity import CONTINUITY_SCHEMA
+from tidelog.pipeline.table import CONTINUITY_DIRECTORY, table_files
 from tidelog.pipeline.table_files import BRONZE_SCHEMA
+
+_KEY = ("topic", "partition")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with one partition of a table."""
+
+    topic: str
+    partition: int
+    kind: str
+    """`DUPLICATE`, `EPOCH_REGRESSION`, `ROWS` (not as many as the accounts say) or `GAP` (between
+    two accounts)."""
+    places: int
+    """How many rows or accounts are concerned."""
+    first_offset: int
+    """The first of them."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind} `{self.topic}-{self.partition}`: {self.places} in the table, the first "
+            f"at offset {self.first_offset}"
+        )
 
 
 def read_table(spark: SparkSession, directory: Path) -> DataFrame:
@@ -18,3 +51,56 @@ def read_table(spark: SparkSession, directory: Path) -> DataFrame:
         return spark.createDataFrame([], columns)
     reader = spark.read.schema(columns).option("basePath", str(directory.absolute()))
     return reader.parquet(*files).select(*BRONZE_SCHEMA.names)
+
+
+def read_accounts(spark: SparkSession, directory: Path) -> DataFrame:
+    """All accounts of a table, with the columns of `CONTINUITY_SCHEMA`."""
+    files = table_files(directory / CONTINUITY_DIRECTORY)
+    columns = from_arrow_schema(CONTINUITY_SCHEMA)
+    return (
+        spark.read.schema(columns).parquet(*files) if files else spark.createDataFrame([], columns)
+    )
+
+
+def row_faults(rows: DataFrame) -> DataFrame:
+    """Places that stand twice and epochs that go back: `topic, partition, kind, offset`, a row for
+    each."""
+    in_order = Window.partitionBy(*_KEY).orderBy("offset", "leader_epoch")
+    before = rows.select(
+        *_KEY,
+        "offset",
+        "leader_epoch",
+        F.lag("offset").over(in_order).alias("offset_before"),
+        F.lag("leader_epoch").over(in_order).alias("epoch_before"),
+    )
+    kind = F.when(F.col("offset") == F.col("offset_before"), "DUPLICATE").when(
+        F.col("leader_epoch") < F.col("epoch_before"), "EPOCH_REGRESSION"
+    )
+    return before.select(*_KEY, kind.alias("kind"), "offset").where("kind is not null")
+
+
+def account_faults(rows: DataFrame, accounts: DataFrame) -> DataFrame:
+    """Partitions whose rows are not as many as their accounts say, and accounts that do not begin
+    where the one before ended: the columns of `row_faults`."""
+    there = rows.groupBy(*_KEY).agg(F.count("*").alias("there"), F.min("offset").alias("offset"))
+    told = accounts.groupBy(*_KEY).agg(F.sum("rows").alias("told"))
+    differing = (
+        there.join(told, list(_KEY), "full")
+        .where("coalesce(there, 0) <> coalesce(told, 0)")
+        .select(*_KEY, F.lit("ROWS").alias("kind"), F.coalesce("offset", F.lit(-1)).alias("offset"))
+    )
+    in_order = Window.partitionBy(*_KEY).orderBy("start", "end")
+    chained = accounts.withColumn("end_before", F.lag("end").over(in_order))
+    broken = chained.where("start <> end_before").select(
+        *_KEY, F.lit("GAP").alias("kind"), F.col("start").alias("offset")
+    )
+    return differing.unionByName(broken)
+
+
+def faults(rows: DataFrame, accounts: DataFrame) -> list[Fault]:
+    """Everything that is wrong with a table, a line per partition and kind."""
+    found = row_faults(rows).unionByName(account_faults(rows, accounts))
+    summed = found.groupBy(*_KEY, "kind").agg(
+        F.count("*").alias("places"), F.min("offset").alias("first_offset")
+    )
+    return [Fault(**row.asDict()) for row in summed.orderBy(*_KEY, "kind").collect()]

@@ -4,8 +4,8 @@
     python -m bench.ingest_kills --kills 60 --seed 7 --minutes 90
 
 Prints one line per burst of kills and ends with one line of JSON. Exit code 1 when a record is
-lost, twice or elsewhere. The rig is the tests' (`tests/pipeline/ingest_rig.py`), executors are processes of
-their own (`local-cluster[2,1,1024]`).
+lost, twice or elsewhere. The rig is the tests' (`tests/pipeline/ingest_rig.py`), executors are
+processes of their own (`local-cluster[2,1,1024]`).
 """
 
 import argparse

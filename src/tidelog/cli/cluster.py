@@ -86,7 +86,7 @@ def up(
             brokers,
             data_dir=data_dir,
             base_port=base_port,
-            config=assignments(config),
+            config={"tidelog.events.enable": "true"} | assignments(config),
             profile=profile,
             racks=racks.split(",") if racks else (),
             detached=True,

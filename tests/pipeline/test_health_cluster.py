@@ -1,0 +1,59 @@
+"""Real nodes, a real kill: what their events say afterwards.
+
+Order and existence are asserted, and no time: a busy machine is slow, not wrong."""
+
+import pytest
+
+from tests.process.clients import TOPIC, BackgroundProducer, ConfluentKafka
+from tidelog.pipeline.health_events import find_event_files, read_event_files
+from tidelog.pipeline.health_report import page
+from tidelog.pipeline.jobs.health import measure, write_tables
+from tidelog.testing import LocalCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.process]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The data directory of a cluster whose leader was killed under load, and who it was."""
+    data_dir = tmp_path_factory.mktemp("killed") / "nodes"
+    config = {"tidelog.events.enable": "true"}
+    with LocalCluster(brokers=3, data_dir=data_dir, config=config) as cluster:
+        cluster.create_topic(
+            TOPIC, partitions=1, replication_factor=3, configs={"min.insync.replicas": "2"}
+        )
+        cluster.wait_for_isr(TOPIC, 0, (1, 2, 3))
+        producer = BackgroundProducer(ConfluentKafka(), cluster.bootstrap_servers)
+        producer.wait_for_more(100)
+        leader = cluster.wait_for_leader(TOPIC, 0)
+        cluster.kill(leader)
+        producer.wait_for_more(100)
+        successor = cluster.wait_for_leader(TOPIC, 0, exclude=(leader,))
+        producer.finish()
+        for node in cluster.nodes:
+            if node.node_id != leader:
+                # Without a clean stop, whose elections would be events as well.
+                cluster.kill(node.node_id)
+    return data_dir, leader, successor
+
+
+def test_health_names_the_election_its_cause_and_the_window(spark, killed, tmp_path):
+    data_dir, leader, successor = killed
+    events = read_event_files(spark, find_event_files([data_dir]))
+    found = measure(events, topics=(TOPIC,))
+    elected = next(row for row in found.elections if row["old_leader"] == leader)
+    assert elected["new_leader"] == successor
+    assert f"broker {leader} fenced" in elected["cause"]
+    assert elected["outcome"] == "from isr"
+    assert elected["election_ms"] > 0
+    window = next(row for row in found.unavailability if row["broker"] == leader)
+    assert window["start"] <= elected["at"] <= window["end"]
+    assert window["duration_ms"] >= elected["leading_ms"]
+    shrunk = [row for row in found.intervals if row["kind"] == "under_replicated"]
+    assert f"broker {leader} fenced" in shrunk[0]["cause"]
+    assert {row["leader"] for row in found.latency} == {leader, successor}
+    assert next(row["replica"] for row in found.flaps if row["left"]) == leader
+    assert f"{leader} → {successor}" in page(found)
+    write_tables(events, tmp_path)
+    stored = spark.read.parquet(str(tmp_path / "elections"))
+    assert stored.where(f"old_leader = {leader}").count() == 1

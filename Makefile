@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check interop sim campaign chaos bench-smoke bench-unavailability bench-controller bench-ingest-kills bench-spark-connector clean help
+.PHONY: demo test check interop sim campaign chaos bench-smoke bench-unavailability bench-controller bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
@@ -15,6 +15,7 @@ help:
 	@echo "make campaign     simulated clusters without end, added up in build/campaign.json"
 	@echo "make bench-smoke  the figures of the README, measured on this machine"
 	@echo "make bench-unavailability  time without acks after kills, pauses and cuts of leaders"
+	@echo "make bench-spark  the figures of the Spark pipeline: sessions, sources, audit, campaigns"
 	@echo "make bench-spark-connector  our topic source beside Spark's official connector"
 	@echo "make bench-ingest-kills  exactly once, tried: kills of everything under a running ingest"
 	@echo "make bench-controller  time until the partitions of a dead broker have leaders"
@@ -58,6 +59,9 @@ chaos: $(VENV)/.test
 
 bench-unavailability: $(VENV)/.test
 	$(BIN)/python -m bench.unavailability $(BENCH_ARGS)
+
+bench-spark: $(VENV)/.test
+	$(BIN)/python -m bench.spark $(BENCH_ARGS)
 
 bench-spark-connector: $(VENV)/.test
 	$(BIN)/python -m bench.spark_connector $(BENCH_ARGS)

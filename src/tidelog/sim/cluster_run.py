@@ -18,6 +18,7 @@ from typing import Final
 from tidelog.env.trace import Level
 from tidelog.metadata.image import MetadataImage
 from tidelog.records.compression import Codec
+from tidelog.sim.availability import unavailable_ms
 from tidelog.sim.checkers.base import (
     EndChecker,
     Evidence,
@@ -124,6 +125,8 @@ class ClusterRun:
         self.outcome.faults = self.nemesis.counts + self.disks.nemesis.counts
         self.outcome.fired = self.nemesis.fired + self.disks.fired
         self.outcome.marks = tuple(sorted(self.world.marks.names))
+        self.outcome.election_ms = tuple(self.world.elections.durations_ms)
+        self.outcome.unavailable_ms = unavailable_ms(self.history)
         self.outcome.trace_hash = self.world.trace_hash
         return self.outcome
 

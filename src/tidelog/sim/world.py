@@ -54,6 +54,7 @@ from tidelog.env.trace import Level, TraceEvent
 from tidelog.errors import StorageError, UsageError
 from tidelog.log.directory import format_directory
 from tidelog.model import Uuid
+from tidelog.sim.availability import Elections
 from tidelog.sim.disk import ProcessKilled, SimDisk
 from tidelog.sim.host import Host
 from tidelog.sim.marks import MarksHit
@@ -74,8 +75,9 @@ class HostTrace:
         self._host = host
 
     def emit(self, event: TraceEvent) -> None:
-        """Appends one line, and looks for a mark."""
+        """Appends one line, and looks for a mark and a new leader."""
         self._world.marks.note(event)
+        self._world.elections.note(event, self._host, self._world.now)
         if not self._world.silent:
             self._world.note(f"{self._host} {event.text()}")
 
@@ -164,6 +166,8 @@ class World:
         self._digest = hashlib.blake2b(digest_size=16)
         # Rare states that were reached.
         self.marks = MarksHit()
+        # How long partitions had no leader.
+        self.elections = Elections()
         # Whether nodes' events are looked at only, and not written down.
         self.silent = False
         # Called with a host after each event of its node.
@@ -266,6 +270,7 @@ class World:
                 self.start(node_id)
 
     def _end_process(self, host: Host) -> None:
+        self.elections.process_ended(host.name, self.now)
         host.node = None
         host.stopping = False
         host.life += 1

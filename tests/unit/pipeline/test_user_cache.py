@@ -10,10 +10,10 @@ from tidelog.pipeline.user_cache import cache_directory
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
-        ({"HOME": "/home/a"}, "/home/a/.cache/tidelog"),
-        ({"HOME": "/home/a", "XDG_CACHE_HOME": "/fast"}, "/fast/tidelog"),
-        ({"HOME": "/home/a", "XDG_CACHE_HOME": "relative"}, "/home/a/.cache/tidelog"),
-        ({"HOME": "/home/a", "XDG_CACHE_HOME": ""}, "/home/a/.cache/tidelog"),
+        ({"HOME": "/users/a"}, "/users/a/.cache/tidelog"),
+        ({"HOME": "/users/a", "XDG_CACHE_HOME": "/fast"}, "/fast/tidelog"),
+        ({"HOME": "/users/a", "XDG_CACHE_HOME": "relative"}, "/users/a/.cache/tidelog"),
+        ({"HOME": "/users/a", "XDG_CACHE_HOME": ""}, "/users/a/.cache/tidelog"),
     ],
 )
 def test_the_directory_follows_the_environment(environ, expected):

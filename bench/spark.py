@@ -1,0 +1,359 @@
+"""The figures of the Spark pipeline, each measured on this machine.
+
+    make bench-spark                                    # all parts, some 15 minutes
+    python -m bench.spark --only audit --only session --scale 0.1 --runs 3
+
+| part | what is timed |
+| --- | --- |
+| session | a new process until its first result from a Python task, without and with the archive |
+| topic | the topic source: count and sum of lengths, 100-byte and 1 KiB values |
+| parquet | the segment source: one broker's records to Parquet |
+| audit | the replica audit over three brokers' directories |
+| planning | 1,000 partitions, 10 GB of segments: tasks planned; memory while headers are read |
+| campaign | simulator seeds as a Spark job, beside the same seeds in two processes |
+
+Everything runs on two cores (`local[2]`). The first run of a part in its session is *cold*, the
+median of the others is *warm*. Topics are made by a cluster of three nodes on this machine, whose
+directories the segment source and the audit then read; 10 GB are one file under a thousand names.
+The official connector's side of `topic` is `bench/spark_connector.py`.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.spark_connector import fill
+from tests.unit.pipeline.log_directories import batches
+
+from tidelog.cli.sim import in_processes, timed
+from tidelog.pipeline.jobs.audit import audit
+from tidelog.pipeline.jobs.campaign import Wanted, play_campaign
+from tidelog.pipeline.layout import find_replicas, plan_tasks
+from tidelog.pipeline.seeds import Played
+from tidelog.pipeline.spark_session import session
+from tidelog.sim.campaign import run_seed
+from tidelog.testing import LocalCluster
+
+MASTER = "local[2]"
+LOADS = {"100": (100, 1_000_000), "1024": (1024, 200_000)}
+PARTITIONS = 1_000
+SEGMENT_BYTES = 10_000_000
+SEEDS = 40
+
+Figure = dict[str, Any]
+
+
+class Bench:
+    """One run of the chosen parts, on a cluster that is made when a part needs it."""
+
+    def __init__(self, place: Path, runs: int, scale: float) -> None:
+        # Where everything is written.
+        self.place = place
+        # Warm runs of each part.
+        self.runs = runs
+        # Of records, seeds and segments, 1 being what the figures are stated for.
+        self.scale = scale
+        # The data directory of the cluster, once it was filled.
+        self._filled: Path | None = None
+        # What was measured so far.
+        self.figures: list[Figure] = []
+
+    def note(self, part: str, seconds: list[float], amount: float, unit: str, **more: Any) -> None:
+        """Keeps a figure: the first run is the cold one."""
+        warm = statistics.median(seconds[1:] or seconds)
+        self.figures.append(
+            {
+                "part": part,
+                "cold_s": round(seconds[0], 2),
+                "warm_s": round(warm, 2),
+                "rate": round(amount / warm, 3),
+                "unit": unit,
+                **more,
+            }
+        )
+        print(f"{part}: cold {seconds[0]:.2f} s, warm {warm:.2f} s", file=sys.stderr)
+
+    def repeated(self, work: Callable[[], object]) -> list[float]:
+        """Seconds of a cold run and the warm ones."""
+        return [_seconds(work) for _ in range(self.runs + 1)]
+
+    @contextmanager
+    def cluster(self) -> Iterator[tuple[LocalCluster, dict[str, int]]]:
+        """Three nodes with a filled topic for each load; the records of each."""
+        counts = {name: int(count * self.scale) for name, (_, count) in LOADS.items()}
+        with LocalCluster(brokers=3, data_dir=self.place / "nodes") as running:
+            if self._filled is None:
+                for name, (size, _) in LOADS.items():
+                    fill(running, f"values-{name}", size, counts[name])
+                self._filled = running.data_dir
+            yield running, counts
+
+    def directories(self) -> Path:
+        """The directories of the filled cluster, which has stopped."""
+        if self._filled is None:
+            with self.cluster():
+                pass
+        assert self._filled is not None, "filling sets it"
+        return self._filled
+
+
+def measure_session(bench: Bench) -> None:
+    """New processes, in an own cache directory."""
+    script = (
+        "import sys; from tidelog.pipeline.spark_session import SHORT_RUN, session;"
+        f"spark = session('bench', '{MASTER}', SHORT_RUN);"
+        "rows = spark.range(10).mapInArrow(lambda batches: batches, 'id bigint').count();"
+        "print(rows, flush=True); sys.stdin.read()"
+    )
+    for name, switch in (("without archive", "off"), ("with archive", "on")):
+        environ = {
+            **os.environ,
+            "TIDELOG_CLASS_ARCHIVE": switch,
+            "XDG_CACHE_HOME": str(bench.place / "cache"),
+        }
+        seconds = [_first_result(script, environ) for _ in range(bench.runs + 1)]
+        bench.note(f"session, {name}", seconds, 1, "sessions/s")
+
+
+def _first_result(script: str, environ: dict[str, str]) -> float:
+    """Seconds from the start of the process to its answer; then waits for the end of its Java,
+    which may leave an archive."""
+    begun = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None, "a pipe was asked for"
+    answer = process.stdout.readline()
+    seconds = time.monotonic() - begun
+    assert answer == "10\n", f"the session answered `{answer}`"
+    process.communicate()  # Java holds stdout until it has ended.
+    return seconds
+
+
+def measure_topic(bench: Bench) -> None:
+    """The question of `bench/spark_connector.py`, asked of our source alone."""
+    spark = session("bench", MASTER)
+    with bench.cluster() as (running, counts):
+        for name, (size, _) in LOADS.items():
+            records = (
+                spark.read.format("tidelog")
+                .schema("value binary")
+                .option("kafka.bootstrap.servers", running.bootstrap_servers)
+                .option("subscribe", f"values-{name}")
+            )
+
+            def ask(records: Any = records, expected: int = counts[name], size: int = size) -> None:
+                row = records.load().selectExpr("count(*)", "sum(length(value))").collect()[0]
+                assert tuple(row) == (expected, expected * size), f"the topic has {tuple(row)}"
+
+            count = counts[name]
+            bench.note(f"topic, {size} B", bench.repeated(ask), count / 1e6, "M records/s")
+
+
+def measure_parquet(bench: Bench) -> None:
+    """All columns of the 100-byte records of one broker."""
+    spark = session("bench", MASTER)
+    path = find_replicas([bench.directories()])[0].segments[0].path
+    records = (
+        spark.read.format("tidelog.segments")
+        .option("path", str(Path(path).parent.parent))
+        .option("topics", "values-100")
+        .option("mode", "records")
+        .load()
+    )
+    written = str(bench.place / "parquet")
+
+    def write() -> None:
+        records.write.mode("overwrite").parquet(written)
+
+    count = int(LOADS["100"][1] * bench.scale)
+    bench.note("segments to Parquet", bench.repeated(write), count / 1e6, "M records/s")
+    assert spark.read.parquet(written).count() == count
+
+
+def measure_audit(bench: Bench) -> None:
+    """Three replicas of everything."""
+    spark = session("bench", MASTER)
+    directories = [bench.directories()]
+    found = audit(spark, directories, topics=[f"values-{name}" for name in LOADS])
+    assert found.is_clean, found.findings
+    topics = [f"values-{name}" for name in LOADS]
+    seconds = bench.repeated(lambda: audit(spark, directories, topics=topics))
+    bench.note("audit", seconds, found.bytes / 1e9, "GB/s", batches=found.batches)
+
+
+def measure_planning(bench: Bench) -> None:
+    """Planning alone, then a count over all headers, and the largest memory meanwhile."""
+    spark = session("bench", MASTER)
+    log_dir = bench.place / "many" / "data"
+    partitions = _many_partitions(log_dir, max(int(PARTITIONS * bench.scale), 10))
+    seconds = bench.repeated(lambda: plan_tasks(find_replicas([log_dir])))
+    bench.note("planning 1,000 partitions", seconds, partitions, "partitions/s")
+    for share in (4, 1):
+        batches_read = (
+            spark.read.format("tidelog.segments")
+            .schema("size int, partition int")
+            .option("path", str(log_dir))
+            .load()
+            .where(f"partition < {partitions // share}")
+        )
+        peak = _peak_memory(spark, lambda rows=batches_read: rows.count())
+        size_gb = partitions // share * SEGMENT_BYTES / 1e9
+        bench.note(f"headers of {size_gb:.1f} GB", [peak["seconds"]], size_gb, "GB/s", **peak)
+
+
+def _many_partitions(log_dir: Path, partitions: int) -> int:
+    block = b"".join(batches(1_000))
+    segment = log_dir.parent / "segment"
+    log_dir.mkdir(parents=True)
+    with segment.open("wb") as file:
+        while file.tell() < SEGMENT_BYTES:
+            file.write(block)
+    for number in range(partitions):
+        place = log_dir / f"many-{number}"
+        place.mkdir()
+        (place / f"{0:020d}.log").hardlink_to(segment)
+    (log_dir / "meta.properties").write_text("version=1\nnode.id=1\n")
+    return partitions
+
+
+def _peak_memory(spark: Any, work: Callable[[], object]) -> Figure:
+    """Seconds, and the largest resident memory of Java and of the largest Python worker, MB."""
+    import threading
+
+    java = spark._jvm.java.lang.ProcessHandle.current().pid()
+    done = threading.Event()
+    peak = {"java_mb": 0, "worker_mb": 0}
+
+    def watch() -> None:
+        while not done.wait(0.1):
+            for name, pids in (("java_mb", [java]), ("worker_mb", _descendants(java))):
+                sizes = [_resident_mb(pid) for pid in pids]
+                peak[name] = max(peak[name], *sizes, 0)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        seconds = _seconds(work)
+    finally:
+        done.set()
+        watcher.join()
+    return {**peak, "seconds": round(seconds, 2)}
+
+
+def _descendants(parent: int) -> list[int]:
+    listed = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True)
+    pairs = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()[1:]]
+    found = [parent]
+    for _ in range(3):
+        found = [pid for pid, above in pairs if above in found or pid in found]
+    return [pid for pid in found if pid != parent]
+
+
+def _resident_mb(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    rows = [line.split() for line in text.splitlines() if line.startswith("VmRSS:")]
+    return int(rows[0][1]) // 1024 if rows else 0
+
+
+def measure_campaign(bench: Bench) -> None:
+    """The same seeds of the cluster tier, both ways."""
+    spark = session("bench", MASTER)
+    seeds = range(1, 1 + max(int(SEEDS * bench.scale), 4))
+    play = partial(run_seed, "cluster", "all")
+    # So that neither side pays for imports and Java's first steps.
+    warm_up = Wanted(Played("cluster", "all", 300.0), 0, 2, 1)
+    play_campaign(spark, warm_up, play, str(bench.place / "runs-warm"))
+
+    def in_spark() -> None:
+        table = bench.place / f"runs-{time.monotonic_ns()}"
+        wanted = Wanted(Played("cluster", "all", 300.0), seeds.start, seeds.stop, 5)
+        assert play_campaign(spark, wanted, play, str(table)).played == len(seeds)
+
+    def in_two_processes() -> None:
+        assert len(list(in_processes(2, partial(timed, "cluster", "all"), seeds))) == len(seeds)
+
+    ours, theirs = [], []
+    for _ in range(max(bench.runs // 2, 1)):
+        theirs.append(_seconds(in_two_processes))
+        ours.append(_seconds(in_spark))
+    bench.note("campaign, two processes", theirs, len(seeds), "seeds/s")
+    ratio = round(statistics.median(theirs) / statistics.median(ours), 2)
+    bench.note("campaign, Spark", ours, len(seeds), "seeds/s", of_multiprocessing=ratio)
+
+
+PARTS: dict[str, Callable[[Bench], None]] = {
+    "session": measure_session,
+    "topic": measure_topic,
+    "parquet": measure_parquet,
+    "audit": measure_audit,
+    "planning": measure_planning,
+    "campaign": measure_campaign,
+}
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begun = time.monotonic()
+    work()
+    return time.monotonic() - begun
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The figures of the Spark pipeline")
+    parser.add_argument("--runs", type=int, default=5, help="warm runs; the median counts")
+    parser.add_argument("--scale", type=float, default=1.0, help="of records, seeds and segments")
+    parser.add_argument("--only", action="append", choices=list(PARTS), help="a part")
+    parser.add_argument("--json", type=Path, help="write the figures there as well")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        bench = Bench(Path(place), arguments.runs, arguments.scale)
+        for name in arguments.only or PARTS:
+            PARTS[name](bench)
+    report = {
+        "commit": _commit(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+        "runs": arguments.runs,
+        "scale": arguments.scale,
+        "figures": bench.figures,
+    }
+    print(f"{'what':28} {'cold s':>8} {'warm s':>8} {'rate':>12} unit")
+    for row in bench.figures:
+        print(
+            f"{row['part']:28} {row['cold_s']:8.2f} {row['warm_s']:8.2f} "
+            f"{row['rate']:12.3f} {row['unit']}"
+        )
+    text = json.dumps(report)
+    print(text)
+    if arguments.json:
+        arguments.json.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.interop.connector import Connector
+from tests.interop.kafka_node import KafkaNode
 from tests.interop.records import START_TIMEOUT_S
 from tidelog.testing import LocalCluster
 
@@ -30,4 +31,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 def connector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
     """A Spark of the connector's version, with the connector."""
     with Connector(tmp_path_factory.mktemp("connector")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaNode]:
+    """Apache Kafka, for what our brokers do not have yet."""
+    with KafkaNode(tmp_path_factory.mktemp("kafka")) as running:
         yield running

@@ -23,12 +23,6 @@ READ_TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaNode]:
-    with KafkaNode(tmp_path_factory.mktemp("kafka")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     running = session("sink", "local[2]", {**SHORT_RUN, "spark.sql.shuffle.partitions": "2"})
     yield running

@@ -98,6 +98,47 @@ def test_ranges_splits_and_chosen_columns(spark, brokers):
     assert rows == [*((0, offset) for offset in range(5, 95)), *((1, o) for o in range(7))]
 
 
+@pytest.mark.parametrize("pushed", ["true", "false"])
+def test_filters_decide_what_is_fetched(spark, brokers, pushed):
+    as_in_every_session = spark.conf.get("spark.sql.python.filterPushdown.enabled")
+    assert as_in_every_session == "true"
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", pushed)
+    fetches = {tp.partition: state.fetches for tp, state in brokers.partitions.items()}
+    for seen in fetches.values():
+        seen.clear()
+    late = "timestamp >= timestamp_millis(1700000000130)"
+    rows = (
+        _read(spark, brokers, columns="partition,offset")
+        .where("partition in (0, 7) and offset >= 42 and offset < 45")
+        .collect()
+    )
+    times = _read(spark, brokers).where(late).where("partition = 1").select("offset").collect()
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", as_in_every_session)
+    assert sorted((row.partition, row.offset) for row in rows) == [(0, 42), (0, 43), (0, 44)]
+    assert sorted(row.offset % 10 for row in times) == sorted([7, 8, 9] * 5)
+    begun = {number: {offset for _, offset in seen} for number, seen in fetches.items()}
+    if pushed == "true":
+        assert begun == {0: {42}, 1: {7}, 2: set()}
+    else:
+        assert begun[0] >= {0}
+        assert begun[1] >= {0}
+
+
+def test_partitions_may_be_assigned_and_columns_named(spark, brokers):
+    reader = spark.read.format("tidelog").options(
+        **{
+            "kafka.bootstrap.servers": brokers.bootstrap_servers,
+            "assign": '{"t": [1]}',
+            "columns": "offset,base_offset,partition",
+            "endingTimestamp": "1700000000128",
+            "kafka.isolation.level": "read_committed",
+        }
+    )
+    frame = reader.load()
+    assert frame.columns == ["offset", "base_offset", "partition"]
+    assert sorted(tuple(row) for row in frame.collect()) == [(n, 0, 1) for n in range(5)]
+
+
 def test_headers_may_be_left_out(spark, brokers):
     assert "headers" not in _read(spark, brokers, includeHeaders="false").columns
 
@@ -113,6 +154,8 @@ def test_an_empty_range_is_an_empty_frame(spark, brokers):
         (None, {"startingOffset": "earliest"}, "no option `startingoffset`"),
         (None, {"startingOffsets": "latest"}, "`startingOffsets` may not be latest"),
         (None, {"subscribe": "nope"}, "topic `nope` does not exist"),
+        (None, {"columns": "offset,size"}, "`columns` names `size`"),
+        (None, {"startingTimestamp": "1800000000000"}, "no record of `t-0` has a timestamp"),
         ("value string", {}, "no column `value string`"),
         ("values binary", {}, "no column `values binary`"),
         (None, {"endingOffsets": '{"t": {"0": 101, "1": 0, "2": 0}}'}, "the log has [0, 100)"),

@@ -5,7 +5,9 @@ from pyspark.errors import StreamingQueryException
 
 from tests.unit.pipeline.log_directories import batches
 from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
-from tidelog.model import TopicPartition
+from tidelog.model import TopicId, TopicPartition
+from tidelog.pipeline.progress import LagReporter
+from tidelog.wire.api import ApiKey
 
 pytestmark = pytest.mark.spark
 
@@ -62,8 +64,18 @@ def test_each_run_reads_what_came_since_the_one_before(spark, run, brokers, tmp_
     assert _places(spark, tmp_path) == expected
 
 
-def test_a_limit_makes_batches(spark, run, tmp_path):
-    sizes = run(maxOffsetsPerTrigger="30")
+def test_a_limit_makes_batches_whose_progress_is_told(spark, run, brokers, tmp_path):
+    told = []
+    listener = LagReporter(told.append)
+    spark.streams.addListener(listener)
+    sizes = run(maxOffsetsPerTrigger="30", **{"kafka.group.id": "dashboards"})
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    spark.streams.removeListener(listener)
+    assert brokers.committed == {"dashboards": {_P0: 50, _P1: 20}}
+    lags = [report["lag"] for report in told]
+    assert lags[-1] == 0
+    assert 40 in lags or 39 in lags
+    assert lags == sorted(lags, reverse=True)
     assert sum(sizes) == 70
     assert len(sizes) >= 3
     assert max(sizes) <= 32
@@ -83,9 +95,28 @@ def test_lost_records_stop_the_query_and_say_what_may_be_done(run, brokers):
     with pytest.raises(StreamingQueryException) as caught:
         run()
     message = str(caught.value)
-    assert "`t-0` [50, 50): the log ends at 20" in message
+    assert "`t-0` [50, 50): the log ends at 20\nhint: " in message
     assert "failOnDataLoss=false" in message
     brokers.partitions[_P1].batches.extend(batches(3)[2:])
     assert run(failOnDataLoss="false") == [10]
     brokers.partitions[_P0].batches.extend(batches(3)[2:])
     assert run() == [10]
+
+
+def test_a_topic_made_anew_stops_the_query_though_its_offsets_fit(run, brokers):
+    run()
+    for partition in brokers.partitions.values():
+        partition.topic_id = TopicId(b"another topic id")
+    with pytest.raises(StreamingQueryException) as caught:
+        run()
+    assert "`t-0` [50, 50): the topic was deleted and made anew" in str(caught.value)
+    assert run(failOnDataLoss="false") == [70]
+
+
+def test_brokers_without_groups_are_told_before_anything_is_read(run, brokers):
+    del brokers.served[ApiKey.OFFSET_COMMIT]
+    with pytest.raises(
+        StreamingQueryException, match=r"`kafka\.group\.id` is `g`, but the brokers"
+    ):
+        run(**{"kafka.group.id": "g"})
+    assert brokers.partitions[_P0].fetches == []

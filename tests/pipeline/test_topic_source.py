@@ -5,6 +5,9 @@ import time
 import pytest
 from confluent_kafka import Producer
 from pyspark.errors import PySparkException
+from pyspark.sql.types import StructType
+
+from pyspark_tidelog import DefaultSource
 
 pytestmark = [pytest.mark.spark, pytest.mark.process]
 
@@ -106,6 +109,28 @@ def test_a_killed_leader_does_not_stop_a_reader(spark, cluster, topic):
     finally:
         cluster.start_node(leader)
         cluster.wait_until_ready()
+
+
+def test_a_leader_that_moves_between_plan_and_read_does_not_matter(cluster, topic):
+    """Spark plans in one process and reads in another, maybe minutes later."""
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "subscribe": topic,
+        "columns": "partition,offset",
+    }
+    schema = StructType().add("partition", "int").add("offset", "long")
+    reader = DefaultSource(options).reader(schema)
+    planned = reader.partitions()
+    leader = cluster.wait_for_leader(topic, 0)
+    cluster.kill(leader)
+    try:
+        cluster.wait_for_leader(topic, 0, exclude=(leader,))
+        batches = [batch for partition in planned for batch in reader.read(partition)]
+    finally:
+        cluster.start_node(leader)
+        cluster.wait_until_ready()
+    rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    assert len(rows) == len(set(rows)) == 5 * COUNT
 
 
 @pytest.mark.parametrize(

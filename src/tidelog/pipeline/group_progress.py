@@ -9,9 +9,10 @@ group without members. Source: the Kafka protocol guide, OffsetCommit.
 """
 
 import logging
+import time
 from typing import Any, Final
 
-from tidelog.errors import ErrorCode, UsageError
+from tidelog.errors import ErrorCode, MalformedFrame, UsageError
 from tidelog.pipeline.client import Client, TryAgain
 from tidelog.pipeline.connection import BrokerConnection
 from tidelog.pipeline.errors import ClusterUnavailable
@@ -20,6 +21,14 @@ from tidelog.pipeline.values import Address, Offsets
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import field
 from tidelog.wire.values import error_of
+
+_PATIENCE_S: Final = 5.0
+_BACKOFF_S: Final = 0.1
+_PASSING: Final = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
 
 _LOG: Final = logging.getLogger("tidelog.pipeline")
 
@@ -35,20 +44,28 @@ def check_groups_are_served(client: Client, group: str) -> None:
 
 
 def commit_progress(client: Client, group: str, offsets: Offsets) -> bool:
-    """Commits the next offsets of a stream; whether the group has them now."""
-    try:
-        refused = _commit(client, group, offsets)
-    except (TryAgain, ClusterUnavailable) as error:
-        refused = str(error)
+    """Commits the next offsets of a stream; whether the group has them now. A coordinator that is
+    just coming up, as for the very first commit of a cluster, is waited for a little."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            refused = _commit(client, group, offsets)
+            break
+        except (TryAgain, ClusterUnavailable, MalformedFrame) as error:
+            refused = str(error)
+            if not isinstance(error, TryAgain) or time.monotonic() > deadline:
+                # Whatever was under way on the connections is of no use to the next question.
+                client.close()
+                break
+        time.sleep(_BACKOFF_S)
     if refused:
         _LOG.warning("progress was not committed to group `%s`: %s", group, refused)
     return not refused
 
 
 def _commit(client: Client, group: str, offsets: Offsets) -> str:
-    """What was refused; empty when nothing was."""
-    with_brokers = client.any_connection()
-    coordinator = _coordinator(with_brokers, group)
+    """What was refused; empty when nothing was. Raises `TryAgain`, `ClusterUnavailable`."""
+    coordinator = _coordinator(client.any_connection(), group)
     connection = client.connect(coordinator)
     version = connection.version_of(ApiKey.OFFSET_COMMIT)
     answer = connection.ask(offset_commit_request(version, group, offsets))
@@ -57,6 +74,9 @@ def _commit(client: Client, group: str, offsets: Offsets) -> str:
         for topic in answer.topics
         for partition in topic.partitions
     }
+    passing = sorted({code.name for code in codes.values() if code in _PASSING})
+    if passing:
+        raise TryAgain(", ".join(passing))
     return ", ".join(
         f"{place}: {code.name}" for place, code in codes.items() if code is not ErrorCode.NONE
     )

@@ -87,7 +87,7 @@ class ScriptedCluster:
         self.served = dict(SERVED)
         # What was committed to each consumer group, and what to answer instead of NONE.
         self.committed: dict[str, dict[TopicPartition, int]] = {}
-        self.commit_error = ErrorCode.NONE
+        self.on_commit: Callable[[], ErrorCode] = lambda: ErrorCode.NONE
         self.on_metadata: Callable[[], None] = lambda: None
         self._servers = {node: _server(self, node) for node in range(1, nodes + 1)}
         for server in self._servers.values():
@@ -258,15 +258,19 @@ class ScriptedCluster:
         topic_type = nested(response_type, "topics")
         partition_type = nested(topic_type, "partitions")
         topics = []
+        code = self.on_commit()
         for topic in request.topics:
             rows = []
             for row in topic.partitions:
-                if self.commit_error is ErrorCode.NONE:
+                if code is ErrorCode.NONE:
                     place = TopicPartition(topic.name, row.partition_index)
                     self.committed.setdefault(request.group_id, {})[place] = row.committed_offset
-                code = error(self.commit_error)
                 rows.append(
-                    make(partition_type, partition_index=row.partition_index, error_code=code)
+                    make(
+                        partition_type,
+                        partition_index=row.partition_index,
+                        error_code=error(code),
+                    )
                 )
             topics.append(make(topic_type, name=topic.name, partitions=tuple(rows)))
         return make(response_type, throttle_time=millis(0), topics=tuple(topics))

@@ -32,9 +32,16 @@ def test_offsets_reach_the_group(cluster, client):
 
 
 def test_a_refused_commit_is_a_warning(cluster, client, caplog):
-    cluster.commit_error = ErrorCode.UNKNOWN_MEMBER_ID
+    cluster.on_commit = lambda: ErrorCode.UNKNOWN_MEMBER_ID
     assert not commit_progress(client, "g", _OFFSETS)
     assert "not committed to group `g`: `t-0`: UNKNOWN_MEMBER_ID" in caplog.text
+
+
+def test_a_coordinator_that_comes_up_is_waited_for(cluster, client):
+    answers = iter([ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+    cluster.on_commit = lambda: next(answers, ErrorCode.NONE)
+    assert commit_progress(client, "g", _OFFSETS)
+    assert cluster.committed == {"g": _OFFSETS}
 
 
 def test_brokers_without_groups_are_told_at_once(cluster, client):

@@ -74,6 +74,8 @@ def _chains(prng: Prng, counts: list[int], lengths: tuple[int, ...]):
         ([3] * 400, (7, 20, 90)),  # abreast
         ([5, 0, 1, 9, 0] * 60, (7, 20, 9000)),  # abreast, with empty batches and long fields
         ([2000], (40,)),  # in strides
+        ([600] * 15 + [0, 3], (40,)),  # in strides, many batches
+        ([90] * 120, (40, 41)),  # abreast, since strides would break
         ([700, 900], (40, 40, 40, 40, 40, 40, 40, 40, 41)),  # strides that keep breaking
         ([3000, 1], (7, 63, 64, 80)),  # one by one
         ([40], (8191, 8192, 20_000)),  # one by one, three-byte fields

@@ -189,13 +189,15 @@ class IngestProcess:
             "driver": [self._process.pid],
             "jvm": java,
             "executor": [p for p, line in below.items() if "CoarseGrainedExecutorBackend" in line],
-            "worker": [p for p, line in below.items() if "pyspark" in line and p not in java],
+            "worker": [p for p, line in below.items() if " -m pyspark." in line],
         }[kind]
-        found = [p for p in found if kind != "worker" or "java" not in below[p].split(" ")[0]]
         if not found:
             return False
-        for pid in [prng.choice(found), *(java if kind == "driver" else ())]:
-            os.kill(pid, signal.SIGKILL)
+        try:
+            for pid in [prng.choice(found), *(java if kind == "driver" else ())]:
+                os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return False  # It has ended by itself meanwhile.
         return True
 
     def stop(self) -> dict[str, Any]:

@@ -264,7 +264,7 @@ def _status(
     compacted: bool,
 ) -> str:
     """The worst that is true of a range."""
-    if gap_rows < 0 or (before is not None and wanted.start < before.end):
+    if before is not None and wanted.start < before.end:
         return DUPLICATE
     if piece is not None:
         if piece.repeats or piece.first < wanted.start or piece.last >= wanted.end:

@@ -51,12 +51,10 @@ def test_files_without_a_commit_are_invisible(tmp_path):
 def test_a_batch_is_known_by_its_app_and_number(tmp_path):
     table = open_table(tmp_path)
     table.commit(written(table, 0, rows(0, 5)))
+    table.commit(written(table, 1, rows(5, 6)))
     for seen in (table, open_table(tmp_path)):
-        assert [seen.has("app", 0), seen.has("app", 1), seen.has("other", 0)] == [
-            True,
-            False,
-            False,
-        ]
+        assert [seen.has("app", batch) for batch in range(3)] == [True, True, False]
+        assert not seen.has("other", 0)
 
 
 def test_a_table_knows_how_far_it_is(tmp_path):

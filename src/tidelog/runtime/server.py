@@ -36,6 +36,7 @@ from tidelog.model import Endpoint
 from tidelog.runtime import clock
 from tidelog.runtime.driver import EXIT_BUG, Core, Driver
 from tidelog.runtime.event_file import EventFile
+from tidelog.runtime.event_topic import EventTopic, stop_publishing
 from tidelog.runtime.listening import bind, close_all, listen_failure
 from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.node_file import read_node_config
@@ -172,6 +173,10 @@ def _start(
         max_connections=config.broker.max_connections,
         events=events,
     )
+    if events is not None and config.events.topic_enable and config.is_broker:
+        topic = EventTopic(config.broker_listeners[0])
+        events.also = topic.take
+        stack.callback(stop_publishing, loop, loop.create_task(topic.run()))
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, driver.request_stop)
     loop.run_until_complete(_listen(driver, sockets, config, log))
@@ -184,6 +189,11 @@ def open_events(config: NodeConfig, log: LogLines) -> EventFile | None:
 
     Raises `UsageError` when the file cannot be written.
     """
+    if config.events.topic_enable and not config.events.enable:
+        raise UsageError(
+            "`tidelog.events.topic.enable` is `true`, but no events are kept",
+            "set `tidelog.events.enable=true` as well",
+        )
     if not config.events.enable:
         return None
     directory = Path(config.events.directory or config.log_dir)

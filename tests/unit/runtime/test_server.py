@@ -193,3 +193,9 @@ def test_events_lie_in_the_data_directory_unless_they_are_off(tmp_path: Path) ->
     assert kept is not None
     kept.close()
     assert (tmp_path / "events.jsonl").exists()
+
+
+def test_a_topic_of_events_needs_events(tmp_path: Path) -> None:
+    events = EventsConfig(topic_enable=True)
+    with pytest.raises(UsageError, match=r"topic.enable.*but no events are kept"):
+        open_events(replace(config_with(), log_dir=str(tmp_path), events=events), LogLines("b1"))

@@ -1,0 +1,93 @@
+"""Goal: what waits is bounded and never about the topic itself; the leader is found, and asked for
+again when it does not take what it is given. Method: a scripted broker that takes or refuses."""
+
+import asyncio
+
+from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
+from tidelog.env.events import Kind, NodeEvent
+from tidelog.errors import ErrorCode
+from tidelog.model import ZERO_TOPIC_ID, Endpoint, TopicPartition
+from tidelog.records.batch import decode_batch
+from tidelog.runtime.event_topic import EVENTS_TOPIC, MOST_WAITING, EventTopic
+from tidelog.wire import produce
+from tidelog.wire.api import ApiKey, RequestHeader
+
+TIMEOUT_S = 20
+
+
+def event(topic: str | None = "orders") -> NodeEvent:
+    """Some event."""
+    return NodeEvent(Kind.LEADING, topic, None if topic is None else 0, 1, {})
+
+
+class Taker(ScriptedCluster):
+    """Takes records, after refusing them as often as it was told."""
+
+    def __init__(self, refusals: int = 0) -> None:
+        super().__init__({TopicPartition(EVENTS_TOPIC, 0): ScriptedPartition([])}, nodes=1)
+        self.refusals = refusals
+        # API names in the order in which they came.
+        self.asked: list[str] = []
+        self.taken: list[bytes | None] = []
+
+    def answer(self, node: int, header: RequestHeader, frame: bytes, body: int) -> bytes | None:
+        """The response to one request."""
+        self.asked.append(header.api_key.name)
+        if header.api_key is not ApiKey.PRODUCE:
+            return super().answer(node, header, frame, body)
+        (part,) = produce.parse_request(header.api_version, frame, body).partitions
+        assert (part.topic, part.partition) == (EVENTS_TOPIC, 0)
+        assert part.records is not None
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER if self.refusals else ErrorCode.NONE
+        if self.refusals:
+            self.refusals -= 1
+        else:
+            self.taken += [record.value for record in decode_batch(bytes(part.records))]
+        done = produce.ProducedPartition(EVENTS_TOPIC, ZERO_TOPIC_ID, 0, code, 0, -1, 0)
+        response = produce.ProduceResponse([done])
+        return produce.pack_response(header.api_version, header.correlation_id, response)
+
+
+async def published(cluster: Taker, lines: list[str], more: list[str]) -> None:
+    """Runs until all lines were taken; `more` comes once the first have been."""
+    ((host, port),) = cluster.addresses
+    topic = EventTopic(Endpoint("PLAINTEXT", host, port), linger_s=0.001, retry_s=0.001)
+    task = asyncio.create_task(topic.run())
+    expected = 0
+    async with asyncio.timeout(TIMEOUT_S):
+        for group in (lines, more):
+            for line in group:
+                topic.take(event(), line)
+            expected += len(group)
+            while len(cluster.taken) < expected:
+                await asyncio.sleep(0.001)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def test_lines_arrive_in_order_and_once() -> None:
+    with Taker() as cluster:
+        asyncio.run(published(cluster, ['{"seq":0}\n', '{"seq":1}\n'], ['{"seq":2}\n']))
+        assert cluster.taken == [b'{"seq":0}', b'{"seq":1}', b'{"seq":2}']
+        assert cluster.asked.count("METADATA") == 1
+
+
+def test_who_refuses_is_not_believed_to_lead() -> None:
+    with Taker(refusals=2) as cluster:
+        asyncio.run(published(cluster, ["a"], ["b"]))
+        assert cluster.taken == [b"a", b"b"]
+        assert cluster.asked.count("METADATA") == 3
+
+
+def test_events_about_the_topic_itself_are_not_published() -> None:
+    topic = EventTopic(Endpoint("PLAINTEXT", "127.0.0.1", 1))
+    topic.take(event(EVENTS_TOPIC), "x")
+    topic.take(event(None), "y")
+    assert list(topic._waiting) == [b"y"]
+
+
+def test_the_oldest_go_when_nobody_takes_them() -> None:
+    topic = EventTopic(Endpoint("PLAINTEXT", "127.0.0.1", 1))
+    for number in range(MOST_WAITING + 3):
+        topic.take(event(), str(number))
+    assert (len(topic._waiting), topic._waiting[0], topic.lost) == (MOST_WAITING, b"3", 3)

@@ -132,6 +132,21 @@ def test_versions_and_features_are_known_to_the_tools(tools: JavaTools):
     assert re.search(r"Feature: metadata\.version\s.*FinalizedVersionLevel: \S+", features)
 
 
+def test_the_voters_move_to_the_metadata_log(tools: JavaTools):
+    """`kraft.version` 0 to 1 in a running cluster; there is no way back."""
+    upgrade = ("FeatureCommand", "upgrade", "--feature", "kraft.version=1")
+    assert "can be upgraded to 1" in tools.run(*upgrade, "--dry-run")
+    assert "was upgraded to 1" in tools.run(*upgrade)
+    features = tools.run("FeatureCommand", "describe")
+    assert re.search(r"Feature: kraft\.version\s.*FinalizedVersionLevel: 1\s", features)
+    with pytest.raises(AssertionError, match="cannot become 0"):
+        tools.run("FeatureCommand", "downgrade", "--feature", "kraft.version=0")
+    directories = re.findall(
+        r'"directoryId": "([^"]+)"', tools.run("MetadataQuorumCommand", "describe", "--status")
+    )
+    assert len(set(directories)) == 3
+
+
 def test_kafka_reads_our_segments(cluster: LocalCluster):
     """DumpLogSegments checks every batch, every record and the offset index; a node writes the
     index of its active segment when it stops."""

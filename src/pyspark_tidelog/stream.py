@@ -32,6 +32,8 @@ class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._columns = tuple(columns)
         # The driver's connections, made when first needed; never pickled.
         self._connections: Client | None = None
+        # What the consumer group was told last, if one is named.
+        self._committed: StreamOffset | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_connections": None}
@@ -72,9 +74,11 @@ class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def commit(self, end: StreamOffset) -> None:
         """Spark is done with everything below; a consumer group hears of it, if one is named."""
-        if self._options.commit_group is not None:
+        group = self._options.commit_group
+        if group is not None and end != self._committed:
             offsets = Position.from_json(end).offsets
-            commit_progress(self._client, self._options.commit_group, offsets)
+            if commit_progress(self._client, group, offsets):
+                self._committed = end
 
     def stop(self) -> None:
         """The query is over."""

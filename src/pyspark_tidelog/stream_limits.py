@@ -46,6 +46,9 @@ class LimitedTopicStreamReader(TopicStreamReader, SupportsTriggerAvailableNow): 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:  # type: ignore[override]
         """Where the batch that begins at `start` ends."""
         with spoken_hint():
+            # Spark tells of a finished batch only when there is another; but it asks for the next
+            # when it is done with the one before.
+            self.commit(start)
             begin = Position.from_json(start)
             ends = self._ceiling or stream.available(self._options, self._client)
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else None

@@ -74,8 +74,7 @@ def test_a_limit_makes_batches_whose_progress_is_told(spark, run, brokers, tmp_p
     assert brokers.committed == {"dashboards": {_P0: 50, _P1: 20}}
     lags = [report["lag"] for report in told]
     assert lags[-1] == 0
-    assert 40 in lags or 39 in lags
-    assert lags == sorted(lags, reverse=True)
+    assert [lag for lag in lags if lag] == [41, 12]
     assert sum(sizes) == 70
     assert len(sizes) >= 3
     assert max(sizes) <= 32

@@ -118,7 +118,7 @@ def test_a_leader_that_moves_between_plan_and_read_does_not_matter(cluster, topi
         "subscribe": topic,
         "columns": "partition,offset",
     }
-    schema = StructType().add("partition", "int").add("offset", "long")
+    schema = StructType().add("partition", "integer").add("offset", "long")
     reader = DefaultSource(options).reader(schema)
     planned = reader.partitions()
     leader = cluster.wait_for_leader(topic, 0)

@@ -22,7 +22,7 @@ from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import field
 from tidelog.wire.values import error_of
 
-_PATIENCE_S: Final = 5.0
+_PATIENCE_S: Final = 1.0
 _BACKOFF_S: Final = 0.1
 _PASSING: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

@@ -16,6 +16,7 @@ from tidelog.pipeline.jobs.ingest import (
     bronze,
     ingest,
     prepare,
+    spoken,
 )
 from tidelog.pipeline.jobs.table import read_table
 from tidelog.records.batch import stamp
@@ -198,3 +199,18 @@ def test_bronze_takes_the_columns_of_the_source_in_their_order(spark):
     shuffled = spark.createDataFrame([row], types)
     wanted = ", ".join(f"{name} {kind}" for name, kind in SOURCE_TYPES.items())
     assertDataFrameEqual(bronze(shuffled), spark.createDataFrame([row[::-1]], wanted))
+
+
+def test_of_what_spark_says_the_line_that_matters_is_told():
+    java = "[STREAM_FAILED] Query terminated with exception\n  at org.apache.spark.Worker"
+    python = (
+        "Traceback (most recent call last):\n"
+        "tidelog.pipeline.errors.ClusterUnavailable: nobody answered\n"
+        "During handling of the above\n"
+        "tidelog.pipeline.errors.DataLoss: `t-1` [0, 30): offset 10 should follow\n"
+        "hint: begin anew\n  more"
+    )
+    assert spoken(java) == "[STREAM_FAILED] Query terminated with exception"
+    assert spoken(f"{java}\n{python}") == (
+        "DataLoss: `t-1` [0, 30): offset 10 should follow\nhint: begin anew"
+    )

@@ -167,9 +167,10 @@ def _spoken_failures(topic: str, table: Path) -> Iterator[None]:
             "give a new `--checkpoint`: the ingest goes on where the table ends",
         )
     except JobFailed as error:
+        message, _, hint = str(error).partition("\nhint: ")
         print_error(
-            f"the ingest of `{topic}` into `{table}` ended: {error}",
-            "table and checkpoint are usable as they are; mend the cause and run it again",
+            f"the ingest of `{topic}` into `{table}` ended: {message}",
+            hint or "table and checkpoint are usable as they are; mend the cause and run it again",
         )
     except ClusterUnavailable as error:
         print_error(str(error), "check `--bootstrap-server`, and that the cluster runs")

@@ -357,10 +357,11 @@ def _is_permanent(text: str) -> bool:
 
 
 def spoken(text: str) -> str:
-    """The one line that matters in what Spark says of a query that failed: the last exception of
-    ours in it, or the first line."""
+    """What matters in what Spark says of a query that failed: the last exception of ours in it,
+    with its hint if it has one, or the first line."""
     found = re.findall(
-        r"^(?:\w+\.)*(?:DataLoss|CorruptBatch|ClusterUnavailable|UsageError|OSError): .*$",
+        r"^(?:\w+\.)*((?:DataLoss|CorruptBatch|ClusterUnavailable|UsageError|OSError): "
+        r".*(?:\nhint: .*)?)$",
         text,
         re.MULTILINE,
     )

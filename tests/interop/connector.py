@@ -18,8 +18,8 @@ from tests.interop.prepare import CONNECTOR_JARS, CONNECTOR_PYTHON
 from tidelog.pipeline.java import find_java, make_java_home
 from tidelog.testing.waiting import wait_until
 
-STREAM_TIMEOUT_S = 120
-ANSWER_TIMEOUT_S = 300
+STREAM_TIMEOUT_S = 300
+ANSWER_TIMEOUT_S = 600
 STOP_TIMEOUT_S = 30
 LOG_LINES = 40
 

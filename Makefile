@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check interop sim campaign chaos bench-smoke bench-unavailability bench-controller bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: demo test check interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
 	@echo "make test         all tests"
 	@echo "make check        format, lint, types, layers, tidy"
 	@echo "make interop      foreign clients: Spark's Kafka connector, Apache Kafka's tools, kcat; needs Maven"
+	@echo "make spark-clusters  Spark jobs where executors are other processes, some minutes"
 	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
 	@echo "make sim          200 simulated clusters and 2000 quorums under faults, a few minutes (SIM_JOBS)"
 	@echo "make campaign     simulated clusters without end, added up in build/campaign.json"
@@ -71,6 +72,9 @@ bench-ingest-kills: $(VENV)/.test
 
 bench-controller: $(VENV)/.test
 	$(BIN)/python -m bench.controller $(BENCH_ARGS)
+
+spark-clusters: $(VENV)/.test
+	$(BIN)/python -m pytest tests/clusters $(PYTEST_ARGS)
 
 SIM_JOBS ?= 2
 

@@ -71,8 +71,18 @@ def find_replicas(
     """All replicas in the directories, or those of `topics`, by topic, partition and broker.
 
     Raises `UsageError` for a directory that holds no log directory, for one broker found twice,
-    and for a topic that is nowhere.
+    for a topic that is nowhere, and for what cannot be read.
     """
+    try:
+        return _find_replicas(directories, topics)
+    except OSError as error:
+        raise UsageError(
+            f"`{error.filename}` cannot be read: {error.strerror}",
+            "run this as a user who may read the brokers' files",
+        ) from error
+
+
+def _find_replicas(directories: Sequence[Path], topics: Collection[str] | None) -> list[Replica]:
     brokers: dict[int, Path] = {}
     for directory in directories:
         for log_dir in _log_dirs(directory):

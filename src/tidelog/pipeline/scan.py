@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidelog.errors import CorruptBatch
+from tidelog.errors import CorruptBatch, StorageError
 from tidelog.pipeline.batches import BatchTable, check_crcs, computed_crcs
 from tidelog.pipeline.decode import RECORD_SCHEMA, decode_table
 from tidelog.pipeline.index_check import SegmentIndexes
@@ -89,7 +89,7 @@ def scan_batches(
     schema = pa.schema([BATCH_SCHEMA.field(name) for name in columns])
     path = Path(place.path)
     indexes = SegmentIndexes.read(path) if "index_fault" in columns else None
-    for table, span, is_last in _with_last(_existing(path)):
+    for table, span, is_last in _with_last(_existing(place)):
         view = _Window(place, table, span, is_last, indexes, sample)
         yield pa.RecordBatch.from_arrays([view.column(name) for name in columns], schema=schema)
 
@@ -97,11 +97,14 @@ def scan_batches(
 def scan_records(place: SegmentPlace, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The records of a segment with the chosen columns of `SEGMENT_RECORD_SCHEMA`.
 
-    Raises `CorruptBatch` that names the file.
+    Raises `CorruptBatch` that names the file, also for what is no batch in a file that is not the
+    replica's last.
     """
     schema = pa.schema([SEGMENT_RECORD_SCHEMA.field(name) for name in columns])
     own = [name for name in columns if name in RECORD_SCHEMA.names]
-    for table, _ in _existing(Path(place.path)):
+    position = 0
+    for table, span in _existing(place):
+        position = span.position + span.size_bytes
         try:
             check_crcs(table)
             for batch in decode_table(
@@ -114,6 +117,7 @@ def scan_records(place: SegmentPlace, columns: Sequence[str]) -> Iterator[pa.Rec
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         except CorruptBatch as error:
             raise CorruptBatch(f"{place}: {error.message}", error.code) from error
+    _check_end(place, position)
 
 
 def is_sampled(base_offsets: Int64s, sample: int) -> npt.NDArray[np.bool_]:
@@ -122,11 +126,31 @@ def is_sampled(base_offsets: Int64s, sample: int) -> npt.NDArray[np.bool_]:
     return np.asarray((mixed >> np.uint64(33)) % np.uint64(sample) == 0)
 
 
-def _existing(path: Path) -> Iterator[tuple[BatchTable, Span]]:
+def _existing(place: SegmentPlace) -> Iterator[tuple[BatchTable, Span]]:
+    """The windows of a file; none when it has gone. Raises `StorageError` that names it."""
     try:
-        yield from segment_windows(path)
+        yield from segment_windows(Path(place.path))
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise StorageError(
+            place.path,
+            f"{error.strerror} (broker {place.broker}, `{place.topic}-{place.partition}`)",
+        ) from error
+
+
+def _check_end(place: SegmentPlace, position: int) -> None:
+    """Raises `CorruptBatch` for bytes that are no batch, unless the broker may be writing them:
+    nothing follows a torn append, so only the last file of a replica may end in one."""
+    path = Path(place.path)
+    if not path.is_file():
+        return
+    following = [other for other in path.parent.glob("*.log") if other.name > path.name]
+    trailing = _trailing_bytes(path, position) if following else None
+    if trailing is not None:
+        raise CorruptBatch(
+            f"{place}: {trailing} bytes from position {position} on are no whole batch"
+        )
 
 
 def _with_last(

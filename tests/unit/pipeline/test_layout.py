@@ -82,3 +82,14 @@ def test_tasks_hold_every_segment_once_and_about_as_much_as_wanted(tmp_path):
     assert len(tasks) == 2
     assert [len(task) for task in plan_tasks(replicas, 1)][:2] == [1, 1]
     assert plan_tasks([]) == []
+
+
+def test_what_cannot_be_read_is_named(tmp_path):
+    """A link that leads to itself: nobody can follow it, whoever they are."""
+    log_dir = write_broker(tmp_path, 1, {"t-0": batches(1)}, 10)
+    link = log_dir / "t-0" / f"{50:020d}.log"
+    link.symlink_to(link)
+    with pytest.raises(UsageError) as caught:
+        find_replicas([tmp_path])
+    assert "cannot be read" in caught.value.message
+    assert "run this as a user" in caught.value.hint

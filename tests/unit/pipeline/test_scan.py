@@ -8,7 +8,7 @@ import pytest
 from tests.unit.pipeline.batch_samples import plain_rows, random_batches
 from tests.unit.pipeline.log_directories import batches, write_segment
 from tidelog.env.prng import Prng
-from tidelog.errors import CorruptBatch
+from tidelog.errors import CorruptBatch, StorageError
 from tidelog.pipeline import segments
 from tidelog.pipeline.layout import SegmentPlace
 from tidelog.pipeline.scan import (
@@ -103,3 +103,20 @@ def test_damaged_records_name_the_file(tmp_path):
         CorruptBatch, match=rf"{segment.name}` \(broker 7, `t-2`\): batch with base"
     ):
         list(scan_records(_place(segment), ["offset"]))
+
+
+def test_a_torn_end_is_a_fault_of_records_but_in_the_last_file(tmp_path):
+    """Whoever reads records must not miss those behind a damaged length."""
+    segment = write_segment(tmp_path, [*batches(2), b"no batch"])
+    assert len(_rows(scan_records(_place(segment), ["offset"]))) == 20
+    (tmp_path / f"{30:020d}.log").write_bytes(b"")
+    with pytest.raises(CorruptBatch, match="8 bytes from position"):
+        list(scan_records(_place(segment), ["offset"]))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    segment = tmp_path / f"{0:020d}.log"
+    segment.mkdir()
+    for rows in (scan_records(_place(segment), ["offset"]), scan_batches(_place(segment), ["crc"])):
+        with pytest.raises(StorageError, match=rf"{segment.name}`: .* \(broker 7, `t-2`\)"):
+            list(rows)

@@ -1,0 +1,124 @@
+"""The jobs where executors are other processes: what they are sent must pickle, and what they need
+must be installed there.
+
+`local-cluster[2,1,1024]` is Spark's own small cluster inside one command; the other one is a
+standalone master with two workers, as people run them.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.unit.pipeline.log_directories import batch, batches, write_broker
+from tidelog.pipeline.java import find_java, make_java_home
+from tidelog.pipeline.seeds import RUN_SCHEMA
+
+pytestmark = pytest.mark.spark
+
+_ROOT = Path(__file__).parents[2]
+_SEEDS = "1:9"
+
+
+def _tidelog(*arguments: object, code: int = 0) -> dict:
+    """Runs a command in a process of its own; the JSON that it prints."""
+    command = [sys.executable, "-m", "tidelog.cli.main", *map(str, arguments), "--output", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, check=False)
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+@pytest.fixture
+def directory(tmp_path) -> Path:
+    """Three brokers; the second one has another record than the others."""
+    same = batches()
+    for broker in (1, 2, 3):
+        other = [*same[:4], batch(40, value=b"A value"), *same[5:]]
+        write_broker(tmp_path, broker, {"t-0": other if broker == 2 else same}, 100)
+    return tmp_path
+
+
+def _audit_and_campaign(master: str, directory: Path) -> None:
+    audit = _tidelog("spark", "audit", "--data-dir", directory, "--master", master, code=1)
+    assert [(one["kind"], one["base_offset"]) for one in audit["findings"]] == [("DIVERGENT", 40)]
+    assert audit["replicas"] == 3
+    played = ["spark", "campaign", "--tier", "quorum", "--seeds", _SEEDS, "--seeds-per-task", "2"]
+    first = _tidelog(*played, "--out", directory / "out", "--master", master)
+    assert (first["seeds"], first["played"], first["failed"]) == (8, 8, [])
+    again = _tidelog(*played, "--out", directory / "out", "--master", master)
+    assert (again["seeds"], again["played"]) == (8, 0)
+    alone = _tidelog("sim", "run", "--tier", "quorum", "--seeds", _SEEDS)
+    for name in ("seeds", "events", "virtual_seconds", "acknowledged", "faults", "fired", "marks"):
+        assert first[name] == alone[name], name
+
+
+def test_a_cluster_within_the_command(directory):
+    assert RUN_SCHEMA.names[0] == "tier"
+    _audit_and_campaign("local-cluster[2,1,1024]", directory)
+
+
+@pytest.fixture
+def standalone(tmp_path_factory) -> Iterator[str]:
+    """A master and two workers of one core each."""
+    place = tmp_path_factory.mktemp("standalone")
+    make_java_home(find_java(os.environ), place / "java")
+    home = Path(pyspark.__file__).parent
+    environ = {
+        **os.environ,
+        "JAVA_HOME": str(place / "java"),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(place / "work"),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    port = _free_port()
+    url = f"spark://127.0.0.1:{port}"
+    address = ["--host", "127.0.0.1", "--webui-port", "0"]
+    commands = [["master.Master", *address, "--port", str(port)]]
+    commands += [["worker.Worker", *address, "--cores", "1", "--memory", "1g", url]] * 2
+    running = []
+    try:
+        for name, *arguments in commands:
+            started = subprocess.Popen(
+                [home / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *arguments],
+                env=environ,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            running.append(started)
+            _wait_for_line(started, "New state: ALIVE" if "Master" in name else "registered with")
+        yield url
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def _wait_for_line(process: subprocess.Popen, text: str) -> None:
+    """Until the process says it; then its stderr is read on, so that it never blocks."""
+    import threading
+
+    assert process.stderr is not None
+    for line in process.stderr:
+        if text in line:
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            return
+    raise AssertionError(f"{process.args} ended without `{text}`")
+
+
+def test_a_standalone_master_with_two_workers(standalone, directory):
+    _audit_and_campaign(standalone, directory)

@@ -4,14 +4,10 @@ A victim is drawn by the kind of file first and then by name, or the many log fi
 few that matter more. Nothing is reported to anybody; a damaged file keeps its name and its times.
 """
 
-from typing import Final
-
 from tidelog.env.crash_image import PAGE_BYTES, Content
 from tidelog.env.prng import Prng
-from tidelog.sim.disk import SimDisk, flipped
+from tidelog.sim.disk import IDENTITY_FILE, SimDisk, flipped
 from tidelog.sim.faults.disk_kinds import DiskFault
-
-_IDENTITY: Final = ("meta.properties",)
 
 
 def file_kind(path: str) -> str:
@@ -26,7 +22,7 @@ def candidates(disk: SimDisk) -> dict[str, list[str]]:
     """Paths by kind; files of topics that are being deleted and empty files matter to nobody."""
     found: dict[str, list[str]] = {}
     for path, content in disk.contents():
-        if content.data and path not in _IDENTITY and "-delete/" not in path:
+        if content.data and path != IDENTITY_FILE and "-delete/" not in path:
             found.setdefault(file_kind(path), []).append(path)
     return found
 

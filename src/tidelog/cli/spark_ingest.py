@@ -156,10 +156,18 @@ def _interval(trigger: str | None, continuous: bool) -> float | None:
 @contextmanager
 def _spoken_failures(topic: str, table: Path) -> Iterator[None]:
     """The failures of an ingest as one message and one hint; exit code 1."""
+    from py4j.protocol import Py4JError
+
     from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, TableConflict
 
     try:
         yield
+    except (Py4JError, ConnectionError, EOFError):
+        print_error(
+            f"Spark's Java process ended under the ingest of `{topic}` into `{table}`",
+            "table and checkpoint are usable as they are; run it again, with more memory if that "
+            "was the cause: `--conf spark.driver.memory=2g`",
+        )
     except TableConflict as error:
         print_error(
             str(error),

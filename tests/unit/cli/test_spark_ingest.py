@@ -8,10 +8,12 @@ from tests.unit.cli.command import tidelog
 from tests.unit.pipeline.bronze_rows import open_table, rows, written
 from tests.unit.pipeline.log_directories import batches
 from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
-from tidelog.cli.spark_ingest import _interval
+from tidelog.cli.output import BadAnswer
+from tidelog.cli.spark_ingest import _interval, _spoken_failures
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.checkpoint import Identity, write_identity
+from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, TableConflict
 
 
 @pytest.fixture
@@ -88,6 +90,25 @@ def test_a_checkpoint_is_shown_in_both_ways(capsys, tmp_path):
 def test_what_is_no_checkpoint_is_told(capsys, tmp_path):
     done = tidelog(capsys, "spark", "checkpoint", "show", tmp_path)
     assert (done.code, "is no checkpoint" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("failure", "message", "hint"),
+    [
+        (ConnectionRefusedError(111, "refused"), "Spark's Java process ended", "run it again"),
+        (JobFailed("DataLoss: gone\nhint: begin anew"), "ended: DataLoss: gone\n", "begin anew"),
+        (JobFailed("a reason"), "ended: a reason", "usable as they are"),
+        (TableConflict("DUPLICATE"), "DUPLICATE", "give a new `--checkpoint`"),
+        (ClusterUnavailable("nobody"), "nobody", "check `--bootstrap-server`"),
+    ],
+)
+def test_what_ends_an_ingest_is_one_message_and_one_hint(capsys, tmp_path, failure, message, hint):
+    with pytest.raises(BadAnswer), _spoken_failures("t", tmp_path):
+        raise failure
+    said = capsys.readouterr().err
+    assert message in said
+    assert hint in said
+    assert said.count("hint: ") == 1
 
 
 def test_a_table_is_compacted_without_spark(capsys, tmp_path):

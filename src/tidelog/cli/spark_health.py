@@ -1,5 +1,6 @@
 """`tidelog spark health`: what the nodes' own events say of replication."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ from tidelog.cli.output import (
     print_table,
     progress,
 )
-from tidelog.cli.spark_job import Master, open_session
+from tidelog.cli.spark_job import Master, needs_spark, open_session
 from tidelog.errors import UsageError
 from tidelog.pipeline.health_figures import TABLES, Health
 
@@ -54,6 +55,9 @@ def health(
         Path | None,
         typer.Option("--report", metavar="DIR", help="Write Parquet tables and report.html there."),
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Say what begins and ends as it happens, until Ctrl-C.")
+    ] = False,
     master: Master = "local[*]",
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -67,8 +71,12 @@ def health(
             "the events are named twice, or not at all",
             "give `--events DIR`, or `--bootstrap-server HOST:PORT`",
         )
+    if follow:
+        _follow(bootstrap_server, topics or [], master, output)
+        return
     with open_session(master) as spark:
         from tidelog.pipeline import health_events
+        from tidelog.pipeline.health import of_topics
         from tidelog.pipeline.health_report import page
         from tidelog.pipeline.jobs.health import measure, write_tables
 
@@ -78,9 +86,11 @@ def health(
         else:
             files = health_events.find_event_files(directories or [])
             events = health_events.read_event_files(spark, files)
+        if topics:
+            events = of_topics(events, topics)
         events = events.cache()
         with progress("reading events"):
-            found = measure(events, topics=topics or (), since=begin)
+            found = measure(events, since=begin)
         if report is not None:
             with progress("writing the report"):
                 write_tables(events, report)
@@ -91,6 +101,48 @@ def health(
         _print(found, report)
     if found.open_now:
         raise BadAnswer
+
+
+def _follow(
+    bootstrap_server: str | None, topics: list[str], master: str, output: OutputFormat
+) -> None:
+    """Prints rows of the streaming form until it is interrupted."""
+    if bootstrap_server is None:
+        raise UsageError(
+            "`--follow` reads the topic of events",
+            "give `--bootstrap-server HOST:PORT` of a cluster with "
+            "`tidelog.events.topic.enable=true`",
+        )
+
+    def show(rows: Sequence[Row]) -> None:
+        for row in rows:
+            if topics and row["topic"] not in topics:
+                continue
+            if output is OutputFormat.JSON:
+                print_json(row)
+            elif row["kind"] != "commit":
+                print_line(followed_line(row))
+
+    with needs_spark():
+        from tidelog.pipeline.health_stream import STREAM_CONF
+    with open_session(master, STREAM_CONF) as spark:
+        from tidelog.pipeline.jobs.health import follow_topic
+
+        query = follow_topic(spark, bootstrap_server, show)
+        try:
+            query.awaitTermination()
+        except KeyboardInterrupt:
+            query.stop()
+
+
+def followed_line(row: Row) -> str:
+    """`09:10:11 began: under replicated orders-0 (broker 2 fenced)`."""
+    ended = row["end_us"] is not None
+    at = datetime.fromtimestamp((row["end_us"] if ended else row["start_us"]) / 1e6, UTC)
+    what = f"{row['kind'].replace('_', ' ')} {_partition(row)} ({row['cause']})"
+    if not ended:
+        return f"{at:%H:%M:%S} began: {what}"
+    return f"{at:%H:%M:%S} ended after {_ms(row['duration_ms'])} ms: {what}"
 
 
 def as_json(found: Health) -> dict[str, Any]:

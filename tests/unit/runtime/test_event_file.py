@@ -101,4 +101,6 @@ def test_a_disk_that_fails_costs_events_and_not_the_node(tmp_path: Path) -> None
     place.mkdir()
     trace.measure("orders-0", "append", required=2)
     file.flush()
+    # Whatever half a line the failure left has an end.
+    assert (place / EVENTS_FILE).read_text().startswith("\n")
     assert [event["payload"] for event in read(place / EVENTS_FILE)] == [{"required": 2}]

@@ -2,6 +2,7 @@
 again when it does not take what it is given. Method: a scripted broker that takes or refuses."""
 
 import asyncio
+import threading
 
 from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
 from tidelog.env.events import Kind, NodeEvent
@@ -29,6 +30,12 @@ class Taker(ScriptedCluster):
         # API names in the order in which they came.
         self.asked: list[str] = []
         self.taken: list[bytes | None] = []
+        self._changed = threading.Condition()
+
+    def wait_for(self, count: int) -> None:
+        """Returns once so many records were taken."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.taken) >= count, TIMEOUT_S)
 
     def answer(self, node: int, header: RequestHeader, frame: bytes, body: int) -> bytes | None:
         """The response to one request."""
@@ -42,7 +49,9 @@ class Taker(ScriptedCluster):
         if self.refusals:
             self.refusals -= 1
         else:
-            self.taken += [record.value for record in decode_batch(bytes(part.records))]
+            with self._changed:
+                self.taken += [record.value for record in decode_batch(bytes(part.records))]
+                self._changed.notify_all()
         done = produce.ProducedPartition(EVENTS_TOPIC, ZERO_TOPIC_ID, 0, code, 0, -1, 0)
         response = produce.ProduceResponse([done])
         return produce.pack_response(header.api_version, header.correlation_id, response)
@@ -54,13 +63,11 @@ async def published(cluster: Taker, lines: list[str], more: list[str]) -> None:
     topic = EventTopic(Endpoint("PLAINTEXT", host, port), linger_s=0.001, retry_s=0.001)
     task = asyncio.create_task(topic.run())
     expected = 0
-    async with asyncio.timeout(TIMEOUT_S):
-        for group in (lines, more):
-            for line in group:
-                topic.take(event(), line)
-            expected += len(group)
-            while len(cluster.taken) < expected:
-                await asyncio.sleep(0.001)
+    for group in (lines, more):
+        for line in group:
+            topic.take(event(), line)
+        expected += len(group)
+        await asyncio.to_thread(cluster.wait_for, expected)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -5,17 +5,20 @@ commits, of which there are ten a second and partition, stay in Spark and leave 
 thinned line for the report, and as Parquet.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tidelog.env.events import Kind
 from tidelog.pipeline import health
+from tidelog.pipeline.health_events import EVENTS_TOPIC, parsed
 from tidelog.pipeline.health_figures import Health, Rows
+from tidelog.pipeline.health_stream import follow
 
 _TIMELINE_KINDS: Final = health.STATE_KINDS
 LATENCY_POINTS: Final = 300
@@ -111,6 +114,29 @@ def _latency_line(committed: DataFrame, first: datetime | None, last: datetime |
 
 def _rows(frame: DataFrame) -> Rows:
     return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+LATENESS: Final = "10 seconds"
+"""How far one node's events may be behind another's on the topic."""
+
+
+def follow_topic(
+    spark: SparkSession, bootstrap_servers: str, show: Callable[[Rows], None]
+) -> StreamingQuery:
+    """Starts to follow the topic of events from its end on; `show` gets the rows of each batch."""
+    records = (
+        spark.readStream.format("tidelog")
+        .schema("value binary")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("subscribe", EVENTS_TOPIC)
+        .load()
+    )
+
+    def on_batch(batch: DataFrame, _: int) -> None:
+        show(_rows(batch.orderBy("start_us")))
+
+    rows = follow(parsed(records), LATENESS)
+    return rows.writeStream.foreachBatch(on_batch).trigger(processingTime="1 second").start()
 
 
 def write_tables(events: DataFrame, directory: Path) -> None:

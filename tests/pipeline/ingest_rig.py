@@ -25,7 +25,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -215,7 +215,8 @@ class IngestProcess:
             self._process.wait()
         for pid, begun in self._seen:
             if _started_at(pid) == begun:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         self._log.close()
 
     def _below(self) -> Iterator[tuple[int, str]]:

@@ -10,6 +10,7 @@
 | parquet | the segment source: one broker's records to Parquet |
 | audit | the replica audit over three brokers' directories |
 | planning | 1,000 partitions, 10 GB of segments: tasks planned; memory while headers are read |
+| ingest | a streaming batch from a topic into a Delta table (`bench/spark_ingest.py`) |
 | campaign | simulator seeds as a Spark job, beside the same seeds in two processes |
 
 Everything runs on two cores (`local[2]`). The first run of a part in its session is *cold*, the
@@ -35,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.spark_connector import fill
+from bench.spark_ingest import batch_latency
 from tests.unit.pipeline.log_directories import batches
 
 from tidelog.cli.sim import in_processes, timed
@@ -243,7 +245,7 @@ def _peak_memory(spark: Any, work: Callable[[], object]) -> Figure:
     peak = {"java_mb": 0, "worker_mb": 0}
 
     def watch() -> None:
-        while not done.wait(0.1):
+        while not done.wait(0.5):
             for name, pids in (("java_mb", [java]), ("worker_mb", _descendants(java))):
                 sizes = [_resident_mb(pid) for pid in pids]
                 peak[name] = max(peak[name], *sizes, 0)
@@ -302,12 +304,23 @@ def measure_campaign(bench: Bench) -> None:
     bench.note("campaign, Spark", ours, len(seeds), "seeds/s", of_multiprocessing=ratio)
 
 
+def measure_ingest(bench: Bench) -> None:
+    """How long the batches of a stream from a topic into a Delta table take."""
+    spark = session("bench", MASTER)
+    with bench.cluster() as (running, _):
+        batches_wanted = max(int(60 * bench.scale), 5)
+        found = batch_latency(spark, running, bench.place / "ingest", batches=batches_wanted)
+    p50_s = found["batch_ms"]["p50"] / 1000
+    bench.note("streaming batch to Delta, p50", [p50_s], 1, "batches/s", **found)
+
+
 PARTS: dict[str, Callable[[Bench], None]] = {
     "session": measure_session,
     "topic": measure_topic,
     "parquet": measure_parquet,
     "audit": measure_audit,
     "planning": measure_planning,
+    "ingest": measure_ingest,
     "campaign": measure_campaign,
 }
 

@@ -40,11 +40,11 @@ from bench.spark_ingest import batch_latency
 from tests.unit.pipeline.log_directories import batches
 
 from tidelog.cli.sim import in_processes, timed
+from tidelog.pipeline.campaign.seeds import Played
 from tidelog.pipeline.jobs.audit import audit
 from tidelog.pipeline.jobs.campaign import Wanted, play_campaign
-from tidelog.pipeline.layout import find_replicas, plan_tasks
-from tidelog.pipeline.seeds import Played
-from tidelog.pipeline.spark_session import session
+from tidelog.pipeline.logs.layout import find_replicas, plan_tasks
+from tidelog.pipeline.spark.spark_session import session
 from tidelog.sim.campaign import run_seed
 from tidelog.testing import LocalCluster
 
@@ -114,7 +114,7 @@ class Bench:
 def measure_session(bench: Bench) -> None:
     """New processes, in an own cache directory."""
     script = (
-        "import sys; from tidelog.pipeline.spark_session import SHORT_RUN, session;"
+        "import sys; from tidelog.pipeline.spark.spark_session import SHORT_RUN, session;"
         f"spark = session('bench', '{MASTER}', SHORT_RUN);"
         "rows = spark.range(10).mapInArrow(lambda batches: batches, 'id bigint').count();"
         "print(rows, flush=True); sys.stdin.read()"

@@ -23,7 +23,7 @@ from confluent_kafka import Producer
 from tests.interop.connector import Connector
 from tests.interop.prepare import main as prepare
 
-from tidelog.pipeline.spark_session import session
+from tidelog.pipeline.spark.spark_session import session
 from tidelog.testing import LocalCluster
 
 PARTITIONS = 6

@@ -113,7 +113,7 @@ def _spread(values: Sequence[int]) -> dict[str, int]:
 
 def main() -> int:
     """Measures on a cluster of its own."""
-    from tidelog.pipeline.spark_session import session
+    from tidelog.pipeline.spark.spark_session import session
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--batches", type=int, default=60)

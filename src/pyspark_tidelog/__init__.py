@@ -21,9 +21,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from tidelog.errors import UsageError
-from tidelog.pipeline.options import COLUMNS, SourceOptions, TriggerLimits, parse_options
-from tidelog.pipeline.sink_options import parse_sink_options
+from tidelog.pipeline.sink.options import parse_sink_options
 from tidelog.pipeline.spark_columns import chosen_columns, spoken_hint
+from tidelog.pipeline.topics.options import COLUMNS, SourceOptions, TriggerLimits, parse_options
 
 # Everything else is imported where it runs: Spark imports this module in several processes that
 # only want to know the name, the schema or the partitions.
@@ -39,7 +39,7 @@ SPARK_TYPES: Final = {
     "value": "binary",
     "headers": "array<struct<key:string,value:binary>>",
 }
-"""The columns by name, in Spark's type names; `tidelog.pipeline.source` makes them."""
+"""The columns by name, in Spark's type names; `tidelog.pipeline.topics.source` makes them."""
 
 LINEAGE_TYPES: Final = {
     "producer_id": "bigint",

@@ -10,9 +10,9 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from tidelog.pipeline.options import SourceOptions
-from tidelog.pipeline.pushdown import PushedFilters
 from tidelog.pipeline.spark_columns import filters_are_pushed, spoken_hint
+from tidelog.pipeline.topics.options import SourceOptions
+from tidelog.pipeline.topics.pushdown import PushedFilters
 from tidelog.pipeline.values import PlannedRange
 
 
@@ -36,8 +36,8 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> Sequence[InputPartition]:
         """The fixed ranges as tasks. Spark turns an empty list into one `None` task."""
-        from tidelog.pipeline.client import Client
-        from tidelog.pipeline.plan import into_tasks, plan_ranges
+        from tidelog.pipeline.cluster.client import Client
+        from tidelog.pipeline.topics.plan import into_tasks, plan_ranges
 
         with spoken_hint(), Client(self._options.bootstrap) as client:
             ranges = plan_ranges(self._options, client, self._filters.bounds)
@@ -47,7 +47,7 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         """The records of a task's ranges as Arrow batches."""
         if not isinstance(partition, RangePartition):
             return
-        from tidelog.pipeline.source import read_ranges
+        from tidelog.pipeline.topics.source import read_ranges
 
         times_ms = self._filters.bounds.wanted_times
         yield from read_ranges(partition.planned, self._options.rules, self._columns, times_ms)

@@ -13,13 +13,13 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pyspark_tidelog.batch import RangePartition
-from tidelog.pipeline import stream
-from tidelog.pipeline.client import Client
-from tidelog.pipeline.group_progress import check_groups_are_served, commit_progress
-from tidelog.pipeline.options import SourceOptions
-from tidelog.pipeline.plan import into_tasks
+from tidelog.pipeline.cluster.client import Client
 from tidelog.pipeline.spark_columns import spoken_hint
-from tidelog.pipeline.stream_offsets import Position, StreamOffset
+from tidelog.pipeline.topics import stream
+from tidelog.pipeline.topics.group_progress import check_groups_are_served, commit_progress
+from tidelog.pipeline.topics.options import SourceOptions
+from tidelog.pipeline.topics.plan import into_tasks
+from tidelog.pipeline.topics.stream_offsets import Position, StreamOffset
 
 
 class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
@@ -68,7 +68,7 @@ class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         """The records of a task's ranges as Arrow batches."""
         if not isinstance(partition, RangePartition):
             return
-        from tidelog.pipeline.source import read_ranges
+        from tidelog.pipeline.topics.source import read_ranges
 
         yield from read_ranges(partition.planned, self._options.rules, self._columns)
 

@@ -22,10 +22,10 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pyspark_tidelog.stream import TopicStreamReader
-from tidelog.pipeline import stream
-from tidelog.pipeline.options import SourceOptions
 from tidelog.pipeline.spark_columns import spoken_hint
-from tidelog.pipeline.stream_offsets import Position, StreamOffset
+from tidelog.pipeline.topics import stream
+from tidelog.pipeline.topics.options import SourceOptions
+from tidelog.pipeline.topics.stream_offsets import Position, StreamOffset
 
 
 class LimitedTopicStreamReader(TopicStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]

@@ -1,8 +1,8 @@
 """The writers behind `df.write.format("tidelog")` and `df.writeStream.format("tidelog")`.
 
-Thin: what a task does with its rows is in `tidelog.pipeline.sink` and `sink_commits`. Here are
-Spark's types: which columns the frame has, and which task of which batch this is. Nothing is
-left to do when a batch is committed or aborted, because each task's records are final by then.
+Thin: what a task does with its rows is in `tidelog.pipeline.sink`. Here are Spark's types: which
+columns the frame has, and which task of which batch this is. Nothing is left to do when a batch is
+committed or aborted, because each task's records are final by then.
 
 Spark tells a sink's task of neither query nor batch; both are local properties of the job.
 """
@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tidelog.pipeline.sink_options import SinkOptions
+from tidelog.pipeline.sink.options import SinkOptions
 from tidelog.pipeline.spark_columns import spoken_hint
 
 _QUERY_ID: Final = "sql.streaming.queryId"
@@ -64,7 +64,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 
 def _check(schema: StructType, options: SinkOptions) -> None:
-    from tidelog.pipeline.sink import check_columns
+    from tidelog.pipeline.sink.writer import check_columns
 
     check_columns({one.name: one.dataType.simpleString() for one in schema.fields}, options)
 
@@ -74,10 +74,10 @@ def _write(
 ) -> Written:
     with spoken_hint():
         if not options.exactly_once:
-            from tidelog.pipeline.sink import write_rows
+            from tidelog.pipeline.sink.writer import write_rows
 
             return Written(write_rows(batches, options))
-        from tidelog.pipeline.sink_commits import Task, write_once
+        from tidelog.pipeline.sink.commits import Task, write_once
 
         assert write_id is not None, "options without a name were parsed"
         task = Task(write_id, batch_id, TaskContext.get().partitionId())

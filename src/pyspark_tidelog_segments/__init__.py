@@ -24,8 +24,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tidelog.errors import UsageError
-from tidelog.pipeline.layout import SegmentPlace, find_replicas, plan_tasks
-from tidelog.pipeline.segment_filters import SegmentFilters
+from tidelog.pipeline.logs.layout import SegmentPlace, find_replicas, plan_tasks
+from tidelog.pipeline.logs.segment_filters import SegmentFilters
 from tidelog.pipeline.spark_columns import chosen_columns, filters_are_pushed, spoken_hint
 
 _PLACE_TYPES: Final = {
@@ -53,7 +53,7 @@ BATCH_TYPES: Final = _PLACE_TYPES | {
     "index_fault": "string",
     "trailing_bytes": "bigint",
 }
-"""The columns of mode `batches`, in Spark's type names; `tidelog.pipeline.scan` makes them."""
+"""The columns of mode `batches`, in Spark's type names; `tidelog.pipeline.logs.scan` makes them."""
 RECORD_TYPES: Final = _PLACE_TYPES | {
     "offset": "bigint",
     "leader_epoch": "int",
@@ -151,7 +151,7 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
         """The rows of some segments as Arrow batches."""
         if not isinstance(partition, SegmentPartition):
             return
-        from tidelog.pipeline.scan import scan_batches, scan_records
+        from tidelog.pipeline.logs.scan import scan_batches, scan_records
 
         for place in partition.places:
             if self._options.mode == "records":

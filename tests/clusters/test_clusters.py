@@ -18,8 +18,8 @@ import pyspark
 import pytest
 
 from tests.unit.pipeline.log_directories import batch, batches, write_broker
-from tidelog.pipeline.java import find_java, make_java_home
-from tidelog.pipeline.seeds import RUN_SCHEMA
+from tidelog.pipeline.campaign.seeds import RUN_SCHEMA
+from tidelog.pipeline.spark.java import find_java, make_java_home
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from tests.interop.prepare import CONNECTOR_JARS, CONNECTOR_PYTHON
-from tidelog.pipeline.java import find_java, make_java_home
+from tidelog.pipeline.spark.java import find_java, make_java_home
 from tidelog.testing.waiting import wait_until
 
 STREAM_TIMEOUT_S = 300

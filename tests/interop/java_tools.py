@@ -5,7 +5,7 @@ import subprocess
 from dataclasses import dataclass
 
 from tests.interop.prepare import KAFKA_JARS
-from tidelog.pipeline.java import find_java
+from tidelog.pipeline.spark.java import find_java
 
 TIMEOUT_S = 120
 # A tool lives for a second or two.

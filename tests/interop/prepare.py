@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.errors import UsageError
-from tidelog.pipeline.java import find_java
+from tidelog.pipeline.spark.java import find_java
 
 HERE: Final = Path(__file__).parent
 PLACE: Final = HERE.parent.parent / "build" / "interop"

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from tests.interop.kafka_node import KafkaNode
 from tidelog.errors import UsageError
-from tidelog.pipeline.sink_commits import COMMITS_TOPIC, Task, write_once
-from tidelog.pipeline.sink_options import SinkOptions, parse_sink_options
-from tidelog.pipeline.spark_session import SHORT_RUN, session
+from tidelog.pipeline.sink.commits import COMMITS_TOPIC, Task, write_once
+from tidelog.pipeline.sink.options import SinkOptions, parse_sink_options
+from tidelog.pipeline.spark.spark_session import SHORT_RUN, session
 from tidelog.testing import LocalCluster
 
 READ_TIMEOUT_S = 60

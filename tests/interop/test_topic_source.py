@@ -13,13 +13,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.kafka_node import KafkaNode
 from tests.interop.prepare import CONNECTOR_PYTHON
-from tidelog.pipeline import stream
-from tidelog.pipeline.client import Client
-from tidelog.pipeline.group_progress import check_groups_are_served, commit_progress
-from tidelog.pipeline.options import parse_options
-from tidelog.pipeline.plan import into_tasks, plan_ranges
-from tidelog.pipeline.source import read_ranges
-from tidelog.pipeline.stream_offsets import Position
+from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.topics import stream
+from tidelog.pipeline.topics.group_progress import check_groups_are_served, commit_progress
+from tidelog.pipeline.topics.options import parse_options
+from tidelog.pipeline.topics.plan import into_tasks, plan_ranges
+from tidelog.pipeline.topics.source import read_ranges
+from tidelog.pipeline.topics.stream_offsets import Position
 from tidelog.testing.waiting import wait_until
 
 TIMEOUT_S = 60

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidelog.pipeline.spark_session import SHORT_RUN, session
+from tidelog.pipeline.spark.spark_session import SHORT_RUN, session
 from tidelog.testing import LocalCluster
 
 

@@ -34,7 +34,7 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from tidelog.env.prng import Prng
-from tidelog.pipeline.table import ingest_commits
+from tidelog.pipeline.tables.table import ingest_commits
 from tidelog.testing import LocalCluster
 from tidelog.testing.waiting import wait_until
 

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.testing import assertDataFrameEqual
 
 from tests.unit.pipeline.seed_plays import Told, play, revision
+from tidelog.pipeline.campaign.seeds import Played
 from tidelog.pipeline.jobs.campaign import (
     RUN_COLUMNS,
     Growth,
@@ -22,7 +23,6 @@ from tidelog.pipeline.jobs.campaign import (
     task_count,
     unfinished,
 )
-from tidelog.pipeline.seeds import Played
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,8 @@ from pyspark.testing import assertDataFrameEqual
 
 from tests.pipeline.health_story import FIRST_US, event, state, story
 from tidelog.errors import UsageError
-from tidelog.pipeline import health
-from tidelog.pipeline.health_events import (
+from tidelog.pipeline.health import transforms as health
+from tidelog.pipeline.health.events import (
     EVENT,
     each_once,
     find_event_files,

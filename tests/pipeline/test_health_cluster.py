@@ -8,13 +8,13 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.process.clients import TOPIC, BackgroundProducer, ConfluentKafka
-from tidelog.pipeline.health_events import (
+from tidelog.pipeline.health.events import (
     EVENTS_TOPIC,
     find_event_files,
     read_event_files,
     read_event_topic,
 )
-from tidelog.pipeline.health_report import page
+from tidelog.pipeline.health.report import page
 from tidelog.pipeline.jobs.health import measure, write_tables
 from tidelog.testing import LocalCluster
 

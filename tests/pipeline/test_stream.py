@@ -6,7 +6,7 @@ from pyspark.errors import StreamingQueryException
 from tests.unit.pipeline.log_directories import batches
 from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
 from tidelog.model import TopicId, TopicPartition
-from tidelog.pipeline.progress import LagReporter
+from tidelog.pipeline.topics.progress import LagReporter
 from tidelog.wire.api import ApiKey
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from tidelog.cli.demo_input import Unreadable
 from tidelog.pipeline.jobs.verify import Verification
-from tidelog.pipeline.replicas import Comparison
+from tidelog.pipeline.logs.replicas import Comparison
 
 _MAX_SHOWN: Final = 10
 

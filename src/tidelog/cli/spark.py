@@ -62,7 +62,7 @@ def doctor(output: Output = OutputFormat.TABLE) -> None:
 
     Starts no Java and takes a moment. Exit code 1 when Spark would not run.
     """
-    from tidelog.pipeline.doctor import describe, examine, is_healthy
+    from tidelog.pipeline.spark.doctor import describe, examine, is_healthy
 
     findings = examine(os.environ)
     if output is OutputFormat.JSON:

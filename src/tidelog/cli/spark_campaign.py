@@ -63,8 +63,8 @@ def campaign(
     prepare(tier, scenario, wanted[0])
     begun = time.monotonic()
     with open_session(master) as spark:
+        from tidelog.pipeline.campaign.seeds import Played
         from tidelog.pipeline.jobs.campaign import Wanted, play_campaign
-        from tidelog.pipeline.seeds import Played
 
         what = Wanted(
             Played(tier, scenario, seed_limit),

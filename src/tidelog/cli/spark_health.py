@@ -18,7 +18,7 @@ from tidelog.cli.output import (
 )
 from tidelog.cli.spark_job import Master, needs_spark, open_session
 from tidelog.errors import UsageError
-from tidelog.pipeline.health_figures import TABLES, Health
+from tidelog.pipeline.health.figures import TABLES, Health
 
 Row = dict[str, Any]
 
@@ -75,9 +75,9 @@ def health(
         _follow(bootstrap_server, topics or [], master, output)
         return
     with open_session(master) as spark:
-        from tidelog.pipeline import health_events
-        from tidelog.pipeline.health import of_topics
-        from tidelog.pipeline.health_report import page
+        from tidelog.pipeline.health import events as health_events
+        from tidelog.pipeline.health.report import page
+        from tidelog.pipeline.health.transforms import of_topics
         from tidelog.pipeline.jobs.health import measure, write_tables
 
         begin = None if since is None else health_events.since(since, datetime.now(UTC))
@@ -124,7 +124,7 @@ def _follow(
                 print_line(followed_line(row))
 
     with needs_spark():
-        from tidelog.pipeline.health_stream import STREAM_CONF
+        from tidelog.pipeline.health.stream import STREAM_CONF
     with open_session(master, STREAM_CONF) as spark:
         from tidelog.pipeline.jobs.health import follow_topic
 

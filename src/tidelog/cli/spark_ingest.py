@@ -256,8 +256,8 @@ def compact(
     Readers and a running ingest are not disturbed. Starts no Spark.
     """
     with needs_spark():
-        from tidelog.pipeline.compaction import compact as run_compaction
         from tidelog.pipeline.errors import TableConflict
+        from tidelog.pipeline.tables.compaction import compact as run_compaction
     try:
         with progress("rewriting small files"):
             done = run_compaction(table, target_bytes=target_mb << 20, vacuum_hours=vacuum_hours)
@@ -284,7 +284,7 @@ def checkpoint_show(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show what a checkpoint is about, which ranges it planned, and which are committed."""
-    from tidelog.pipeline.checkpoint import describe
+    from tidelog.pipeline.tables.checkpoint import describe
 
     found = describe(directory)
     if output is OutputFormat.JSON:

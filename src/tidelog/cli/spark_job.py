@@ -43,7 +43,7 @@ def open_session(
     Raises `UsageError` where Spark is not installed, `WorkFailed` for a job that fails.
     """
     with needs_spark():
-        from tidelog.pipeline.spark_session import SHORT_RUN, session
+        from tidelog.pipeline.spark.spark_session import SHORT_RUN, session
     with progress("starting Spark"):
         spark = session(
             "tidelog spark", master, {**(SHORT_RUN if short_run else {}), **(conf or {})}

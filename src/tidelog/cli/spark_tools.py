@@ -67,8 +67,8 @@ def fetch_jars(
 
     Our own sources need no jars. The jars' SHA-256 are recorded, and compared at every use.
     """
-    from tidelog.pipeline.connector_jars import SUMS, connector_conf
-    from tidelog.pipeline.connector_jars import fetch_jars as fetch
+    from tidelog.pipeline.spark.connector_jars import SUMS, connector_conf
+    from tidelog.pipeline.spark.connector_jars import fetch_jars as fetch
 
     with progress("fetching jars"):
         jars = fetch(spark_version or _pyspark_version(), os.environ)
@@ -83,8 +83,8 @@ def fetch_jars(
 
 
 def _with_connector() -> dict[str, str]:
-    from tidelog.pipeline.connector_jars import connector_conf
-    from tidelog.pipeline.connector_jars import fetch_jars as fetch
+    from tidelog.pipeline.spark.connector_jars import connector_conf
+    from tidelog.pipeline.spark.connector_jars import fetch_jars as fetch
 
     return connector_conf(fetch(_pyspark_version(), os.environ))
 

@@ -2,19 +2,32 @@
 
 It talks the wire or reads log directories and knows nothing above `records`. `session()` starts
 Spark; it is imported when it is first named, because everything else here works without Spark.
+
+| room | what it does |
+| --- | --- |
+| `batches`, `varints`, `decode` | record batches to Arrow, many batches at a time |
+| `cluster/` | connections and requests to brokers |
+| `topics/` | the topic source: options, plan, ranges, reads |
+| `logs/` | log directories: the segment source, and what the audit holds against them |
+| `sink/` | rows to a topic |
+| `tables/` | topics to Delta tables, exactly once, with an account |
+| `health/` | figures from the events of the nodes |
+| `campaign/` | simulator seeds as a job |
+| `spark/` | sessions, Java, jars, the doctor |
+| `jobs/` | thin: read, transform, write |
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidelog.pipeline.spark_session import session
+    from tidelog.pipeline.spark.spark_session import session
 
 __all__ = ["session"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "session":
-        from tidelog.pipeline.spark_session import session
+        from tidelog.pipeline.spark.spark_session import session
 
         return session
     raise AttributeError(name)

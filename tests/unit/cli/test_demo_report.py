@@ -12,7 +12,7 @@ from tidelog.cli.demo_input import Unreadable
 from tidelog.cli.demo_report import DemoReport, print_report
 from tidelog.model import TopicPartition
 from tidelog.pipeline.jobs.verify import Verification
-from tidelog.pipeline.replicas import Comparison, Difference
+from tidelog.pipeline.logs.replicas import Comparison, Difference
 
 _CLEAN = DemoReport(
     records=1000,

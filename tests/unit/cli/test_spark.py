@@ -17,7 +17,7 @@ def test_the_doctor_reports_in_both_ways(capsys):
 
 
 def test_a_doctor_with_bad_news_ends_with_one(capsys, monkeypatch):
-    monkeypatch.setattr("tidelog.pipeline.doctor.java_candidates", lambda environ: iter(()))
+    monkeypatch.setattr("tidelog.pipeline.spark.doctor.java_candidates", lambda environ: iter(()))
     done = tidelog(capsys, "spark", "doctor", "--output", "json")
     assert done.code == 1
     assert done.json["healthy"] is False

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.cli.command import tidelog
 from tidelog.cli.spark_health import as_json, followed_line
-from tidelog.pipeline.health_figures import Health
+from tidelog.pipeline.health.figures import Health
 
 ROW = {
     "topic": "orders", "partition": 0, "kind": "under_replicated", "cause": "broker 2 fenced",

@@ -12,8 +12,8 @@ from tidelog.cli.output import BadAnswer
 from tidelog.cli.spark_ingest import _interval, _spoken_failures
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.checkpoint import Identity, write_identity
 from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, TableConflict
+from tidelog.pipeline.tables.checkpoint import Identity, write_identity
 
 
 @pytest.fixture

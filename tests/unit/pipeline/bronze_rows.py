@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidelog.pipeline.continuity import judge
 from tidelog.pipeline.decode import HEADERS_TYPE, TIMESTAMP_TYPE
-from tidelog.pipeline.table import BronzeTable, TableBatch
-from tidelog.pipeline.table_files import TableTask, write_files
+from tidelog.pipeline.tables.continuity import judge
+from tidelog.pipeline.tables.table import BronzeTable, TableBatch
+from tidelog.pipeline.tables.table_files import TableTask, write_files
 from tidelog.pipeline.values import OffsetRange
 
 TOPIC_ID = "00" * 16

@@ -34,8 +34,8 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from tidelog.pipeline.batch_difference import Copy, first_difference
-from tidelog.pipeline.layout import Replica, find_replicas
+from tidelog.pipeline.logs.batch_difference import Copy, first_difference
+from tidelog.pipeline.logs.layout import Replica, find_replicas
 
 REPLICA_COLUMNS: Final = (
     "broker int, topic string, partition int, log_start bigint, high_watermark bigint, "

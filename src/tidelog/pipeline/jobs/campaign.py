@@ -29,7 +29,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from tidelog.pipeline.seeds import CLEAN, RUN_SCHEMA, VIOLATION, Play, Played, play_seeds
+from tidelog.pipeline.campaign.seeds import CLEAN, RUN_SCHEMA, VIOLATION, Play, Played, play_seeds
 
 BLOCK_SEEDS: Final = 1_000
 """New coverage is counted over so many seeds."""

@@ -1,8 +1,8 @@
 """How healthy was replication? Reads nodes' events, computes every figure, writes the tables.
 
-`measure` runs the transforms of `pipeline/health.py` and brings their small results to the driver;
-commits, of which there are ten a second and partition, stay in Spark and leave as quantiles, as a
-thinned line for the report, and as Parquet.
+`measure` runs the transforms of `pipeline/health/transforms.py` and brings their small results to
+the driver; commits, of which there are ten a second and partition, stay in Spark and leave as
+quantiles, as a thinned line for the report, and as Parquet.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidelog.env.events import Kind
-from tidelog.pipeline import health
-from tidelog.pipeline.health_events import EVENTS_TOPIC, parsed
-from tidelog.pipeline.health_figures import Health, Rows
-from tidelog.pipeline.health_stream import follow
+from tidelog.pipeline.health import transforms as health
+from tidelog.pipeline.health.events import EVENTS_TOPIC, parsed
+from tidelog.pipeline.health.figures import Health, Rows
+from tidelog.pipeline.health.stream import follow
 
 _TIMELINE_KINDS: Final = health.STATE_KINDS
 LATENCY_POINTS: Final = 300

@@ -32,7 +32,9 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark_tidelog import LINEAGE_TYPES, SPARK_TYPES
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.checkpoint import (
+from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.errors import JobFailed, TableConflict
+from tidelog.pipeline.tables.checkpoint import (
     Identity,
     check_same,
     planned_ranges,
@@ -40,11 +42,11 @@ from tidelog.pipeline.checkpoint import (
     starting_json,
     write_identity,
 )
-from tidelog.pipeline.client import Client
-from tidelog.pipeline.continuity import GAP, Continuity, judge
-from tidelog.pipeline.errors import JobFailed, TableConflict
-from tidelog.pipeline.offset_choice import STARTING_OFFSETS
-from tidelog.pipeline.options import (
+from tidelog.pipeline.tables.continuity import GAP, Continuity, judge
+from tidelog.pipeline.tables.table import CHECKPOINTS_DIRECTORY, BronzeTable, TableBatch
+from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, TableTask, TaskReport
+from tidelog.pipeline.topics.offset_choice import STARTING_OFFSETS
+from tidelog.pipeline.topics.options import (
     ASSIGN,
     BOOTSTRAP_SERVERS,
     SUBSCRIBE,
@@ -52,10 +54,8 @@ from tidelog.pipeline.options import (
     SourceOptions,
     parse_options,
 )
-from tidelog.pipeline.stream import initial_position
-from tidelog.pipeline.stream_offsets import from_text, to_text
-from tidelog.pipeline.table import CHECKPOINTS_DIRECTORY, BronzeTable, TableBatch
-from tidelog.pipeline.table_files import REPORT_SCHEMA, TableTask, TaskReport
+from tidelog.pipeline.topics.stream import initial_position
+from tidelog.pipeline.topics.stream_offsets import from_text, to_text
 from tidelog.pipeline.values import EARLIEST
 
 SOURCE_TYPES: Final = {**SPARK_TYPES, **LINEAGE_TYPES}

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from tidelog.pipeline.continuity import CONTINUITY_SCHEMA
-from tidelog.pipeline.table import CONTINUITY_DIRECTORY, table_files
-from tidelog.pipeline.table_files import BRONZE_SCHEMA
+from tidelog.pipeline.tables.continuity import CONTINUITY_SCHEMA
+from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, table_files
+from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA
 
 _KEY = ("topic", "partition")
 

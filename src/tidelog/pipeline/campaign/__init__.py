@@ -1,0 +1,1 @@
+"""Simulator seeds as a Spark job."""

@@ -1,0 +1,1 @@
+"""Talking to brokers: connections, requests, and what a cluster says of its topics."""

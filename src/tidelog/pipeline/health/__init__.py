@@ -1,0 +1,1 @@
+"""Replication health: the figures that the events of the nodes give."""

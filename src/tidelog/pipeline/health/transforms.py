@@ -1,0 +1,459 @@
+"""The health of replication, computed from events: pure transforms, batch form.
+
+**Whose word counts.** What a partition's metadata was (leader, ISR, replicas) is told by the
+controller, in the order of `partition_epoch`, which no clock can disturb. What a leader did with it
+(first advance, stalls, commits) is told by that leader, in the order of its own `seq`. The two are
+joined by leader epoch, never by time.
+
+**Durations.** Two times are subtracted only if their `clock` is the same: one machine's monotonic
+clock. Else the duration is null, and the interval is counted as not measured. Wall times (`start`,
+`end`) are there to be read, and to draw; nothing is computed from them but the hours that a rate is
+per.
+
+**Intervals.** A condition that begins and ends is a row `INTERVAL`. It is found as an island: rows
+in order, the condition's flag on each, a change of the flag begins or ends an interval. What is not
+over has `end` null.
+
+| kind | holds while | told by |
+| --- | --- | --- |
+| under_replicated | the ISR is smaller than the replicas | controller |
+| under_min_isr | the ISR is smaller than the min ISR: acks=all is refused | controller |
+| leaderless | there is no leader | controller |
+| hw_stalled | acknowledgements wait and the high watermark stands still | leader |
+| unavailable | the old leader is lost, and no new one serves | controller, then leader |
+
+This form is the oracle of the streaming one (`stream.py`): same rows for the same events.
+
+Left out: a partition's state before its first event (a partition is taken to be whole until one
+says otherwise), and topics that were deleted and created again within the events, whose leaders'
+events have no topic id.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tidelog.env.events import Kind
+
+INTERVAL: Final = (
+    "topic string, partition int, kind string, leader_epoch int, start timestamp, "
+    "end timestamp, duration_ms double, cause string, broker int"
+)
+COMMIT: Final = (
+    "topic string, partition int, leader int, leader_epoch int, offset bigint, at timestamp, "
+    "latency_ms double"
+)
+ELECTION: Final = (
+    "topic string, partition int, leader_epoch int, old_leader int, new_leader int, at timestamp, "
+    "cause string, outcome string, controller int, noticed_ms double, leading_ms double, "
+    "commit_ms double, election_ms double, unclean boolean"
+)
+STATE_KINDS: Final = (Kind.ELECTION, Kind.ISR_CHANGE, Kind.PARTITION_STATE)
+_PARTITION: Final = ("topic", "topic_id", "partition")
+_FOR_EVER: Final = 2**31 - 1
+
+
+def _instant(us: Column) -> Column:
+    return F.timestamp_micros(us)
+
+
+def _elapsed_ms(start: str, end: str) -> Column:
+    """From one struct (clock, mono_us) to another; null unless both are of one clock."""
+    same = F.col(f"{start}.clock") == F.col(f"{end}.clock")
+    micros = F.col(f"{end}.mono_us") - F.col(f"{start}.mono_us")
+    return F.when(same, micros / 1000.0)
+
+
+# Intervals ----------------------------------------------------------------------------------
+
+
+def partition_states(events: DataFrame) -> DataFrame:
+    """What the controllers said of each partition, and a last row for topics that were deleted."""
+    payload = F.col("payload")
+    states = events.where(F.col("kind").isin(*STATE_KINDS)).select(
+        "topic",
+        payload["topic_id"].alias("topic_id"),
+        "partition",
+        payload["partition_epoch"].alias("partition_epoch"),
+        *_SPOKEN,
+        (F.size(payload["isr"]) < F.size(payload["replicas"])).alias("under_replicated"),
+        (F.size(payload["isr"]) < payload["min_isr"]).alias("under_min_isr"),
+        (payload["leader"] < 0).alias("leaderless"),
+        payload["cause"].alias("cause"),
+    )
+    deleted = events.where(F.col("kind") == Kind.TOPIC_DELETED).select(
+        "topic", payload["topic_id"].alias("topic_id"), *(_SPOKEN[:-1])
+    )
+    ends = states.select(*_PARTITION).distinct().join(deleted, ["topic", "topic_id"])
+    never = F.lit(False)
+    return states.unionByName(
+        ends.select(
+            *_PARTITION,
+            F.lit(_FOR_EVER).alias("partition_epoch"),
+            *(_SPOKEN[:-1]),
+            F.lit(None).cast("int").alias("leader_epoch"),
+            never.alias("under_replicated"),
+            never.alias("under_min_isr"),
+            never.alias("leaderless"),
+            F.lit(None).cast("string").alias("cause"),
+        )
+    )
+
+
+_SPOKEN: Final = ("ts_us", "mono_us", "clock", "broker", "leader_epoch")
+"""Who said it, when, and in which term."""
+
+
+def condition_intervals(states: DataFrame) -> DataFrame:
+    """`INTERVAL` rows of the three conditions that the controllers tell."""
+    flags = F.array(
+        *(
+            F.struct(F.lit(kind).alias("kind"), F.col(kind).alias("on"))
+            for kind in ("under_replicated", "under_min_isr", "leaderless")
+        )
+    )
+    rows = states.select("*", F.explode(flags).alias("flag")).select("*", "flag.kind", "flag.on")
+    return _islands(rows, (*_PARTITION, "kind"), ("partition_epoch", "ts_us"))
+
+
+def stall_intervals(events: DataFrame) -> DataFrame:
+    """`INTERVAL` rows of stalls of the high watermark, each on its leader's clock."""
+    kinds = (Kind.HW_STALL, Kind.HW_ADVANCE, Kind.LEADING, Kind.FOLLOWING)
+    stalled = F.col("kind") == Kind.HW_STALL
+    began = F.when(stalled, F.col("payload.for_ms") * 1000).otherwise(0)
+    rows = events.where(F.col("kind").isin(*kinds)).select(
+        "topic",
+        "partition",
+        "incarnation",
+        "seq",
+        (F.col("ts_us") - began).alias("ts_us"),
+        (F.col("mono_us") - began).alias("mono_us"),
+        "clock",
+        "broker",
+        # The newest term that the broker spoke of: a stall does not name its own.
+        F.last("leader_epoch", ignorenulls=True)
+        .over(Window.partitionBy("broker", "incarnation", "topic", "partition").orderBy("seq"))
+        .alias("leader_epoch"),
+        stalled.alias("on"),
+        F.lit("hw_stalled").alias("kind"),
+        stall_cause(F.col("payload")).alias("cause"),
+    )
+    return _islands(rows, ("broker", "incarnation", "topic", "partition", "kind"), ("seq",))
+
+
+def stall_cause(payload: Column) -> Column:
+    """The leader's reason, with the replicas that it waited for."""
+    waited = F.concat(
+        payload["reason"],
+        F.lit(": "),
+        F.array_join(payload["followers"].cast("array<string>"), ","),
+    )
+    return F.when(F.size(payload["followers"]) > 0, waited).otherwise(payload["reason"])
+
+
+def _islands(rows: DataFrame, key: Sequence[str], order: Sequence[str]) -> DataFrame:
+    """Where `on` changes an interval begins or ends."""
+    history = Window.partitionBy(*key).orderBy(*order)
+    turns = rows.where("on is not null").withColumn(
+        "turned", F.col("on") != F.lag("on", 1, False).over(history)
+    )
+    moment = _moment()
+    spans = (
+        turns.where("turned")
+        .withColumn("began", moment)
+        .withColumn("ended", F.lead(moment).over(history))
+        .where("on")
+    )
+    return spans.select(
+        "topic",
+        "partition",
+        "kind",
+        "leader_epoch",
+        _instant(F.col("began.ts_us")).alias("start"),
+        _instant(F.col("ended.ts_us")).alias("end"),
+        _elapsed_ms("began", "ended").alias("duration_ms"),
+        "cause",
+        "broker",
+    )
+
+
+def intervals(events: DataFrame) -> DataFrame:
+    """All `INTERVAL` rows."""
+    return condition_intervals(partition_states(events)).unionByName(stall_intervals(events))
+
+
+# Elections ----------------------------------------------------------------------------------
+
+
+def leader_changes(events: DataFrame) -> DataFrame:
+    """Every decision that gave a partition another leader, or none, with the moments around it.
+
+    `lost`: the deciding controller lost contact with the old leader, and had not found it again.
+    `decided`. `led` and `advanced`: the new leader's start and its first advance, as it told them.
+    `served`: the moment from which it could acknowledge what clients had not seen before.
+    """
+    changes = events.where(
+        (F.col("kind") == Kind.ELECTION) & (F.col("payload.leader") != F.col("payload.old_leader"))
+    ).select(
+        "topic",
+        "partition",
+        "leader_epoch",
+        "payload.old_leader",
+        F.col("payload.leader").alias("new_leader"),
+        "payload.cause",
+        F.col("payload.reason").alias("outcome"),
+        F.col("broker").alias("controller"),
+        "incarnation",
+        "seq",
+        _moment().alias("decided"),
+    )
+    return _with_lost_contact(changes, events).join(
+        _terms(events), ["topic", "partition", "leader_epoch"], "left"
+    )
+
+
+def _moment() -> Column:
+    return F.struct("ts_us", "mono_us", "clock")
+
+
+def _with_lost_contact(changes: DataFrame, events: DataFrame) -> DataFrame:
+    contacts = events.where(
+        F.col("kind").isin(Kind.LOST_CONTACT, Kind.REACHED, Kind.UNFENCED)
+    ).select(
+        F.col("broker").alias("controller"),
+        "incarnation",
+        F.col("payload.node").alias("old_leader"),
+        F.struct("seq", "kind", "ts_us", "mono_us", "clock").alias("contact"),
+    )
+    joined = changes.join(contacts, ["controller", "incarnation", "old_leader"], "left")
+    before = F.when(F.col("contact.seq") < F.col("seq"), F.col("contact"))
+    newest = joined.groupBy(*changes.columns).agg(F.max(before).alias("contact"))
+    lost = F.when(F.col("contact.kind") == Kind.LOST_CONTACT, F.col("contact"))
+    return newest.withColumn("lost", lost).drop("contact")
+
+
+def _terms(events: DataFrame) -> DataFrame:
+    """Of every leadership: its start, its first advance, and from when on it served."""
+    own = events.where(F.col("kind").isin(Kind.LEADING, Kind.HW_ADVANCE))
+    starts = F.when(F.col("kind") == Kind.LEADING, F.col("payload.epoch_start"))
+    rows = own.withColumn(
+        "epoch_start", F.max(starts).over(Window.partitionBy("topic", "partition", "leader_epoch"))
+    )
+    serves = F.col("payload.high_watermark") >= F.col("epoch_start")
+    return rows.groupBy("topic", "partition", "leader_epoch").agg(
+        F.min(F.when(F.col("kind") == Kind.LEADING, _moment())).alias("led"),
+        F.min(F.when(F.col("kind") == Kind.HW_ADVANCE, _moment())).alias("advanced"),
+        F.min(F.when(serves, _moment())).alias("served"),
+    )
+
+
+def elections(changes: DataFrame) -> DataFrame:
+    """`ELECTION`, a row per decision of `leader_changes`.
+
+    `noticed_ms`: from the loss of contact to the decision. `leading_ms`: from the decision to the
+    new leader's start. `commit_ms`: from there to its first advance, on that leader's clock.
+    `election_ms`: from the decision, which is the fencing where that was the cause, to there.
+    """
+    return changes.select(
+        "topic",
+        "partition",
+        "leader_epoch",
+        "old_leader",
+        "new_leader",
+        _instant(F.col("decided.ts_us")).alias("at"),
+        "cause",
+        "outcome",
+        "controller",
+        _elapsed_ms("lost", "decided").alias("noticed_ms"),
+        _elapsed_ms("decided", "led").alias("leading_ms"),
+        _elapsed_ms("led", "advanced").alias("commit_ms"),
+        _elapsed_ms("decided", "advanced").alias("election_ms"),
+        F.col("outcome").contains("unclean").alias("unclean"),
+    )
+
+
+def unavailability(changes: DataFrame) -> DataFrame:
+    """`INTERVAL` rows of kind `unavailable`: from the loss of a leader to the next one that serves.
+
+    It begins when the controller lost contact with the old leader, or, where it did not, with its
+    decision. Terms in between that never served belong to the same window.
+    """
+    onward = Window.partitionBy("topic", "partition").orderBy("leader_epoch").rowsBetween(0, _END)
+    windows = (
+        changes.withColumn("ended", F.first("served", ignorenulls=True).over(onward))
+        .withColumn("began", F.coalesce(_moment_of("lost"), F.col("decided")))
+        .where("old_leader >= 0")
+    )
+    first = windows.groupBy("topic", "partition", "ended").agg(
+        F.min_by(F.struct("began", "leader_epoch", "cause", "old_leader"), "leader_epoch").alias(
+            "first"
+        )
+    )
+    return first.select(
+        "topic",
+        "partition",
+        F.lit("unavailable").alias("kind"),
+        "first.leader_epoch",
+        F.col("first.began").alias("began"),
+        "ended",
+        "first.cause",
+        F.col("first.old_leader").alias("broker"),
+    ).select(
+        "topic",
+        "partition",
+        "kind",
+        "leader_epoch",
+        _instant(F.col("began.ts_us")).alias("start"),
+        _instant(F.col("ended.ts_us")).alias("end"),
+        _elapsed_ms("began", "ended").alias("duration_ms"),
+        "cause",
+        "broker",
+    )
+
+
+_END: Final = Window.unboundedFollowing
+
+
+def _moment_of(name: str) -> Column:
+    fields = (F.col(f"{name}.{field}").alias(field) for field in ("ts_us", "mono_us", "clock"))
+    return F.when(F.col(name).isNotNull(), F.struct(*fields))
+
+
+# Commits, followers, flaps ------------------------------------------------------------------
+
+
+def commits(events: DataFrame) -> DataFrame:
+    """`COMMIT`: sampled appends that were committed, each timed by its leader's own clock."""
+    appended = F.when(F.col("kind") == Kind.APPEND, F.struct("mono_us", "ts_us"))
+    advanced = F.when(F.col("kind") == Kind.HW_ADVANCE, F.col("mono_us"))
+    sampled = events.where(
+        F.col("kind").isin(Kind.APPEND, Kind.HW_ADVANCE) & F.col("payload.required").isNotNull()
+    )
+    pairs = sampled.groupBy(
+        "topic", "partition", "broker", "incarnation", "leader_epoch", "payload.required"
+    ).agg(F.min(appended).alias("appended"), F.min(advanced).alias("advanced_us"))
+    return pairs.where("appended is not null and advanced_us is not null").select(
+        "topic",
+        "partition",
+        F.col("broker").alias("leader"),
+        "leader_epoch",
+        F.col("required").alias("offset"),
+        _instant(F.col("appended.ts_us")).alias("at"),
+        ((F.col("advanced_us") - F.col("appended.mono_us")) / 1000.0).alias("latency_ms"),
+    )
+
+
+def latency_by_leader(committed: DataFrame) -> DataFrame:
+    """`LATENCY`, a row per leader."""
+    return committed.groupBy("leader").agg(
+        F.count("*").alias("samples"),
+        *(
+            F.percentile("latency_ms", share).alias(name)
+            for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99), ("p999_ms", 0.999))
+        ),
+        F.max("latency_ms").alias("max_ms"),
+    )
+
+
+def followers(events: DataFrame) -> DataFrame:
+    """`FOLLOWER`, a row per follower, the worst first.
+
+    `held_back`: sampled advances that went only as far as this follower had fetched, though the
+    leader had more. `silent_ms`: the longest that a leader had not seen it level.
+    """
+    kinds = (Kind.HW_ADVANCE, Kind.FETCH_LAG)
+    payload = F.col("payload")
+    told = events.where(F.col("kind").isin(*kinds)).select(
+        "kind",
+        payload["log_end"].alias("leader_end"),
+        payload["high_watermark"].alias("high_watermark"),
+        F.explode(
+            F.arrays_zip(
+                payload["followers"],
+                payload["log_ends"],
+                # Null instead of an array would make all of it null.
+                F.coalesce(payload["level_ms_ago"], F.array().cast("array<bigint>")).alias(
+                    "level_ms_ago"
+                ),
+            )
+        ).alias("one"),
+    )
+    rows = told.select(
+        F.col("one.followers").alias("follower"),
+        F.when(F.col("kind") == Kind.HW_ADVANCE, F.col("leader_end") - F.col("one.log_ends")).alias(
+            "lag"
+        ),
+        (
+            (F.col("kind") == Kind.HW_ADVANCE)
+            & (F.col("one.log_ends") == F.col("high_watermark"))
+            & (F.col("leader_end") > F.col("high_watermark"))
+        ).alias("held"),
+        F.nullif(F.col("one.level_ms_ago"), F.lit(-1)).alias("silent_ms"),
+    )
+    return (
+        rows.groupBy("follower")
+        .agg(
+            F.count("lag").alias("samples"),
+            F.count_if(F.col("held")).alias("held_back"),
+            F.max("lag").alias("max_lag"),
+            F.max("silent_ms").alias("silent_ms"),
+        )
+        .orderBy(F.desc_nulls_last("silent_ms"), F.desc("held_back"), "follower")
+    )
+
+
+def flaps(events: DataFrame) -> DataFrame:
+    """`FLAP`: how often each replica left an ISR, and came back, over the hours of the events."""
+    span = events.agg(((F.max("ts_us") - F.min("ts_us")) / 3.6e9).alias("hours"))
+    payload = F.col("payload")
+    changes = events.where(F.col("kind").isin(Kind.ELECTION, Kind.ISR_CHANGE)).select(
+        "topic",
+        "partition",
+        F.array_except(payload["old_isr"], payload["isr"]).alias("left"),
+        F.array_except(payload["isr"], payload["old_isr"]).alias("joined"),
+    )
+    moves = changes.select(
+        "topic", "partition", F.explode("left").alias("replica"), F.lit(True).alias("out")
+    ).unionByName(
+        changes.select(
+            "topic", "partition", F.explode("joined").alias("replica"), F.lit(False).alias("out")
+        )
+    )
+    counted = moves.groupBy("topic", "partition", "replica").agg(
+        F.count_if(F.col("out")).alias("left"), F.count_if(~F.col("out")).alias("returned")
+    )
+    return counted.crossJoin(F.broadcast(span)).select(
+        "topic",
+        "partition",
+        "replica",
+        "left",
+        "returned",
+        F.when(F.col("hours") > 0, F.round(F.col("left") / F.col("hours"), 3)).alias("per_hour"),
+    )
+
+
+def by_condition(spans: DataFrame) -> DataFrame:
+    """`CONDITION`: what the intervals of each kind add up to."""
+    return spans.groupBy("kind").agg(
+        F.count("*").alias("intervals"),
+        F.count_if(F.col("end").isNull()).alias("open"),
+        F.count_if(F.col("end").isNotNull() & F.col("duration_ms").isNull()).alias("unmeasured"),
+        F.round(F.coalesce(F.sum("duration_ms"), F.lit(0.0)) / 60_000, 4).alias("minutes"),
+        F.percentile("duration_ms", 0.5).alias("p50_ms"),
+        F.max("duration_ms").alias("max_ms"),
+    )
+
+
+# Choices ------------------------------------------------------------------------------------
+
+
+def of_topics(events: DataFrame, topics: Sequence[str]) -> DataFrame:
+    """Events of these topics, and those of no topic."""
+    return events.where(F.col("topic").isNull() | F.col("topic").isin(*topics))
+
+
+def not_over_before(spans: DataFrame, moment: Column) -> DataFrame:
+    """Intervals that are open, or ended at `moment` or later."""
+    return spans.where(F.col("end").isNull() | (F.col("end") >= moment))

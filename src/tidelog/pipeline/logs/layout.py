@@ -1,0 +1,198 @@
+"""Which replicas lie in directories of this machine, and what their brokers promised of them.
+
+A directory is one broker's log directory (it has a `meta.properties`), or a cluster's directory
+as `tidelog up` lays it out (`node-1/data`, `node-2/data`, …), or any directory of log directories.
+
+The order of reading matters on a live cluster: all checkpoints are read before any segment is
+listed. What a broker promised before we look must then be there when we look; what it appends
+meanwhile lies above the promise and is not judged.
+
+Left out: the metadata log, whose high watermark is in no checkpoint, unless it is asked for by
+name; and which replicas are in the ISR, which only the metadata knows.
+Source: Kafka's log directory layout and its checkpoint files.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tidelog.errors import UsageError
+from tidelog.model import METADATA_TOPIC, TopicPartition
+from tidelog.pipeline.logs.segments import (
+    HIGH_WATERMARK_FILE,
+    partition_directories,
+    read_offset_checkpoint,
+)
+
+META_PROPERTIES: Final = "meta.properties"
+_LOG_STARTS: Final = "log-start-offset-checkpoint"
+_CLEANED: Final = "cleaner-offset-checkpoint"
+_MAX_DEPTH: Final = 2
+TASK_BYTES: Final = 128 << 20
+"""A Spark task costs some 70 ms by itself, so it should have more than that to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlace:
+    """One `.log` file and whose it is."""
+
+    broker: int
+    topic: str
+    partition: int
+    path: str
+    size_bytes: int
+    """When it was listed."""
+
+    def __str__(self) -> str:
+        return f"`{self.path}` (broker {self.broker}, `{self.topic}-{self.partition}`)"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One replica of a partition, as its broker's files describe it."""
+
+    broker: int
+    topic: str
+    partition: int
+    log_start: int
+    """The checkpointed log start offset; 0 when it never moved."""
+    high_watermark: int
+    """The checkpointed high watermark, exclusive; 0 when there is none yet."""
+    cleaned_to: int
+    """Below this offset the log was compacted, so that offsets may be missing."""
+    segments: tuple[SegmentPlace, ...]
+    """Ascending."""
+
+
+def find_replicas(
+    directories: Sequence[Path], topics: Collection[str] | None = None
+) -> list[Replica]:
+    """All replicas in the directories, or those of `topics`, by topic, partition and broker.
+
+    Raises `UsageError` for a directory that holds no log directory, for one broker found twice,
+    for a topic that is nowhere, and for what cannot be read.
+    """
+    try:
+        return _find_replicas(directories, topics)
+    except OSError as error:
+        raise UsageError(
+            f"`{error.filename}` cannot be read: {error.strerror}",
+            "run this as a user who may read the brokers' files",
+        ) from error
+
+
+def _find_replicas(directories: Sequence[Path], topics: Collection[str] | None) -> list[Replica]:
+    brokers: dict[int, Path] = {}
+    for directory in directories:
+        for log_dir in _log_dirs(directory):
+            broker = _node_id(log_dir)
+            if broker in brokers:
+                raise UsageError(
+                    f"broker {broker} is found in `{brokers[broker]}` and in `{log_dir}`",
+                    "give each broker's log directory once, all of one cluster",
+                )
+            brokers[broker] = log_dir
+    checkpoints = {broker: _Checkpoints.read(log_dir) for broker, log_dir in brokers.items()}
+    replicas = [
+        replica
+        for broker, log_dir in brokers.items()
+        for replica in _replicas(broker, log_dir, checkpoints[broker], topics)
+    ]
+    missing = sorted(set(topics or ()) - {replica.topic for replica in replicas})
+    if missing:
+        raise UsageError(
+            f"no broker's directory has a partition of `{missing[0]}`",
+            "check the topic's name; the directories are those with a `meta.properties`",
+        )
+    return sorted(replicas, key=lambda one: (one.topic, one.partition, one.broker))
+
+
+@dataclass(frozen=True, slots=True)
+class _Checkpoints:
+    """A broker's offset checkpoints."""
+
+    high_watermarks: dict[TopicPartition, int]
+    log_starts: dict[TopicPartition, int]
+    cleaned: dict[TopicPartition, int]
+
+    @classmethod
+    def read(cls, log_dir: Path) -> "_Checkpoints":
+        return cls(
+            read_offset_checkpoint(log_dir / HIGH_WATERMARK_FILE),
+            read_offset_checkpoint(log_dir / _LOG_STARTS),
+            read_offset_checkpoint(log_dir / _CLEANED),
+        )
+
+
+def _log_dirs(directory: Path) -> list[Path]:
+    """The log directories at or below `directory`."""
+    found = list(_search(directory, _MAX_DEPTH)) if directory.is_dir() else []
+    if not found:
+        raise UsageError(
+            f"`{directory}` holds no log directory",
+            "give the `--data-dir` of `tidelog up`, or brokers' `log.dirs`",
+        )
+    return found
+
+
+def _search(directory: Path, depth: int) -> Iterator[Path]:
+    if (directory / META_PROPERTIES).is_file():
+        yield directory
+    elif depth:
+        for child in sorted(directory.iterdir()):
+            if child.is_dir():
+                yield from _search(child, depth - 1)
+
+
+def _node_id(log_dir: Path) -> int:
+    path = log_dir / META_PROPERTIES
+    for line in path.read_text().splitlines():
+        name, _, value = line.partition("=")
+        if name.strip() in ("node.id", "broker.id") and value.strip().isdecimal():
+            return int(value)
+    raise UsageError(f"`{path}` names no `node.id`", "give a formatted log directory")
+
+
+def _replicas(
+    broker: int, log_dir: Path, checkpoints: _Checkpoints, topics: Collection[str] | None
+) -> Iterator[Replica]:
+    for tp, directory in partition_directories(log_dir).items():
+        if tp.topic not in topics if topics is not None else tp.topic == METADATA_TOPIC:
+            continue
+        yield Replica(
+            broker,
+            tp.topic,
+            tp.partition,
+            checkpoints.log_starts.get(tp, 0),
+            checkpoints.high_watermarks.get(tp, 0),
+            checkpoints.cleaned.get(tp, 0),
+            tuple(_segments(broker, tp, directory)),
+        )
+
+
+def _segments(broker: int, tp: TopicPartition, directory: Path) -> Iterator[SegmentPlace]:
+    for path in sorted(directory.glob("*.log")):
+        if not path.stem.isdecimal():
+            continue
+        try:
+            size_bytes = path.stat().st_size
+        except FileNotFoundError:
+            continue  # Deleted by retention since it was listed.
+        yield SegmentPlace(broker, tp.topic, tp.partition, str(path), size_bytes)
+
+
+def plan_tasks(
+    replicas: Sequence[Replica], target_bytes: int = TASK_BYTES
+) -> list[tuple[SegmentPlace, ...]]:
+    """Whole segments, put together to tasks of about `target_bytes`, larger ones alone."""
+    tasks: list[tuple[SegmentPlace, ...]] = []
+    gathered: list[SegmentPlace] = []
+    size_bytes = 0
+    for place in (place for replica in replicas for place in replica.segments):
+        if gathered and size_bytes + place.size_bytes > target_bytes:
+            tasks.append(tuple(gathered))
+            gathered, size_bytes = [], 0
+        gathered.append(place)
+        size_bytes += place.size_bytes
+    return [*tasks, tuple(gathered)] if gathered else tasks

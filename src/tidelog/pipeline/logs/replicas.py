@@ -1,0 +1,208 @@
+"""Are the replicas of a topic the same, batch by batch? A proof from the brokers' own files.
+
+Below the high watermark all in-sync replicas must hold the same batches: same offsets, leader
+epochs, sizes and bytes (followers append verbatim), each with a body that matches its CRC. Above
+it they may differ, so nothing there is compared. Segments roll where each broker likes, so it is
+batches that are compared, never files.
+
+The CRC is recomputed from the bytes: a byte flipped on one disk leaves the stored CRC equal on all
+replicas. Where everything in the headers agrees the bytes are compared as well, which costs little
+and covers what the CRC does not (base offset, epoch).
+
+What the verdict covers: the partitions found, from the highest log start of the replicas up to the
+high watermark given or, without one, the lowest that the replicas checkpointed. Compacted topics
+are left out of the promise: each replica cleans in its own time.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tidelog.model import TopicPartition
+from tidelog.pipeline.logs.segments import (
+    ReplicaBatches,
+    partition_directories,
+    read_bytes,
+    read_high_watermarks,
+    read_replica,
+)
+
+_CHUNK_BYTES: Final = 4 << 20
+
+_COMPARED: Final = (
+    ("base_offsets", "base offset"),
+    ("last_offsets", "last offset"),
+    ("leader_epochs", "leader epoch"),
+    ("sizes", "size in bytes"),
+    ("stored_crcs", "stored CRC"),
+    ("computed_crcs", "recomputed CRC"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where the replicas of a partition first differ."""
+
+    partition: TopicPartition
+    offset: int
+    """Base offset of the batch, or the first offset that a replica lacks."""
+    what: str
+
+    def __str__(self) -> str:
+        return f"`{self.partition}` at offset {self.offset}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The verdict over some partitions."""
+
+    partitions: int
+    batches: int
+    """Compared per replica."""
+    size_bytes: int
+    """Compared per replica."""
+    differences: tuple[Difference, ...]
+    """The first one of each partition that has any."""
+
+    @property
+    def is_identical(self) -> bool:
+        """No difference anywhere, and something was compared."""
+        return not self.differences and self.partitions > 0
+
+
+def compare_topic(
+    log_dirs: Mapping[int, Path],
+    topic: str,
+    *,
+    high_watermarks: Mapping[TopicPartition, int] | None = None,
+    assignment: Mapping[TopicPartition, Iterable[int]] | None = None,
+) -> Comparison:
+    """Compares every partition of `topic` over the log directories by node id.
+
+    Without `high_watermarks` each partition is judged up to the lowest checkpointed one; without
+    `assignment` its replicas are the nodes that have a directory for it. Raises `UsageError` for
+    what is no log directory.
+    """
+    found = {
+        node_id: {
+            tp: path for tp, path in partition_directories(log_dir).items() if tp.topic == topic
+        }
+        for node_id, log_dir in log_dirs.items()
+    }
+    marks = dict(high_watermarks) if high_watermarks is not None else _lowest_marks(log_dirs)
+    partitions = sorted({tp for directories in found.values() for tp in directories})
+    batches = size_bytes = 0
+    differences = []
+    for tp in partitions:
+        holders = sorted(node_id for node_id in found if tp in found[node_id])
+        absent = sorted(set(assignment[tp] if assignment is not None else ()) - set(holders))
+        if absent:
+            differences.append(Difference(tp, 0, f"node {absent[0]} has no directory for it"))
+            continue
+        replicas = {node_id: read_replica(found[node_id][tp]) for node_id in holders}
+        compared, difference = compare_replicas(tp, replicas, marks.get(tp, 0))
+        batches += len(compared)
+        size_bytes += int(compared.sizes.sum())
+        if difference is not None:
+            differences.append(difference)
+    return Comparison(len(partitions), batches, size_bytes, tuple(differences))
+
+
+def _lowest_marks(log_dirs: Mapping[int, Path]) -> dict[TopicPartition, int]:
+    lowest: dict[TopicPartition, int] = {}
+    for log_dir in log_dirs.values():
+        for tp, mark in read_high_watermarks(log_dir).items():
+            lowest[tp] = min(mark, lowest.get(tp, mark))
+    return lowest
+
+
+def compare_replicas(
+    tp: TopicPartition, replicas: Mapping[int, ReplicaBatches], high_watermark: int
+) -> tuple[ReplicaBatches, Difference | None]:
+    """What was compared, as the first replica has it, and the first difference.
+
+    `replicas` are by node id and at least one.
+    """
+    for node_id, replica in replicas.items():
+        if replica.end_offset < high_watermark:
+            what = f"node {node_id} ends there, below the high watermark {high_watermark}"
+            return replica.rows(0, 0), Difference(tp, replica.end_offset, what)
+    starts = [int(r.base_offsets[0]) for r in replicas.values() if len(r)]
+    log_start = max(starts, default=0)
+    bounded = {
+        node_id: _between(replica, log_start, high_watermark)
+        for node_id, replica in replicas.items()
+    }
+    (first_id, first), *others = bounded.items()
+    candidates = [_bad_checksum(tp, node_id, replica) for node_id, replica in bounded.items()]
+    candidates += [_first_difference(tp, first_id, first, *other) for other in others]
+    differences = [difference for difference in candidates if difference is not None]
+    return first, min(differences, key=lambda difference: difference.offset, default=None)
+
+
+def _between(replica: ReplicaBatches, log_start: int, high_watermark: int) -> ReplicaBatches:
+    """The batches that end at or above the log start and below the high watermark."""
+    first = int(np.searchsorted(replica.last_offsets, log_start, side="left"))
+    end = int(np.searchsorted(replica.last_offsets, high_watermark, side="left"))
+    return replica.rows(first, max(first, end))
+
+
+def _bad_checksum(tp: TopicPartition, node_id: int, replica: ReplicaBatches) -> Difference | None:
+    wrong = np.flatnonzero(replica.stored_crcs != replica.computed_crcs)
+    if not wrong.size:
+        return None
+    row = int(wrong[0])
+    what = (
+        f"node {node_id} stores CRC {int(replica.stored_crcs[row]):08x} but its bytes have "
+        f"{int(replica.computed_crcs[row]):08x}"
+    )
+    return Difference(tp, int(replica.base_offsets[row]), what)
+
+
+def _first_difference(
+    tp: TopicPartition, one_id: int, one: ReplicaBatches, other_id: int, other: ReplicaBatches
+) -> Difference | None:
+    """The first batch in which two replicas differ, headers first and then bytes."""
+    common = min(len(one), len(other))
+    found: list[tuple[int, str]] = []
+    for name, words in _COMPARED:
+        mine, yours = getattr(one, name)[:common], getattr(other, name)[:common]
+        rows = np.flatnonzero(mine != yours)
+        if rows.size:
+            row = int(rows[0])
+            what = f"{words} is {mine[row]} on node {one_id} and {yours[row]} on node {other_id}"
+            found.append((row, what))
+    if not found and len(one) != len(other):
+        longer, shorter = (one_id, other_id) if len(one) > len(other) else (other_id, one_id)
+        found.append((common, f"node {longer} has a batch there and node {shorter} has none"))
+    if not found:
+        row_of_byte = _first_byte_difference(one, other)
+        if row_of_byte is not None:
+            found.append((row_of_byte, f"bytes differ between nodes {one_id} and {other_id}"))
+    if not found:
+        return None
+    row, what = min(found, key=lambda rows_and_words: rows_and_words[0])
+    longest = one if len(one) >= len(other) else other
+    return Difference(tp, int(longest.base_offsets[row]), what)
+
+
+def _first_byte_difference(one: ReplicaBatches, other: ReplicaBatches) -> int | None:
+    """The row of the first batch whose bytes differ; all sizes are equal."""
+    position = 0
+    chunks = zip_longest(
+        read_bytes(one.spans, _CHUNK_BYTES), read_bytes(other.spans, _CHUNK_BYTES), fillvalue=b""
+    )
+    for mine, yours in chunks:
+        if mine != yours:
+            common = min(len(mine), len(yours))
+            pair = [np.frombuffer(side[:common], dtype=np.uint8) for side in (mine, yours)]
+            unequal = np.flatnonzero(pair[0] != pair[1])
+            position += int(unequal[0]) if unequal.size else common
+            ends = np.cumsum(one.sizes)
+            return int(np.searchsorted(ends, position, side="right"))
+        position += len(mine)
+    return None

@@ -1,0 +1,228 @@
+"""One segment file as Arrow rows: a row per record batch, or a row per record.
+
+*Batches* is the view of an auditor: every header field, where the bytes are, the CRC-32C recomputed
+from them, and what is wrong with the index entries that lead there. *Records* is the view of a
+user; damaged batches raise `CorruptBatch` there.
+
+A segment is read as far as whole batches reach. What follows the last one and is not zeros is a
+torn append, or damage: `trailing_bytes` says how much, on the last row of the file. A file without
+any whole batch has no row, and thus no replica reaches its offsets, which is what an audit sees.
+
+Columns are made when they are wanted; the CRC costs most. No Spark import here.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.errors import CorruptBatch, StorageError
+from tidelog.pipeline.batches import BatchTable, check_crcs, computed_crcs
+from tidelog.pipeline.decode import RECORD_SCHEMA, decode_table
+from tidelog.pipeline.logs.index_check import SegmentIndexes
+from tidelog.pipeline.logs.layout import SegmentPlace
+from tidelog.pipeline.logs.segments import Span, segment_windows
+from tidelog.pipeline.varints import Int64s
+
+PLACE_SCHEMA: Final = pa.schema(
+    [
+        ("broker", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("segment", pa.string()),
+    ]
+)
+"""Where a row comes from; `segment` is the file's path."""
+
+BATCH_SCHEMA: Final = pa.schema(
+    [
+        *PLACE_SCHEMA,
+        ("position", pa.int64()),
+        ("size", pa.int32()),
+        ("base_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("magic", pa.int32()),
+        ("crc", pa.int64()),
+        ("computed_crc", pa.int64()),
+        ("attributes", pa.int32()),
+        ("base_timestamp_ms", pa.int64()),
+        ("max_timestamp_ms", pa.int64()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int32()),
+        ("base_sequence", pa.int32()),
+        ("records", pa.int32()),
+        ("index_fault", pa.string()),
+        ("trailing_bytes", pa.int64()),
+    ]
+)
+SEGMENT_RECORD_SCHEMA: Final = pa.schema([*PLACE_SCHEMA, *RECORD_SCHEMA])
+
+_MAX_OFFSET: Final = 2**63 - 1
+_FIELD_OF: Final = {
+    "base_offset": "base_offset",
+    "leader_epoch": "leader_epoch",
+    "magic": "magic",
+    "crc": "crc",
+    "attributes": "attributes",
+    "base_timestamp_ms": "base_timestamp",
+    "max_timestamp_ms": "max_timestamp",
+    "producer_id": "producer_id",
+    "producer_epoch": "producer_epoch",
+    "base_sequence": "base_sequence",
+    "records": "record_count",
+}
+
+
+def scan_batches(
+    place: SegmentPlace, columns: Sequence[str], sample: int = 1
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a segment with the chosen columns of `BATCH_SCHEMA`.
+
+    With `sample` k only one batch in k, the same ones on every replica, gets a `computed_crc`; it
+    is null on the others. A file that retention deleted meanwhile has no rows.
+    """
+    schema = pa.schema([BATCH_SCHEMA.field(name) for name in columns])
+    path = Path(place.path)
+    indexes = SegmentIndexes.read(path) if "index_fault" in columns else None
+    for table, span, is_last in _with_last(_existing(place)):
+        view = _Window(place, table, span, is_last, indexes, sample)
+        yield pa.RecordBatch.from_arrays([view.column(name) for name in columns], schema=schema)
+
+
+def scan_records(place: SegmentPlace, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The records of a segment with the chosen columns of `SEGMENT_RECORD_SCHEMA`.
+
+    Raises `CorruptBatch` that names the file, also for what is no batch in a file that is not the
+    replica's last.
+    """
+    schema = pa.schema([SEGMENT_RECORD_SCHEMA.field(name) for name in columns])
+    own = [name for name in columns if name in RECORD_SCHEMA.names]
+    position = 0
+    for table, span in _existing(place):
+        position = span.position + span.size_bytes
+        try:
+            check_crcs(table)
+            for batch in decode_table(
+                table, start_offset=0, end_offset=_MAX_OFFSET, columns=own or ["offset"]
+            ):
+                arrays = [
+                    batch.column(name) if name in own else _place_column(place, name, len(batch))
+                    for name in columns
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        except CorruptBatch as error:
+            raise CorruptBatch(f"{place}: {error.message}", error.code) from error
+    _check_end(place, position)
+
+
+def is_sampled(base_offsets: Int64s, sample: int) -> npt.NDArray[np.bool_]:
+    """Which batches belong to a sample of one in `sample`: by base offset alone, mixed well."""
+    mixed = base_offsets.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return np.asarray((mixed >> np.uint64(33)) % np.uint64(sample) == 0)
+
+
+def _existing(place: SegmentPlace) -> Iterator[tuple[BatchTable, Span]]:
+    """The windows of a file; none when it has gone. Raises `StorageError` that names it."""
+    try:
+        yield from segment_windows(Path(place.path))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageError(
+            place.path,
+            f"{error.strerror} (broker {place.broker}, `{place.topic}-{place.partition}`)",
+        ) from error
+
+
+def _check_end(place: SegmentPlace, position: int) -> None:
+    """Raises `CorruptBatch` for bytes that are no batch, unless the broker may be writing them:
+    nothing follows a torn append, so only the last file of a replica may end in one."""
+    path = Path(place.path)
+    if not path.is_file():
+        return
+    following = [other for other in path.parent.glob("*.log") if other.name > path.name]
+    trailing = _trailing_bytes(path, position) if following else None
+    if trailing is not None:
+        raise CorruptBatch(
+            f"{place}: {trailing} bytes from position {position} on are no whole batch"
+        )
+
+
+def _with_last(
+    windows: Iterator[tuple[BatchTable, Span]],
+) -> Iterator[tuple[BatchTable, Span, bool]]:
+    """The windows, each with whether it is the last."""
+    held = next(windows, None)
+    while held is not None:
+        following = next(windows, None)
+        yield *held, following is None
+        held = following
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Some consecutive batches, column by column."""
+
+    place: SegmentPlace
+    table: BatchTable
+    span: Span
+    is_last: bool
+    indexes: SegmentIndexes | None
+    sample: int
+
+    def column(self, name: str) -> pa.Array:
+        made: dict[str, Callable[[], pa.Array]] = {
+            "position": lambda: pa.array(self.table.positions + self.span.position),
+            "size": lambda: pa.array(self.table.sizes.astype(np.int32)),
+            "last_offset": lambda: pa.array(self.table.last_offsets),
+            "computed_crc": self._computed_crcs,
+            "index_fault": self._index_faults,
+            "trailing_bytes": self._trailing_bytes,
+        }
+        if name in made:
+            return made[name]()
+        if name in _FIELD_OF:
+            values = self.table.field(_FIELD_OF[name])
+            return pa.array(values).cast(BATCH_SCHEMA.field(name).type)
+        return _place_column(self.place, name, len(self.table))
+
+    def _computed_crcs(self) -> pa.Array:
+        sampled = is_sampled(self.table.base_offsets, self.sample)
+        values = np.zeros(len(self.table), dtype=np.int64)
+        values[sampled] = computed_crcs(self.table.select(sampled))
+        return pa.array(values, mask=~sampled)
+
+    def _index_faults(self) -> pa.Array:
+        assert self.indexes is not None, "the column was asked for"
+        faults = self.indexes.faults(self.table, self.span.position, self.is_last)
+        return pa.array(faults, pa.string())
+
+    def _trailing_bytes(self) -> pa.Array:
+        trailing: list[int | None] = [None] * len(self.table)
+        if self.is_last:
+            trailing[-1] = _trailing_bytes(
+                Path(self.place.path), self.span.position + self.span.size_bytes
+            )
+        return pa.array(trailing, pa.int64())
+
+
+def _trailing_bytes(path: Path, position: int) -> int | None:
+    """How many bytes follow `position`; `None` when they are none or all zeros (preallocated)."""
+    size = 0
+    is_torn = False
+    with path.open("rb") as file:
+        file.seek(position)
+        while chunk := file.read(1 << 20):
+            size += len(chunk)
+            is_torn = is_torn or chunk.count(0) != len(chunk)
+    return size if is_torn else None
+
+
+def _place_column(place: SegmentPlace, name: str, length: int) -> pa.Array:
+    value = place.path if name == "segment" else getattr(place, name)
+    return pa.repeat(pa.scalar(value, PLACE_SCHEMA.field(name).type), length)

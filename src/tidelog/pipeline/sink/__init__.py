@@ -1,0 +1,1 @@
+"""The topic sink: rows to records, at least once or once."""

@@ -1,0 +1,110 @@
+"""The options of the topic sink: the official Kafka connector's, and how sure a write has to be.
+
+`kafka.*` options go to the client, librdkafka, by its names, which are mostly Kafka's own. Those
+on which the sink's promise rests are not the user's to set.
+
+Guarantees:
+
+- `at-least-once`: every record is acknowledged by all in-sync replicas before the task is done.
+  A task that is tried again, or a batch that is repeated, writes again.
+- `exactly-once`: a task's records are one transaction (see `commits.py`). A stream names itself
+  by its query's id; a batch write needs a name of its own, `writeId`, by which a repetition is
+  recognised.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.errors import UsageError
+from tidelog.pipeline.topics.options import BOOTSTRAP_SERVERS, parse_bootstrap
+from tidelog.pipeline.values import Address
+
+TOPIC: Final = "topic"
+GUARANTEE: Final = "deliveryGuarantee"
+WRITE_ID: Final = "writeId"
+AT_LEAST_ONCE: Final = "at-least-once"
+EXACTLY_ONCE: Final = "exactly-once"
+
+_CLIENT_PREFIX: Final = "kafka."
+_OURS: Final = ("acks", "request.required.acks", "enable.idempotence", "transactional.id")
+_SPARKS: Final = ("checkpointlocation", "path", "queryname")
+"""Options of Spark itself that it shows to every sink."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Where to write and how, as the user said it."""
+
+    bootstrap: tuple[Address, ...]
+    topic: str | None
+    """The topic of every record; `None` for a column that says it."""
+    exactly_once: bool
+    write_id: str | None
+    """The name of a batch write; streams have their query's id."""
+    client: Mapping[str, str]
+    """Configuration for librdkafka, the bootstrap servers included."""
+
+
+def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    """Reads the options of `df.write` or `df.writeStream`; names are compared without regard to
+    case, and those of the client are all in lower case.
+
+    Raises `UsageError`.
+    """
+    given: dict[str, str] = {}
+    client: dict[str, str] = {}
+    known = {name.lower(): name for name in (TOPIC, GUARANTEE, WRITE_ID)}
+    for name, value in options.items():
+        if name.lower().startswith(_CLIENT_PREFIX):
+            client[name[len(_CLIENT_PREFIX) :].lower()] = value
+        elif name.lower() in known:
+            given[known[name.lower()]] = value
+        elif name.lower() not in _SPARKS:
+            raise UsageError(
+                f"the tidelog sink has no option `{name}`",
+                f"the options are `kafka.*`, {', '.join(f'`{one}`' for one in known.values())}",
+            )
+    bootstrap = _bootstrap(client)
+    exactly_once = _exactly_once(given.get(GUARANTEE, AT_LEAST_ONCE))
+    write_id = given.get(WRITE_ID)
+    if exactly_once and not streaming and not write_id:
+        raise UsageError(
+            f"a batch write with `{GUARANTEE}` `{EXACTLY_ONCE}` needs a name",
+            f'add `.option("{WRITE_ID}", …)`: a second write of that name writes nothing',
+        )
+    if write_id and (streaming or not exactly_once):
+        raise UsageError(
+            f"`{WRITE_ID}` is for batch writes with `{GUARANTEE}` `{EXACTLY_ONCE}`", "leave it out"
+        )
+    return SinkOptions(
+        bootstrap=bootstrap,
+        topic=given.get(TOPIC) or None,
+        exactly_once=exactly_once,
+        write_id=write_id,
+        client=client,
+    )
+
+
+def _bootstrap(client: Mapping[str, str]) -> tuple[Address, ...]:
+    text = client.get(BOOTSTRAP_SERVERS.removeprefix(_CLIENT_PREFIX), "").strip()
+    if not text:
+        raise UsageError(
+            f"the option `{BOOTSTRAP_SERVERS}` is missing",
+            f'add `.option("{BOOTSTRAP_SERVERS}", …)` to the writer',
+        )
+    for name in _OURS:
+        if name in client:
+            raise UsageError(
+                f"`{_CLIENT_PREFIX}{name}` is set by the sink itself",
+                f"leave it out; `{GUARANTEE}` says how sure a write has to be",
+            )
+    return parse_bootstrap(text)
+
+
+def _exactly_once(text: str) -> bool:
+    if text.lower() not in (AT_LEAST_ONCE, EXACTLY_ONCE):
+        raise UsageError(
+            f"`{GUARANTEE}` is `{text}`", f"give `{AT_LEAST_ONCE}` or `{EXACTLY_ONCE}`"
+        )
+    return text.lower() == EXACTLY_ONCE

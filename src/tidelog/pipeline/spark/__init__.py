@@ -1,0 +1,1 @@
+"""Starting Spark: sessions, Java, jars, and the doctor who judges them."""

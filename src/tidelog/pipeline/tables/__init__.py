@@ -1,0 +1,1 @@
+"""The table sink: files, commits that say which offsets they hold, and their account."""

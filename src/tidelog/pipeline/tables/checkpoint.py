@@ -1,0 +1,229 @@
+"""An ingest's checkpoint: Spark's own logs, and beside them what the checkpoint is about.
+
+Spark keeps a file per batch in `offsets` (planned, written before the batch is read) and in
+`commits` (done). It does not keep which topic or table a checkpoint belongs to, nor where the
+query began, and would take up the checkpoint of another topic without a word. So the ingest
+writes `tidelog-ingest.json` there before the first batch, and holds every later run against it.
+
+*Frozen* is what a run must not change, because the checkpoint's offsets mean nothing without it:
+the topic and its id, the table, where the ingest began, and the options that decide which records
+are read.
+
+Spark's format: a version line, a line of metadata with the frozen confs, a line per source with its
+offsets as JSON; a batch that was planned and not committed is played again with the same offsets.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tidelog.errors import UsageError
+from tidelog.model import NO_OFFSET, TopicPartition
+from tidelog.pipeline.topics.stream_offsets import from_text
+from tidelog.pipeline.values import OffsetRange
+
+IDENTITY_FILE: Final = "tidelog-ingest.json"
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a checkpoint is about; written once."""
+
+    app: str
+    """The name of the checkpoint's transactions in the table."""
+    topic: str
+    topic_id: str
+    table: str
+    table_id: str
+    starting_offsets: str
+    """As it was asked for."""
+    birth: Mapping[str, int]
+    """Where the ingest began: `{"topic:partition": first offset}`."""
+    options: Mapping[str, str]
+    """The source's options that decide what is read."""
+
+
+def read_identity(checkpoint: Path) -> Identity | None:
+    """What the checkpoint is about; `None` for a new one.
+
+    Raises `UsageError` for a file that cannot be read, and for a checkpoint of something else.
+    """
+    path = checkpoint / IDENTITY_FILE
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        if fields.pop("version") != _VERSION:
+            raise ValueError("written by a newer version")
+        return Identity(**fields)
+    except FileNotFoundError:
+        if (checkpoint / "offsets").exists():
+            raise UsageError(
+                f"`{checkpoint}` is the checkpoint of another Spark query",
+                "give a directory of its own with `--checkpoint`",
+            ) from None
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"`{path}` cannot be read: {error}",
+            "give a new `--checkpoint`: the ingest goes on where the table ends",
+        ) from error
+
+
+def write_identity(checkpoint: Path, identity: Identity) -> None:
+    """Notes what a new checkpoint is about, so that a crash leaves all of it or nothing.
+
+    Raises `UsageError` when the directory cannot be written.
+    """
+    try:
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        temporary = checkpoint / f".{IDENTITY_FILE}.tmp"
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(json.dumps({"version": _VERSION, **asdict(identity)}, indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(checkpoint / IDENTITY_FILE)
+    except OSError as error:
+        raise UsageError(
+            f"the checkpoint `{checkpoint}` cannot be written: {error}",
+            "check the path given with `--checkpoint`, its owner and its permissions",
+        ) from error
+
+
+def check_same(checkpoint: Path, known: Identity, now: Identity, *, asked: str | None) -> None:
+    """Refuses a run whose frozen parts differ from the checkpoint's.
+
+    `asked` is the `--starting-offsets` of this run, if it was given. Raises `UsageError`.
+    """
+    fresh = "give a new `--checkpoint`: the ingest goes on where the table ends"
+    for what, before, after in (
+        ("topic", known.topic, now.topic),
+        ("topic id", known.topic_id, now.topic_id),
+        ("table", known.table_id, now.table_id),
+    ):
+        if before != after:
+            of_table = f" (`{known.table}`)" if what == "table" else ""
+            raise UsageError(
+                f"`{checkpoint}` is the checkpoint of the {what} `{before}`{of_table}, "
+                f"not of `{after}`",
+                "give each pair of topic and table a checkpoint of its own with `--checkpoint`",
+            )
+    if asked is not None and asked != known.starting_offsets:
+        raise UsageError(
+            f"`{checkpoint}` began with `--starting-offsets {known.starting_offsets}`; "
+            f"`{asked}` would change nothing",
+            f"leave the option out, or {fresh}",
+        )
+    for name in sorted({*known.options, *now.options}):
+        if known.options.get(name) != now.options.get(name):
+            raise UsageError(
+                f"`{checkpoint}` was begun with `{name}` = `{known.options.get(name, 'unset')}`, "
+                f"not `{now.options.get(name, 'unset')}`: the records read would be others",
+                f"leave it as it was, or {fresh}",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBatch:
+    """One file of Spark's `offsets` log."""
+
+    batch: int
+    offsets: Mapping[str, int]
+    """Where the batch ends: `{"topic:partition": next offset}`."""
+    conf: Mapping[str, str]
+    """The confs that Spark froze with it."""
+
+
+def read_planned(checkpoint: Path, batch: int) -> PlannedBatch | None:
+    """A batch as Spark planned it; `None` when the checkpoint does not have it (any more).
+
+    Raises `UsageError` for a file in another format.
+    """
+    path = checkpoint / "offsets" / str(batch)
+    try:
+        version, metadata, *sources = path.read_text(encoding="utf-8").splitlines()
+        if not version.startswith("v") or len(sources) != 1:
+            raise ValueError(f"{len(sources)} sources in format {version!r}")
+        offsets = {} if sources[0] == "-" else json.loads(sources[0])
+        from_text(offsets)
+        return PlannedBatch(batch, offsets, json.loads(metadata).get("conf", {}))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"`{path}` is no offset log of a tidelog stream: {error}",
+            "name the `--checkpoint` of a tidelog query",
+        ) from error
+
+
+def batches_in(checkpoint: Path, log: str) -> list[int]:
+    """The numbers of the batches in `offsets` or `commits`, ascending."""
+    directory = checkpoint / log
+    if not directory.is_dir():
+        return []
+    return sorted(int(one.name) for one in directory.iterdir() if one.name.isdecimal())
+
+
+def planned_ranges(checkpoint: Path, birth: Mapping[str, int], batch: int) -> list[OffsetRange]:
+    """What a batch was planned to read, per partition that has anything.
+
+    A partition that was added since the batch before has a start of -1: nobody wrote it down.
+    Raises `UsageError`.
+    """
+    planned = read_planned(checkpoint, batch)
+    if planned is None:
+        raise UsageError(
+            f"`{checkpoint}` has no batch {batch}", "name the `--checkpoint` of a tidelog query"
+        )
+    before = read_planned(checkpoint, batch - 1) if batch else None
+    starts = from_text(birth if before is None else before.offsets)
+    ranges = []
+    for tp, end in sorted(from_text(planned.offsets).items()):
+        start = starts.get(tp, NO_OFFSET)
+        if start < end:
+            ranges.append(OffsetRange(tp.topic, tp.partition, start, end))
+    return ranges
+
+
+def ranges_as_text(ranges: list[OffsetRange]) -> dict[str, list[int]]:
+    """Ranges as the table's commits have them: `{"topic:partition": [start, end)}`."""
+    return {f"{one.topic}:{one.partition}": [one.start, one.end] for one in ranges}
+
+
+def starting_json(birth: Mapping[TopicPartition, int]) -> str:
+    """Offsets as the option `startingOffsets` wants them."""
+    by_topic: dict[str, dict[str, Any]] = {}
+    for tp, offset in sorted(birth.items()):
+        by_topic.setdefault(tp.topic, {})[str(tp.partition)] = offset
+    return json.dumps(by_topic)
+
+
+def describe(checkpoint: Path) -> dict[str, Any]:
+    """Everything about a checkpoint, as plain values: `identity`, `batches`, `conf`.
+
+    Raises `UsageError` for a directory that is none.
+    """
+    if not (checkpoint / "offsets").is_dir() and not (checkpoint / IDENTITY_FILE).is_file():
+        raise UsageError(
+            f"`{checkpoint}` is no checkpoint",
+            "give the directory of `--checkpoint`; by default `_checkpoints/TOPIC` in the table",
+        )
+    identity = read_identity(checkpoint) if (checkpoint / IDENTITY_FILE).is_file() else None
+    birth = {} if identity is None else identity.birth
+    numbers = batches_in(checkpoint, "offsets")
+    committed = set(batches_in(checkpoint, "commits"))
+    newest = read_planned(checkpoint, numbers[-1]) if numbers else None
+    return {
+        "identity": None if identity is None else asdict(identity),
+        "batches": [
+            {
+                "batch": number,
+                "committed": number in committed,
+                "ranges": ranges_as_text(planned_ranges(checkpoint, birth, number)),
+            }
+            for number in numbers
+        ],
+        "conf": {} if newest is None else dict(newest.conf),
+    }

@@ -1,0 +1,181 @@
+"""Few large files instead of many small ones, and the same rows.
+
+Every batch of an ingest leaves a file per task, so a table that is fed every second has many small
+files, and readers pay for each. `compact` has delta-rs rewrite files below a target size into
+larger ones. It is one commit of the Delta log like any other: readers see the table before or
+after it, and an ingest may go on meanwhile, because it only adds files.
+
+*Exactness* is not taken on trust: the files that the commit removed and those it added are read
+again, and must hold the same places (topic, partition, offset), each as often, with keys and values
+of the same size. If they do not, the table is put back to the version before, unless an ingest has
+written since, whose rows that would take away: then the message says which version was right.
+
+What a commit removed stays on the disk for readers of older versions, and files that no commit
+names stay as well, until `vacuum` removes those that are old enough. Younger ones may belong to a
+batch that is being written, so an hour is the least.
+
+Needs no Spark. Source: the Delta transaction protocol (`remove` and `add` without data change).
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+
+from tidelog.errors import UsageError
+from tidelog.pipeline.errors import TableConflict
+from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, open_existing
+from tidelog.pipeline.tables.table_files import TARGET_FILE_BYTES
+
+MIN_VACUUM_HOURS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What became of the files."""
+
+    files_before: int
+    files_after: int
+    rewritten: int
+    """Files that were replaced."""
+    rows: int
+    """Rows in the replaced files, each found again in the new ones."""
+    vacuumed: int
+    """Files removed from the disk."""
+    version: int
+    """The table's version now."""
+
+
+def compact(
+    directory: Path,
+    *,
+    target_bytes: int = TARGET_FILE_BYTES,
+    vacuum_hours: int | None = None,
+) -> Compaction:
+    """Rewrites small files, `_continuity`'s too, and checks the result.
+
+    Raises `UsageError` for what is no table of the ingest, `TableConflict` when somebody else
+    rewrites it, or when rows would have changed.
+    """
+    if vacuum_hours is not None and vacuum_hours < MIN_VACUUM_HOURS:
+        raise UsageError(
+            f"`--vacuum-hours` is `{vacuum_hours}`",
+            f"give {MIN_VACUUM_HOURS} or more: younger files may be those of a running batch",
+        )
+    delta = open_existing(directory)
+    before, files_before = delta.version(), len(delta.file_uris())
+    _optimize(delta, target_bytes)
+    delta = DeltaTable(str(directory))
+    rewritten, rows = _check(delta, directory, before)
+    accounts = directory / CONTINUITY_DIRECTORY
+    if DeltaTable.is_deltatable(str(accounts)):
+        _optimize(DeltaTable(str(accounts)), target_bytes)
+    vacuumed = 0 if vacuum_hours is None else _vacuum(directory, vacuum_hours)
+    return Compaction(
+        files_before,
+        len(delta.file_uris()),
+        rewritten,
+        rows,
+        vacuumed,
+        DeltaTable(str(directory)).version(),
+    )
+
+
+def _optimize(delta: DeltaTable, target_bytes: int) -> None:
+    try:
+        delta.optimize.compact(target_size=target_bytes)
+    except CommitFailedError as error:
+        raise TableConflict(f"somebody else rewrites `{delta.table_uri}`: {error}") from error
+
+
+def _check(delta: DeltaTable, directory: Path, before: int) -> tuple[int, int]:
+    """Compares what was removed with what was added; gives the files and rows replaced."""
+    removed: list[Path] = []
+    added: list[Path] = []
+    for action in _optimize_actions(directory, before, delta.version()):
+        for name, files in (("remove", removed), ("add", added)):
+            if name in action:
+                files.append(directory / unquote(action[name]["path"]))
+    old, new = _contents(removed), _contents(added)
+    if not old.equals(new):
+        outcome = f"version {before} was right, and an ingest has written since"
+        if _is_alone(directory, before, delta.version()):
+            delta.restore(before)
+            outcome = "the table is as it was before"
+        raise TableConflict(
+            f"compaction of `{directory}` would have changed rows ({_sum(old)} rows before, "
+            f"{_sum(new)} after); {outcome}"
+        )
+    return len(removed), _sum(old)
+
+
+def _optimize_actions(directory: Path, before: int, newest: int) -> Iterator[dict[str, Any]]:
+    """The actions of the compactions among the commits after `before`."""
+    for version in range(before + 1, newest + 1):
+        actions = _actions(directory, version)
+        if _is_compaction(actions):
+            yield from actions
+
+
+def _is_alone(directory: Path, before: int, newest: int) -> bool:
+    """Whether nobody but compactions has committed after `before`."""
+    versions = range(before + 1, newest + 1)
+    return all(_is_compaction(_actions(directory, version)) for version in versions)
+
+
+def _actions(directory: Path, version: int) -> list[dict[str, Any]]:
+    path = directory / "_delta_log" / f"{version:020}.json"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _is_compaction(actions: list[dict[str, Any]]) -> bool:
+    return any(one.get("commitInfo", {}).get("operation") == "OPTIMIZE" for one in actions)
+
+
+def _contents(files: list[Path]) -> pa.Table:
+    """How often each place is in the files, and how many bytes its keys and values have."""
+    parts = [_places(path) for path in files]
+    if not parts:
+        return pa.table({"rows": pa.array([], pa.int64())})
+    keys = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
+    sums = pa.concat_tables(parts).group_by([name for name, _ in keys])
+    summed = sums.aggregate([("rows", "sum"), ("bytes", "sum")]).sort_by(keys)
+    return summed.rename_columns({"rows_sum": "rows", "bytes_sum": "bytes"}).combine_chunks()
+
+
+def _places(path: Path) -> pa.Table:
+    """One row per row of a file: topic, partition, offset, and the size of its key and value."""
+    table = pq.read_table(path, columns=["partition", "offset", "key", "value"], partitioning=None)
+    sizes = [pc.fill_null(pc.binary_length(table.column(name)), 0) for name in ("key", "value")]
+    return pa.table(
+        {
+            "topic": pa.repeat(pa.scalar(path.parent.name), len(table)),
+            "partition": table.column("partition"),
+            "offset": table.column("offset"),
+            "rows": pa.repeat(pa.scalar(1, pa.int64()), len(table)),
+            "bytes": pc.add(*(size.cast(pa.int64()) for size in sizes)),
+        }
+    )
+
+
+def _sum(contents: pa.Table) -> int:
+    return int(pc.sum(contents.column("rows")).as_py() or 0)
+
+
+def _vacuum(directory: Path, hours: int) -> int:
+    gone = 0
+    for place in (directory, directory / CONTINUITY_DIRECTORY):
+        if DeltaTable.is_deltatable(str(place)):
+            delta = DeltaTable(str(place))
+            gone += len(
+                delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+            )
+    return gone

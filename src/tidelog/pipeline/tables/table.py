@@ -1,0 +1,353 @@
+"""The table sink's driver side: a Delta table whose commits say which offsets they hold.
+
+**Exactly once** rests on three things, none of them a clock:
+
+1. Spark writes the range of a batch into its checkpoint before it reads it, and after a crash it
+   plays the same batch, with the same number and the same range, again.
+2. All files of a batch enter the table by one commit of the Delta log, which either exists or does
+   not. The commit carries the transaction (*app*, batch number), where the app stands for the
+   checkpoint. A batch whose transaction the table has is not written again.
+3. The commit also carries the transaction (`tidelog-topic-T`, n), one more than the one before. Of
+   two writers of the same topic, one loses: the Delta log refuses a commit whose transaction
+   somebody else has moved meanwhile. And before every commit the ranges are held against the
+   positions that the table has: what it holds is not written again, whoever asks.
+
+So the table itself knows how far it has each partition. A checkpoint that is lost loses nothing:
+a new one begins where the table ends.
+
+A commit's metadata, under the key `tidelog`: the app, the batch, the topic and its id, `offsets`
+(`{"topic:partition": [start, end)}`), `positions` (how far the table now has every partition of
+the topic, and the highest epoch there) and the account of `continuity.py`. The Delta table
+`_continuity` inside the table's directory holds the accounts as rows; it is made from the commits,
+so a crash between the two commits is made good by the next run.
+
+Left out: object stores (the directory must be reachable as files by driver and executors), schema
+evolution. Process kills are what this withstands; the files are not forced to the disk, so a power
+cut may take the last commits' files. Source: the Delta transaction protocol.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, CommitProperties, Transaction
+
+from tidelog.errors import UsageError
+from tidelog.model import NO_EPOCH, TopicPartition
+from tidelog.pipeline.errors import TableConflict
+from tidelog.pipeline.tables.continuity import (
+    CONTINUITY_SCHEMA,
+    DUPLICATE,
+    Continuity,
+    Position,
+    continuity_table,
+    positions_after,
+)
+from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, PARTITION_COLUMN, DataFile
+
+CONTINUITY_DIRECTORY: Final = "_continuity"
+CHECKPOINTS_DIRECTORY: Final = "_checkpoints"
+_METADATA_KEY: Final = "tidelog"
+_CONTINUITY_APP: Final = "tidelog-continuity"
+_ATTEMPTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TableBatch:
+    """What one commit brings."""
+
+    app: str
+    batch: int
+    files: tuple[DataFile, ...]
+    account: tuple[Continuity, ...]
+
+
+class BronzeTable:
+    """One Delta table of `BRONZE_SCHEMA`, as the writer of one topic sees it."""
+
+    def __init__(self, delta: DeltaTable, directory: Path, topic: str, topic_id: str) -> None:
+        # The table at the version that was last looked at.
+        self._delta = delta
+        # Absolute.
+        self.directory = directory
+        self._topic = topic
+        # Kafka's id of the topic, in hexadecimal: a topic made anew has another.
+        self._topic_id = topic_id
+        # How far the table has each partition of the topic; moved by `commit`.
+        self.positions: dict[TopicPartition, Position] = {}
+        # The topic's transaction that `positions` are as of: whoever moves it, moves them.
+        self._generation = 0
+
+    @classmethod
+    def open(
+        cls, directory: Path, topic: str, topic_id: str, *, create: bool = True
+    ) -> "BronzeTable":
+        """The table in `directory`, which with `create` is made if it is not there.
+
+        Raises `UsageError` when there is something else, or when it holds another topic of the
+        same name.
+        """
+        directory = directory.absolute()
+        table = cls(_open_delta(directory, create), directory, topic, topic_id)
+        table._read_positions()
+        return table
+
+    @property
+    def table_id(self) -> str:
+        """What the Delta log calls the table; another one in the same place has another id."""
+        return str(self._delta.metadata().id)
+
+    def look_again(self) -> None:
+        """Takes the table as it is now, whoever wrote meanwhile. Raises `UsageError`."""
+        self._delta.update_incremental()
+        self.positions = {}
+        self._read_positions()
+
+    def has(self, app: str, batch: int) -> bool:
+        """Whether the batch of this app is in the table."""
+        self._delta.update_incremental()
+        newest = self._delta.transaction_version(app)
+        return newest is not None and newest >= batch
+
+    def commit(self, new: TableBatch) -> None:
+        """Makes the files of a batch part of the table, all of them at once.
+
+        Raises `TableConflict` for offsets that the table has, and when somebody else writes the
+        same topic into it.
+        """
+        for line in new.account:
+            if line.status == DUPLICATE:
+                raise TableConflict(f"{line}; nothing of the batch was written")
+        after = positions_after(self.positions, new.account)
+        generation = self._generation + 1
+        transactions = [Transaction(new.app, new.batch), Transaction(self._fence, generation)]
+        self._delta.update_incremental()
+        try:
+            if self._fence_version() != self._generation:
+                raise CommitFailedError(f"transaction {self._fence_version()} is there")
+            self._delta.create_write_transaction(
+                [_add_action(file) for file in new.files],
+                "append",
+                self._delta.schema(),
+                [PARTITION_COLUMN],
+                commit_properties=CommitProperties(
+                    custom_metadata={_METADATA_KEY: self._metadata(new, after)},
+                    app_transactions=transactions,
+                ),
+            )
+        except CommitFailedError as error:
+            raise TableConflict(
+                f"somebody else writes topic `{self._topic}` into `{self.directory}`: {error}"
+            ) from error
+        self.positions, self._generation = after, generation
+
+    @property
+    def _fence(self) -> str:
+        """The transaction that every writer of the topic moves."""
+        return f"tidelog-topic-{self._topic}"
+
+    def _fence_version(self) -> int:
+        return self._delta.transaction_version(self._fence) or 0
+
+    def _metadata(
+        self, new: TableBatch, after: Mapping[TopicPartition, Position]
+    ) -> dict[str, Any]:
+        return {
+            "app": new.app,
+            "batch": new.batch,
+            "topic": self._topic,
+            "topic_id": self._topic_id,
+            "offsets": {
+                f"{one.topic}:{one.partition}": [one.start, one.end] for one in new.account
+            },
+            "positions": {
+                f"{tp.topic}:{tp.partition}": [position.end, position.epoch]
+                for tp, position in sorted(after.items())
+            },
+            "continuity": [asdict(one) for one in new.account],
+        }
+
+    def _read_positions(self) -> None:
+        self._generation = self._fence_version()
+        for metadata in ingest_commits(self.directory, self._delta.version()):
+            if metadata["topic"] != self._topic:
+                continue
+            if metadata["topic_id"] != self._topic_id:
+                raise UsageError(
+                    f"`{self.directory}` holds another topic `{self._topic}`: its id is "
+                    f"`{metadata['topic_id']}`, the cluster's is `{self._topic_id}`",
+                    "the topic was made anew, or the cluster is another; ingest into a new table",
+                )
+            for name, (end, epoch) in metadata["positions"].items():
+                topic, _, partition = name.rpartition(":")
+                self.positions[TopicPartition(topic, int(partition))] = Position(end, epoch)
+            return
+        self.positions = _positions_of_rows(self._delta, self._topic)
+
+    # The table of continuity ---------------------------------------------------------------
+
+    def sync_continuity(self) -> None:
+        """Adds to `_continuity` what the commits say and it does not have yet."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._add_continuity()
+                return
+            except CommitFailedError:
+                # The writer of another topic was faster, and has added ours as well.
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+
+    def _add_continuity(self) -> None:
+        place = self.directory / CONTINUITY_DIRECTORY
+        if not DeltaTable.is_deltatable(str(place)):
+            DeltaTable.create(str(place), CONTINUITY_SCHEMA, mode="ignore", name="continuity")
+        delta = DeltaTable(str(place))
+        self._delta.update_incremental()
+        known = delta.transaction_version(_CONTINUITY_APP)
+        newest = self._delta.version()
+        oldest = -1 if known is None else known
+        commits = list(ingest_commits(self.directory, newest, down_to=oldest))
+        accounts = [
+            continuity_table([Continuity(**line) for line in one["continuity"]], one["app"])
+            for one in reversed(commits)
+        ]
+        if not accounts:
+            return
+        delta.create_write_transaction(
+            [_continuity_file(place, pa.concat_tables(accounts))],
+            "append",
+            delta.schema(),
+            commit_properties=CommitProperties(
+                app_transactions=[Transaction(_CONTINUITY_APP, newest)]
+            ),
+        )
+
+
+def ingest_commits(directory: Path, newest: int, down_to: int = -1) -> Any:
+    """The metadata of the ingest's commits from version `newest` back to the one above `down_to`,
+    or to where the log was cleaned up."""
+    for version in range(newest, down_to, -1):
+        path = directory / "_delta_log" / f"{version:020}.json"
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return
+        for line in lines:
+            info = json.loads(line).get("commitInfo", {})
+            if _METADATA_KEY in info:
+                yield info[_METADATA_KEY]
+
+
+def _open_delta(directory: Path, create: bool) -> DeltaTable:
+    try:
+        if not create and not DeltaTable.is_deltatable(str(directory)):
+            raise UsageError(
+                f"`{directory}` is no Delta table, and the checkpoint is that of one",
+                "give the `--table` that the checkpoint belongs to, or a new `--checkpoint`; "
+                "`tidelog spark checkpoint show` says which table it was",
+            )
+        directory.mkdir(parents=True, exist_ok=True)
+        strangers = sorted(
+            one.name for one in directory.iterdir() if one.name != CHECKPOINTS_DIRECTORY
+        )
+        if DeltaTable.is_deltatable(str(directory)):
+            delta = DeltaTable(str(directory))
+        elif strangers:
+            raise UsageError(
+                f"`{directory}` is no Delta table, and not empty: there is `{strangers[0]}`",
+                "give the table a directory of its own with `--table`",
+            )
+        else:
+            delta = DeltaTable.create(
+                str(directory), BRONZE_SCHEMA, partition_by=[PARTITION_COLUMN], name="bronze"
+            )
+        _try_to_write(directory)
+    except (OSError, DeltaError) as error:
+        raise UsageError(
+            f"the table `{directory}` cannot be opened and written: {error}",
+            "check the path given with `--table`, its owner and its permissions",
+        ) from error
+    _check_schema(delta, directory)
+    return delta
+
+
+def _try_to_write(directory: Path) -> None:
+    probe = directory / f".tidelog-{uuid4()}"
+    probe.touch()
+    probe.unlink()
+
+
+def _check_schema(delta: DeltaTable, directory: Path) -> None:
+    wanted = {one.name: one.type for one in Schema.from_arrow(BRONZE_SCHEMA).fields}
+    found = {one.name: one.type for one in delta.schema().fields}
+    differing = [name for name in {**wanted, **found} if wanted.get(name) != found.get(name)]
+    partitioned = delta.metadata().partition_columns
+    if differing or partitioned != [PARTITION_COLUMN]:
+        what = f"the column `{differing[0]}`" if differing else f"partitioned by {partitioned}"
+        raise UsageError(
+            f"`{directory}` is a table of another kind: {what} is not what the ingest writes",
+            "give a new directory with `--table`; the ingest makes its tables itself",
+        )
+
+
+def _positions_of_rows(delta: DeltaTable, topic: str) -> dict[TopicPartition, Position]:
+    """How far the rows themselves go: for a table whose log was cleaned up."""
+    dataset = delta.to_pyarrow_dataset()
+    columns = ["partition", "offset", "leader_epoch"]
+    rows = dataset.to_table(columns=columns, filter=pc.field("topic") == topic)
+    ends = rows.group_by("partition").aggregate([("offset", "max"), ("leader_epoch", "max")])
+    return {
+        TopicPartition(topic, row["partition"]): Position(
+            row["offset_max"] + 1, row.get("leader_epoch_max", NO_EPOCH)
+        )
+        for row in ends.to_pylist()
+    }
+
+
+def _add_action(file: DataFile) -> AddAction:
+    return AddAction(
+        path=file.path,
+        size=file.size_bytes,
+        partition_values={PARTITION_COLUMN: file.topic},
+        modification_time=file.modified_ms,
+        data_change=True,
+        stats=json.dumps(file.stats),
+    )
+
+
+def _continuity_file(place: Path, rows: pa.Table) -> AddAction:
+    path = place / f"part-{uuid4()}.parquet"
+    pq.write_table(rows, path, compression="zstd")
+    status = path.stat()
+    return AddAction(
+        path=path.name,
+        size=status.st_size,
+        partition_values={},
+        modification_time=status.st_mtime_ns // 1_000_000,
+        data_change=True,
+        stats=json.dumps({"numRecords": len(rows)}),
+    )
+
+
+def open_existing(directory: Path) -> DeltaTable:
+    """A table that an ingest has made. Raises `UsageError` for anything else."""
+    if not DeltaTable.is_deltatable(str(directory)):
+        raise UsageError(
+            f"`{directory}` is no Delta table", "give the `--table` of `tidelog spark ingest`"
+        )
+    delta = DeltaTable(str(directory))
+    _check_schema(delta, directory)
+    return delta
+
+
+def table_files(directory: Path) -> Sequence[str]:
+    """The data files of the newest version, as paths: what a reader without Delta may read."""
+    return [str(uri) for uri in DeltaTable(str(directory)).file_uris()]

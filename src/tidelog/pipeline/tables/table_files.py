@@ -1,0 +1,239 @@
+"""What a task of the table sink does: rows to Parquet files, and what was seen of them.
+
+A task writes into files with names of their own, under the table's directory, and reports them;
+nobody sees a file until the driver names it in a commit. A task that dies, is killed, or runs twice
+leaves *orphans*: files that no commit names. Readers of the table do not see them, and
+`tidelog spark compact --vacuum-hours` removes them.
+
+Rows keep the order in which they come, which is by partition and offset. Control records are
+observed and not written.
+
+No Spark import: a task is a function from Arrow batches to one report.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tidelog.pipeline.decode import HEADERS_TYPE, TIMESTAMP_TYPE
+from tidelog.pipeline.tables.continuity import Observer, Piece
+
+BRONZE_SCHEMA: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("timestamp", TIMESTAMP_TYPE),
+        ("timestamp_type", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS_TYPE),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("base_offset", pa.int64()),
+        ("ingest_batch", pa.int64()),
+        ("ingest_file", pa.string()),
+    ]
+)
+"""A row of the table: the record, where it stood, and how it got here. `ingest_file` is the file
+into which it was first written, whatever compaction does with it later."""
+PARTITION_COLUMN: Final = "topic"
+_FILE_SCHEMA: Final = pa.schema([field for field in BRONZE_SCHEMA if field.name != "topic"])
+_DICTIONARY_COLUMNS: Final = [
+    name for name in _FILE_SCHEMA.names if name not in ("offset", "timestamp", "value", "headers")
+]
+
+TARGET_FILE_BYTES: Final = 128 << 20
+_ROW_GROUP_BYTES: Final = 32 << 20
+_ROW_GROUP_ROWS: Final = 1 << 17
+REPORT_SCHEMA: Final = "report string"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A finished Parquet file."""
+
+    path: str
+    """Relative to the table."""
+    topic: str
+    size_bytes: int
+    modified_ms: int
+    stats: dict[str, Any]
+    """Delta's statistics: `numRecords`, `minValues`, `maxValues`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """Everything that the driver must know of a task."""
+
+    files: tuple[DataFile, ...]
+    pieces: tuple[Piece, ...]
+
+    def to_text(self) -> str:
+        """The report as Spark carries it to the driver."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> "TaskReport":
+        """The inverse of `to_text`."""
+        fields = json.loads(text)
+        files = tuple(DataFile(**one) for one in fields["files"])
+        return cls(files, tuple(Piece(**one) for one in fields["pieces"]))
+
+
+@dataclass(frozen=True, slots=True)
+class TableTask:
+    """The work of every task of a batch, as Spark carries it to the executors."""
+
+    table: str
+    """The table's directory, absolute; the same on every machine."""
+    batch: int
+    file_bytes: int = TARGET_FILE_BYTES
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For `DataFrame.mapInArrow`: takes all rows, returns one row, the report."""
+        report = write_files(self, batches)
+        yield pa.RecordBatch.from_pylist([{"report": report.to_text()}])
+
+
+def write_files(task: TableTask, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+    """Writes the rows of a task. Raises `OSError`; then the files begun are gone again."""
+    observer = Observer()
+    with _Files(task) as files:
+        for batch in batches:
+            observer.observe(batch)
+            rows = batch.filter(pc.invert(batch.column("is_control")))
+            for topic in pc.unique(rows.column("topic")).to_pylist():
+                files.write(topic, rows.filter(pc.equal(rows.column("topic"), topic)))
+        return TaskReport(files.finish(), tuple(observer.pieces()))
+
+
+class _Files:
+    """The files of one task; at most one is open."""
+
+    def __init__(self, task: TableTask) -> None:
+        # Where and for which batch.
+        self._task = task
+        # The file being written.
+        self._open: _OpenFile | None = None
+        # Finished ones, in order.
+        self._done: list[DataFile] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            return
+        if self._open is not None:
+            self._open.discard()
+        for file in self._done:
+            (Path(self._task.table) / file.path).unlink(missing_ok=True)
+
+    def write(self, topic: str, rows: pa.RecordBatch) -> None:
+        """Appends rows of one topic; a full file, or one of another topic, is finished first."""
+        current = self._open
+        if current is not None and (
+            current.topic != topic or current.written_bytes >= self._task.file_bytes
+        ):
+            self._finish_open()
+        if self._open is None:
+            self._open = _OpenFile(self._task, topic)
+        self._open.write(rows)
+
+    def finish(self) -> tuple[DataFile, ...]:
+        """All files, closed."""
+        self._finish_open()
+        return tuple(self._done)
+
+    def _finish_open(self) -> None:
+        if self._open is not None:
+            self._done.append(self._open.finish())
+            self._open = None
+
+
+class _OpenFile:
+    """One Parquet file while rows are added."""
+
+    def __init__(self, task: TableTask, topic: str) -> None:
+        self.topic = topic
+        # Bytes in the file so far; what waits for its row group is not among them.
+        self.written_bytes = 0
+        # The batch of the ingest, the same for every row.
+        self._batch = task.batch
+        # Relative to the table.
+        self._name = f"topic={topic}/batch-{task.batch:08}-{uuid4()}.parquet"
+        self._path = Path(task.table) / self._name
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        # Rows of the row group to come, and their size.
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = self._waiting_rows = 0
+        # Rows in all, and the smallest and largest value of some columns.
+        self._rows = 0
+        self._low: dict[str, int] = {}
+        self._high: dict[str, int] = {}
+        self._file = self._path.open("wb")
+        self._writer = pq.ParquetWriter(
+            self._file, _FILE_SCHEMA, compression="zstd", use_dictionary=_DICTIONARY_COLUMNS
+        )
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Adds rows of `BRONZE_SCHEMA` but for the two `ingest_` columns."""
+        self._waiting.append(rows)
+        self._waiting_rows += len(rows)
+        self._waiting_bytes += rows.nbytes
+        self._rows += len(rows)
+        for name in ("partition", "offset", "leader_epoch"):
+            edges = pc.min_max(rows.column(name)).as_py()
+            self._low[name] = min(self._low.get(name, edges["min"]), edges["min"])
+            self._high[name] = max(self._high.get(name, edges["max"]), edges["max"])
+        if self._waiting_bytes >= _ROW_GROUP_BYTES or self._waiting_rows >= _ROW_GROUP_ROWS:
+            self._write_row_group()
+
+    def finish(self) -> DataFile:
+        """Closes the file."""
+        self._write_row_group()
+        self._writer.close()
+        self._file.close()
+        status = self._path.stat()
+        stats = {
+            "numRecords": self._rows,
+            "minValues": {**self._low, "ingest_batch": self._batch},
+            "maxValues": {**self._high, "ingest_batch": self._batch},
+        }
+        modified_ms = status.st_mtime_ns // 1_000_000
+        return DataFile(self._name, self.topic, status.st_size, modified_ms, stats)
+
+    def discard(self) -> None:
+        """Gives the file up."""
+        with suppress(OSError):  # There may be no room for the end of it.
+            self._writer.close()
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+    def _write_row_group(self) -> None:
+        if not self._waiting:
+            return
+        rows = pa.Table.from_batches(self._waiting)
+        count = len(rows)
+        added = {
+            "ingest_batch": pa.repeat(pa.scalar(self._batch, pa.int64()), count),
+            "ingest_file": pa.repeat(pa.scalar(self._name), count),
+        }
+        columns = [
+            added[field.name] if field.name in added else rows.column(field.name).cast(field.type)
+            for field in _FILE_SCHEMA
+        ]
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=_FILE_SCHEMA))
+        self.written_bytes = self._file.tell()
+        self._waiting.clear()
+        self._waiting_bytes = self._waiting_rows = 0

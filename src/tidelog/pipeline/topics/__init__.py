@@ -1,0 +1,1 @@
+"""The topic source `format("tidelog")`: options to ranges, ranges to record batches."""

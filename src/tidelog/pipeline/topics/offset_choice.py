@@ -1,0 +1,209 @@
+"""Where a read begins and ends, as the user says it: the connector's offset and time options.
+
+Offsets are `earliest`, `latest`, or JSON like `{"flights": {"0": 120, "1": -2}}`, where -2 is
+earliest and -1 latest and every partition of every topic must be named. Times are milliseconds
+since 1970: one for all partitions (`startingTimestamp`), or the same JSON
+(`startingOffsetsByTimestamp`). A time means the first offset whose timestamp is at least that.
+Where no record is that late, an end is the end of the log, and a start is an error, or the end of
+the log by `startingOffsetsByTimestampStrategy=latest`.
+
+Of several ways to say the same end, the connector's order holds: the one timestamp, then
+timestamps by partition, then offsets.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tidelog.errors import UsageError
+from tidelog.model import TopicPartition
+from tidelog.pipeline.topics.subscription import Subscription
+from tidelog.pipeline.values import EARLIEST, LATEST, Offsets
+
+STARTING_OFFSETS: Final = "startingOffsets"
+ENDING_OFFSETS: Final = "endingOffsets"
+STARTING_TIMESTAMP: Final = "startingTimestamp"
+ENDING_TIMESTAMP: Final = "endingTimestamp"
+STARTING_BY_TIMESTAMP: Final = "startingOffsetsByTimestamp"
+ENDING_BY_TIMESTAMP: Final = "endingOffsetsByTimestamp"
+STARTING_STRATEGY: Final = "startingOffsetsByTimestampStrategy"
+
+_EXAMPLE: Final = '`{"topic": {"0": 120, "1": -2}}`'
+
+
+@dataclass(frozen=True, slots=True)
+class ByTimestamp:
+    """The first records that are not older."""
+
+    timestamps: int | Mapping[TopicPartition, int]
+    """In ms since 1970; for all partitions, or for each."""
+    else_latest: bool
+    """Whether the end of the log stands in where no record is that late; else it is an error."""
+
+
+OffsetChoice = int | Mapping[TopicPartition, int] | ByTimestamp
+"""`EARLIEST` or `LATEST` for all partitions, an offset for each, or times."""
+
+
+def starting_choice(
+    given: Mapping[str, str], subscription: Subscription, *, streaming: bool | None
+) -> OffsetChoice:
+    """Where to begin, inclusive. Raises `UsageError`."""
+    strategy = given.get(STARTING_STRATEGY, "error").lower()
+    if strategy not in ("error", "latest"):
+        raise UsageError(f"`{STARTING_STRATEGY}` is `{strategy}`", "give `error` or `latest`")
+    names = STARTING_TIMESTAMP, STARTING_BY_TIMESTAMP
+    timed = _by_timestamp(given, names, subscription, else_latest=strategy == "latest")
+    if timed is not None:
+        return timed
+    text = given.get(STARTING_OFFSETS, "latest" if streaming else "earliest")
+    refused = LATEST if streaming is False else None
+    return _offsets(STARTING_OFFSETS, text, subscription, refused)
+
+
+def ending_choice(given: Mapping[str, str], subscription: Subscription) -> OffsetChoice:
+    """Where a batch ends, exclusive. Raises `UsageError`."""
+    names = ENDING_TIMESTAMP, ENDING_BY_TIMESTAMP
+    timed = _by_timestamp(given, names, subscription, else_latest=True)
+    if timed is not None:
+        return timed
+    text = given.get(ENDING_OFFSETS, "latest")
+    return _offsets(ENDING_OFFSETS, text, subscription, EARLIEST)
+
+
+def _by_timestamp(
+    given: Mapping[str, str],
+    names: tuple[str, str],
+    subscription: Subscription,
+    *,
+    else_latest: bool,
+) -> ByTimestamp | None:
+    for_all, by_partition = names
+    if for_all in given:
+        text = given[for_all].strip()
+        if not text.isdecimal():
+            raise UsageError(
+                f"`{for_all}` is `{text}`", "give milliseconds since 1970, `1700000000000`"
+            )
+        return ByTimestamp(int(text), else_latest)
+    if by_partition in given:
+        lowest = 0
+        timestamps = _by_partition(by_partition, given[by_partition], subscription, lowest)
+        return ByTimestamp(timestamps, else_latest)
+    return None
+
+
+def _offsets(
+    name: str, text: str, subscription: Subscription, refused: int | None
+) -> int | dict[TopicPartition, int]:
+    """`refused` is the special offset that makes no sense here, if any."""
+    word = text.strip().lower()
+    if word in ("earliest", "latest"):
+        _check_direction(name, EARLIEST if word == "earliest" else LATEST, text, refused)
+        return EARLIEST if word == "earliest" else LATEST
+    chosen = _by_partition(name, text, subscription, EARLIEST)
+    for offset in chosen.values():
+        _check_direction(name, offset, text, refused)
+    return chosen
+
+
+def _by_partition(
+    name: str, text: str, subscription: Subscription, lowest: int
+) -> dict[TopicPartition, int]:
+    try:
+        chosen = {
+            TopicPartition(topic, int(partition)): _number(value, lowest)
+            for topic, partitions in json.loads(text).items()
+            for partition, value in partitions.items()
+        }
+    except (ValueError, AttributeError, TypeError) as error:
+        words = "" if lowest == 0 else "neither `earliest` nor `latest` nor "
+        raise UsageError(
+            f"`{name}` is {words or 'no '}JSON by topic and partition: `{text}`",
+            f"write numbers like {_EXAMPLE}",
+        ) from error
+    _check_topics(name, chosen, subscription)
+    return chosen
+
+
+def _check_topics(
+    name: str, chosen: Mapping[TopicPartition, int], subscription: Subscription
+) -> None:
+    names = subscription.names
+    strangers = sorted({tp.topic for tp in chosen} - names) if names is not None else []
+    if strangers:
+        raise UsageError(
+            f"`{name}` names topic `{strangers[0]}`, which the reader does not",
+            f"it reads the {subscription}",
+        )
+
+
+def _number(value: Any, lowest: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
+        raise ValueError(f"{value!r} is not allowed")
+    return value
+
+
+def _check_direction(name: str, offset: int, text: str, refused: int | None) -> None:
+    """A batch cannot start at the end nor end at the start."""
+    if offset == refused:
+        word, other = ("latest", "earliest") if refused == LATEST else ("earliest", "latest")
+        raise UsageError(
+            f"`{name}` may not be {word} in a batch: `{text}`", f"give `{other}` or offsets"
+        )
+
+
+# Resolving -----------------------------------------------------------------------------------
+
+Lookup = Callable[[Mapping[TopicPartition, int]], Offsets]
+"""The first offset at or after a timestamp for each partition; -1 where no record is that late."""
+
+
+def resolve_choice(
+    name: str, choice: OffsetChoice, earliest: Offsets, latest: Offsets, lookup: Lookup
+) -> dict[TopicPartition, int]:
+    """The offset of every partition of `earliest`. Raises `UsageError`."""
+    if isinstance(choice, ByTimestamp):
+        return _resolve_timestamps(name, choice, latest, lookup)
+    if isinstance(choice, int):
+        return dict(earliest if choice == EARLIEST else latest)
+    check_complete(name, choice, earliest)
+    special = {EARLIEST: earliest, LATEST: latest}
+    return {
+        tp: special[offset][tp] if offset in special else offset for tp, offset in choice.items()
+    }
+
+
+def _resolve_timestamps(
+    name: str, choice: ByTimestamp, latest: Offsets, lookup: Lookup
+) -> dict[TopicPartition, int]:
+    timestamps = choice.timestamps
+    if isinstance(timestamps, int):
+        timestamps = dict.fromkeys(latest, timestamps)
+    check_complete(name, timestamps, latest)
+    resolved = {}
+    for tp, offset in lookup(timestamps).items():
+        if offset < 0 and not choice.else_latest:
+            raise UsageError(
+                f"`{name}`: no record of `{tp}` has a timestamp of `{timestamps[tp]}` or later",
+                f"give an earlier time, or `{STARTING_STRATEGY}=latest` to begin at the end",
+            )
+        resolved[tp] = latest[tp] if offset < 0 else min(offset, latest[tp])
+    return resolved
+
+
+def check_complete(
+    name: str, choice: Mapping[TopicPartition, int], partitions: Mapping[TopicPartition, int]
+) -> None:
+    """Raises `UsageError` unless exactly these partitions are named."""
+    for given, wanted, verb in (
+        (choice, partitions, "names `{}`, which does not exist"),
+        (partitions, choice, "does not say where `{}` is"),
+    ):
+        strangers = sorted(set(given) - set(wanted))
+        if strangers:
+            raise UsageError(
+                f"`{name}` {verb.format(strangers[0])}",
+                "name every partition of the topic and no other; -2 is earliest, -1 latest",
+            )

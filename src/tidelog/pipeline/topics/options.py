@@ -1,0 +1,316 @@
+"""The options of the Spark source: the official Kafka connector's names and meanings.
+
+A wrong option is refused with one message and a hint before any broker is asked. Unlike the
+connector, an option that nobody knows is refused too, because a misspelt `startingOffsets` would
+otherwise silently read something else; and an option of the connector that means nothing here is
+refused with the reason.
+
+A batch reads from `earliest` to `latest` unless told otherwise; a stream begins at `latest`, once,
+at the birth of its checkpoint, and has no end. Where a read begins and ends is `offset_choice.py`.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from tidelog.errors import UsageError
+from tidelog.model import TopicPartition
+from tidelog.pipeline.topics.offset_choice import (
+    ENDING_BY_TIMESTAMP,
+    ENDING_OFFSETS,
+    ENDING_TIMESTAMP,
+    STARTING_BY_TIMESTAMP,
+    STARTING_OFFSETS,
+    STARTING_STRATEGY,
+    STARTING_TIMESTAMP,
+    OffsetChoice,
+    ending_choice,
+    starting_choice,
+)
+from tidelog.pipeline.topics.subscription import Subscription
+from tidelog.pipeline.values import Address, ReadRules
+
+BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
+SUBSCRIBE: Final = "subscribe"
+SUBSCRIBE_PATTERN: Final = "subscribePattern"
+ASSIGN: Final = "assign"
+MIN_PARTITIONS: Final = "minPartitions"
+MAX_RECORDS_PER_PARTITION: Final = "maxRecordsPerPartition"
+INCLUDE_HEADERS: Final = "includeHeaders"
+COLUMNS: Final = "columns"
+MAX_OFFSETS_PER_TRIGGER: Final = "maxOffsetsPerTrigger"
+MIN_OFFSETS_PER_TRIGGER: Final = "minOffsetsPerTrigger"
+MAX_TRIGGER_DELAY: Final = "maxTriggerDelay"
+FAIL_ON_DATA_LOSS: Final = "failOnDataLoss"
+ISOLATION_LEVEL: Final = "isolation.level"
+CLIENT_RACK: Final = "client.rack"
+GROUP_ID: Final = "kafka.group.id"
+SECURITY_PROTOCOL: Final = "kafka.security.protocol"
+
+OPTIONS: Final = (
+    BOOTSTRAP_SERVERS,
+    SUBSCRIBE,
+    SUBSCRIBE_PATTERN,
+    ASSIGN,
+    STARTING_OFFSETS,
+    STARTING_TIMESTAMP,
+    STARTING_BY_TIMESTAMP,
+    STARTING_STRATEGY,
+    ENDING_OFFSETS,
+    ENDING_TIMESTAMP,
+    ENDING_BY_TIMESTAMP,
+    FAIL_ON_DATA_LOSS,
+    ISOLATION_LEVEL,
+    CLIENT_RACK,
+    COLUMNS,
+    INCLUDE_HEADERS,
+    MIN_PARTITIONS,
+    MAX_RECORDS_PER_PARTITION,
+    MAX_OFFSETS_PER_TRIGGER,
+    MIN_OFFSETS_PER_TRIGGER,
+    MAX_TRIGGER_DELAY,
+    GROUP_ID,
+    SECURITY_PROTOCOL,
+)
+"""Every option of the source."""
+
+_KNOWN: Final = {name.lower(): name for name in OPTIONS} | {
+    f"kafka.{ISOLATION_LEVEL}": ISOLATION_LEVEL,
+    f"kafka.{CLIENT_RACK}": CLIENT_RACK,
+}
+_BATCH_ONLY: Final = (ENDING_OFFSETS, ENDING_TIMESTAMP, ENDING_BY_TIMESTAMP)
+_STREAM_ONLY: Final = (
+    MAX_OFFSETS_PER_TRIGGER,
+    MIN_OFFSETS_PER_TRIGGER,
+    MAX_TRIGGER_DELAY,
+    GROUP_ID,
+)
+_MEANINGLESS: Final = {
+    "groupidprefix": "no consumer group is made here; leave it out",
+    "kafkaconsumer.polltimeoutms": "a task waits a minute for a leader; leave it out",
+    "fetchoffset.numretries": "offsets are asked for until a minute is over; leave it out",
+    "fetchoffset.retryintervalms": "offsets are asked for until a minute is over; leave it out",
+    "kafka.auto.offset.reset": f"say where to begin by `{STARTING_OFFSETS}`",
+    "kafka.enable.auto.commit": f"progress is committed to `{GROUP_ID}`, if one is given",
+    "kafka.key.deserializer": "keys come as binary; cast the column",
+    "kafka.value.deserializer": "values come as binary; cast the column",
+}
+"""Options that people bring along from the connector, and what to do instead."""
+_UNITS_S: Final = {"": 0.001, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSizes:
+    """How ranges become tasks."""
+
+    min_partitions: int = 0
+    """At least so many input partitions, if there are so many records; 0 for no wish."""
+    max_records: int | None = None
+    """At most so many offsets in one input partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerLimits:
+    """How much a stream takes at a time."""
+
+    max_offsets: int | None = None
+    """At most so many offsets in one batch; `None` for all that are there."""
+    min_offsets: int = 0
+    """No batch with fewer offsets, unless `max_delay_s` are over."""
+    max_delay_s: float = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What to read, as the user said it; nothing is resolved yet."""
+
+    subscription: Subscription
+    starting: OffsetChoice
+    """Inclusive."""
+    ending: OffsetChoice
+    """Exclusive."""
+    rules: ReadRules
+    sizes: TaskSizes
+    trigger: TriggerLimits
+    columns: tuple[str, ...] | None
+    """The columns to offer; `None` for all of `include_headers`."""
+    include_headers: bool
+    commit_group: str | None
+    """The consumer group that hears of a stream's progress."""
+
+    @property
+    def bootstrap(self) -> tuple[Address, ...]:
+        """Whom to ask first."""
+        return self.rules.bootstrap
+
+
+def parse_options(options: Mapping[str, str], *, streaming: bool | None = False) -> SourceOptions:
+    """Reads the options of `spark.read` or `spark.readStream`, or of either while nobody knows yet
+    (`None`); names are compared without regard to case.
+
+    Raises `UsageError`.
+    """
+    given = _known_options(options)
+    _check_mode(given, streaming)
+    if given.get(SECURITY_PROTOCOL, "PLAINTEXT").upper() != "PLAINTEXT":
+        raise UsageError(
+            f"`{SECURITY_PROTOCOL}` is `{given[SECURITY_PROTOCOL]}`, which is not served yet",
+            "read from a listener without TLS and SASL",
+        )
+    bootstrap = parse_bootstrap(_required(given, BOOTSTRAP_SERVERS))
+    subscription = _subscription(given)
+    return SourceOptions(
+        subscription=subscription,
+        starting=starting_choice(given, subscription, streaming=streaming),
+        ending=ending_choice(given, subscription),
+        rules=ReadRules(
+            bootstrap=bootstrap,
+            read_committed=_is_committed(given.get(ISOLATION_LEVEL, "read_uncommitted")),
+            rack=given.get(CLIENT_RACK, ""),
+            fail_on_data_loss=_flag(given, FAIL_ON_DATA_LOSS),
+        ),
+        sizes=TaskSizes(
+            min_partitions=_number(given, MIN_PARTITIONS, 0) or 0,
+            max_records=_number(given, MAX_RECORDS_PER_PARTITION, 1),
+        ),
+        trigger=_trigger(given),
+        columns=_names(COLUMNS, given[COLUMNS]) if COLUMNS in given else None,
+        include_headers=_flag(given, INCLUDE_HEADERS),
+        commit_group=given.get(GROUP_ID),
+    )
+
+
+def parse_bootstrap(text: str) -> tuple[Address, ...]:
+    """`host:port` addresses separated by commas; IPv6 hosts in brackets. Raises `UsageError`."""
+    addresses = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, port = item.rpartition(":")
+        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+            raise UsageError(
+                f"`{item}` in `{BOOTSTRAP_SERVERS}` is no address",
+                "write `host:port`, several separated by commas",
+            )
+        addresses.append(Address(host.strip("[]"), int(port)))
+    if not addresses:
+        raise UsageError(f"`{BOOTSTRAP_SERVERS}` is empty", "write `host:port`")
+    return tuple(addresses)
+
+
+def _known_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The options by the names that we call them."""
+    given: dict[str, str] = {}
+    for name, value in options.items():
+        known = _KNOWN.get(name.lower())
+        if known is None:
+            raise UsageError(f"the tidelog source has no option `{name}`", _advice(name.lower()))
+        if given.setdefault(known, value) != value:
+            raise UsageError(f"`{known}` is given twice, with different values", "give it once")
+    return given
+
+
+def _advice(name: str) -> str:
+    if name in _MEANINGLESS:
+        return _MEANINGLESS[name]
+    close = get_close_matches(name, _KNOWN, n=1)
+    meant = f"did you mean `{_KNOWN[close[0]]}`? " if close else ""
+    return f"{meant}the options are {', '.join(f'`{known}`' for known in OPTIONS)}"
+
+
+def _check_mode(given: Mapping[str, str], streaming: bool | None) -> None:
+    for name in _BATCH_ONLY if streaming else ():
+        if name in given:
+            raise UsageError(f"a stream has no `{name}`", "read a batch, or leave it out")
+    for name in _STREAM_ONLY if streaming is False else ():
+        if name in given:
+            raise UsageError(
+                f"`{name}` is for streams", f"leave it out, or give `{ENDING_OFFSETS}`"
+            )
+
+
+def _required(given: Mapping[str, str], name: str) -> str:
+    if not given.get(name, "").strip():
+        raise UsageError(
+            f"the option `{name}` is missing", f'add `.option("{name}", …)` to the reader'
+        )
+    return given[name]
+
+
+def _subscription(given: Mapping[str, str]) -> Subscription:
+    ways = [name for name in (SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN) if name in given]
+    if len(ways) > 1:
+        raise UsageError(f"`{ways[0]}` and `{ways[1]}` are both given", "give one of the two")
+    if SUBSCRIBE_PATTERN in given:
+        pattern = given[SUBSCRIBE_PATTERN]
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(
+                f"`{SUBSCRIBE_PATTERN}` is no regular expression: `{pattern}`: {error}",
+                "write one that matches whole topic names, like `orders.*`",
+            ) from None
+        return Subscription(pattern=pattern)
+    if ASSIGN in given:
+        return Subscription(assigned=_assigned(given[ASSIGN]))
+    return Subscription(topics=_names(SUBSCRIBE, _required(given, SUBSCRIBE)))
+
+
+def _assigned(text: str) -> frozenset[TopicPartition]:
+    try:
+        pairs = [(topic, number) for topic, found in json.loads(text).items() for number in found]
+        if not pairs or not all(type(number) is int and number >= 0 for _, number in pairs):
+            raise ValueError(text)
+    except (ValueError, AttributeError, TypeError):
+        raise UsageError(
+            f"`{ASSIGN}` is no JSON of partition numbers by topic: `{text}`",
+            'write them like `{"topic": [0, 1]}`',
+        ) from None
+    return frozenset(TopicPartition(topic, number) for topic, number in pairs)
+
+
+def _names(option: str, text: str) -> tuple[str, ...]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise UsageError(
+            f"`{option}` has an empty name: `{text}`", "separate names by single commas"
+        )
+    return tuple(dict.fromkeys(names))
+
+
+def _trigger(given: Mapping[str, str]) -> TriggerLimits:
+    most = _number(given, MAX_OFFSETS_PER_TRIGGER, 1)
+    least = _number(given, MIN_OFFSETS_PER_TRIGGER, 1) or 0
+    if most is not None and least > most:
+        raise UsageError(
+            f"`{MIN_OFFSETS_PER_TRIGGER}` `{least}` is more than `{MAX_OFFSETS_PER_TRIGGER}`",
+            "give a smaller number",
+        )
+    text = given.get(MAX_TRIGGER_DELAY, "15m")
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    if match is None or match[2] not in _UNITS_S:
+        raise UsageError(f"`{MAX_TRIGGER_DELAY}` is `{text}`", "give a time like `15m` or `30s`")
+    return TriggerLimits(most, least, int(match[1]) * _UNITS_S[match[2]])
+
+
+def _number(given: Mapping[str, str], name: str, lowest: int) -> int | None:
+    text = given.get(name)
+    if text is not None and (not text.isdecimal() or int(text) < lowest):
+        raise UsageError(f"`{name}` is `{text}`", f"give a number of {lowest} or more")
+    return None if text is None else int(text)
+
+
+def _flag(given: Mapping[str, str], name: str) -> bool:
+    text = given.get(name, "true")
+    if text.lower() not in ("true", "false"):
+        raise UsageError(f"`{name}` is `{text}`", "give `true` or `false`")
+    return text.lower() == "true"
+
+
+def _is_committed(text: str) -> bool:
+    if text.lower() not in ("read_committed", "read_uncommitted"):
+        raise UsageError(
+            f"`{ISOLATION_LEVEL}` is `{text}`", "give `read_committed` or `read_uncommitted`"
+        )
+    return text.lower() == "read_committed"

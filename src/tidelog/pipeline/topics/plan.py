@@ -1,0 +1,137 @@
+"""From options to fixed ranges: what exactly a batch read will read, and in how many tasks.
+
+Offsets are resolved once, here, and not again by the tasks: records that arrive later are not
+part of the read, and records that vanish meanwhile make it fail. Spark plans again for every
+action, so a job that must see the same records twice gives explicit `endingOffsets`.
+
+*Tasks.* A task costs Spark some 70 ms before it has read anything, so ranges with few offsets share
+one: a topic of a thousand idle partitions would otherwise cost a minute of nothing. Large ranges
+stay alone, and options may cut them.
+
+Invariants: ranges are disjoint, none is empty, together they are exactly the offsets asked for.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+from tidelog.errors import UsageError
+from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.errors import DataLoss
+from tidelog.pipeline.topics.offset_choice import (
+    ENDING_OFFSETS,
+    STARTING_OFFSETS,
+    resolve_choice,
+)
+from tidelog.pipeline.topics.options import SourceOptions, TaskSizes
+from tidelog.pipeline.topics.pushdown import Bounds
+from tidelog.pipeline.values import EARLIEST, LATEST, OffsetRange, Offsets, PlannedRange
+
+SHARED_TASK_OFFSETS: Final = 5_000
+"""Ranges share a task as long as they have no more offsets together."""
+
+_NO_BOUNDS: Final = Bounds()
+
+Tasks = list[tuple[PlannedRange, ...]]
+
+
+def plan_ranges(
+    options: SourceOptions, client: Client, bounds: Bounds = _NO_BOUNDS
+) -> list[PlannedRange]:
+    """Asks the cluster and fixes the ranges, one for each partition that has any within `bounds`.
+
+    Raises `UsageError`, `DataLoss` (a start before the log's), `ClusterUnavailable`.
+    """
+    partitions = options.subscription.find(client)
+    if not partitions:
+        raise UsageError(
+            f"nothing to read: no topic matches the {options.subscription}",
+            "the pattern must match whole names; `tidelog topics list` shows them",
+        )
+    committed = options.rules.read_committed
+    earliest = client.list_offsets(partitions, EARLIEST)
+    latest = client.list_offsets(partitions, LATEST, read_committed=committed)
+
+    def lookup(timestamps: Offsets) -> Offsets:
+        return client.list_offsets(list(timestamps), timestamps, read_committed=committed)
+
+    starts = resolve_choice(STARTING_OFFSETS, options.starting, earliest, latest, lookup)
+    ends = resolve_choice(ENDING_OFFSETS, options.ending, earliest, latest, lookup)
+    ranges = [
+        checked_range(tp, (starts[tp], ends[tp]), (earliest[tp], latest[tp]), options)
+        for tp in partitions
+    ]
+    narrowed = bounds.narrow(ranges)
+    if bounds.earliest_time is not None:
+        left = {TopicPartition(one.topic, one.partition): bounds.earliest_time for one in narrowed}
+        narrowed = _from_time_on(narrowed, lookup(left) if left else {})
+    return with_topic_ids(narrowed, client.topic_ids())
+
+
+def _from_time_on(ranges: Sequence[OffsetRange], firsts: Offsets) -> list[OffsetRange]:
+    """Ranges without what lies before the first record that is late enough, if there is one."""
+    later = []
+    for one in ranges:
+        first = firsts[TopicPartition(one.topic, one.partition)]
+        start = one.end if first < 0 else max(one.start, first)
+        later.append(OffsetRange(one.topic, one.partition, start, one.end))
+    return [one for one in later if one.length]
+
+
+def checked_range(
+    tp: TopicPartition, wanted: tuple[int, int], there: tuple[int, int], options: SourceOptions
+) -> OffsetRange:
+    """The range of one partition, checked against what the cluster has."""
+    (start, end), (earliest, latest) = wanted, there
+    asked = OffsetRange(tp.topic, tp.partition, start, end)
+    available = f"the log has [{earliest}, {latest})"
+    if start < earliest and options.rules.fail_on_data_loss:
+        raise DataLoss(asked, f"{available}; the records before are deleted")
+    start = max(start, min(earliest, end))
+    if end > latest or start > latest or end < start:
+        raise UsageError(f"no range to read: {asked}", f"{available}; correct the offsets")
+    return OffsetRange(tp.topic, tp.partition, start, end)
+
+
+def with_topic_ids(
+    ranges: Sequence[OffsetRange], topic_ids: Mapping[str, TopicId]
+) -> list[PlannedRange]:
+    """Ranges with the ids of the topics that they were planned for."""
+    return [PlannedRange(one, topic_ids.get(one.topic, ZERO_TOPIC_ID)) for one in ranges]
+
+
+def into_tasks(ranges: Sequence[PlannedRange], sizes: TaskSizes) -> Tasks:
+    """Cuts ranges as the options want it, and puts small ones together where nothing is said."""
+    pieces = split(ranges, sizes)
+    if sizes != TaskSizes():
+        return [(piece,) for piece in pieces]
+    tasks: list[list[PlannedRange]] = []
+    room = 0
+    for piece in pieces:
+        if piece.wanted.length <= room:
+            tasks[-1].append(piece)
+        else:
+            tasks.append([piece])
+            room = SHARED_TASK_OFFSETS
+        room -= piece.wanted.length
+    return [tuple(task) for task in tasks]
+
+
+def split(ranges: Sequence[PlannedRange], sizes: TaskSizes) -> list[PlannedRange]:
+    """Cuts ranges into about equal pieces: at least `min_partitions`, if their length allows, and
+    none longer than `max_records`."""
+    total = sum(one.wanted.length for one in ranges)
+    pieces: list[PlannedRange] = []
+    for one in ranges:
+        item = one.wanted
+        share = -(-item.length * sizes.min_partitions // total)
+        if sizes.max_records is not None:
+            share = max(share, -(-item.length // sizes.max_records))
+        count = max(1, min(share, item.length))
+        edges = [item.start + item.length * index // count for index in range(count + 1)]
+        pieces += [
+            PlannedRange(OffsetRange(item.topic, item.partition, start, end), one.topic_id)
+            for start, end in pairwise(edges)
+        ]
+    return pieces

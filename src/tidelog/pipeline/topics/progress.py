@@ -1,0 +1,84 @@
+"""How far behind a stream is, from the progress reports that Spark makes of it.
+
+A report has, for each source, where the batch ended and what the cluster had at that moment; the
+difference is the lag, in offsets. `LagReporter` is a listener that hands each report's lag to a
+function of the user's: to print, to a file, to a metrics system.
+
+Source: Spark's `StreamingQueryProgress`.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from tidelog.model import TopicPartition
+from tidelog.pipeline.topics.stream_offsets import Position
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLag:
+    """What waits in the cluster behind a finished batch."""
+
+    partitions: Mapping[TopicPartition, int]
+    """Offsets by partition, those that the query does not know yet included."""
+
+    @property
+    def total(self) -> int:
+        """Of all partitions."""
+        return sum(self.partitions.values())
+
+
+def source_lag(end: Any, latest: Any) -> SourceLag:
+    """The lag between `endOffset` and `latestOffset` of a source in a report, each as JSON text or
+    as what that means. Raises `ValueError` when they are not of a tidelog source."""
+    ends, latests = (_position(each) for each in (end, latest))
+    return SourceLag(
+        {
+            tp: max(
+                offset - (0 if latests.is_other_topic(tp.topic, ends) else ends.offsets.get(tp, 0)),
+                0,
+            )
+            for tp, offset in sorted(latests.offsets.items())
+        }
+    )
+
+
+def _position(reported: Any) -> Position:
+    found = json.loads(reported) if isinstance(reported, str) else reported
+    return Position.from_json(found or {})
+
+
+class LagReporter(StreamingQueryListener):  # type: ignore[misc]
+    """Calls a function with `{"query", "batch", "lag", "partitions"}` after each batch."""
+
+    def __init__(self, report: Callable[[dict[str, Any]], object]) -> None:
+        super().__init__()
+        # Who wants to know.
+        self._report = report
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing was read yet."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """A batch is over."""
+        progress = event.progress
+        for source in progress.sources:
+            if "tidelog" in source.description:
+                lag = source_lag(source.endOffset, source.latestOffset)
+                self._report(
+                    {
+                        "query": progress.name or str(progress.id),
+                        "batch": progress.batchId,
+                        "lag": lag.total,
+                        "partitions": {str(tp): each for tp, each in lag.partitions.items()},
+                    }
+                )
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing came."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """The last report was made."""

@@ -1,0 +1,301 @@
+"""Reading one range of one partition as raw record batches, whole and without gaps.
+
+While the caller works on what one Fetch brought, the next Fetch is already under way on the same
+connection. A read survives leader changes: it goes on at the offset it had reached, so a failover
+shows as a pause.
+
+*Racks* (KIP-392). The leader is told where the reader stands and may name a follower of the same
+rack; the reader then fetches there. At the first trouble with a follower it returns to the leader
+and stays with it for the rest of the range, which is a task's work and therefore short.
+
+*Completeness* (`completeness.py`) is checked here, where batches are still whole; what is missing
+is `DataLoss`, unless the topic is compacted, where gaps are how it works. The topic's policy is
+asked for at the first gap only. Every batch's CRC is checked, so bytes that changed on the way or
+on the broker's disk are `CorruptBatch`, never records. With `failOnDataLoss=false` both are
+warnings, and the read goes on behind.
+
+*Transactions*: with `read_committed` the batches of aborted transactions are marked as no data
+(`transactions.py`).
+
+Left out: everything about records; `decode.py` does that.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from tidelog.errors import CorruptBatch, ErrorCode, MalformedFrame
+from tidelog.model import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
+from tidelog.pipeline.batches import BatchTable, computed_crcs, read_batches
+from tidelog.pipeline.cluster.client import TRY_AGAIN, Client, Leader, TryAgain
+from tidelog.pipeline.cluster.connection import CLIENT_ID, BrokerConnection
+from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
+from tidelog.pipeline.topics.completeness import what_is_missing
+from tidelog.pipeline.topics.transactions import hide_aborted
+from tidelog.pipeline.values import EARLIEST, LATEST, PlannedRange, ReadRules
+from tidelog.wire.api import ApiKey
+from tidelog.wire.fetch import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    pack_request,
+    parse_response,
+)
+
+FETCH_BYTES: Final = 8 << 20
+"""Record bytes per fetch: enough for the decoder to work on many records at once."""
+_MAX_FETCH_BYTES: Final = 64 << 20
+_FETCH_WAIT_MS: Final = 500
+_BACKOFF_S: Final = 0.1
+_DAMAGE_CHOICES: Final = (
+    "`tidelog spark audit` tells which replicas are sound; or read around the batch (a batch by "
+    "`endingOffsets` and `startingOffsets`), or leave it out with `failOnDataLoss=false`"
+)
+
+_LOG: Final = logging.getLogger("tidelog.pipeline")
+
+
+class RangeReader:
+    """One pass over one range."""
+
+    def __init__(
+        self,
+        client: Client,
+        planned: PlannedRange,
+        rules: ReadRules,
+        *,
+        patience_s: float = 60.0,
+    ) -> None:
+        # Whose connections and metadata are used; not closed here.
+        self._client = client
+        # What to read, and how; fixed.
+        self._planned = planned
+        self._wanted = planned.wanted
+        self._tp = TopicPartition(planned.wanted.topic, planned.wanted.partition)
+        self._rules = rules
+        # How long the read may stand still before it fails.
+        self._patience_s = patience_s
+        # The next offset to read: everything below it was handed out or is lost.
+        self._position = planned.wanted.start
+        # The connection on which one Fetch is under way, and the leader it was sent to.
+        self._under_way: BrokerConnection | None = None
+        # The follower to read from, which the leader named; `None` for the leader.
+        self._replica: int | None = None
+        # What the leader is told; emptied for good by trouble with a follower.
+        self._rack = rules.rack
+        # The end that the last answer told, exclusive; -1 before the first.
+        self._available_end = -1
+        # How much to ask for; grows when a single batch is larger.
+        self._fetch_bytes = FETCH_BYTES
+
+    def tables(self) -> Iterator[BatchTable]:
+        """The batches of the range in order, CRC checked. The first and the last may reach beyond
+        the range.
+
+        Raises `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError` (the topic is gone).
+        """
+        if not self._client.knows(self._tp):
+            self._client.metadata([self._wanted.topic])
+        try:
+            while self._position < self._wanted.end:
+                found = self._next_tables()
+                if self._position < self._wanted.end:
+                    self._send_ahead()
+                yield from found
+        finally:
+            self._forget_under_way()
+
+    def _next_tables(self) -> list[BatchTable]:
+        """Fetches until the position moves, through leader changes."""
+        deadline = time.monotonic() + self._patience_s
+        begin = self._position
+        while True:
+            try:
+                tables = self._fetch_once()
+                if self._position > begin:
+                    return tables
+                trouble = f"no records; the log ends at {self._available_end}"
+            except (TryAgain, ClusterUnavailable, MalformedFrame) as error:
+                trouble = str(error)
+                self._start_afresh(error)
+            if time.monotonic() > deadline:
+                raise ClusterUnavailable(
+                    f"{self._wanted}: stood at offset {self._position} for "
+                    f"{self._patience_s:g} s: {trouble}"
+                )
+
+    def _start_afresh(self, error: Exception) -> None:
+        """Forgets what may be wrong: connections after a broken one, who leads, a follower."""
+        if self._replica is not None:
+            self._replica, self._rack = None, ""
+        if not isinstance(error, TryAgain):
+            self._under_way = None
+            self._client.close()
+        time.sleep(_BACKOFF_S)
+        try:
+            self._client.refresh([self._wanted.topic])
+        except (TryAgain, ClusterUnavailable, MalformedFrame):
+            # The next fetch fails as well, and the deadline decides.
+            self._client.close()
+
+    # Answers ---------------------------------------------------------------------------------
+
+    def _fetch_once(self) -> list[BatchTable]:
+        """Receives the Fetch under way, or sends one and receives that; moves the position."""
+        if self._under_way is None:
+            self._send()
+        connection = self._under_way
+        if connection is None:
+            return []
+        version = connection.version_of(ApiKey.FETCH)
+        _, response = parse_response(version, connection.receive())
+        self._under_way = None
+        if response.error_code is not ErrorCode.NONE:
+            raise TryAgain(response.error_code.name)
+        (answer,) = response.partitions
+        code = answer.error_code
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE and self._replica is None:
+            self._out_of_range()
+            return []
+        if code in TRY_AGAIN or (code is not ErrorCode.NONE and self._replica is not None):
+            raise TryAgain(f"`{self._tp}`: {code.name}")
+        if code is not ErrorCode.NONE:
+            raise ClusterUnavailable(f"{self._wanted}: {code.name}")
+        if answer.preferred_read_replica >= 0:
+            self._replica = answer.preferred_read_replica
+            return []
+        return self._accept(answer)
+
+    def _accept(self, answer: FetchedPartition) -> list[BatchTable]:
+        """The sound batches of an answer; moves the position behind them."""
+        committed = self._rules.read_committed
+        self._available_end = answer.last_stable_offset if committed else answer.high_watermark
+        table = self._whole_batches(answer)
+        if not len(table):
+            return []
+        damaged = computed_crcs(table) != table.field("crc")
+        if damaged.any():
+            self._refuse_damage(table, int(np.flatnonzero(damaged)[0]))
+        wanted = ~damaged & (table.last_offsets >= self._position)
+        end = max(int(table.last_offsets.max()), self._position) + 1 if damaged.any() else 0
+        sound = table if wanted.all() else table.select(wanted)
+        if len(sound):
+            missing = what_is_missing(sound, self._position, self._wanted.end)
+            if missing is not None and not self._is_compacted():
+                self._lose(missing, self._position)
+            end = max(end, int(sound.last_offsets[-1]) + 1)
+        self._position = max(self._position, end)
+        if not len(sound):
+            return []
+        return [hide_aborted(sound, answer.aborted or ()) if committed else sound]
+
+    def _whole_batches(self, answer: FetchedPartition) -> BatchTable:
+        """The whole batches of an answer; asks for more next time when there is none."""
+        try:
+            table = read_batches(answer.records[0] if answer.records else b"")  # type: ignore[arg-type]
+        except CorruptBatch as error:
+            where = f"{self._wanted} at offset {self._position}"
+            message = f"{where}: {error.message}\nhint: {_DAMAGE_CHOICES}"
+            raise CorruptBatch(message, error.code) from None
+        if not len(table) and answer.records_bytes:
+            self._fetch_bytes = min(self._fetch_bytes * 2, _MAX_FETCH_BYTES)
+        return table
+
+    def _refuse_damage(self, table: BatchTable, row: int) -> None:
+        """Raises `CorruptBatch` for a batch that does not match its CRC, unless that may be."""
+        message = (
+            f"{self._wanted}: the batch of offsets {int(table.base_offsets[row])} to "
+            f"{int(table.last_offsets[row])} does not match its CRC-32C"
+        )
+        if self._rules.fail_on_data_loss:
+            raise CorruptBatch(f"{message}\nhint: {_DAMAGE_CHOICES}")
+        _LOG.warning("%s; left out because `failOnDataLoss` is false", message)
+
+    def _is_compacted(self) -> bool:
+        return self._wanted.topic in self._client.compacted_topics([self._wanted.topic])
+
+    # Losses ----------------------------------------------------------------------------------
+
+    def _lose(self, reason: str, resume_at: int) -> None:
+        """Records from the position on are not there; goes on behind them, if it may."""
+        loss = DataLoss(self._wanted, reason)
+        if self._rules.fail_on_data_loss:
+            raise loss
+        _LOG.warning("%s: %s; goes on because `failOnDataLoss` is false", loss.wanted, reason)
+        self._position = max(self._position, min(resume_at, self._wanted.end))
+
+    def _out_of_range(self) -> None:
+        """Says what the leader has instead."""
+        committed = self._rules.read_committed
+        earliest = self._client.list_offsets([self._tp], EARLIEST)[self._tp]
+        latest = self._client.list_offsets([self._tp], LATEST, read_committed=committed)[self._tp]
+        self._lose(
+            f"offset {self._position} is not there; the leader has [{earliest}, {latest})",
+            earliest if self._position < earliest else self._wanted.end,
+        )
+
+    # The fetch under way ---------------------------------------------------------------------
+
+    def _send(self) -> None:
+        """Sends a Fetch; none is under way afterwards if the topic is another now and that may
+        be."""
+        leader = self._client.leader_of(self._tp)
+        if ZERO_TOPIC_ID not in (leader.topic_id, self._planned.topic_id) and (
+            leader.topic_id != self._planned.topic_id
+        ):
+            self._lose("the topic was deleted and made anew since the plan", self._wanted.end)
+            return
+        node_id = leader.node_id if self._replica is None else self._replica
+        connection = self._client.connection_to(node_id)
+        version = connection.version_of(ApiKey.FETCH)
+        connection.send(
+            pack_request(
+                version, connection.next_correlation_id(), CLIENT_ID, self._request(leader)
+            )
+        )
+        self._under_way = connection
+
+    def _send_ahead(self) -> None:
+        """Sends the next Fetch; trouble is left to whoever wants its answer."""
+        try:
+            self._send()
+        except TryAgain:
+            return
+        except ClusterUnavailable:
+            self._client.close()
+
+    def _forget_under_way(self) -> None:
+        """Drops the connection if an answer is under way on it that nobody will read."""
+        if self._under_way is not None:
+            self._client.drop(self._under_way)
+            self._under_way = None
+
+    def _request(self, leader: Leader) -> FetchRequest:
+        partition = FetchPartition(
+            topic=self._wanted.topic,
+            topic_id=leader.topic_id,
+            partition=self._wanted.partition,
+            current_leader_epoch=leader.epoch,
+            fetch_offset=self._position,
+            last_fetched_epoch=NO_EPOCH,
+            log_start_offset=NO_OFFSET,
+            max_bytes=self._fetch_bytes,
+        )
+        return FetchRequest(
+            replica_id=-1,
+            replica_epoch=-1,
+            max_wait_ms=_FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=self._fetch_bytes,
+            isolation_level=READ_COMMITTED if self._rules.read_committed else READ_UNCOMMITTED,
+            session_id=0,
+            session_epoch=-1,
+            partitions=[partition],
+            forgotten=[],
+            rack_id=self._rack,
+        )

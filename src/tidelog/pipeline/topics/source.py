@@ -1,0 +1,111 @@
+"""What the Spark source's tasks do: one planned range to Arrow batches in Spark's exact types.
+
+Columns: `topic, partition, offset, leader_epoch, timestamp, timestamp_type, key, value, headers`.
+The JVM connector has no `leader_epoch`; the other columns mean what they mean there. A user's own
+schema may name any of these columns in any order: Spark's Python sources know no column pruning,
+so this is how a job avoids shipping values that it only counts. It may also name what a record has
+from its batch, `producer_id, producer_epoch, base_offset`, and `is_control`, with which control
+records are rows too.
+
+That no record is missing is checked by `reader.py` (batches) and `decode.py` (records).
+
+No Spark import here; `pyspark_tidelog` is the thin shell around it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.errors import CorruptBatch
+from tidelog.pipeline.batches import BatchTable
+from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.decode import (
+    DECODED_COLUMNS,
+    LINEAGE_SCHEMA,
+    RECORD_SCHEMA,
+    decode_table,
+)
+from tidelog.pipeline.topics.reader import RangeReader
+from tidelog.pipeline.values import OffsetRange, PlannedRange, ReadRules
+
+SOURCE_SCHEMA: Final = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int32()), *RECORD_SCHEMA, *LINEAGE_SCHEMA]
+)
+
+_CHOICES: Final = (
+    "its checksum is right, so it was written like that: find its producer; meanwhile read around "
+    "it (a batch by `endingOffsets` and `startingOffsets`, a stream with a new checkpoint)"
+)
+
+
+def read_ranges(
+    planned: Sequence[PlannedRange],
+    rules: ReadRules,
+    columns: Sequence[str],
+    times_ms: tuple[int, int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The records of some ranges one after the other, with the chosen columns of `SOURCE_SCHEMA`
+    in that order; `times_ms` are the first and the last timestamp wanted, both inclusive.
+
+    Raises `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError`.
+    """
+    own = [name for name in columns if name in DECODED_COLUMNS] or ["offset"]
+    schema = pa.schema([SOURCE_SCHEMA.field(name) for name in columns])
+    with Client(rules.bootstrap) as client:
+        for one in planned:
+            wanted = one.wanted
+            for table in RangeReader(client, one, rules).tables():
+                for batch in _decoded(table, wanted, own, times_ms):
+                    yield _with_place(batch, wanted.topic, wanted.partition, schema)
+
+
+def _decoded(
+    table: BatchTable,
+    wanted: OffsetRange,
+    columns: Sequence[str],
+    times_ms: tuple[int, int] | None,
+) -> Iterator[pa.RecordBatch]:
+    """The records of whole batches. Raises `CorruptBatch`, which names the batch."""
+    try:
+        yield from decode_table(
+            table,
+            start_offset=wanted.start,
+            end_offset=wanted.end,
+            columns=columns,
+            times_ms=times_ms,
+        )
+    except CorruptBatch as error:
+        place = _first_undecodable(table)
+        raise CorruptBatch(f"{wanted}: {place}{error.message}\nhint: {_CHOICES}") from None
+
+
+def _first_undecodable(table: BatchTable) -> str:
+    """Names the batch by decoding one after the other; this is the end of the read anyway."""
+    for row in range(len(table)):
+        one = table.rows(row, row + 1)
+        first, last = int(one.base_offsets[0]), int(one.last_offsets[0])
+        try:
+            for _ in decode_table(
+                one, start_offset=first, end_offset=last + 1, columns=RECORD_SCHEMA.names
+            ):
+                pass
+        except CorruptBatch:
+            return f"the batch of offsets {first} to {last} cannot be decoded: "
+    return ""
+
+
+def _with_place(
+    batch: pa.RecordBatch, topic: str, partition: int, schema: pa.Schema
+) -> pa.RecordBatch:
+    """Adds the columns that are the same for the whole range."""
+    arrays = []
+    for field in schema:
+        if field.name == "topic":
+            arrays.append(pa.repeat(pa.scalar(topic, pa.string()), len(batch)))
+        elif field.name == "partition":
+            arrays.append(pa.array(np.full(len(batch), partition, dtype=np.int32)))
+        else:
+            arrays.append(batch.column(field.name))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

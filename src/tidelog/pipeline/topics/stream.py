@@ -1,0 +1,164 @@
+"""A stream over topics: where it begins, how far the next batch goes, which ranges that makes.
+
+Spark writes the offsets of a batch down before it reads it, and after a crash reads the same
+range again. So everything here is a function of the offsets given and of what the cluster has.
+
+A partition that a batch does not know yet was added since; it begins at its first record, because
+all its records are newer than the batch.
+
+*Admission control*: a batch of at most `maxOffsetsPerTrigger` offsets takes from every partition
+in proportion to what waits there, and at least one offset from each that has any, so no partition
+starves behind a large one.
+
+*Data loss*: a partition that now begins behind the offset wanted (retention was faster) or ends
+before it (an unclean election cut it), a topic that was made anew, and a partition of the
+checkpoint that is not there or not subscribed to any more fail the query, unless
+`failOnDataLoss` is false: then the stream goes on with what is there.
+"""
+
+import logging
+from typing import Final
+
+from tidelog.model import TopicPartition, uuid_to_text
+from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.errors import LOSS_CHOICES, DataLoss
+from tidelog.pipeline.topics.offset_choice import STARTING_OFFSETS, resolve_choice
+from tidelog.pipeline.topics.options import SourceOptions
+from tidelog.pipeline.topics.plan import with_topic_ids
+from tidelog.pipeline.topics.stream_offsets import Position
+from tidelog.pipeline.values import EARLIEST, LATEST, OffsetRange, Offsets, PlannedRange
+
+_LOG: Final = logging.getLogger("tidelog.pipeline")
+
+
+def initial_position(options: SourceOptions, client: Client) -> Position:
+    """Where a new query begins. Raises `UsageError`, `ClusterUnavailable`."""
+    partitions = options.subscription.find(client)
+    committed = options.rules.read_committed
+    earliest = client.list_offsets(partitions, EARLIEST)
+    latest = client.list_offsets(partitions, LATEST, read_committed=committed)
+
+    def lookup(timestamps: Offsets) -> Offsets:
+        return client.list_offsets(partitions, timestamps, read_committed=committed)
+
+    starts = resolve_choice(STARTING_OFFSETS, options.starting, earliest, latest, lookup)
+    return Position(starts, client.topic_ids())
+
+
+def available(options: SourceOptions, client: Client) -> Position:
+    """The end of every partition now, exclusive: what is acknowledged, or decided, lies below."""
+    partitions = options.subscription.find(client)
+    ends = client.list_offsets(partitions, LATEST, read_committed=options.rules.read_committed)
+    return Position(ends, client.topic_ids())
+
+
+def next_position(
+    options: SourceOptions, client: Client, start: Position, ends: Position, limit: int | None
+) -> Position:
+    """Where the batch that begins at `start` ends. `ends` is how far it may go; with `limit` at
+    most so many offsets are taken.
+
+    Raises `DataLoss`, `ClusterUnavailable`.
+    """
+    begin = still_there(options, start, ends)
+    added = sorted(set(ends.offsets) - set(begin.offsets))
+    first = client.list_offsets(added, EARLIEST) if added else {}
+    taken = next_offsets({**first, **begin.offsets}, ends.offsets, limit)
+    return Position(taken, {**begin.topic_ids, **ends.topic_ids})
+
+
+def still_there(
+    options: SourceOptions, start: Position, ends: Position, begins: Offsets | None = None
+) -> Position:
+    """What of `start` can be read on: partitions that are there, below their ends.
+
+    Raises `DataLoss` where that is less, unless the options allow it; it names the range from
+    `begins` on.
+    """
+    kept = {}
+    for tp, offset in sorted(start.offsets.items()):
+        wanted = OffsetRange(tp.topic, tp.partition, (begins or {}).get(tp, offset), offset)
+        loss = _what_was_lost(options, wanted, start, ends)
+        if loss is not None:
+            _tell(options, loss)
+        if tp in ends.offsets and not start.is_other_topic(tp.topic, ends):
+            kept[tp] = min(offset, ends.offsets[tp])
+    return Position(kept, start.topic_ids)
+
+
+def _what_was_lost(
+    options: SourceOptions, wanted: OffsetRange, start: Position, ends: Position
+) -> DataLoss | None:
+    tp = TopicPartition(wanted.topic, wanted.partition)
+    if tp not in ends.offsets:
+        return DataLoss(
+            wanted,
+            f"the checkpoint has read this partition, but it is not in the {options.subscription}",
+            "give the checkpoint of this query, or subscribe to the topic again; " + LOSS_CHOICES,
+        )
+    if start.is_other_topic(tp.topic, ends):
+        old, new = (uuid_to_text(each.topic_ids[tp.topic]) for each in (start, ends))
+        return DataLoss(
+            wanted, f"the topic was deleted and made anew: its id was `{old}` and is `{new}`"
+        )
+    if ends.offsets[tp] < wanted.end:
+        return DataLoss(wanted, f"the log ends at {ends.offsets[tp]}")
+    return None
+
+
+def _tell(options: SourceOptions, loss: DataLoss) -> None:
+    if options.rules.fail_on_data_loss:
+        raise loss
+    text = "%s: %s; goes on because `failOnDataLoss` is false"
+    _LOG.warning(text, loss.wanted, loss.reason)
+
+
+def next_offsets(begins: Offsets, ends: Offsets, limit: int | None) -> dict[TopicPartition, int]:
+    """Where a batch ends in each partition. With `limit` at most so many offsets are taken, but
+    one from each partition that has any."""
+    waiting = {tp: max(ends.get(tp, 0) - begin, 0) for tp, begin in begins.items()}
+    total = sum(waiting.values())
+    if limit is None or total <= limit:
+        taken = waiting
+    else:
+        taken = {
+            tp: min(count, max(count * limit // total, 1)) if count else 0
+            for tp, count in waiting.items()
+        }
+    return {tp: begin + taken[tp] for tp, begin in begins.items()}
+
+
+def offsets_between(start: Position, end: Position) -> int:
+    """How many offsets lie between two positions, in the partitions that both know."""
+    return sum(max(offset - start.offsets.get(tp, offset), 0) for tp, offset in end.offsets.items())
+
+
+def plan_batch(
+    options: SourceOptions, client: Client, start: Position, end: Position
+) -> list[PlannedRange]:
+    """The ranges of one batch.
+
+    Raises `DataLoss` when records of the batch are gone, unless the options allow it.
+    """
+    topics = sorted({tp.topic for tp in end.offsets})
+    there = client.metadata(topics if options.subscription.names is not None else None)
+    partitions = [tp for tp in sorted(end.offsets) if tp in there.leaders]
+    committed = options.rules.read_committed
+    earliest = client.list_offsets(partitions, EARLIEST)
+    latest = client.list_offsets(partitions, LATEST, read_committed=committed)
+    now = Position(latest, client.topic_ids())
+    renewed = {topic for topic in topics if start.is_other_topic(topic, end)}
+    begins = {
+        tp: earliest[tp] if tp.topic in renewed else start.offsets.get(tp, earliest[tp])
+        for tp in partitions
+    }
+    kept = still_there(options, end, now, begins)
+    ranges = []
+    for tp in sorted(kept.offsets):
+        wanted = OffsetRange(tp.topic, tp.partition, begins[tp], kept.offsets[tp])
+        if wanted.length and wanted.start < earliest[tp]:
+            _tell(options, DataLoss(wanted, f"the log has [{earliest[tp]}, {latest[tp]})"))
+            wanted = OffsetRange(tp.topic, tp.partition, earliest[tp], wanted.end)
+        if wanted.length:
+            ranges.append(wanted)
+    return with_topic_ids(ranges, client.topic_ids())

@@ -1,0 +1,109 @@
+"""Goal: one file that stands alone, with every figure in words, whatever is missing."""
+
+import re
+from datetime import datetime, timedelta
+
+from tidelog.pipeline.health.figures import Health
+from tidelog.pipeline.health.report import MOST_LANES, page
+
+FIRST = datetime(2026, 11, 21, 10)
+
+
+def at(seconds: float) -> datetime:
+    """An instant of the run."""
+    return FIRST + timedelta(seconds=seconds)
+
+
+def nothing() -> Health:
+    """No events at all."""
+    return Health(0, [], None, None, [], [], [], [], [], [], [])
+
+
+def failover(topic: str = "orders") -> Health:
+    """A leader died, and another took over."""
+    lane = {"topic": topic, "partition": 0, "replicas": 3, "min_isr": 2, "kind": "election"}
+    window = {
+        "topic": topic, "partition": 0, "kind": "unavailable", "leader_epoch": 1,
+        "start": at(10), "end": at(10.8), "duration_ms": 812.0,
+        "cause": "broker 1 fenced", "broker": 1,
+    }  # fmt: skip
+    still = {
+        **window, "kind": "under_replicated", "end": None, "duration_ms": None
+    }  # fmt: skip
+    return Health(
+        events=120,
+        brokers=[1, 2, 3],
+        first=FIRST,
+        last=at(60),
+        conditions=[
+            {"kind": "unavailable", "intervals": 1, "open": 0, "minutes": 0.0135, "max_ms": 812.0}
+        ],
+        intervals=[still],
+        unavailability=[window],
+        elections=[
+            {
+                "topic": topic, "partition": 0, "leader_epoch": 1, "old_leader": 1, "new_leader": 2,
+                "at": at(10.5), "cause": "broker 1 fenced", "outcome": "from isr",
+                "noticed_ms": 500.0, "leading_ms": 12.0, "commit_ms": None, "election_ms": None,
+                "unclean": False,
+            }
+        ],
+        latency=[
+            {
+                "leader": 2, "samples": 10, "p50_ms": 1.0, "p99_ms": 9.0, "p999_ms": 9.5,
+                "max_ms": 9.6,
+            }
+        ],
+        followers=[
+            {"follower": 3, "samples": 9, "held_back": 4, "max_lag": 1200, "silent_ms": None}
+        ],
+        flaps=[{"topic": topic, "partition": 0, "replica": 3, "left": 2, "returned": 1}],
+        timeline=[
+            {**lane, "at": at(0), "leader": 1, "isr": [1, 2, 3], "cause": None},
+            {**lane, "at": at(10.5), "leader": 2, "isr": [2, 3], "cause": "broker 1 fenced"},
+        ],
+        latency_line=[{"leader": 2, "at": at(5), "p50_ms": 1.0, "p99_ms": 9.0}],
+    )  # fmt: skip
+
+
+def test_the_page_stands_alone() -> None:
+    text = page(failover())
+    assert not re.search(r"<script|<link|@import|url\(|src=|https?://", text)
+    assert "prefers-color-scheme: dark" in text
+    assert text.count("<svg") == text.count("</svg>") == 3
+
+
+def test_every_figure_is_there_in_words() -> None:
+    text = page(failover())
+    for words in (
+        "120 events of brokers 1, 2, 3",
+        "812 ms",
+        "broker 1 fenced",
+        "1 → 2",
+        "from isr",
+        "9.00 ms",
+        "1,200",
+        "wrong at the last event",
+    ):
+        assert words in text, words
+    assert '<div class="tile bad"><b>1</b>' in text
+    assert "?</td>" in text
+
+
+def test_no_events_and_no_trouble_are_said() -> None:
+    text = page(nothing())
+    for words in ("There are no events", "No leader changed", "None: there was always a leader"):
+        assert words in text, words
+
+
+def test_names_are_escaped() -> None:
+    assert "<i>x" not in page(failover("<i>x"))
+
+
+def test_of_many_partitions_those_with_trouble_are_drawn() -> None:
+    found = failover("z-last")
+    quiet = found.timeline[0]
+    found.timeline += [{**quiet, "topic": "quiet", "partition": n} for n in range(MOST_LANES)]
+    text = page(found)
+    assert ">z-last-0</text>" in text
+    assert f"1 of {MOST_LANES + 1} partitions had less to tell" in text

@@ -1,0 +1,220 @@
+"""The Delta table: one commit a batch, once; what it says of itself; what it refuses."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from tests.unit.pipeline.bronze_rows import TOPIC_ID, open_table, rows, written
+from tidelog.errors import UsageError
+from tidelog.model import TopicPartition
+from tidelog.pipeline.errors import TableConflict
+from tidelog.pipeline.tables.continuity import Position
+from tidelog.pipeline.tables.table import BronzeTable, ingest_commits, table_files
+
+P0 = TopicPartition("t", 0)
+
+
+def _places(directory):
+    table = DeltaTable(str(directory)).to_pyarrow_table(columns=["topic", "partition", "offset"])
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+def _accounts(directory):
+    table = DeltaTable(str(directory / "_continuity")).to_pyarrow_table()
+    names = ("topic", "start", "end", "rows", "batch", "status")
+    return sorted(tuple(row[name] for name in names) for row in table.to_pylist())
+
+
+def test_a_batch_enters_as_a_whole_and_says_what_it_is(tmp_path):
+    table = open_table(tmp_path)
+    table.commit(written(table, 0, rows(0, 5), rows(3, 4, partition=1)))
+    assert _places(tmp_path) == [("t", 0, o) for o in range(5)] + [("t", 1, 3)]
+    (metadata,) = ingest_commits(tmp_path, DeltaTable(str(tmp_path)).version())
+    assert metadata["offsets"] == {"t:0": [0, 5], "t:1": [3, 4]}
+    assert metadata["positions"] == {"t:0": [5, 1], "t:1": [4, 1]}
+    assert (metadata["app"], metadata["batch"], metadata["topic"]) == ("app", 0, "t")
+    assert [line["status"] for line in metadata["continuity"]] == ["ok", "ok"]
+
+
+def test_files_without_a_commit_are_invisible(tmp_path):
+    table = open_table(tmp_path)
+    table.commit(written(table, 0, rows(0, 5)))
+    written(table, 1, rows(5, 9))
+    assert len(list((tmp_path / "topic=t").iterdir())) == 2
+    assert _places(tmp_path) == [("t", 0, o) for o in range(5)]
+    assert sum(pq.read_metadata(path).num_rows for path in table_files(tmp_path)) == 5
+
+
+def test_a_batch_is_known_by_its_app_and_number(tmp_path):
+    table = open_table(tmp_path)
+    table.commit(written(table, 0, rows(0, 5)))
+    table.commit(written(table, 1, rows(5, 6)))
+    for seen in (table, open_table(tmp_path)):
+        assert [seen.has("app", batch) for batch in range(3)] == [True, True, False]
+        assert not seen.has("other", 0)
+
+
+def test_a_table_knows_how_far_it_is(tmp_path):
+    table = open_table(tmp_path)
+    assert table.positions == {}
+    table.commit(written(table, 0, rows(0, 5)))
+    other = open_table(tmp_path, topic="u")
+    assert other.positions == {}
+    other.commit(written(other, 0, rows(7, 9, topic="u"), app="another"))
+    assert table.positions == open_table(tmp_path).positions == {P0: Position(5, 1)}
+    assert other.positions == {TopicPartition("u", 0): Position(9, 1)}
+
+
+def test_a_table_whose_log_was_cleaned_up_looks_at_its_rows(tmp_path):
+    table = open_table(tmp_path)
+    table.commit(written(table, 0, rows(0, 5), rows(3, 4, partition=1)))
+    table.commit(written(table, 1, rows(5, 6)))
+    DeltaTable(str(tmp_path)).create_checkpoint()
+    for path in (tmp_path / "_delta_log").glob("*.json"):
+        path.unlink()
+    found = open_table(tmp_path).positions
+    assert found == {P0: Position(6, 1), TopicPartition("t", 1): Position(4, 1)}
+
+
+def test_offsets_that_the_table_has_are_refused_whoever_brings_them(tmp_path):
+    table = open_table(tmp_path)
+    table.commit(written(table, 0, rows(0, 5)))
+    with pytest.raises(TableConflict, match=r"DUPLICATE `t-0` \[4, 6\).*nothing .* was written"):
+        table.commit(written(table, 0, rows(4, 6), app="another"))
+    assert _places(tmp_path) == [("t", 0, o) for o in range(5)]
+
+
+def test_of_two_writers_of_a_topic_one_loses_and_the_table_stays_right(tmp_path):
+    first = open_table(tmp_path)
+    first.commit(written(first, 0, rows(0, 5)))
+    second = open_table(tmp_path)
+    late = written(second, 0, rows(5, 9), app="another")
+    first.commit(written(first, 1, rows(5, 8)))
+    with pytest.raises(TableConflict, match="somebody else writes topic `t`"):
+        second.commit(late)
+    assert _places(tmp_path) == [("t", 0, o) for o in range(8)]
+    assert open_table(tmp_path).has("another", 0) is False
+
+
+def test_writers_of_two_topics_do_not_disturb_each_other(tmp_path):
+    first, second = open_table(tmp_path), open_table(tmp_path, topic="u")
+    for batch in range(3):
+        first.commit(written(first, batch, rows(batch, batch + 1)))
+        second.commit(written(second, batch, rows(batch, batch + 1, topic="u"), app="another"))
+    first.sync_continuity()
+    second.sync_continuity()
+    assert len(_places(tmp_path)) == 6
+    assert len(_accounts(tmp_path)) == 6
+
+
+def test_accounts_follow_the_commits_also_after_a_crash_in_between(tmp_path):
+    table = open_table(tmp_path)
+    table.sync_continuity()
+    table.commit(written(table, 0, rows(0, 5)))
+    table.sync_continuity()
+    table.sync_continuity()
+    table.commit(written(table, 1, rows(5, 6)))
+    table.commit(written(table, 2, rows(7, 8)))
+    reopened = open_table(tmp_path)
+    reopened.sync_continuity()
+    assert _accounts(tmp_path) == [
+        ("t", 0, 5, 5, 0, "ok"),
+        ("t", 5, 6, 1, 1, "ok"),
+        ("t", 7, 8, 1, 2, "GAP"),
+    ]
+    assert len(_places(tmp_path)) == 7
+
+
+def test_a_topic_made_anew_is_another_topic(tmp_path):
+    table = open_table(tmp_path)
+    table.commit(written(table, 0, rows(0, 5)))
+    with pytest.raises(UsageError, match="holds another topic `t`"):
+        open_table(tmp_path, topic_id="11" * 16)
+
+
+def test_a_table_that_must_be_there_is_not_made(tmp_path):
+    with pytest.raises(UsageError, match="is no Delta table, and the checkpoint is that of one"):
+        BronzeTable.open(tmp_path / "gone", "t", TOPIC_ID, create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _a_file(place):
+    place.write_text("a file")
+    return "cannot be opened and written"
+
+
+def _other_files(place):
+    place.mkdir()
+    (place / "notes.txt").write_text("mine")
+    return "no Delta table, and not empty: there is `notes.txt`"
+
+
+def _other_schema(place):
+    write_deltalake(str(place), pa.table({"name": ["x"]}))
+    return "another kind: the column `topic`"
+
+
+def _other_layout(place):
+    open_table(place)
+    log = place / "_delta_log" / f"{0:020}.json"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        if "metaData" in line:
+            line["metaData"]["partitionColumns"] = []
+    log.write_text("\n".join(json.dumps(line) for line in lines))
+    return "another kind: partitioned by"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "below"),
+    [
+        (_a_file, ""),
+        (_a_file, "table"),
+        (_other_files, ""),
+        (_other_schema, ""),
+        (_other_layout, ""),
+    ],
+)
+def test_what_is_no_table_of_ours_is_refused_and_left_alone(tmp_path, spoil, below):
+    place = tmp_path / "place"
+    message = spoil(place)
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    with pytest.raises(UsageError) as caught:
+        open_table(place / below)
+    assert message in caught.value.message
+    assert "--table" in caught.value.hint
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_a_writer_that_looked_at_the_table_meanwhile_still_loses(tmp_path):
+    """Looking at the log (for `_continuity`, for `has`) must not hide that somebody else wrote."""
+    first = open_table(tmp_path)
+    first.commit(written(first, 0, rows(0, 5)))
+    second = open_table(tmp_path)
+    late = written(second, 0, rows(5, 9), app="another")
+    first.commit(written(first, 1, rows(5, 8)))
+    second.sync_continuity()
+    assert second.has("another", 0) is False
+    with pytest.raises(TableConflict, match="somebody else writes topic `t`"):
+        second.commit(late)
+    assert _places(tmp_path) == [("t", 0, o) for o in range(8)]
+
+
+def test_of_two_first_writers_one_loses(tmp_path):
+    first, second = open_table(tmp_path), open_table(tmp_path)
+    late = written(second, 0, rows(0, 9), app="another")
+    first.commit(written(first, 0, rows(0, 5)))
+    with pytest.raises(TableConflict, match="somebody else writes topic `t`"):
+        second.commit(late)
+
+
+def test_a_table_that_looks_again_knows_what_others_wrote(tmp_path):
+    first, second = open_table(tmp_path), open_table(tmp_path)
+    first.commit(written(first, 0, rows(0, 5)))
+    second.look_again()
+    assert second.positions == {P0: Position(5, 1)}
+    second.commit(written(second, 0, rows(5, 9), app="another"))
+    assert len(_places(tmp_path)) == 9

@@ -1,0 +1,76 @@
+"""The tasks of the table sink: what is in the files, and what is left when one fails."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.unit.pipeline.bronze_rows import rows
+from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, TableTask, TaskReport, write_files
+
+
+def _read(directory, report):
+    return [pq.read_table(directory / file.path, partitioning=None) for file in report.files]
+
+
+def test_rows_get_their_lineage_and_control_records_stay_out(tmp_path):
+    report = write_files(TableTask(str(tmp_path), 3), iter([rows(5, 9, control=True)]))
+    (file,) = report.files
+    (table,) = _read(tmp_path, report)
+    assert table.schema.names == [name for name in BRONZE_SCHEMA.names if name != "topic"]
+    assert table.column("offset").to_pylist() == [5, 6, 7]
+    assert set(table.column("ingest_batch").to_pylist()) == {3}
+    assert set(table.column("ingest_file").to_pylist()) == {file.path}
+    header = [{"key": "h", "value": None}]
+    assert table.column("headers").to_pylist() == [header, None, header]
+    (piece,) = report.pieces
+    assert (piece.rows, piece.control_rows, piece.first, piece.last) == (3, 1, 5, 8)
+
+
+def test_a_file_says_what_is_in_it(tmp_path):
+    batches = [rows(5, 9), rows(0, 2, partition=4)]
+    (file,) = write_files(TableTask(str(tmp_path), 3), iter(batches)).files
+    assert file.topic == "t"
+    assert file.path.startswith("topic=t/batch-00000003-")
+    assert file.size_bytes == (tmp_path / file.path).stat().st_size
+    low = {"partition": 0, "offset": 0, "leader_epoch": 1, "ingest_batch": 3}
+    high = {"partition": 4, "offset": 8, "leader_epoch": 1, "ingest_batch": 3}
+    assert file.stats == {"numRecords": 6, "minValues": low, "maxValues": high}
+
+
+def test_full_files_are_followed_by_others(tmp_path, monkeypatch):
+    monkeypatch.setattr("tidelog.pipeline.tables.table_files._ROW_GROUP_ROWS", 10)
+    task = TableTask(str(tmp_path), 0, file_bytes=1)
+    report = write_files(task, (rows(start, start + 10) for start in range(0, 30, 10)))
+    assert [table.num_rows for table in _read(tmp_path, report)] == [10, 10, 10]
+
+
+def test_each_topic_has_files_of_its_own(tmp_path):
+    mixed = pa.concat_batches([rows(0, 2), rows(0, 3, topic="u")])
+    report = write_files(TableTask(str(tmp_path), 0), iter([mixed]))
+    assert [(file.topic, file.stats["numRecords"]) for file in report.files] == [("t", 2), ("u", 3)]
+
+
+def test_a_task_without_rows_makes_no_file(tmp_path):
+    assert write_files(TableTask(str(tmp_path), 0), iter([rows(0, 0)])) == TaskReport((), ())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_that_fails_takes_its_files_back(tmp_path):
+    def failing():
+        yield rows(0, 5)
+        yield rows(0, 5, topic="u")
+        raise OSError("the source failed")
+
+    with pytest.raises(OSError, match="the source failed"):
+        write_files(TableTask(str(tmp_path), 0), failing())
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_a_report_travels_as_text(tmp_path):
+    task = TableTask(str(tmp_path), 0)
+    report = write_files(task, iter([rows(0, 5)]))
+    assert TaskReport.from_text(report.to_text()) == report
+    (row,) = [row for batch in task(iter([rows(0, 5)])) for row in batch.to_pylist()]
+    assert replace(TaskReport.from_text(row["report"]), files=()) == replace(report, files=())

@@ -637,6 +637,15 @@ class Node:
     def _broker_epoch(self) -> int:
         return NO_EPOCH if self._broker_side is None else self._broker_side.lifecycle.broker_epoch
 
+    @property
+    def _closing_epoch(self) -> int:
+        """The broker epoch in which the logs became what they are, for the marker of a clean stop.
+        A process that was never registered has changed none of them: it hands on the epoch of the
+        one before, which ended cleanly too."""
+        previous = self._directory.clean_shutdown_broker_epoch
+        epoch = self._broker_epoch
+        return previous if epoch == NO_EPOCH and previous is not None else epoch
+
     def _maybe_leave(self, now: Instant) -> None:
         if not self._is_stop_due or self._exited:
             return
@@ -644,7 +653,7 @@ class Node:
         self._quorum_link.flow(now)
         self._peers.flush()
         self._connections.flush()
-        self._closing = self._directory.close_cleanly(self._broker_epoch)
+        self._closing = self._directory.close_cleanly(self._closing_epoch)
 
     def _on_input_while_closing(self, event: Input) -> None:
         match event:

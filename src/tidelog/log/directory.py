@@ -133,6 +133,8 @@ class LogDirectory:
         self._env = env
         # For logs found on disk, until their topic's own configuration is applied.
         self._default_config = default_config
+        # Whether the checkpoints still speak of logs that were taken away.
+        self._checkpoints_are_stale = False
         # Whether a checkpoint could not be read at the start.
         self._has_bad_checkpoint = False
         # Directories that were renamed for deletion and still exist.
@@ -318,7 +320,18 @@ class LogDirectory:
             if not self._env.disk.exists(target):
                 break
         self._env.disk.rename(str(topic_partition), target)
+        self._checkpoints_are_stale = True
         return target
+
+    def forget_renamed(self) -> None:
+        """Takes logs that are gone out of the checkpoints. A checkpoint knows a log by name only:
+        after a power cut it would say of a topic that was made anew under the same name what was
+        true of the former one, and a high watermark that nobody committed would count."""
+        if self._checkpoints_are_stale:
+            self._checkpoints_are_stale = False
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_start_offsets()
+            self.checkpoint_high_watermarks()
 
     def delete_renamed(self) -> int:
         """Deletes the directories that were renamed before the recovery points were checkpointed

@@ -199,6 +199,7 @@ class Replicas:
             now,
         )
         self._roles.follow_damaged(image, now)
+        self._directory.forget_renamed()
         self._reconfigure(delta)
 
     def _maybe_take_effect(self, now: Instant) -> None:
@@ -216,6 +217,7 @@ class Replicas:
             recurring.start(now)
         topics = all_topics(image)
         self._carry_out(decide_hosting(topics, (), self._hosted.partitions, self.node_id), now)
+        self._directory.forget_renamed()
 
     def remove_strays(self) -> list[TopicPartition]:
         """Sets logs aside that the metadata does not place on this node; returns them. They are
@@ -240,6 +242,7 @@ class Replicas:
                 "nobody misses its records",
             )
             self._roles.set_aside(key)
+        self._directory.forget_renamed()
         return found
 
     def _carry_out(self, decisions: Iterable[Drop | Host], now: Instant) -> None:

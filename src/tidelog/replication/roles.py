@@ -59,6 +59,9 @@ class LogStore(DamagedLogs, Protocol):
     def set_aside(self, topic_partition: TopicPartition) -> None:
         """Takes a log out of service and keeps its directory as a stray."""
 
+    def forget_renamed(self) -> None:
+        """Takes logs that are gone out of the checkpoints."""
+
     def delete_renamed(self) -> int:
         """Deletes what was marked for deletion; returns how many directories."""
 

@@ -42,6 +42,21 @@ def test_the_life_of_the_broker_decides_when_it_wants_to_be_woken() -> None:
     assert [effect.code for effect in node.exits] == [0]
 
 
+def test_a_process_that_was_never_registered_hands_on_the_epoch_of_the_one_before() -> None:
+    """It changed no log; with another epoch in the marker its successor would count as unclean."""
+    first = OneNode()
+    epoch = side_of(first).lifecycle.broker_epoch
+    first.receive(StopRequested())
+    first.run_until_exit()
+    voters = {"controller_quorum_voters": "1@host1:9093,2@host2:9093,3@host3:9093"}
+    second = OneNode(disk=first.disk, alone=False, **voters)
+    assert side_of(second).lifecycle.broker_epoch == -1
+    second.receive(StopRequested())
+    second.run_until_exit()
+    third = OneNode(disk=first.disk, alone=False, **voters)
+    assert third.node._directory.clean_shutdown_broker_epoch == epoch
+
+
 def test_a_node_that_is_only_a_controller_has_no_broker() -> None:
     world = World(1, nodes=1, controllers=1)
     world.start_all()

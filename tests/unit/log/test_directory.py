@@ -121,6 +121,44 @@ def test_deletion_renames_first() -> None:
     assert not bench.disk.exists(renamed[0])
 
 
+def test_the_checkpoints_of_a_deleted_log_say_nothing_of_its_successor() -> None:
+    """Goal: a topic that is made anew under the same name begins with no high watermark, no log
+    start and no recovery point, also after a power cut."""
+    bench = LogBench()
+    bench.append(count=9)
+    bench.log.request_flush()
+    bench.settle()
+    bench.log.update_high_watermark(9)
+    bench.log.maybe_raise_log_start_offset(5)
+    for checkpoint in (
+        bench.directory.checkpoint_high_watermarks,
+        bench.directory.checkpoint_recovery_points,
+        bench.directory.checkpoint_log_start_offsets,
+    ):
+        checkpoint()
+    bench.settle()
+    bench.directory.schedule_delete(PARTITION)
+    bench.directory.create(PARTITION, type(TOPIC_ID)(bytes(15) + b"\x07"), bench.config)
+    bench.directory.forget_renamed()
+    bench.append()
+    bench.log.request_flush()
+    bench.settle()
+    log = bench.reopen_after_power_cut()
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (0, 0, 1)
+
+
+def test_nothing_is_written_when_nothing_was_renamed() -> None:
+    bench = LogBench()
+    bench.settle()
+    bench.directory.forget_renamed()
+    assert bench.effects.take() == []
+    bench.directory.schedule_delete(PARTITION)
+    bench.directory.forget_renamed()
+    assert len(bench.effects.take()) == 3
+    bench.directory.forget_renamed()
+    assert bench.effects.take() == []
+
+
 def test_deleting_the_same_name_twice() -> None:
     """Goal: names of renamed directories never collide, across restarts either."""
     bench = LogBench()

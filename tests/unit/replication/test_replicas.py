@@ -110,6 +110,17 @@ def test_deleted_directories_go_with_time(cluster: Cluster) -> None:
     assert not any(name.endswith("-delete") for name in disk.list_dir())
 
 
+def test_a_deleted_topic_is_taken_out_of_the_checkpoints_at_once(cluster: Cluster) -> None:
+    """They know it by name only; another of the same name may be made the next moment."""
+    disk = cluster.brokers[1].disk
+    cluster.produce(1, [b"a"])
+    cluster.run(50 + CONFIG.high_watermark_checkpoint_interval_ms)
+    assert disk.read_file("replication-offset-checkpoint") == b"0\n1\norders 0 1\n"
+    cluster.feed.delete_topic("orders")
+    cluster.run(20)
+    assert disk.read_file("replication-offset-checkpoint") == b"0\n0\n"
+
+
 def test_checkpoints_are_written_at_their_intervals(cluster: Cluster) -> None:
     """The high watermark often, the others rarely."""
     broker = cluster.brokers[1]

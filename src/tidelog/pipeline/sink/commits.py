@@ -218,7 +218,7 @@ def read_note(options: SinkOptions, task: Task) -> Note | None:
     Raises `WriteFailed`.
     """
     place = TopicPartition(COMMITS_TOPIC, task.notes_partition)
-    admin = AdminClient(dict(options.client))
+    admin = AdminClient({**options.client, "log_level": 2})
     end = _do(task, lambda: _end_of_notes(admin, place))
     if end == 0:
         return None

@@ -33,6 +33,7 @@ _REQUIRED: Final = (
     ("numpy", (1, 26), None),
     ("pandas", (2, 2), (3,)),
     ("deltalake", (1, 6), (2,)),
+    ("confluent-kafka", (2, 6), None),
 )
 _MIN_PYTHON: Final = (3, 11)
 _CONNECTOR_JARS: Final = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients")

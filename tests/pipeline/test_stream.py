@@ -1,5 +1,7 @@
 """`spark.readStream.format("tidelog")`: nothing twice, nothing missing, across restarts."""
 
+from threading import Event
+
 import pytest
 from pyspark.errors import StreamingQueryException
 
@@ -64,15 +66,26 @@ def test_each_run_reads_what_came_since_the_one_before(spark, run, brokers, tmp_
     assert _places(spark, tmp_path) == expected
 
 
+class Told(LagReporter):
+    """Keeps the reports; Spark brings them some time after the query has ended."""
+
+    def __init__(self):
+        self.reports = []
+        self.ended = Event()
+        super().__init__(self.reports.append)
+
+    def onQueryTerminated(self, event):
+        self.ended.set()
+
+
 def test_a_limit_makes_batches_whose_progress_is_told(spark, run, brokers, tmp_path):
-    told = []
-    listener = LagReporter(told.append)
+    listener = Told()
     spark.streams.addListener(listener)
     sizes = run(maxOffsetsPerTrigger="30", **{"kafka.group.id": "dashboards"})
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    assert listener.ended.wait(60)
     spark.streams.removeListener(listener)
     assert brokers.committed == {"dashboards": {_P0: 50, _P1: 20}}
-    lags = [report["lag"] for report in told]
+    lags = [report["lag"] for report in listener.reports]
     assert lags[-1] == 0
     assert [lag for lag in lags if lag] == [41, 12]
     assert sum(sizes) == 70

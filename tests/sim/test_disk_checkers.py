@@ -5,6 +5,8 @@ from tests.sim.test_checkers import PID, K, evidence, rejects
 from tests.unit.log.harness import batch
 
 from tidelog.env.prng import Prng
+from tidelog.kraft.messages import SnapshotId
+from tidelog.kraft.snapshot_format import snapshot_name
 from tidelog.log.checkpoint import encode_epochs, encode_partition_metadata
 from tidelog.log.directory import format_directory
 from tidelog.model import Uuid
@@ -168,6 +170,18 @@ def test_after_a_start_the_next_power_cut_is_the_first_again():
     disk.replace(LOG, records(0, 1))
     with rejects("RecoveredFromImage"):
         checker.after_start(disk)
+
+
+@pytest.mark.parametrize(("end", "legal"), [(3, False), (4, True), (9, True)])
+def test_a_log_may_begin_anew_behind_a_snapshot_of_all_it_had(end, legal):
+    checker, disk = cut(records(2, 3))
+    disk.replace(LOG, b"")
+    disk.replace(f"t-0/{snapshot_name(SnapshotId(end, 0))}", b"its content is judged by others")
+    if legal:
+        checker.after_start(disk)
+    else:
+        with rejects("RecoveredFromImage"):
+            checker.after_start(disk)
 
 
 def test_a_damaged_disk_is_judged_by_others():

@@ -10,10 +10,16 @@ written, and what the device had for sure. When the next process has opened its 
 A machine may lose power once more before a process has opened its logs, and a start that failed may
 have changed files in between. What the device had before the *first* of these power cuts counts.
 
+A log that begins anew behind a snapshot has lost nothing that the snapshot does not have: a power
+cut may come between the snapshot's last byte and the cutting of the log.
+
 Disks that a fault has damaged are not looked at; what they may lose is judged by `DisksAreSound`
 and `NothingLost`.
 """
 
+from collections.abc import Iterable
+
+from tidelog.kraft.snapshot_format import parse_snapshot_name
 from tidelog.log.directory import parse_partition_name
 from tidelog.sim.checkers.base import Violation
 from tidelog.sim.disk import SimDisk
@@ -48,6 +54,8 @@ class RecoveredFromImage:
         seen = seen_files(disk)
         for directory, image in images.items():
             found = self._reader.batches(disk.root, seen, directory)
+            if not found and _has_snapshot_beyond(seen, directory, image):
+                continue
             self._compare(f"{disk.root} {directory}", found, image)
 
     def _compare(self, who: str, found: tuple[ScrubbedBatch, ...], image: LogImages) -> None:
@@ -61,3 +69,11 @@ class RecoveredFromImage:
         if len(found) < image.kept_count:
             lost = image.written[len(found)]
             raise Violation(self.name, f"{who}: {lost} was on the device and is gone")
+
+
+def _has_snapshot_beyond(paths: Iterable[str], directory: str, image: LogImages) -> bool:
+    """Whether a snapshot stands for every batch that the log had."""
+    end = max((batch.last_offset + 1 for batch in image.written), default=0)
+    inside = (path.removeprefix(f"{directory}/") for path in paths if path.startswith(directory))
+    snapshots = (parse_snapshot_name(name) for name in inside)
+    return any(snapshot is not None and snapshot.end_offset >= end for snapshot in snapshots)

@@ -82,7 +82,8 @@ def test_the_kill_table_in_two_processes(capsys):
     assert run(["sim", "ablate", *names]) == 0
     out = capsys.readouterr().out
     assert "ReplicasEqual" in out
-    assert "ElectionSafety" in out
+    # Two leaders of one epoch, or a leader without what another one committed: whichever shows first.
+    assert "ElectionSafety" in out or "LeaderCompleteness" in out
 
 
 def test_a_survivor_fails_the_command(capsys, monkeypatch):

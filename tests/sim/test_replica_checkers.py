@@ -1,5 +1,8 @@
 """Checkers that look into replicas: where all is well, and where somebody tampered."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from tests.sim.test_cluster import led_world, partition
 
@@ -88,8 +91,11 @@ def batch(base_offset: int, epoch: int = 1, value: bytes = b"r") -> CommittedBat
     return CommittedBatch(base_offset, base_offset, epoch, 0, [value], False)
 
 
+THREE: Any = SimpleNamespace(voters=(1, 2, 3), epoch=1)
+
+
 def test_election_safety():
-    oracle = QuorumOracle(2, list)
+    oracle = QuorumOracle(lambda voters: ())
     assert oracle.check_election_safety(1, 4)
     assert not oracle.check_election_safety(1, 4)
     assert oracle.check_election_safety(2, 5)
@@ -98,7 +104,7 @@ def test_election_safety():
 
 
 def test_vote_uniqueness():
-    oracle = QuorumOracle(2, list)
+    oracle = QuorumOracle(lambda voters: ())
     oracle.check_vote(1, 4, 2)
     oracle.check_vote(1, 4, 2)
     oracle.check_vote(1, 5, 3)
@@ -107,20 +113,20 @@ def test_vote_uniqueness():
 
 
 def test_committed_for_ever():
-    oracle = QuorumOracle(2, lambda: [9, 9, 0])
-    oracle.check_committed(1, batch(0), 1)
-    oracle.check_committed(2, batch(0), 1)
+    oracle = QuorumOracle(lambda voters: [9, 9, 0])
+    oracle.check_committed(1, batch(0), THREE)
+    oracle.check_committed(2, batch(0), THREE)
     with rejects("CommittedForever"):
-        oracle.check_committed(2, batch(0, value=b"other"), 1)
+        oracle.check_committed(2, batch(0, value=b"other"), THREE)
     with rejects("CommittedForever"):
-        oracle.check_committed(2, batch(5), 1)
+        oracle.check_committed(2, batch(5), THREE)
 
 
 def test_durability():
-    oracle = QuorumOracle(2, lambda: [1, 1, 0])
-    oracle.check_committed(1, batch(0), 1)
+    oracle = QuorumOracle(lambda voters: [1, 1, 0])
+    oracle.check_committed(1, batch(0), THREE)
     with rejects("Durability"):
-        oracle.check_committed(1, batch(1), 1)
+        oracle.check_committed(1, batch(1), THREE)
 
 
 # The stage of replication -------------------------------------------------------------------------

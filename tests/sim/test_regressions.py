@@ -82,7 +82,7 @@ def test_the_kill_table_in_two_processes(capsys):
     assert run(["sim", "ablate", *names]) == 0
     out = capsys.readouterr().out
     assert "ReplicasEqual" in out
-    # Two leaders of one epoch, or a leader without what another one committed: whichever shows first.
+    # Two leaders of one epoch, or one that lacks what the other committed: what shows first.
     assert "ElectionSafety" in out or "LeaderCompleteness" in out
 
 

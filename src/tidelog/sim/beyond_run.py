@@ -111,6 +111,9 @@ class BeyondRun:
                 raise Violation("Liveness", f"not settled within {SETTLE_LIMIT_MS} ms")
             world.run_for(50)
         world.run_for(QUIET_MS)
+        while not self._is_level() and world.now < end:
+            # What producers had queued up may still come in.
+            world.run_for(50)
         image = newest_image(world)
         assert image is not None, "no node has metadata"
         self._judge(image)
@@ -132,6 +135,18 @@ class BeyondRun:
                 for partition in topic.partitions.values()
             )
         )
+
+    def _is_level(self) -> bool:
+        """All replicas of a led partition end at the same offset, and know it to be committed."""
+        ends: dict[tuple[object, int], set[tuple[int, int]]] = {}
+        for host in self.world.hosts.values():
+            replicas = () if host.node is None else host.node.broker.replicas.partitions.values()
+            for replica in replicas:
+                if replica.leader_id >= 0:
+                    key = (replica.topic_id, replica.topic_partition.partition)
+                    end = (replica.log.log_end_offset, replica.log.high_watermark)
+                    ends.setdefault(key, set()).add(end)
+        return all(len(found) == 1 for found in ends.values())
 
     # Judgement -----------------------------------------------------------------------------
 

@@ -1,6 +1,8 @@
 """Snapshots of the metadata quorum under faults, and their checker."""
 
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,7 @@ EVENTS = (
 def test_snapshots_are_made_fetched_damaged_and_crashed_into() -> None:
     """Goal: nothing of it is rare in the quorum tier. Method: the traces of some seeds."""
     seen: Counter[str] = Counter()
-    for seed in (4, 14, 135, 226, 343):
+    for seed in (13, 16, 343):
         run = QuorumRun(seed)
         outcome = run.run()
         assert outcome.violation is None, f"{seed}: {outcome.violation}"
@@ -32,11 +34,16 @@ def test_snapshots_are_made_fetched_damaged_and_crashed_into() -> None:
     assert set(seen) == set(EVENTS)
 
 
+def alone(epoch: int) -> Any:
+    """The quorum of one voter, as the oracle asks it."""
+    return SimpleNamespace(voters=(1,), epoch=epoch)
+
+
 def oracle() -> QuorumOracle:
-    known = QuorumOracle(1, lambda: [9])
-    known.check_committed(1, CommittedBatch(0, 0, 1, 0, [b"leader"], is_control=True), 1)
-    known.check_committed(1, CommittedBatch(1, 2, 1, 0, [b"a", b"b"], is_control=False), 1)
-    known.check_committed(1, CommittedBatch(3, 3, 2, 0, [b"c"], is_control=False), 2)
+    known = QuorumOracle(lambda voters: [9])
+    known.check_committed(1, CommittedBatch(0, 0, 1, 0, [b"leader"], is_control=True), alone(1))
+    known.check_committed(1, CommittedBatch(1, 2, 1, 0, [b"a", b"b"], is_control=False), alone(1))
+    known.check_committed(1, CommittedBatch(3, 3, 2, 0, [b"c"], is_control=False), alone(2))
     return known
 
 

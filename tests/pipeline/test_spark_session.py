@@ -14,7 +14,8 @@ import os
 from tidelog.pipeline import session
 before = dict(os.environ)
 spark = session("no java", "local[1]", {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
-assert dict(os.environ) == before
+assert {name: os.environ.get(name) for name in before} == before
+assert not {"JAVA_HOME", "SPARK_CONF_DIR", "SPARK_HOME"} & set(os.environ)
 version = spark._jvm.System.getProperty("java.home")
 doubled = spark.range(5).mapInArrow(lambda batches: batches, "id bigint").selectExpr("sum(id)")
 print(version, doubled.first()[0])

@@ -15,6 +15,7 @@ from tidelog.pipeline.health.events import (
     read_event_topic,
 )
 from tidelog.pipeline.health.report import page
+from tidelog.pipeline.health.transforms import of_topics
 from tidelog.pipeline.jobs.health import measure, write_tables
 from tidelog.testing import LocalCluster
 
@@ -77,7 +78,7 @@ def killed(spark, tmp_path_factory):
 def test_health_names_the_election_its_cause_and_the_window(spark, killed, tmp_path):
     data_dir, leader, successor, _ = killed
     events = read_event_files(spark, find_event_files([data_dir]))
-    found = measure(events, topics=(TOPIC,))
+    found = measure(of_topics(events, (TOPIC,)).cache())
     elected = next(row for row in found.elections if row["old_leader"] == leader)
     assert elected["new_leader"] == successor
     assert f"broker {leader} fenced" in elected["cause"]

@@ -18,46 +18,52 @@ from tidelog.cli.output import (
 )
 from tidelog.cli.spark_job import Master, needs_spark, open_session
 from tidelog.errors import UsageError
-from tidelog.pipeline.health.figures import TABLES, Health
+from tidelog.pipeline.health.figures import TABLES, Health, leader_name
 
 Row = dict[str, Any]
 
 _MOST_ROWS = 30
 """A table for eyes has no more; JSON and Parquet have all."""
 
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help="Read the topic `__tidelog_events` (`tidelog.events.topic.enable`).",
+    ),
+]
+Directories = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--events",
+        metavar="DIR",
+        help="Read `events.jsonl` of a cluster's or a node's directory; several times.",
+    ),
+]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="WHEN", help="30m, 12h, 7d, or a time (UTC).")
+]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="NAME", help="Only this topic; give it several times."),
+]
+Report = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="DIR", help="Write Parquet tables and report.html there."),
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", help="Say what begins and ends as it happens, until Ctrl-C.")
+]
+
 
 def health(
-    bootstrap_server: Annotated[
-        str | None,
-        typer.Option(
-            "--bootstrap-server",
-            metavar="HOST:PORT",
-            help="Read the topic `__tidelog_events` (`tidelog.events.topic.enable`).",
-        ),
-    ] = None,
-    directories: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--events",
-            metavar="DIR",
-            help="Read `events.jsonl` of a cluster's or a node's directory; several times.",
-        ),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="WHEN", help="30m, 12h, 7d, or a time (UTC)."),
-    ] = None,
-    topics: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="NAME", help="Only this topic; give it several times."),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="DIR", help="Write Parquet tables and report.html there."),
-    ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Say what begins and ends as it happens, until Ctrl-C.")
-    ] = False,
+    bootstrap_server: Server = None,
+    directories: Directories = None,
+    since: Since = None,
+    topics: Topics = None,
+    report: Report = None,
+    follow: Follow = False,
     master: Master = "local[*]",
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -81,14 +87,9 @@ def health(
         from tidelog.pipeline.jobs.health import measure, write_tables
 
         begin = None if since is None else health_events.since(since, datetime.now(UTC))
-        if bootstrap_server is not None:
-            events = health_events.read_event_topic(spark, bootstrap_server)
-        else:
-            files = health_events.find_event_files(directories or [])
-            events = health_events.read_event_files(spark, files)
-        if topics:
-            events = of_topics(events, topics)
-        events = events.cache()
+        events = _read(spark, bootstrap_server, directories or [])
+        # Every figure and every table reads them again.
+        events = (of_topics(events, topics) if topics else events).cache()
         with progress("reading events"):
             found = measure(events, since=begin)
         if report is not None:
@@ -101,6 +102,15 @@ def health(
         _print(found, report)
     if found.open_now:
         raise BadAnswer
+
+
+def _read(spark: Any, bootstrap_server: str | None, directories: Sequence[Path]) -> Any:
+    """The events as a frame, from the topic or from files."""
+    from tidelog.pipeline.health import events
+
+    if bootstrap_server is not None:
+        return events.read_event_topic(spark, bootstrap_server)
+    return events.read_event_files(spark, events.find_event_files(directories))
 
 
 def _follow(
@@ -231,7 +241,7 @@ def _condition(row: Row) -> tuple[object, ...]:
 
 
 def _election(row: Row) -> tuple[object, ...]:
-    leaders = f"{_leader(row['old_leader'])} → {_leader(row['new_leader'])}"
+    leaders = f"{leader_name(row['old_leader'])} → {leader_name(row['new_leader'])}"
     stages = ("noticed_ms", "leading_ms", "commit_ms", "election_ms")
     return (
         _clock(row["at"]),
@@ -269,10 +279,6 @@ def _partition(row: Row) -> str:
 
 def _clock(moment: datetime | None) -> str:
     return "?" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
-
-
-def _leader(node_id: int) -> str:
-    return "none" if node_id < 0 else str(node_id)
 
 
 def _ms(value: float | None) -> str:

@@ -40,53 +40,62 @@ Table = Annotated[
 ]
 
 
+Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to read.")]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="Where Spark notes its batches. Default: inside the table's directory.",
+    ),
+]
+Trigger = Annotated[
+    str | None,
+    typer.Option(
+        "--trigger",
+        metavar="WHEN",
+        help="availableNow (the default): read what is there and end. An interval such as 5s: "
+        "a batch each time, until interrupted.",
+    ),
+]
+Continuous = Annotated[
+    bool, typer.Option("--continuous", help="One batch after the other, until interrupted.")
+]
+StartingOffsets = Annotated[
+    str | None,
+    typer.Option(
+        "--starting-offsets",
+        metavar="WHERE",
+        help="Where to begin what the table does not have: earliest (the default), latest, or "
+        "JSON as the source takes it.",
+    ),
+]
+Verify = Annotated[
+    bool, typer.Option("--verify", help="At the end, check the whole table against its accounts.")
+]
+SourceOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", metavar="NAME=VALUE", help="An option of the source; give it several times."
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="NAME=VALUE", help="A conf of Spark's; several times."),
+]
+
+
 def ingest(
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to read.")],
+    topic: Topic,
     table: Table,
     bootstrap_server: Bootstrap = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            "--checkpoint",
-            metavar="DIR",
-            help="Where Spark notes its batches. Default: inside the table's directory.",
-        ),
-    ] = None,
-    trigger: Annotated[
-        str | None,
-        typer.Option(
-            "--trigger",
-            metavar="WHEN",
-            help="availableNow (the default): read what is there and end. An interval such as 5s: "
-            "a batch each time, until interrupted.",
-        ),
-    ] = None,
-    continuous: Annotated[
-        bool, typer.Option("--continuous", help="One batch after the other, until interrupted.")
-    ] = False,
-    starting_offsets: Annotated[
-        str | None,
-        typer.Option(
-            "--starting-offsets",
-            metavar="WHERE",
-            help="Where to begin what the table does not have: earliest (the default), latest, or "
-            "JSON as the source takes it.",
-        ),
-    ] = None,
-    verify: Annotated[
-        bool,
-        typer.Option("--verify", help="At the end, check the whole table against its accounts."),
-    ] = False,
-    options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option", metavar="NAME=VALUE", help="An option of the source; give it several times."
-        ),
-    ] = None,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", metavar="NAME=VALUE", help="A conf of Spark's; several times."),
-    ] = None,
+    checkpoint: Checkpoint = None,
+    trigger: Trigger = None,
+    continuous: Continuous = False,
+    starting_offsets: StartingOffsets = None,
+    verify: Verify = False,
+    options: SourceOptions = None,
+    conf: Conf = None,
     master: Master = MASTER,
     output: Output = OutputFormat.TABLE,
 ) -> None:

@@ -47,3 +47,8 @@ TABLES: Final = (
     "flaps",
 )
 """The tables of `Health`, in the order in which people read them."""
+
+
+def leader_name(node_id: int) -> str:
+    """How people read the leader of a row."""
+    return "none" if node_id < 0 else str(node_id)

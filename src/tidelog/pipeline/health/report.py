@@ -14,7 +14,7 @@ from datetime import datetime
 from html import escape
 from typing import Any, Final
 
-from tidelog.pipeline.health.figures import Health
+from tidelog.pipeline.health.figures import Health, leader_name
 from tidelog.pipeline.health.svg import (
     WORDS,
     Axis,
@@ -210,7 +210,7 @@ def _elections_part(found: Health) -> Iterable[str]:
             _time(row["at"]),
             f"{row['topic']}-{row['partition']}",
             row["leader_epoch"],
-            f"{_leader(row['old_leader'])} → {_leader(row['new_leader'])}",
+            f"{leader_name(row['old_leader'])} → {leader_name(row['new_leader'])}",
             *(_ms(row[name]) for name in ("noticed_ms", "leading_ms", "commit_ms", "election_ms")),
             f"{row['outcome']}: {row['cause']}",
         )
@@ -294,10 +294,6 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, numeric:
 
 def _time(at: datetime) -> str:
     return f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}"
-
-
-def _leader(node_id: int) -> str:
-    return "none" if node_id < 0 else str(node_id)
 
 
 def _ms(value: float | None, digits: int = 0) -> str:

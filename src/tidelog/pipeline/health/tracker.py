@@ -23,23 +23,23 @@ Event = Mapping[str, Any]
 Row = dict[str, Any]
 
 CONDITIONS: Final = ("under_replicated", "under_min_isr", "leaderless")
+"""What the controllers' words tell of a partition."""
+STATE_KINDS: Final = (Kind.ELECTION, Kind.ISR_CHANGE, Kind.PARTITION_STATE)
+"""The events in which a controller says all of a partition's state."""
 MOST_WAITING: Final = 16
 MOST_LIVES: Final = 16
-_STATES: Final = frozenset((Kind.ELECTION, Kind.ISR_CHANGE, Kind.PARTITION_STATE))
-_OF_LEADERS: Final = frozenset(
-    (Kind.LEADING, Kind.FOLLOWING, Kind.APPEND, Kind.HW_ADVANCE, Kind.HW_STALL)
-)
+_OF_LEADERS: Final = (Kind.LEADING, Kind.FOLLOWING, Kind.APPEND, Kind.HW_ADVANCE, Kind.HW_STALL)
 
 
 def in_order(events: Sequence[Event]) -> list[Event]:
     """The order in which a tracker takes events that came together."""
 
     def place(event: Event) -> tuple[Any, ...]:
-        if event["kind"] in _STATES:
+        if event["kind"] in STATE_KINDS:
             return (0, event["payload"]["partition_epoch"], event["ts_us"])
         return (1, event["broker"], event["incarnation"], event["seq"])
 
-    return sorted((one for one in events if one["kind"] in _STATES | _OF_LEADERS), key=place)
+    return sorted((one for one in events if one["kind"] in (*STATE_KINDS, *_OF_LEADERS)), key=place)
 
 
 class Tracker:
@@ -69,7 +69,7 @@ class Tracker:
 
     def take(self, event: Event) -> Iterator[Row]:
         """Rows that the event begins or ends."""
-        if event["kind"] in _STATES:
+        if event["kind"] in STATE_KINDS:
             yield from self._on_state(event)
         else:
             yield from self._on_leader(event)

@@ -36,6 +36,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidelog.env.events import Kind
+from tidelog.pipeline.health.tracker import CONDITIONS, STATE_KINDS
 
 INTERVAL: Final = (
     "topic string, partition int, kind string, leader_epoch int, start timestamp, "
@@ -50,7 +51,6 @@ ELECTION: Final = (
     "cause string, outcome string, controller int, noticed_ms double, leading_ms double, "
     "commit_ms double, election_ms double, unclean boolean"
 )
-STATE_KINDS: Final = (Kind.ELECTION, Kind.ISR_CHANGE, Kind.PARTITION_STATE)
 _PARTITION: Final = ("topic", "topic_id", "partition")
 _FOR_EVER: Final = 2**31 - 1
 
@@ -109,10 +109,7 @@ _SPOKEN: Final = ("ts_us", "mono_us", "clock", "broker", "leader_epoch")
 def condition_intervals(states: DataFrame) -> DataFrame:
     """`INTERVAL` rows of the three conditions that the controllers tell."""
     flags = F.array(
-        *(
-            F.struct(F.lit(kind).alias("kind"), F.col(kind).alias("on"))
-            for kind in ("under_replicated", "under_min_isr", "leaderless")
-        )
+        *(F.struct(F.lit(kind).alias("kind"), F.col(kind).alias("on")) for kind in CONDITIONS)
     )
     rows = states.select("*", F.explode(flags).alias("flag")).select("*", "flag.kind", "flag.on")
     return _islands(rows, (*_PARTITION, "kind"), ("partition_epoch", "ts_us"))
@@ -166,6 +163,11 @@ def _islands(rows: DataFrame, key: Sequence[str], order: Sequence[str]) -> DataF
         .withColumn("ended", F.lead(moment).over(history))
         .where("on")
     )
+    return _as_intervals(spans)
+
+
+def _as_intervals(spans: DataFrame) -> DataFrame:
+    """`INTERVAL` of rows whose moments `began` and `ended` are structs (ts_us, mono_us, clock)."""
     return spans.select(
         "topic",
         "partition",
@@ -291,25 +293,17 @@ def unavailability(changes: DataFrame) -> DataFrame:
             "first"
         )
     )
-    return first.select(
-        "topic",
-        "partition",
-        F.lit("unavailable").alias("kind"),
-        "first.leader_epoch",
-        F.col("first.began").alias("began"),
-        "ended",
-        "first.cause",
-        F.col("first.old_leader").alias("broker"),
-    ).select(
-        "topic",
-        "partition",
-        "kind",
-        "leader_epoch",
-        _instant(F.col("began.ts_us")).alias("start"),
-        _instant(F.col("ended.ts_us")).alias("end"),
-        _elapsed_ms("began", "ended").alias("duration_ms"),
-        "cause",
-        "broker",
+    return _as_intervals(
+        first.select(
+            "topic",
+            "partition",
+            F.lit("unavailable").alias("kind"),
+            "first.leader_epoch",
+            F.col("first.began").alias("began"),
+            "ended",
+            "first.cause",
+            F.col("first.old_leader").alias("broker"),
+        )
     )
 
 

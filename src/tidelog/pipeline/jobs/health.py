@@ -5,7 +5,7 @@ the driver; commits, of which there are ten a second and partition, stay in Spar
 quantiles, as a thinned line for the report, and as Parquet.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -19,25 +19,14 @@ from tidelog.pipeline.health import transforms as health
 from tidelog.pipeline.health.events import EVENTS_TOPIC, parsed
 from tidelog.pipeline.health.figures import Health, Rows
 from tidelog.pipeline.health.stream import follow
+from tidelog.pipeline.health.tracker import STATE_KINDS
 
-_TIMELINE_KINDS: Final = health.STATE_KINDS
 LATENCY_POINTS: Final = 300
 """Into how many slices of time the report cuts the commits."""
 
 
-def measure(
-    events: DataFrame, *, topics: Sequence[str] = (), since: datetime | None = None
-) -> Health:
-    """Every figure of the events of `topics` (none given: all), from `since` on."""
-    chosen = health.of_topics(events, topics) if topics else events
-    chosen = chosen.cache()
-    try:
-        return _measure(chosen, since)
-    finally:
-        chosen.unpersist()
-
-
-def _measure(events: DataFrame, since: datetime | None) -> Health:
+def measure(events: DataFrame, *, since: datetime | None = None) -> Health:
+    """Every figure of the events, from `since` on. Reads the events many times: cache them."""
     spans = health.intervals(events)
     changes = health.leader_changes(events)
     windows = health.unavailability(changes)
@@ -75,7 +64,7 @@ def _measure(events: DataFrame, since: datetime | None) -> Health:
 def _timeline(events: DataFrame) -> DataFrame:
     """What each partition was from each change on; leaders' starts give the state before any."""
     payload = F.col("payload")
-    kinds = (*_TIMELINE_KINDS, Kind.LEADING)
+    kinds = (*STATE_KINDS, Kind.LEADING)
     return (
         events.where(F.col("kind").isin(*kinds))
         .select(

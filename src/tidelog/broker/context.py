@@ -6,7 +6,9 @@ several handlers ask of the image.
 """
 
 from collections import deque
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tidelog.broker.connections import Connections, PendingRequest
 from tidelog.broker.control_link import ControlLink
@@ -18,13 +20,17 @@ from tidelog.controller.messages import CreateTopics, NewTopic
 from tidelog.env.disk import Disk
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode
 from tidelog.kraft.quorum import Quorum
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage
 from tidelog.model import INTERNAL_TOPICS, NO_EPOCH, NO_LEADER, Endpoint
 from tidelog.replication.replicas import Replicas
 from tidelog.wire import codec
 from tidelog.wire.entities import Entity
-from tidelog.wire.fetch import LeaderHint
+from tidelog.wire.fetch import FetchedPartition, LeaderHint
+from tidelog.wire.produce import ProducedPartition
+
+Answer = TypeVar("Answer", FetchedPartition, ProducedPartition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,22 @@ class Broker:
         if image is None:
             return LeaderHint(NO_LEADER, NO_EPOCH)
         return LeaderHint(image.leader, image.leader_epoch)
+
+    def with_leaders(
+        self, answers: Sequence[Answer], stale: Container[ErrorCode]
+    ) -> tuple[list[Answer], set[int]]:
+        """The answers, and the leaders that they name: one that says the asker was wrong about the
+        leader tells who leads, if anybody does (KIP-951)."""
+        named: set[int] = set()
+        found: list[Answer] = []
+        for answer in answers:
+            if answer.error_code in stale:
+                hint = self.leader_hint(answer.topic, answer.partition)
+                if hint.leader_id != NO_LEADER:
+                    named.add(hint.leader_id)
+                    answer = answer._replace(current_leader=hint)
+            found.append(answer)
+        return found, named
 
     def node_endpoints(
         self, node_ids: set[int], listener: str

@@ -234,23 +234,21 @@ def measure_change(
         old_isr=before.isr,
         reason=reason,
         cause=cause,
-        **partition_state(view, place.topic.topic_id, place.topic.name, after),
+        **_state(view, place.topic, after),
     )
 
 
-def partition_state(
-    view: View, topic_id: TopicId, topic: str, partition: PartitionImage
-) -> dict[str, object]:
+def _state(view: View, topic: TopicImage, partition: PartitionImage) -> dict[str, object]:
     """Everything about a partition that its health depends on."""
     return {
-        "topic_id": uuid_to_text(topic_id),
+        "topic_id": uuid_to_text(topic.topic_id),
         "leader": partition.leader,
         "leader_epoch": partition.leader_epoch,
         "partition_epoch": partition.partition_epoch,
         "isr": partition.isr,
         "replicas": partition.replicas,
         "eligible_leaders": partition.eligible_leaders,
-        "min_isr": view.min_isr(topic, len(partition.replicas)),
+        "min_isr": view.min_isr(topic.name, len(partition.replicas)),
     }
 
 
@@ -269,7 +267,7 @@ def measure_unhealthy(view: View) -> None:
             f"{place.topic.name}-{place.number}",
             "partition_state",
             cause="controller activated",
-            **partition_state(view, place.topic.topic_id, place.topic.name, place.partition),
+            **_state(view, place.topic, place.partition),
         )
 
 

@@ -13,6 +13,9 @@ Instant = NewType("Instant", int)
 NEVER: Final = Instant(2**62)
 """Later than every deadline."""
 
+LONG_AGO: Final = Instant(-(2**62))
+"""Before every instant; the monotonic zero is arbitrary, so 0 would not do."""
+
 
 def earliest(*deadlines: "Instant | None") -> "Instant | None":
     """The first of the given deadlines, `None` when there is none."""

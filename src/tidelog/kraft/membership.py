@@ -269,7 +269,7 @@ class Membership:
             return error, message
         records = voter_records(level, by_id(self._voters_heard()))
         offset = core.append_control(records, now)
-        self._change = _Committing(offset, None, Instant(2**62))
+        self._change = _Committing(offset, None, NEVER)
         return ErrorCode.NONE, ""
 
     def _upgrade_refusal(self, level: int) -> tuple[ErrorCode, str]:

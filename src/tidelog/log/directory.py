@@ -201,9 +201,7 @@ class LogDirectory:
                 missing = LogDamaged(f"`{partition}` is missing", 0)
                 self._note_damage(partition, missing, checkpoints)
         if self._has_bad_checkpoint:
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_start_offsets()
-            self.checkpoint_high_watermarks()
+            self._checkpoint_all()
         elif first_time:
             self.checkpoint_recovery_points()
         self._env.trace.info(
@@ -329,9 +327,7 @@ class LogDirectory:
         true of the former one, and a high watermark that nobody committed would count."""
         if self._checkpoints_are_stale:
             self._checkpoints_are_stale = False
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_start_offsets()
-            self.checkpoint_high_watermarks()
+            self._checkpoint_all()
 
     def delete_renamed(self) -> int:
         """Deletes the directories that were renamed before the recovery points were checkpointed
@@ -450,6 +446,11 @@ class LogDirectory:
                 if log.log_start_offset > log.segments[0].base_offset
             },
         )
+
+    def _checkpoint_all(self) -> None:
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_start_offsets()
+        self.checkpoint_high_watermarks()
 
     def _checkpoint(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         self._env.effects.emit(Replace(name, encode_offsets(offsets)))

@@ -32,12 +32,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.config import ReplicationConfig
-from tidelog.env.instant import Instant
+from tidelog.env.instant import LONG_AGO, Instant
 from tidelog.log.log import Log
 from tidelog.model import NO_OFFSET
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.isr import Committed, IsrState
-from tidelog.replication.measures import LONG_AGO, Sample
+from tidelog.replication.measures import Sample
 
 
 class RemoteReplica:

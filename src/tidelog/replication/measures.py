@@ -19,7 +19,7 @@ is done at all. Left out: acks=1 clients, who do not wait for any of this.
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.env.instant import Instant
+from tidelog.env.instant import LONG_AGO, Instant
 from tidelog.env.trace import Trace
 from tidelog.model import NO_OFFSET
 
@@ -31,9 +31,6 @@ SAMPLE_INTERVAL_MS: Final = 100
 SAMPLES_PER_SECOND: Final = 200
 LAG_TOLD_FROM_MS: Final = 1000
 """A follower that was level within this time is not told of."""
-
-LONG_AGO: Final = Instant(-(2**62))
-"""Before every instant; the monotonic zero is arbitrary, so 0 would not do."""
 
 
 class Sample:

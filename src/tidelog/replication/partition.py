@@ -32,7 +32,7 @@ Source: KIP-101, KIP-497, KIP-966.
 from dataclasses import dataclass
 
 from tidelog.config import ReplicationConfig
-from tidelog.env.instant import Instant
+from tidelog.env.instant import LONG_AGO, Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
@@ -41,7 +41,6 @@ from tidelog.model import NO_EPOCH, NO_LEADER, ZERO_TOPIC_ID, TopicId, TopicPart
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
 from tidelog.replication.leader import LeaderState
-from tidelog.replication.measures import LONG_AGO
 from tidelog.replication.messages import (
     AlterPartitionProposal,
     AlterPartitionResult,

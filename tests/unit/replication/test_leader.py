@@ -6,13 +6,13 @@ from tests.unit.replication.cluster import CONFIG, Cluster
 from tests.unit.replication.feed import MetadataFeed
 from tests.unit.replication.test_isr import proposal
 from tidelog.config import LogConfig
-from tidelog.env.instant import Instant
+from tidelog.env.instant import LONG_AGO, Instant
 from tidelog.log.log import Log
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
-from tidelog.replication.leader import LONG_AGO, LeaderState, RemoteReplica
+from tidelog.replication.leader import LeaderState, RemoteReplica
 
 LAG_MS = CONFIG.replica_lag_time_max_ms
 NOW = Instant(50_000)

@@ -22,7 +22,7 @@ from tidelog.broker.connections import PendingRequest
 from tidelog.broker.context import Broker
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.model import INTERNAL_TOPICS, NO_LEADER
+from tidelog.model import INTERNAL_TOPICS
 from tidelog.records.batch import CODEC_MASK, CRC_START, TRANSACTIONAL_FLAG
 from tidelog.records.compression import Codec
 from tidelog.wire import produce as wire
@@ -172,14 +172,7 @@ def _log_bad_batches(
 def _with_leaders(
     broker: Broker, pending: PendingRequest, response: wire.ProduceResponse
 ) -> wire.ProduceResponse:
-    answers = []
-    leaders: set[int] = set()
-    for answer in response.partitions:
-        if answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            hint = broker.leader_hint(answer.topic, answer.partition)
-            if hint.leader_id != NO_LEADER:
-                leaders.add(hint.leader_id)
-                answer = answer._replace(current_leader=hint)
-        answers.append(answer)
+    stale = (ErrorCode.NOT_LEADER_OR_FOLLOWER,)
+    answers, leaders = broker.with_leaders(response.partitions, stale)
     endpoints = broker.node_endpoints(leaders, pending.connection.listener)
     return response._replace(partitions=answers, node_endpoints=endpoints)

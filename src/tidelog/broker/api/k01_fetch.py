@@ -22,7 +22,7 @@ from tidelog.broker.context import Broker
 from tidelog.broker.fetch_sessions import FetchSession
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.model import NO_EPOCH, NO_LEADER, ZERO_TOPIC_ID
+from tidelog.model import NO_EPOCH, ZERO_TOPIC_ID
 from tidelog.wire import fetch as wire
 from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 
@@ -156,15 +156,7 @@ def _answer(broker: Broker, pending: PendingRequest, response: FetchResponse) ->
 def _with_leaders(
     broker: Broker, pending: PendingRequest, response: FetchResponse
 ) -> FetchResponse:
-    answers = []
-    leaders: set[int] = set()
-    for answer in response.partitions:
-        if answer.error_code in _STALE_LEADER:
-            hint = broker.leader_hint(answer.topic, answer.partition)
-            if hint.leader_id != NO_LEADER:
-                leaders.add(hint.leader_id)
-                answer = answer._replace(current_leader=hint)
-        answers.append(answer)
+    answers, leaders = broker.with_leaders(response.partitions, _STALE_LEADER)
     response = response._replace(partitions=answers)
     if pending.header.api_version >= FIRST_VERSION_WITH_ENDPOINTS:
         endpoints = broker.node_endpoints(leaders, pending.connection.listener)

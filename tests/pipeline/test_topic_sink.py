@@ -3,6 +3,8 @@
 Exactly-once is tested in `tests/interop`, where there is a broker with transactions.
 """
 
+import uuid
+
 import pytest
 from pyspark.errors import PySparkException
 
@@ -105,6 +107,14 @@ def test_what_cannot_be_written_is_one_clear_error(spark, cluster, columns, opti
         write(frame, cluster, **options)
     assert said in str(caught.value)
     assert "hint: " in str(caught.value)
+
+
+def test_asking_for_a_topic_does_not_create_it(spark, cluster):
+    frame = spark.range(1).coalesce(1).selectExpr("'v' value")
+    for _ in range(2):
+        with pytest.raises(PySparkException, match="does not exist"):
+            write(frame, cluster, topic="asked-for-twice")
+        cluster.create_topic(f"fence-{uuid.uuid4().hex}", partitions=1, replication_factor=3)
 
 
 def test_refused_records_name_topic_partition_and_cause(spark, cluster, topic):

@@ -1,8 +1,10 @@
 """What goes into the core and what comes out: inputs, effects, and the queue between.
 
 A driver (`runtime/` or `sim/`) feeds inputs to `Node.receive(input, now)` and carries out the
-effects in the order of `take_effects()`. Effects on one connection keep their order; effects on
-one disk (`Flush`, `Replace`) keep their order too and are answered in that order.
+effects in the order of `take_effects()`. Effects on one connection keep their order. Effects on
+the disk (`Flush`, `Replace`) keep it, and are answered in it, within each of two lanes
+(`is_of_metadata`): what the quorum waits for goes before what has queued up for partitions. An
+election of many partitions asks for a file of each, and votes must not wait for them all.
 
 Connection ids: the driver numbers accepted connections with positive integers, the core numbers
 the connections it asks for with negative ones. An id is never used again.
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidelog.env.disk import Buffer, File, FileSlice
+from tidelog.model import METADATA_PARTITION
 
 # Inputs ------------------------------------------------------------------------------------
 
@@ -157,6 +160,14 @@ class Exit:
 
 
 Effect = Send | Connect | Close | PauseReading | ResumeReading | Flush | Replace | Exit
+
+_METADATA_FILES = f"{METADATA_PARTITION}/"
+
+
+def is_of_metadata(work: Flush | Replace) -> bool:
+    """Whether the lane of the metadata log's own files takes it: log, `quorum-state`, snapshots."""
+    path = work.path if isinstance(work, Replace) else work.file.path
+    return path.startswith(_METADATA_FILES)
 
 
 class EffectQueue:

@@ -170,7 +170,7 @@ class LogDirectory:
         disk = self._env.disk
         names = disk.list_dir()
         self._renamed = [name for name in names if name.endswith(_DELETE_SUFFIX)]
-        found = self._read_checkpoints(names)
+        found = self._read_checkpoints(names, clean)
         first_time = False
         for name in names:
             partition = parse_partition_name(name)
@@ -235,8 +235,12 @@ class LogDirectory:
             was_durable_to=checkpoints.recovery_point,
         )
 
-    def _read_checkpoints(self, names: list[str]) -> dict[TopicPartition, Checkpoints]:
-        """What the checkpoints say of each partition, also of those that have no directory."""
+    def _read_checkpoints(self, names: list[str], clean: bool) -> dict[TopicPartition, Checkpoints]:
+        """What the checkpoints say of each partition, also of those that have no directory.
+
+        After a crash they may still speak of a log that was renamed just before, and another log
+        may have its name: then they say nothing.
+        """
         disk = self._env.disk
         has_logs = any(parse_partition_name(name) is not None for name in names)
         if not has_logs and not disk.exists(RECOVERY_POINT_FILE):
@@ -252,17 +256,13 @@ class LogDirectory:
         log_starts = self._read_checkpoint(LOG_START_FILE) or {}
         high_watermarks = self._read_checkpoint(HIGH_WATERMARK_FILE) or {}
         cleaned = self._read_checkpoint(CLEANER_FILE) or {}
-        # They may still speak of a log of the same name that was renamed for deletion.
-        put_aside = (_DELETE_SUFFIX, _STRAY_SUFFIX)
-        renamed = {
-            name[: name.rindex(".")] for name in names if name.endswith(put_aside) and "." in name
-        }
         partitions = {parse_partition_name(name) for name in names} - {None}
+        stale = set() if clean else {_renamed_from(name) for name in names}
         return {
             partition: Checkpoints(
-                0 if str(partition) in renamed else recovery_points.get(partition, 0),
-                log_starts.get(partition, 0),
-                high_watermarks.get(partition, 0),
+                recovery_points.get(partition, 0) if partition not in stale else 0,
+                log_starts.get(partition, 0) if partition not in stale else 0,
+                high_watermarks.get(partition, 0) if partition not in stale else 0,
                 complete,
                 partition in cleaned,
             )
@@ -550,3 +550,10 @@ def parse_partition_name(name: str) -> TopicPartition | None:
     if not _TOPIC_NAME_CHARS.issuperset(topic):
         return None
     return TopicPartition(topic, int(number))
+
+
+def _renamed_from(name: str) -> TopicPartition | None:
+    """The partition whose log lies in a directory that was put aside; `None` for other names."""
+    if not name.endswith((_DELETE_SUFFIX, _STRAY_SUFFIX)):
+        return None
+    return parse_partition_name(name.rpartition(".")[0])

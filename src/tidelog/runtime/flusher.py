@@ -1,14 +1,18 @@
 """The flush thread: the one thread beside the loop, because fsync blocks.
 
-It takes `Flush` and `Replace` effects in their order and answers in that order. Whatever has
-queued up while the disk was busy is one group: a file is synced once per group, however often it
-was asked for, because every append that a group's flush speaks of happened before the group was
-taken. That is group commit without a timer: the slower the disk, the larger the groups.
+It takes `Flush` and `Replace` effects in two lanes, the metadata log's files and all others, in
+each lane in their order, and answers in that order. Whatever has queued up in a lane while the
+disk was busy is one group: a file is synced once per group, however often it was asked for,
+because every append that a group's flush speaks of happened before the group was taken. That is
+group commit without a timer: the slower the disk, the larger the groups. Before each piece of
+the partitions' work the metadata's is done and answered: a vote waits for one file, not for those
+of every partition that changed its leader.
 
-Invariants: one answer per effect with a subject, in order; an answer comes only after its sync;
-after the first failure nothing is tried any more and everything fails. A failed fsync may have
-dropped the pages, so a second one would lie; and what comes later may say that what came before
-is safe, as the clean-shutdown marker does.
+Invariants: one answer per effect with a subject, in order within a lane; an answer comes only
+after its sync; after the first failure, in whichever lane, nothing is tried any more and
+everything fails. A failed fsync may have dropped the pages, so a second one would lie; and what
+comes later may say that what came before is safe, as the clean-shutdown marker does: it is in the
+lane that goes last.
 
 What was deleted meanwhile, with its topic, counts as done: nobody will read it.
 
@@ -16,12 +20,13 @@ The queue has no bound of its own: each log and each file asks again only after 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Protocol
 
 from tidelog.env.disk import File
-from tidelog.env.effects import Flush, Flushed, FlushFailed, Replace
+from tidelog.env.effects import Flush, Flushed, FlushFailed, Replace, is_of_metadata
 from tidelog.errors import StorageError
 
 DiskWork = Flush | Replace
@@ -57,8 +62,12 @@ class Flusher:
         self._fail = fail
         # The first failure, once there is one; written by the thread only.
         self.failure: str | None = None
-        # Work in order; `None` ends the thread.
+        # Work in order of arrival; `None` ends the thread.
         self._queue: SimpleQueue[DiskWork | None] = SimpleQueue()
+        # Arrived and not begun, by lane; the thread's own.
+        self._metadata: list[DiskWork] = []
+        self._partitions: list[DiskWork] = []
+        self._closing = False
         self._thread = Thread(target=self._run, name="flush", daemon=True)
         self._thread.start()
 
@@ -73,27 +82,38 @@ class Flusher:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while True:
-            group = [self._queue.get()]
-            while True:
-                try:
-                    group.append(self._queue.get_nowait())
-                except Empty:
-                    break
-            try:
-                answers = self._carry_out([work for work in group if work is not None])
-            except BaseException as error:
-                self._fail(error)
-                return
-            if answers:
-                self._answer(answers)
-            if None in group:
-                return
+        try:
+            while not self._closing:
+                self._arrive(self._queue.get())
+                self._metadata_first()
+                while self._partitions:
+                    group, self._partitions = self._partitions, []
+                    self._carry_out(group, self._metadata_first)
+                    self._metadata_first()
+        except BaseException as error:
+            self._fail(error)
 
-    def _carry_out(self, group: list[DiskWork]) -> list[DiskAnswer]:
+    def _arrive(self, work: DiskWork | None) -> None:
+        if work is None:
+            self._closing = True
+        elif is_of_metadata(work):
+            self._metadata.append(work)
+        else:
+            self._partitions.append(work)
+
+    def _metadata_first(self) -> None:
+        """Takes in what has arrived and works off one group of the metadata's lane."""
+        with suppress(Empty):
+            while True:
+                self._arrive(self._queue.get_nowait())
+        group, self._metadata = self._metadata, []
+        self._carry_out(group, lambda: None)
+
+    def _carry_out(self, group: list[DiskWork], before_each: Callable[[], None]) -> None:
         synced: set[File] = set()
         answers: list[DiskAnswer] = []
         for work in group:
+            before_each()
             if self.failure is None:
                 try:
                     self._do(work, synced)
@@ -103,7 +123,8 @@ class Flusher:
                 answers.append(FlushFailed(work.subject, self.failure))
             elif work.subject is not None:
                 answers.append(Flushed(work.subject))
-        return answers
+        if answers:
+            self._answer(answers)
 
     def _do(self, work: DiskWork, synced: set[File]) -> None:
         try:

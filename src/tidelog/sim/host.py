@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tidelog.broker.node import Node
 from tidelog.config import NodeConfig
-from tidelog.env.effects import Closed, CloseReason, Input, Opened, Received
+from tidelog.env.effects import Closed, CloseReason, Flush, Input, Opened, Received, Replace
 from tidelog.env.instant import Instant
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.network import End
@@ -39,8 +39,11 @@ class Host:
     next_accepted_id: int = 1
     # How long a flush takes.
     flush_ms: tuple[int, int] = (0, 2)
-    # What the disk has to do, one after the other, each with its subject.
-    disk_queue: deque[tuple[Callable[[], None], object]] = field(default_factory=deque)
+    # What the disk has to do, one after the other; the metadata's own lane goes first.
+    metadata_queue: deque[Flush | Replace] = field(default_factory=deque)
+    disk_queue: deque[Flush | Replace] = field(default_factory=deque)
+    # Whether the disk is at work.
+    disk_busy: bool = False
     # Wall time minus the world's time.
     wall_offset_ms: int = 0
     # The machine's own clock: it read `clock_start` at the world's `clock_since`, and from there on

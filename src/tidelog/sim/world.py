@@ -47,6 +47,7 @@ from tidelog.env.effects import (
     Send,
     StopRequested,
     WallClock,
+    is_of_metadata,
 )
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
@@ -278,7 +279,9 @@ class World:
         host.paused = False
         host.waiting = []
         host.connecting.clear()
+        host.metadata_queue.clear()
         host.disk_queue.clear()
+        host.disk_busy = False
 
     def kill(self, node_id: int, *, reset: bool = False) -> None:
         """SIGKILL: the process is gone, its kernel closes its streams, the page cache stays.
@@ -473,40 +476,40 @@ class World:
                 end = host.ends.pop(connection_id, None)
                 if end is not None:
                     self.network.close(end)
-            case Flush(file, subject):
-                self._on_disk(host, lambda: host.disk.sync(file), subject)
-            case Replace(path, data, subject):
-                self._on_disk(host, lambda: _replace(host, path, data), subject)
+            case Flush() | Replace():
+                lane = host.metadata_queue if is_of_metadata(effect) else host.disk_queue
+                lane.append(effect)
+                self._begin_flush(host)
             case PauseReading() | ResumeReading():
                 pass
             case Exit(code, message):
                 host.exit_code, host.exit_message = code, message
                 self.kill(host.node_id)
 
-    def _on_disk(self, host: Host, action: Callable[[], None], subject: object) -> None:
-        host.disk_queue.append((action, subject))
-        if len(host.disk_queue) == 1:
-            self._begin_flush(host)
-
     def _begin_flush(self, host: Host) -> None:
-        life = host.life
-        self.at(self.prng.between(*host.flush_ms), lambda: self._complete(host, life))
+        lane = host.metadata_queue or host.disk_queue
+        if lane and not host.disk_busy:
+            host.disk_busy = True
+            work, life = lane.popleft(), host.life
+            self.at(self.prng.between(*host.flush_ms), lambda: self._complete(host, life, work))
 
-    def _complete(self, host: Host, life: int) -> None:
+    def _complete(self, host: Host, life: int, work: Flush | Replace) -> None:
         if host.life != life:
             return
-        action, subject = host.disk_queue.popleft()
-        if host.disk_queue:
-            self._begin_flush(host)
+        host.disk_busy = False
+        self._begin_flush(host)
         try:
-            action()
+            if isinstance(work, Flush):
+                host.disk.sync(work.file)
+            else:
+                _replace(host, work.path, work.data)
         except ProcessKilled:
             self._on_fuse(host)
         except StorageError as error:
-            self._deliver(host, life, FlushFailed(subject, str(error)))
+            self._deliver(host, life, FlushFailed(work.subject, str(error)))
         else:
-            if subject is not None:
-                self._deliver(host, life, Flushed(subject))
+            if work.subject is not None:
+                self._deliver(host, life, Flushed(work.subject))
 
     def _connect(self, host: Host, connection_id: int, target: str, port: int) -> None:
         life = host.life

@@ -147,6 +147,25 @@ def test_the_checkpoints_of_a_deleted_log_say_nothing_of_its_successor() -> None
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (0, 0, 1)
 
 
+def test_checkpoints_older_than_a_deletion_say_nothing_of_the_successor() -> None:
+    """Goal: the same when the process ends before the checkpoints that follow a deletion are
+    written, as a slow disk makes likely (seed cluster all 779)."""
+    bench = LogBench()
+    bench.append(count=9)
+    bench.log.request_flush()
+    bench.settle()
+    bench.log.update_high_watermark(9)
+    bench.log.maybe_raise_log_start_offset(5)
+    bench.directory.checkpoint_high_watermarks()
+    bench.directory.checkpoint_log_start_offsets()
+    bench.settle()
+    bench.directory.schedule_delete(PARTITION)
+    bench.directory.create(PARTITION, type(TOPIC_ID)(bytes(15) + b"\x07"), bench.config)
+    bench.append(count=7)
+    log = bench.reopen_after_kill()
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (0, 0, 7)
+
+
 def test_nothing_is_written_when_nothing_was_renamed() -> None:
     bench = LogBench()
     bench.settle()

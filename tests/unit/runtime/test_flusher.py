@@ -67,6 +67,32 @@ def test_a_group_syncs_each_file_once_and_answers_each_subject_in_order() -> Non
     assert disk.disk.read_file("nobody waits") == b"0"
 
 
+def test_the_metadata_goes_before_what_has_queued_up_for_partitions() -> None:
+    """Goal: a vote waits for one file, not for those of every partition that changed its leader."""
+    disk = SlowDisk()
+    disk.disk.make_dir("__cluster_metadata-0")
+    log = disk.disk.open("__cluster_metadata-0/00000000000000000000.log", create=True)
+    flusher, answers = started(disk)
+    for partition in range(3):
+        flusher.submit(Replace(f"t-{partition}.epochs", b"0", partition))
+    flusher.submit(Replace("__cluster_metadata-0/quorum-state", b"{}", "vote"))
+    flusher.submit(Flush(log, "records"))
+    flusher.submit(Replace(".kafka_cleanshutdown", b"", "marker"))
+    disk.gate.set()
+    assert flusher.close(TIMEOUT_S)
+    told = []
+    while not answers.empty():
+        told += [answer.subject for answer in answers.get()]
+    assert [subject for subject in told if subject in ("vote", "records")] == ["vote", "records"]
+    assert [subject for subject in told if subject not in ("vote", "records")] == [
+        *range(3),
+        "marker",
+    ]
+    # One of the partitions' may have been under way.
+    assert told.index("records") <= 2
+    assert disk.done.index(log.path) <= 2
+
+
 def test_failures_are_answered_even_when_nobody_waits_for_success() -> None:
     disk = SlowDisk()
     file = disk.disk.open("a", create=True)

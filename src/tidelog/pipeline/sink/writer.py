@@ -114,6 +114,8 @@ def make_producer(options: SinkOptions, transactional_id: str | None = None) -> 
     ours = {
         "acks": "all",
         "enable.idempotence": True,
+        # Asking for a topic must not be what creates it.
+        "allow.auto.create.topics": False,
         # As the Java client places keys.
         "partitioner": "murmur2_random",
         "linger.ms": 20,

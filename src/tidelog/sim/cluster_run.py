@@ -4,8 +4,8 @@ Phases
 1. The cluster starts and clients begin; the nemesis strikes for `fault_phase_ms`.
 2. Everything heals. Within `HEAL_LIMIT_MS` all brokers must be unfenced, every partition led with
    a full ISR, every send resolved (`Liveness`, V5).
-3. A probe is acknowledged on every partition within `PROBE_LIMIT_MS`; a new consumer reads
-   everything from the beginning.
+3. A probe is acknowledged on every partition within `PROBE_LIMIT_MS` and what the disks need for
+   it; a new consumer reads everything from the beginning.
 4. The end checkers judge.
 
 An `AssertionError` anywhere, of a node, a client or a checker, is a failure of the seed; its text
@@ -53,6 +53,9 @@ from tidelog.sim.world import World
 
 HEAL_LIMIT_MS: Final = 60_000
 PROBE_LIMIT_MS: Final = 10_000
+# With group commit, on a disk that does one thing after the other: the leader's log, the recovery
+# points after a log's first flush, the follower's log.
+FLUSHES_PER_PROBE: Final = 3
 READ_LIMIT_MS: Final = 20_000
 CHECK_EVERY: Final = 7
 SWEEP_EVERY: Final = 100
@@ -211,6 +214,9 @@ class ClusterRun:
     def _probe(self) -> None:
         view = ClusterView(self.world, "probe", stream(self.seed, "probe"), 4_000)
         probe = Producer(view, self.history, view.prng, Acks.IDEMPOTENT, codec=Codec.NONE)
+        image = newest_image(self.world)
+        assert image is not None, "no node has metadata"
+        count = sum(len(topic.partitions) for topic in image.topics_by_name.values())
         asked: list[bool] = []
 
         def send() -> None:
@@ -226,7 +232,7 @@ class ClusterRun:
         self._until(
             "ProducesAfterHealing",
             lambda: bool(asked) and not waiting(),
-            PROBE_LIMIT_MS,
+            PROBE_LIMIT_MS + FLUSHES_PER_PROBE * self.swarm.flush_ms * count,
             lambda: [f"{len(waiting())} partitions do not acknowledge"],
         )
 

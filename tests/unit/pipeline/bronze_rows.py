@@ -4,31 +4,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidelog.pipeline.decode import HEADERS_TYPE, TIMESTAMP_TYPE
 from tidelog.pipeline.tables.continuity import judge
 from tidelog.pipeline.tables.table import BronzeTable, TableBatch
 from tidelog.pipeline.tables.table_files import TableTask, write_files
+from tidelog.pipeline.topics.source import SOURCE_SCHEMA
 from tidelog.pipeline.values import OffsetRange
 
 TOPIC_ID = "00" * 16
-
-ROWS_SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("leader_epoch", pa.int32()),
-        ("timestamp", TIMESTAMP_TYPE),
-        ("timestamp_type", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS_TYPE),
-        ("producer_id", pa.int64()),
-        ("producer_epoch", pa.int16()),
-        ("base_offset", pa.int64()),
-        ("is_control", pa.bool_()),
-    ]
-)
 
 
 def rows(start: int, end: int, *, topic: str = "t", partition: int = 0, control: bool = False):
@@ -51,7 +33,7 @@ def rows(start: int, end: int, *, topic: str = "t", partition: int = 0, control:
         }
         for offset in range(start, end)
     ]
-    return pa.RecordBatch.from_pylist(found, schema=ROWS_SCHEMA)
+    return pa.RecordBatch.from_pylist(found, schema=SOURCE_SCHEMA)
 
 
 def open_table(directory: Path, topic: str = "t", topic_id: str = TOPIC_ID) -> BronzeTable:

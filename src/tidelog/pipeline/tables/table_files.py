@@ -23,23 +23,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidelog.pipeline.decode import HEADERS_TYPE, TIMESTAMP_TYPE
+from tidelog.pipeline.decode import LINEAGE_SCHEMA, RECORD_SCHEMA
 from tidelog.pipeline.tables.continuity import Observer, Piece
 
 BRONZE_SCHEMA: Final = pa.schema(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("leader_epoch", pa.int32()),
-        ("timestamp", TIMESTAMP_TYPE),
-        ("timestamp_type", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS_TYPE),
-        ("producer_id", pa.int64()),
-        ("producer_epoch", pa.int16()),
-        ("base_offset", pa.int64()),
+        *RECORD_SCHEMA,
+        *(field for field in LINEAGE_SCHEMA if field.name != "is_control"),
         ("ingest_batch", pa.int64()),
         ("ingest_file", pa.string()),
     ]

@@ -26,7 +26,7 @@ from tidelog.pipeline.cluster.requests import (
     metadata_request,
 )
 from tidelog.pipeline.errors import ClusterUnavailable
-from tidelog.pipeline.values import Address
+from tidelog.pipeline.values import EARLIEST, LATEST, Address
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import field
 from tidelog.wire.values import bytes_of, error_of
@@ -184,26 +184,34 @@ class Client:
     # Offsets -------------------------------------------------------------------------------
 
     def list_offsets(
-        self,
-        partitions: Sequence[TopicPartition],
-        timestamp: int | Mapping[TopicPartition, int],
-        *,
-        read_committed: bool = False,
+        self, partitions: Sequence[TopicPartition], timestamp: int, *, read_committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """The offset of a timestamp (ms since 1970), `EARLIEST` or `LATEST` for each partition,
-        from its leader; -1 where no record is that late.
+        """As `offsets_for_times`, with the same timestamp for all partitions."""
+        timestamps = dict.fromkeys(partitions, timestamp)
+        return self.offsets_for_times(timestamps, read_committed=read_committed)
+
+    def earliest_and_latest(
+        self, partitions: Sequence[TopicPartition], *, read_committed: bool
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """What each partition has now: its first offset, and its end, exclusive. Raises as
+        `offsets_for_times` does."""
+        earliest = self.list_offsets(partitions, EARLIEST)
+        return earliest, self.list_offsets(partitions, LATEST, read_committed=read_committed)
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """For each partition the offset of a timestamp (ms since 1970), of `EARLIEST` or of
+        `LATEST`, from its leader; -1 where no record is that late.
 
         Waits while a new leader does not know its high watermark yet. Raises `UsageError` for a
         missing topic, `ClusterUnavailable`.
         """
         found: dict[TopicPartition, int] = {}
-        topics = sorted({tp.topic for tp in partitions})
-        timestamps = (
-            dict.fromkeys(partitions, timestamp) if isinstance(timestamp, int) else timestamp
-        )
+        topics = sorted({tp.topic for tp in timestamps})
 
         def ask_the_rest() -> dict[TopicPartition, int]:
-            missing = {tp: timestamps[tp] for tp in partitions if tp not in found}
+            missing = {tp: each for tp, each in timestamps.items() if tp not in found}
             if not missing.keys() <= self._metadata.leaders.keys():
                 self.refresh(topics)
             refused = self._list_offsets_once(missing, found, read_committed=read_committed)

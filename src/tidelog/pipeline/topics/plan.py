@@ -12,6 +12,7 @@ Invariants: ranges are disjoint, none is empty, together they are exactly the of
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -26,7 +27,7 @@ from tidelog.pipeline.topics.offset_choice import (
 )
 from tidelog.pipeline.topics.options import SourceOptions, TaskSizes
 from tidelog.pipeline.topics.pushdown import Bounds
-from tidelog.pipeline.values import EARLIEST, LATEST, OffsetRange, Offsets, PlannedRange
+from tidelog.pipeline.values import OffsetRange, Offsets, PlannedRange
 
 SHARED_TASK_OFFSETS: Final = 5_000
 """Ranges share a task as long as they have no more offsets together."""
@@ -50,12 +51,8 @@ def plan_ranges(
             "the pattern must match whole names; `tidelog topics list` shows them",
         )
     committed = options.rules.read_committed
-    earliest = client.list_offsets(partitions, EARLIEST)
-    latest = client.list_offsets(partitions, LATEST, read_committed=committed)
-
-    def lookup(timestamps: Offsets) -> Offsets:
-        return client.list_offsets(list(timestamps), timestamps, read_committed=committed)
-
+    earliest, latest = client.earliest_and_latest(partitions, read_committed=committed)
+    lookup = partial(client.offsets_for_times, read_committed=committed)
     starts = resolve_choice(STARTING_OFFSETS, options.starting, earliest, latest, lookup)
     ends = resolve_choice(ENDING_OFFSETS, options.ending, earliest, latest, lookup)
     ranges = [
@@ -65,7 +62,7 @@ def plan_ranges(
     narrowed = bounds.narrow(ranges)
     if bounds.earliest_time is not None:
         left = {TopicPartition(one.topic, one.partition): bounds.earliest_time for one in narrowed}
-        narrowed = _from_time_on(narrowed, lookup(left) if left else {})
+        narrowed = _from_time_on(narrowed, lookup(left))
     return with_topic_ids(narrowed, client.topic_ids())
 
 

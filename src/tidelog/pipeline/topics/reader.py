@@ -35,7 +35,7 @@ from tidelog.pipeline.cluster.connection import CLIENT_ID, BrokerConnection
 from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
 from tidelog.pipeline.topics.completeness import what_is_missing
 from tidelog.pipeline.topics.transactions import hide_aborted
-from tidelog.pipeline.values import EARLIEST, LATEST, PlannedRange, ReadRules
+from tidelog.pipeline.values import PlannedRange, ReadRules
 from tidelog.wire.api import ApiKey
 from tidelog.wire.fetch import (
     READ_COMMITTED,
@@ -231,12 +231,13 @@ class RangeReader:
 
     def _out_of_range(self) -> None:
         """Says what the leader has instead."""
-        committed = self._rules.read_committed
-        earliest = self._client.list_offsets([self._tp], EARLIEST)[self._tp]
-        latest = self._client.list_offsets([self._tp], LATEST, read_committed=committed)[self._tp]
+        earliest, latest = self._client.earliest_and_latest(
+            [self._tp], read_committed=self._rules.read_committed
+        )
+        first, end = earliest[self._tp], latest[self._tp]
         self._lose(
-            f"offset {self._position} is not there; the leader has [{earliest}, {latest})",
-            earliest if self._position < earliest else self._wanted.end,
+            f"offset {self._position} is not there; the leader has [{first}, {end})",
+            first if self._position < first else self._wanted.end,
         )
 
     # The fetch under way ---------------------------------------------------------------------

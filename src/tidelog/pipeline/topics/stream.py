@@ -17,6 +17,7 @@ checkpoint that is not there or not subscribed to any more fail the query, unles
 """
 
 import logging
+from functools import partial
 from typing import Final
 
 from tidelog.model import TopicPartition, uuid_to_text
@@ -35,12 +36,8 @@ def initial_position(options: SourceOptions, client: Client) -> Position:
     """Where a new query begins. Raises `UsageError`, `ClusterUnavailable`."""
     partitions = options.subscription.find(client)
     committed = options.rules.read_committed
-    earliest = client.list_offsets(partitions, EARLIEST)
-    latest = client.list_offsets(partitions, LATEST, read_committed=committed)
-
-    def lookup(timestamps: Offsets) -> Offsets:
-        return client.list_offsets(partitions, timestamps, read_committed=committed)
-
+    earliest, latest = client.earliest_and_latest(partitions, read_committed=committed)
+    lookup = partial(client.offsets_for_times, read_committed=committed)
     starts = resolve_choice(STARTING_OFFSETS, options.starting, earliest, latest, lookup)
     return Position(starts, client.topic_ids())
 
@@ -62,7 +59,7 @@ def next_position(
     """
     begin = still_there(options, start, ends)
     added = sorted(set(ends.offsets) - set(begin.offsets))
-    first = client.list_offsets(added, EARLIEST) if added else {}
+    first = client.list_offsets(added, EARLIEST)
     taken = next_offsets({**first, **begin.offsets}, ends.offsets, limit)
     return Position(taken, {**begin.topic_ids, **ends.topic_ids})
 
@@ -143,9 +140,9 @@ def plan_batch(
     topics = sorted({tp.topic for tp in end.offsets})
     there = client.metadata(topics if options.subscription.names is not None else None)
     partitions = [tp for tp in sorted(end.offsets) if tp in there.leaders]
-    committed = options.rules.read_committed
-    earliest = client.list_offsets(partitions, EARLIEST)
-    latest = client.list_offsets(partitions, LATEST, read_committed=committed)
+    earliest, latest = client.earliest_and_latest(
+        partitions, read_committed=options.rules.read_committed
+    )
     now = Position(latest, client.topic_ids())
     renewed = {topic for topic in topics if start.is_other_topic(topic, end)}
     begins = {

@@ -27,7 +27,6 @@ offsets.topic.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=3
-auto.create.topics.enable=false
 """
 
 

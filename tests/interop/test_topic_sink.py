@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from pyspark.sql import SparkSession
 
 from tests.interop.kafka_node import KafkaNode
@@ -125,6 +125,10 @@ def test_notes_are_kept_apart_and_for_ever(kafka: KafkaNode):
     write_once(rows(10, 10), options, Task("q5", 0, 8))
     assert committed(kafka, "apart") == list(range(20))
     assert len(admin.list_topics(COMMITS_TOPIC).topics[COMMITS_TOPIC].partitions) == 8
+    # Though these brokers create what they are asked for, with a policy that forgets.
+    place = ConfigResource(ConfigResource.Type.TOPIC, COMMITS_TOPIC)
+    settings = admin.describe_configs([place])[place].result()
+    assert settings["cleanup.policy"].value == "compact"
 
 
 def test_a_stream_whose_last_batch_is_repeated_writes_once(

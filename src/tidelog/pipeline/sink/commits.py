@@ -218,7 +218,8 @@ def read_note(options: SinkOptions, task: Task) -> Note | None:
     Raises `WriteFailed`.
     """
     place = TopicPartition(COMMITS_TOPIC, task.notes_partition)
-    admin = AdminClient({**options.client, "log_level": 2})
+    # Asked for, the topic would be created as the broker sees fit, which is not for ever.
+    admin = AdminClient({**options.client, "log_level": 2, "allow.auto.create.topics": False})
     end = _do(task, lambda: _end_of_notes(admin, place))
     if end == 0:
         return None

@@ -34,6 +34,7 @@ from tidelog.pipeline.cluster.client import TRY_AGAIN, Client, Leader, TryAgain
 from tidelog.pipeline.cluster.connection import CLIENT_ID, BrokerConnection
 from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
 from tidelog.pipeline.topics.completeness import what_is_missing
+from tidelog.pipeline.topics.losses import fail_or_warn
 from tidelog.pipeline.topics.transactions import hide_aborted
 from tidelog.pipeline.values import PlannedRange, ReadRules
 from tidelog.wire.api import ApiKey
@@ -223,10 +224,7 @@ class RangeReader:
 
     def _lose(self, reason: str, resume_at: int) -> None:
         """Records from the position on are not there; goes on behind them, if it may."""
-        loss = DataLoss(self._wanted, reason)
-        if self._rules.fail_on_data_loss:
-            raise loss
-        _LOG.warning("%s: %s; goes on because `failOnDataLoss` is false", loss.wanted, reason)
+        fail_or_warn(DataLoss(self._wanted, reason), self._rules)
         self._position = max(self._position, min(resume_at, self._wanted.end))
 
     def _out_of_range(self) -> None:

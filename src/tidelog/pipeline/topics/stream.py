@@ -16,20 +16,17 @@ checkpoint that is not there or not subscribed to any more fail the query, unles
 `failOnDataLoss` is false: then the stream goes on with what is there.
 """
 
-import logging
 from functools import partial
-from typing import Final
 
 from tidelog.model import TopicPartition, uuid_to_text
 from tidelog.pipeline.cluster.client import Client
 from tidelog.pipeline.errors import LOSS_CHOICES, DataLoss
+from tidelog.pipeline.topics.losses import fail_or_warn
 from tidelog.pipeline.topics.offset_choice import STARTING_OFFSETS, resolve_choice
 from tidelog.pipeline.topics.options import SourceOptions
 from tidelog.pipeline.topics.plan import with_topic_ids
 from tidelog.pipeline.topics.stream_offsets import Position
 from tidelog.pipeline.values import EARLIEST, LATEST, OffsetRange, Offsets, PlannedRange
-
-_LOG: Final = logging.getLogger("tidelog.pipeline")
 
 
 def initial_position(options: SourceOptions, client: Client) -> Position:
@@ -77,7 +74,7 @@ def still_there(
         wanted = OffsetRange(tp.topic, tp.partition, (begins or {}).get(tp, offset), offset)
         loss = _what_was_lost(options, wanted, start, ends)
         if loss is not None:
-            _tell(options, loss)
+            fail_or_warn(loss, options.rules)
         if tp in ends.offsets and not start.is_other_topic(tp.topic, ends):
             kept[tp] = min(offset, ends.offsets[tp])
     return Position(kept, start.topic_ids)
@@ -101,13 +98,6 @@ def _what_was_lost(
     if ends.offsets[tp] < wanted.end:
         return DataLoss(wanted, f"the log ends at {ends.offsets[tp]}")
     return None
-
-
-def _tell(options: SourceOptions, loss: DataLoss) -> None:
-    if options.rules.fail_on_data_loss:
-        raise loss
-    text = "%s: %s; goes on because `failOnDataLoss` is false"
-    _LOG.warning(text, loss.wanted, loss.reason)
 
 
 def next_offsets(begins: Offsets, ends: Offsets, limit: int | None) -> dict[TopicPartition, int]:
@@ -154,7 +144,8 @@ def plan_batch(
     for tp in sorted(kept.offsets):
         wanted = OffsetRange(tp.topic, tp.partition, begins[tp], kept.offsets[tp])
         if wanted.length and wanted.start < earliest[tp]:
-            _tell(options, DataLoss(wanted, f"the log has [{earliest[tp]}, {latest[tp]})"))
+            loss = DataLoss(wanted, f"the log has [{earliest[tp]}, {latest[tp]})")
+            fail_or_warn(loss, options.rules)
             wanted = OffsetRange(tp.topic, tp.partition, earliest[tp], wanted.end)
         if wanted.length:
             ranges.append(wanted)

@@ -1,0 +1,27 @@
+"""A loss ends a query, or is told and left behind."""
+
+import logging
+
+import pytest
+
+from tidelog.pipeline.errors import DataLoss
+from tidelog.pipeline.topics.losses import fail_or_warn
+from tidelog.pipeline.values import OffsetRange, ReadRules
+
+_LOSS = DataLoss(OffsetRange("t", 0, 3, 10), "the log has [5, 10)")
+
+
+def test_a_query_fails_by_its_loss(caplog):
+    with pytest.raises(DataLoss) as caught:
+        fail_or_warn(_LOSS, ReadRules(()))
+    assert caught.value is _LOSS
+    assert not caplog.records
+
+
+def test_a_query_that_may_go_on_says_without_what(caplog):
+    fail_or_warn(_LOSS, ReadRules((), fail_on_data_loss=False))
+    (told,) = caplog.records
+    assert (told.name, told.levelno) == ("tidelog.pipeline", logging.WARNING)
+    assert told.getMessage() == (
+        "`t-0` [3, 10): the log has [5, 10); goes on because `failOnDataLoss` is false"
+    )

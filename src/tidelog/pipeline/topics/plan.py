@@ -20,6 +20,7 @@ from tidelog.errors import UsageError
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.pipeline.cluster.client import Client
 from tidelog.pipeline.errors import DataLoss
+from tidelog.pipeline.topics.losses import fail_or_warn
 from tidelog.pipeline.topics.offset_choice import (
     ENDING_OFFSETS,
     STARTING_OFFSETS,
@@ -83,8 +84,9 @@ def checked_range(
     (start, end), (earliest, latest) = wanted, there
     asked = OffsetRange(tp.topic, tp.partition, start, end)
     available = f"the log has [{earliest}, {latest})"
-    if start < earliest and options.rules.fail_on_data_loss:
-        raise DataLoss(asked, f"{available}; the records before are deleted")
+    if start < earliest:
+        loss = DataLoss(asked, f"{available}; the records before are deleted")
+        fail_or_warn(loss, options.rules)
     start = max(start, min(earliest, end))
     if end > latest or start > latest or end < start:
         raise UsageError(f"no range to read: {asked}", f"{available}; correct the offsets")

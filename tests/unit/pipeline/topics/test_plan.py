@@ -122,7 +122,7 @@ def test_small_ranges_share_tasks_and_large_ones_do_not():
     assert [len(task) for task in alone] == [1] * 120
 
 
-def test_records_that_may_be_lost_are_left_out():
+def test_records_that_may_be_lost_are_told_and_left_out(caplog):
     options = parse_options(
         {
             "kafka.bootstrap.servers": "a:1",
@@ -132,3 +132,4 @@ def test_records_that_may_be_lost_are_left_out():
         }
     )
     assert resolve(options, _EARLIEST, _LATEST)[0] == OffsetRange("t", 0, 10, 110)
+    assert "`t-0` [3, 110): the log has [10, 110); the records before are deleted" in caplog.text

@@ -57,6 +57,12 @@ class PlannedRange:
     brokers name none."""
 
 
+def is_other_topic(known: TopicId, found: TopicId) -> bool:
+    """Whether two ids under the same name are those of two topics, one made anew after the other.
+    Where brokers name no id nobody can tell."""
+    return ZERO_TOPIC_ID not in (known, found) and known != found
+
+
 @dataclass(frozen=True, slots=True)
 class ReadRules:
     """How a query reads; the same for all its ranges."""

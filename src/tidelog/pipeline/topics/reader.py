@@ -28,7 +28,7 @@ from typing import Final
 import numpy as np
 
 from tidelog.errors import CorruptBatch, ErrorCode, MalformedFrame
-from tidelog.model import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
+from tidelog.model import NO_EPOCH, NO_OFFSET, TopicPartition
 from tidelog.pipeline.batches import BatchTable, computed_crcs, read_batches
 from tidelog.pipeline.cluster.client import TRY_AGAIN, Client, Leader, TryAgain
 from tidelog.pipeline.cluster.connection import CLIENT_ID, BrokerConnection
@@ -36,7 +36,7 @@ from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
 from tidelog.pipeline.topics.completeness import what_is_missing
 from tidelog.pipeline.topics.losses import fail_or_warn
 from tidelog.pipeline.topics.transactions import hide_aborted
-from tidelog.pipeline.values import PlannedRange, ReadRules
+from tidelog.pipeline.values import PlannedRange, ReadRules, is_other_topic
 from tidelog.wire.api import ApiKey
 from tidelog.wire.fetch import (
     READ_COMMITTED,
@@ -244,9 +244,7 @@ class RangeReader:
         """Sends a Fetch; none is under way afterwards if the topic is another now and that may
         be."""
         leader = self._client.leader_of(self._tp)
-        if ZERO_TOPIC_ID not in (leader.topic_id, self._planned.topic_id) and (
-            leader.topic_id != self._planned.topic_id
-        ):
+        if is_other_topic(self._planned.topic_id, leader.topic_id):
             self._lose("the topic was deleted and made anew since the plan", self._wanted.end)
             return
         node_id = leader.node_id if self._replica is None else self._replica

@@ -15,7 +15,7 @@ from tidelog.model import (
     uuid_from_text,
     uuid_to_text,
 )
-from tidelog.pipeline.values import Offsets
+from tidelog.pipeline.values import Offsets, is_other_topic
 
 StreamOffset = Mapping[str, int | str]
 """The JSON object."""
@@ -67,5 +67,6 @@ class Position:
 
     def is_other_topic(self, topic: str, later: "Position") -> bool:
         """Whether `later` is about another topic of the same name."""
-        ids = self.topic_ids.get(topic, ZERO_TOPIC_ID), later.topic_ids.get(topic, ZERO_TOPIC_ID)
-        return ZERO_TOPIC_ID not in ids and ids[0] != ids[1]
+        return is_other_topic(
+            self.topic_ids.get(topic, ZERO_TOPIC_ID), later.topic_ids.get(topic, ZERO_TOPIC_ID)
+        )

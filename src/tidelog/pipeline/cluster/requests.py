@@ -56,25 +56,15 @@ def list_offsets_request(
 ) -> Any:
     """Offsets of (timestamp, leader epoch) for each partition."""
     request_type = request_class(ApiKey.LIST_OFFSETS, version)
-    topic_type = nested(request_type, "topics")
-    partition_type = nested(topic_type, "partitions")
-    by_topic: dict[str, list[Any]] = {}
-    for tp, (timestamp, epoch) in wanted.items():
-        by_topic.setdefault(tp.topic, []).append(
-            make(
-                partition_type,
-                partition_index=tp.partition,
-                current_leader_epoch=epoch,
-                timestamp=timestamp,
-            )
-        )
+    asked = {
+        tp: {"timestamp": timestamp, "current_leader_epoch": epoch}
+        for tp, (timestamp, epoch) in wanted.items()
+    }
     return make(
         request_type,
         replica_id=-1,
         isolation_level=READ_COMMITTED if read_committed else READ_UNCOMMITTED,
-        topics=tuple(
-            make(topic_type, name=name, partitions=tuple(items)) for name, items in by_topic.items()
-        ),
+        topics=_by_topic(request_type, asked),
     )
 
 
@@ -89,26 +79,31 @@ def find_group_request(version: int, group: str) -> Any:
 def offset_commit_request(version: int, group: str, offsets: Mapping[TopicPartition, int]) -> Any:
     """A commit by somebody who is no member: the group must have no members."""
     request_type = request_class(ApiKey.OFFSET_COMMIT, version)
-    topic_type = nested(request_type, "topics")
-    partition_type = nested(topic_type, "partitions")
-    by_topic: dict[str, list[Any]] = {}
-    for tp, offset in sorted(offsets.items()):
-        by_topic.setdefault(tp.topic, []).append(
-            make(
-                partition_type,
-                partition_index=tp.partition,
-                committed_offset=offset,
-                committed_leader_epoch=-1,
-                committed_metadata="",
-            )
-        )
+    committed = {
+        tp: {"committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": ""}
+        for tp, offset in sorted(offsets.items())
+    }
     return make(
         request_type,
         group_id=group,
         generation_id_or_member_epoch=_NO_GENERATION,
         member_id="",
         group_instance_id=None,
-        topics=tuple(
-            make(topic_type, name=name, partitions=tuple(items)) for name, items in by_topic.items()
-        ),
+        topics=_by_topic(request_type, committed),
+    )
+
+
+def _by_topic(
+    request_type: Any, partitions: Mapping[TopicPartition, Mapping[str, object]]
+) -> tuple[Any, ...]:
+    """The `topics` of a request that names partitions, each with these fields beside its index."""
+    topic_type = nested(request_type, "topics")
+    partition_type = nested(topic_type, "partitions")
+    of_topic: dict[str, list[Any]] = {}
+    for tp, fields in partitions.items():
+        of_topic.setdefault(tp.topic, []).append(
+            make(partition_type, partition_index=tp.partition, **fields)
+        )
+    return tuple(
+        make(topic_type, name=name, partitions=tuple(items)) for name, items in of_topic.items()
     )

@@ -1,4 +1,4 @@
-"""Filters that Spark offers to the segment source: which files a query can leave unread.
+"""Filters of a query over segments: which files it can leave unread.
 
 Broker, topic and partition are told by a file's place. Of offsets, its name tells the first one,
 and the next file of the same replica tells where it ends; so a bound on `base_offset`, or on
@@ -6,7 +6,7 @@ and the next file of the same replica tells where it ends; so a bound on `base_o
 file is read as it is.
 
 A batch that stands in a file where its offset does not belong (a fault, which the audit finds
-without filters) is not looked for elsewhere. Pure, and without a Spark import.
+without filters) is not looked for elsewhere. How a filter is read is in `filters.py`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,38 +15,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from tidelog.pipeline.filters import LAST, Numbers, comparison, in_both, listed_values
 from tidelog.pipeline.logs.layout import Replica, SegmentPlace
-from tidelog.pipeline.topics.pushdown import FIRST, LAST, RANGES, listed_values, narrowed_bounds
 
 _OFFSETS: Final = ("base_offset", "offset")
 _NUMBERS: Final = ("broker", "partition", *_OFFSETS)
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """Whole numbers that a query can still want."""
-
-    bounds: tuple[int, int] = (FIRST, LAST)
-    """Inclusive."""
-    values: frozenset[int] | None = None
-    """`None` for all within the bounds."""
-
-    def narrowed(self, kind: str, value: Any) -> "Numbers":
-        """One filter more; the same where it says nothing that is understood."""
-        listed = listed_values(kind, value, int)
-        if listed is not None:
-            known = frozenset(listed)
-            return replace(self, values=known if self.values is None else known & self.values)
-        if kind in RANGES and type(value) is int:
-            return replace(self, bounds=narrowed_bounds(self.bounds, kind, value))
-        return self
-
-    def touch(self, first: int, last: int) -> bool:
-        """Whether one of the numbers from `first` to `last` is wanted."""
-        first, last = max(first, self.bounds[0]), min(last, self.bounds[1])
-        if self.values is None:
-            return first <= last
-        return any(first <= value <= last for value in self.values)
 
 
 @dataclass(slots=True)
@@ -62,13 +35,12 @@ class SegmentFilters:
         """Looks at filters; all of them stay Spark's to evaluate."""
         filters = list(offered)
         for each in filters:
-            column = each.attribute[0] if len(getattr(each, "attribute", ())) == 1 else ""
-            kind, value = type(each).__name__, getattr(each, "value", None)
+            column, kind, value = comparison(each)
             if column == "topic" and (listed := listed_values(kind, value, str)) is not None:
-                known = frozenset(listed)
-                self.topics = known if self.topics is None else known & self.topics
-            elif column in _NUMBERS:
-                self.numbers[column] = self._of(column).narrowed(kind, value)
+                self.topics = in_both(self.topics, listed)
+            if column in _NUMBERS:
+                known = self._of(column)
+                self.numbers[column] = known.narrowed(kind, value) or known
         return filters
 
     def select(self, replicas: Sequence[Replica]) -> list[Replica]:

@@ -42,3 +42,12 @@ def test_every_version_survives_the_wire(key, versions, build):
 def test_all_topics_are_another_question_than_none():
     assert field(requests.metadata_request(12, None), "topics", ()) is None
     assert field(requests.metadata_request(12, []), "topics", None) == ()
+
+
+def test_partitions_stand_under_their_topics():
+    offsets = {TopicPartition("u", 0): 5, _TP: 7, TopicPartition("t", 1): 6}
+    request = requests.offset_commit_request(8, "g", offsets)
+    assert [
+        (topic.name, [(each.partition_index, each.committed_offset) for each in topic.partitions])
+        for topic in request.topics
+    ] == [("t", [(1, 6), (3, 7)]), ("u", [(0, 5)])]

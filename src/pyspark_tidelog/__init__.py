@@ -15,41 +15,24 @@ Options are named as in the official connector; `docs/spark-source.md` has them 
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from tidelog.errors import UsageError
 from tidelog.pipeline.sink.options import parse_sink_options
-from tidelog.pipeline.spark_columns import chosen_columns, spoken_hint
+from tidelog.pipeline.spark_columns import (
+    DEFAULT_TYPES,
+    SOURCE_TYPES,
+    chosen_columns,
+    ddl,
+    spoken_hint,
+)
 from tidelog.pipeline.topics.options import COLUMNS, SourceOptions, TriggerLimits, parse_options
 
 # Everything else is imported where it runs: Spark imports this module in several processes that
 # only want to know the name, the schema or the partitions.
-
-SPARK_TYPES: Final = {
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "leader_epoch": "int",
-    "timestamp": "timestamp",
-    "timestamp_type": "int",
-    "key": "binary",
-    "value": "binary",
-    "headers": "array<struct<key:string,value:binary>>",
-}
-"""The columns by name, in Spark's type names; `tidelog.pipeline.topics.source` makes them."""
-
-LINEAGE_TYPES: Final = {
-    "producer_id": "bigint",
-    "producer_epoch": "smallint",
-    "base_offset": "bigint",
-    "is_control": "boolean",
-}
-"""More columns, for a schema that names them: what a record has from its batch. With `is_control`
-control records are rows too, and so are those of aborted transactions for `read_committed`."""
-_KNOWN_TYPES: Final = {**SPARK_TYPES, **LINEAGE_TYPES}
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
@@ -65,21 +48,21 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         with spoken_hint():
             options = parse_options(dict(self.options), streaming=None)
             names = options.columns or [
-                name for name in SPARK_TYPES if name != "headers" or options.include_headers
+                name for name in DEFAULT_TYPES if name != "headers" or options.include_headers
             ]
-            unknown = [name for name in names if name not in _KNOWN_TYPES]
+            unknown = [name for name in names if name not in SOURCE_TYPES]
             if unknown:
                 raise UsageError(
                     f"`{COLUMNS}` names `{unknown[0]}`, which is no column of this source",
-                    f"the columns are {', '.join(_KNOWN_TYPES)}",
+                    f"the columns are {', '.join(SOURCE_TYPES)}",
                 )
-        return ", ".join(f"{name} {_KNOWN_TYPES[name]}" for name in names)
+        return ddl({name: SOURCE_TYPES[name] for name in names})
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch reader for the columns of `schema`."""
         with spoken_hint():
             options = parse_options(dict(self.options), streaming=False)
-            columns = chosen_columns(schema, _KNOWN_TYPES)
+            columns = chosen_columns(schema, SOURCE_TYPES)
         from pyspark_tidelog.batch import make_reader
 
         return make_reader(options, columns)
@@ -106,7 +89,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         """A micro-batch reader for the columns of `schema`; with limits from Spark 4.2 on."""
         with spoken_hint():
             options = parse_options(dict(self.options), streaming=True)
-            columns = chosen_columns(schema, _KNOWN_TYPES)
+            columns = chosen_columns(schema, SOURCE_TYPES)
         try:
             from pyspark_tidelog.stream_limits import LimitedTopicStreamReader
         except ImportError:

@@ -26,7 +26,13 @@ from pyspark.sql.types import StructType
 from tidelog.errors import UsageError
 from tidelog.pipeline.logs.layout import SegmentPlace, find_replicas, plan_tasks
 from tidelog.pipeline.logs.segment_filters import SegmentFilters
-from tidelog.pipeline.spark_columns import chosen_columns, filters_are_pushed, spoken_hint
+from tidelog.pipeline.spark_columns import (
+    RECORD_TYPES,
+    chosen_columns,
+    ddl,
+    filters_are_pushed,
+    spoken_hint,
+)
 
 _PLACE_TYPES: Final = {
     "broker": "int",
@@ -54,17 +60,8 @@ BATCH_TYPES: Final = _PLACE_TYPES | {
     "trailing_bytes": "bigint",
 }
 """The columns of mode `batches`, in Spark's type names; `tidelog.pipeline.logs.scan` makes them."""
-RECORD_TYPES: Final = _PLACE_TYPES | {
-    "offset": "bigint",
-    "leader_epoch": "int",
-    "timestamp": "timestamp",
-    "timestamp_type": "int",
-    "key": "binary",
-    "value": "binary",
-    "headers": "array<struct<key:string,value:binary>>",
-}
-"""The columns of mode `records`."""
-_TYPES_OF_MODE: Final = {"batches": BATCH_TYPES, "records": RECORD_TYPES}
+TYPES_OF_MODE: Final = {"batches": BATCH_TYPES, "records": _PLACE_TYPES | RECORD_TYPES}
+"""The columns by mode."""
 _OPTIONS: Final = ("path", "topics", "mode", "sample")
 
 
@@ -92,7 +89,7 @@ class SegmentOptions:
         if not paths:
             raise UsageError("no `path` was given", "give log directories, separated by commas")
         mode = lowered.get("mode", "batches")
-        if mode not in _TYPES_OF_MODE:
+        if mode not in TYPES_OF_MODE:
             raise UsageError(f"`mode` is `{mode}`", "give `batches` or `records`")
         sample = lowered.get("sample", "1")
         if not sample.isdecimal() or int(sample) < 1:
@@ -112,14 +109,14 @@ class DefaultSource(DataSource):  # type: ignore[misc]
     def schema(self) -> str:
         """All columns of the mode; wrong options are refused here."""
         with spoken_hint():
-            types = _TYPES_OF_MODE[SegmentOptions.parse(dict(self.options)).mode]
-        return ", ".join(f"{name} {type_name}" for name, type_name in types.items())
+            types = TYPES_OF_MODE[SegmentOptions.parse(dict(self.options)).mode]
+        return ddl(types)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch reader for the columns of `schema`."""
         with spoken_hint():
             options = SegmentOptions.parse(dict(self.options))
-            columns = chosen_columns(schema, _TYPES_OF_MODE[options.mode])
+            columns = chosen_columns(schema, TYPES_OF_MODE[options.mode])
         return (FilteringSegmentReader if filters_are_pushed() else SegmentReader)(options, columns)
 
 

@@ -1,4 +1,4 @@
-"""What both Spark sources need at Spark's border: columns of a user's schema, errors with hints.
+"""What both Spark sources need at Spark's border: columns and their types, errors with hints.
 
 Imported in several short-lived Python processes, so nothing heavy is imported here.
 """
@@ -9,6 +9,37 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from tidelog.errors import UsageError
+
+RECORD_TYPES: Final = {
+    "offset": "bigint",
+    "leader_epoch": "int",
+    "timestamp": "timestamp",
+    "timestamp_type": "int",
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key:string,value:binary>>",
+}
+"""What a record has by itself, in Spark's type names; `decode.py` makes these columns."""
+
+LINEAGE_TYPES: Final = {
+    "producer_id": "bigint",
+    "producer_epoch": "smallint",
+    "base_offset": "bigint",
+    "is_control": "boolean",
+}
+"""What a record has from its batch. With `is_control` control records are rows too, and so are
+those of aborted transactions for `read_committed`."""
+
+DEFAULT_TYPES: Final = {"topic": "string", "partition": "int", **RECORD_TYPES}
+"""The columns of the topic source for those who name none."""
+
+SOURCE_TYPES: Final = {**DEFAULT_TYPES, **LINEAGE_TYPES}
+"""Everything that the topic source can say of a record; `topics/source.py` makes these columns."""
+
+
+def ddl(types: Mapping[str, str]) -> str:
+    """Columns as Spark takes a schema in text."""
+    return ", ".join(f"{name} {type_name}" for name, type_name in types.items())
 
 
 @contextmanager
@@ -26,9 +57,8 @@ def chosen_columns(schema: Any, types: Mapping[str, str]) -> list[str]:
     for field in schema.fields:
         given = field.dataType.simpleString()
         if types.get(field.name) != given:
-            known = ", ".join(f"{name} {type_name}" for name, type_name in types.items())
             raise UsageError(
-                f"this source has no column `{field.name} {given}`", f"the columns are {known}"
+                f"this source has no column `{field.name} {given}`", f"the columns are {ddl(types)}"
             )
     return [field.name for field in schema.fields]
 

@@ -29,11 +29,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from pyspark_tidelog import LINEAGE_TYPES, SPARK_TYPES
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.cluster.client import Client
 from tidelog.pipeline.errors import JobFailed, TableConflict
+from tidelog.pipeline.spark_columns import SOURCE_TYPES, ddl
 from tidelog.pipeline.tables.checkpoint import (
     Identity,
     check_same,
@@ -58,8 +58,6 @@ from tidelog.pipeline.topics.stream import initial_position
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
 from tidelog.pipeline.values import EARLIEST
 
-SOURCE_TYPES: Final = {**SPARK_TYPES, **LINEAGE_TYPES}
-"""The columns that the ingest reads: everything that the source can say of a record."""
 _FROZEN_OPTIONS: Final = frozenset(("isolation.level", "kafka.isolation.level"))
 """Options of the source that decide which records there are, in lower case."""
 _SAID_OTHERWISE: Final = frozenset(
@@ -201,9 +199,8 @@ def bronze(records: DataFrame) -> DataFrame:
 
 def read_records(spark: SparkSession, prepared: Prepared) -> DataFrame:
     """The topic as a stream with lineage columns, control records included."""
-    schema = ", ".join(f"{name} {type_name}" for name, type_name in SOURCE_TYPES.items())
     options = prepared.plan.source_options(prepared.starting)
-    return spark.readStream.format("tidelog").schema(schema).options(**options).load()
+    return spark.readStream.format("tidelog").schema(ddl(SOURCE_TYPES)).options(**options).load()
 
 
 class BatchWriter:

@@ -5,9 +5,10 @@ what to play.
 """
 
 import time
+from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -24,6 +25,10 @@ from tidelog.cli.output import (
 from tidelog.cli.sim import Scenario, Tier, seed_range
 from tidelog.cli.spark_job import Master, open_session
 from tidelog.errors import UsageError
+
+if TYPE_CHECKING:
+    from tidelog.pipeline.campaign.seeds import Played
+    from tidelog.pipeline.jobs.campaign import Campaign
 
 _SEEDS_PER_TASK: Final = {"cluster": 5, "quorum": 100}
 """About 10 s of work by tier; below 5 s Spark's own cost of a task shows."""
@@ -75,7 +80,11 @@ def campaign(
         table = str(out.absolute() / _TABLE)
         with progress(f"{len(wanted)} seeds, less those played before"):
             found = play_campaign(spark, what, partial(run_seed, tier, scenario), table)
-    _report(found, table, tier, scenario, time.monotonic() - begun, output)
+    report = as_json(found, what.played, table, time.monotonic() - begun)
+    if output is OutputFormat.JSON:
+        print_json(report)
+    else:
+        _print(report)
     if found.seeds != len(wanted):
         raise UsageError(
             f"{len(wanted) - found.seeds} of {len(wanted)} seeds were played by other sources "
@@ -86,42 +95,38 @@ def campaign(
         raise BadAnswer
 
 
-def _report(
-    found: Any, table: str, tier: str, scenario: str, seconds: float, output: OutputFormat
-) -> None:
-    from tidelog.sim.campaign import replay_command
-    from tidelog.sim.marks import MARKS
+def as_json(found: "Campaign", played: "Played", table: str, seconds: float) -> dict[str, Any]:
+    """What `tidelog sim run` reports, and what only a table of runs can tell."""
+    from tidelog.sim.campaign import Tally, marks_of, replay_command
+    from tidelog.sim.outcome import Outcome
 
-    never = sorted(MARKS - set(found.marks)) if tier == "cluster" else []
-    violations = [
-        {**plain(one), "replay": replay_command(tier, scenario, one.seed)}
-        for one in found.violations
-    ]
-    report = {
-        "seeds": found.seeds,
-        "failed": [{"seed": one.seed, "property": one.property} for one in found.failed],
-        "events": found.sums["events"],
-        "virtual_seconds": found.sums["virtual_ms"] / 1000,
-        "cpu_seconds": found.sums["cpu_ms"] / 1000,
-        "acknowledged": found.sums["acknowledged"],
-        "faults": found.faults,
-        "fired": found.fired,
-        "marks": {"hit": len(found.marks), "total": len(MARKS), "never": never},
+    tally = Tally(
+        seeds=found.seeds,
+        failed=[Outcome(one.seed, one.violation) for one in found.failed],
+        events=found.sums["events"],
+        virtual_ms=found.sums["virtual_ms"],
+        acknowledged=found.sums["acknowledged"],
+        faults=Counter(found.faults),
+        fired=Counter(found.fired),
+        marks=Counter(found.marks),
+        known_marks=marks_of(played.tier),
+    )
+    return {
+        **tally.as_json(found.sums["cpu_ms"] / 1000),
         "played": found.played,
         "seconds": round(seconds, 3),
         "revision": found.revision,
         "table": table,
-        "violations": violations,
+        "violations": [
+            {**plain(one), "replay": replay_command(played.tier, played.scenario, one.seed)}
+            for one in found.violations
+        ],
         "reached": found.marks,
         "healing_ms": plain(found.healing_ms),
         "election_ms": plain(found.election_ms),
         "unavailable_ms": plain(found.unavailable_ms),
         "growth": [plain(one) for one in found.growth],
     }
-    if output is OutputFormat.JSON:
-        print_json(report)
-    else:
-        _print(report)
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ seeds can run anywhere in any order and be run again alone.
 
 import gc
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +16,7 @@ from tidelog.sim.beyond_run import BeyondRun
 from tidelog.sim.cluster_run import ClusterRun
 from tidelog.sim.marks import MARKS
 from tidelog.sim.outcome import Outcome
+from tidelog.sim.quorum import membership
 from tidelog.sim.quorum_run import QuorumRun
 from tidelog.sim.regressions.run import RegressionRun
 from tidelog.sim.regressions.stories import STORIES
@@ -72,6 +72,11 @@ def replay_command(tier: str, scenario: str, seed: int) -> str:
     return f"tidelog sim replay {seed}{options} --trace"
 
 
+def marks_of(tier: str) -> frozenset[str]:
+    """The rare states that runs of a tier can reach."""
+    return frozenset(membership.MARKS) if tier == QUORUM else MARKS
+
+
 @dataclass(slots=True)
 class Tally:
     """The sum of many outcomes."""
@@ -86,11 +91,13 @@ class Tally:
     # How many runs reached each mark.
     marks: Counter[str] = field(default_factory=Counter)
     slowest_heal_ms: int = 0
+    # All marks that runs of this kind can reach.
+    known_marks: frozenset[str] = MARKS
 
     @property
     def never_hit(self) -> list[str]:
         """The marks that no run reached."""
-        return sorted(MARKS - set(self.marks))
+        return sorted(self.known_marks - set(self.marks))
 
     def add(self, outcome: Outcome) -> None:
         """Takes in one outcome."""
@@ -105,13 +112,8 @@ class Tally:
         self.marks.update(outcome.marks)
         self.slowest_heal_ms = max(self.slowest_heal_ms, outcome.healed_ms)
 
-    def add_all(self, outcomes: Iterable[Outcome]) -> None:
-        """Takes in many."""
-        for outcome in outcomes:
-            self.add(outcome)
-
     def as_json(self, cpu_seconds: float) -> dict[str, object]:
-        """The report of `tidelog sim run --output json`."""
+        """The report of `tidelog sim run --output json`, with which every other one begins."""
         return {
             "seeds": self.seeds,
             "failed": [
@@ -123,5 +125,9 @@ class Tally:
             "acknowledged": self.acknowledged,
             "faults": dict(sorted(self.faults.items())),
             "fired": dict(sorted(self.fired.items())),
-            "marks": {"hit": len(self.marks), "total": len(MARKS), "never": self.never_hit},
+            "marks": {
+                "hit": len(self.marks),
+                "total": len(self.known_marks),
+                "never": self.never_hit,
+            },
         }

@@ -15,7 +15,6 @@ started again on the same checkpoint, four times in a row without a batch in bet
 would end again (lost or corrupt records, a wrong option, a conflict in the table) is not.
 """
 
-import json
 import re
 import threading
 import time
@@ -30,7 +29,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tidelog.errors import UsageError
-from tidelog.model import TopicPartition
 from tidelog.pipeline.cluster.client import Client
 from tidelog.pipeline.errors import JobFailed, TableConflict
 from tidelog.pipeline.spark_columns import SOURCE_TYPES, ddl
@@ -54,6 +52,7 @@ from tidelog.pipeline.topics.options import (
     SourceOptions,
     parse_options,
 )
+from tidelog.pipeline.topics.progress import source_lag
 from tidelog.pipeline.topics.stream import initial_position
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
 from tidelog.pipeline.values import EARLIEST
@@ -390,14 +389,7 @@ def _lag(query: StreamingQuery) -> int | None:
     if not progress or not progress["sources"]:
         return None
     source = progress["sources"][0]
-    ends, latest = _offsets(source["endOffset"]), _offsets(source["latestOffset"])
-    return sum(max(latest[tp] - ends.get(tp, 0), 0) for tp in latest)
-
-
-def _offsets(reported: Any) -> Mapping[TopicPartition, int]:
-    """Offsets of a progress report, which has them as JSON text or as what that means."""
-    found = json.loads(reported) if isinstance(reported, str) else reported
-    return from_text(found or {})
+    return source_lag(source["endOffset"], source["latestOffset"]).total
 
 
 def _ends(table: BronzeTable) -> dict[str, int]:

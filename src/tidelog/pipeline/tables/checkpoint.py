@@ -22,8 +22,8 @@ from typing import Any, Final
 
 from tidelog.errors import UsageError
 from tidelog.model import NO_OFFSET, TopicPartition
-from tidelog.pipeline.topics.stream_offsets import from_text
-from tidelog.pipeline.values import OffsetRange
+from tidelog.pipeline.topics.stream_offsets import Position, from_text, ranges_to_text
+from tidelog.pipeline.values import OffsetRange, Offsets
 
 IDENTITY_FILE: Final = "tidelog-ingest.json"
 _VERSION: Final = 1
@@ -130,8 +130,8 @@ class PlannedBatch:
     """One file of Spark's `offsets` log."""
 
     batch: int
-    offsets: Mapping[str, int]
-    """Where the batch ends: `{"topic:partition": next offset}`."""
+    ends: Offsets
+    """Where the batch ends, exclusive."""
     conf: Mapping[str, str]
     """The confs that Spark froze with it."""
 
@@ -146,9 +146,8 @@ def read_planned(checkpoint: Path, batch: int) -> PlannedBatch | None:
         version, metadata, *sources = path.read_text(encoding="utf-8").splitlines()
         if not version.startswith("v") or len(sources) != 1:
             raise ValueError(f"{len(sources)} sources in format {version!r}")
-        offsets = {} if sources[0] == "-" else json.loads(sources[0])
-        from_text(offsets)
-        return PlannedBatch(batch, offsets, json.loads(metadata).get("conf", {}))
+        position = Position.from_json({} if sources[0] == "-" else json.loads(sources[0]))
+        return PlannedBatch(batch, position.offsets, json.loads(metadata).get("conf", {}))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, AttributeError) as error:
@@ -178,18 +177,13 @@ def planned_ranges(checkpoint: Path, birth: Mapping[str, int], batch: int) -> li
             f"`{checkpoint}` has no batch {batch}", "name the `--checkpoint` of a tidelog query"
         )
     before = read_planned(checkpoint, batch - 1) if batch else None
-    starts = from_text(birth if before is None else before.offsets)
+    starts = from_text(birth) if before is None else before.ends
     ranges = []
-    for tp, end in sorted(from_text(planned.offsets).items()):
+    for tp, end in sorted(planned.ends.items()):
         start = starts.get(tp, NO_OFFSET)
         if start < end:
             ranges.append(OffsetRange(tp.topic, tp.partition, start, end))
     return ranges
-
-
-def ranges_as_text(ranges: list[OffsetRange]) -> dict[str, list[int]]:
-    """Ranges as the table's commits have them: `{"topic:partition": [start, end)}`."""
-    return {f"{one.topic}:{one.partition}": [one.start, one.end] for one in ranges}
 
 
 def starting_json(birth: Mapping[TopicPartition, int]) -> str:
@@ -221,7 +215,7 @@ def describe(checkpoint: Path) -> dict[str, Any]:
             {
                 "batch": number,
                 "committed": number in committed,
-                "ranges": ranges_as_text(planned_ranges(checkpoint, birth, number)),
+                "ranges": ranges_to_text(planned_ranges(checkpoint, birth, number)),
             }
             for number in numbers
         ],

@@ -52,6 +52,8 @@ from tidelog.pipeline.tables.continuity import (
     positions_after,
 )
 from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, PARTITION_COLUMN, DataFile
+from tidelog.pipeline.topics.stream_offsets import from_text, ranges_to_text, to_text
+from tidelog.pipeline.values import OffsetRange
 
 CONTINUITY_DIRECTORY: Final = "_continuity"
 CHECKPOINTS_DIRECTORY: Final = "_checkpoints"
@@ -108,7 +110,6 @@ class BronzeTable:
     def look_again(self) -> None:
         """Takes the table as it is now, whoever wrote meanwhile. Raises `UsageError`."""
         self._delta.update_incremental()
-        self.positions = {}
         self._read_positions()
 
     def has(self, app: str, batch: int) -> bool:
@@ -165,13 +166,10 @@ class BronzeTable:
             "batch": new.batch,
             "topic": self._topic,
             "topic_id": self._topic_id,
-            "offsets": {
-                f"{one.topic}:{one.partition}": [one.start, one.end] for one in new.account
-            },
-            "positions": {
-                f"{tp.topic}:{tp.partition}": [position.end, position.epoch]
-                for tp, position in sorted(after.items())
-            },
+            "offsets": ranges_to_text(
+                OffsetRange(one.topic, one.partition, one.start, one.end) for one in new.account
+            ),
+            "positions": to_text({tp: [each.end, each.epoch] for tp, each in after.items()}),
             "continuity": [asdict(one) for one in new.account],
         }
 
@@ -186,9 +184,8 @@ class BronzeTable:
                     f"`{metadata['topic_id']}`, the cluster's is `{self._topic_id}`",
                     "the topic was made anew, or the cluster is another; ingest into a new table",
                 )
-            for name, (end, epoch) in metadata["positions"].items():
-                topic, _, partition = name.rpartition(":")
-                self.positions[TopicPartition(topic, int(partition))] = Position(end, epoch)
+            found = from_text(metadata["positions"])
+            self.positions = {tp: Position(end, epoch) for tp, (end, epoch) in found.items()}
             return
         self.positions = _positions_of_rows(self._delta, self._topic)
 

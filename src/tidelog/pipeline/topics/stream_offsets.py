@@ -5,8 +5,9 @@ a topic that was deleted and made anew under the same name is told from the one 
 topic name holds a colon. Checkpoints without ids, and brokers that have none, are understood.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tidelog.model import (
     ZERO_TOPIC_ID,
@@ -15,27 +16,33 @@ from tidelog.model import (
     uuid_from_text,
     uuid_to_text,
 )
-from tidelog.pipeline.values import Offsets, is_other_topic
+from tidelog.pipeline.values import OffsetRange, Offsets, is_other_topic
+
+T = TypeVar("T")
 
 StreamOffset = Mapping[str, int | str]
 """The JSON object."""
 
 
-def to_text(offsets: Offsets) -> dict[str, int]:
-    """Offsets alone, `{"topic:partition": offset}`, in order."""
-    return {f"{tp.topic}:{tp.partition}": offsets[tp] for tp in sorted(offsets)}
+def to_text(values: Mapping[TopicPartition, T]) -> dict[str, T]:
+    """A value of each partition as JSON has it, `{"topic:partition": value}`, in order."""
+    return {f"{tp.topic}:{tp.partition}": values[tp] for tp in sorted(values)}
 
 
-def from_text(offset: StreamOffset) -> dict[TopicPartition, int]:
-    """The offsets of a stream's offset, without topic ids. Raises `ValueError`."""
-    parsed = {}
-    for name, value in offset.items():
-        topic, colon, partition = name.rpartition(":")
-        if colon:
-            parsed[TopicPartition(topic, int(partition))] = int(value)
-        else:
-            uuid_from_text(str(value))
-    return parsed
+def from_text(named: Mapping[str, T]) -> dict[TopicPartition, T]:
+    """The inverse. Raises `ValueError` for a name of another form."""
+    values = {}
+    for name, value in named.items():
+        topic, _, partition = name.rpartition(":")
+        values[TopicPartition(topic, int(partition))] = value
+    return values
+
+
+def ranges_to_text(ranges: Iterable[OffsetRange]) -> dict[str, list[int]]:
+    """Ranges of different partitions as JSON has them: `{"topic:partition": [start, end)}`."""
+    return to_text(
+        {TopicPartition(one.topic, one.partition): [one.start, one.end] for one in ranges}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +64,14 @@ class Position:
 
     @classmethod
     def from_json(cls, offset: StreamOffset) -> "Position":
-        """The inverse."""
+        """The inverse. Raises `ValueError`."""
+        offsets = {name: int(value) for name, value in offset.items() if ":" in name}
         topic_ids = {
             name: TopicId(uuid_from_text(str(value)))
             for name, value in offset.items()
             if ":" not in name
         }
-        return cls(from_text(offset), topic_ids)
+        return cls(from_text(offsets), topic_ids)
 
     def is_other_topic(self, topic: str, later: "Position") -> bool:
         """Whether `later` is about another topic of the same name."""

@@ -12,11 +12,11 @@ from tidelog.pipeline.tables.checkpoint import (
     check_same,
     describe,
     planned_ranges,
-    ranges_as_text,
     read_identity,
     starting_json,
     write_identity,
 )
+from tidelog.pipeline.topics.stream_offsets import ranges_to_text
 
 KNOWN = Identity(
     app="app",
@@ -94,9 +94,9 @@ def test_a_checkpoint_that_cannot_be_written_is_told(tmp_path):
 def test_ranges_begin_at_the_birth_and_then_where_the_batch_before_ended(tmp_path):
     _plan(tmp_path, 0, {"t:0": 5, "t:1": 4})
     _plan(tmp_path, 1, {"t:0": 5, "t:1": 9, "t:2": 3}, committed=False)
-    assert ranges_as_text(planned_ranges(tmp_path, KNOWN.birth, 0)) == {"t:0": [0, 5]}
+    assert ranges_to_text(planned_ranges(tmp_path, KNOWN.birth, 0)) == {"t:0": [0, 5]}
     second = planned_ranges(tmp_path, KNOWN.birth, 1)
-    assert ranges_as_text(second) == {"t:1": [4, 9], "t:2": [-1, 3]}
+    assert ranges_to_text(second) == {"t:1": [4, 9], "t:2": [-1, 3]}
 
 
 def test_ranges_of_what_is_not_ours_are_refused(tmp_path):

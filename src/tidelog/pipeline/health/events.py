@@ -90,11 +90,11 @@ def since(text: str, now: datetime) -> datetime:
     """The instant that `--since` names: `90s`, `30m`, `12h`, `7d` before now, or an ISO time (UTC
     unless it says otherwise). Raises `UsageError`."""
     units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-    if text[-1:] in units and text[:-1].isdecimal():
-        return now - timedelta(**{units[text[-1]]: int(text[:-1])})
     try:
+        if text[-1:] in units and text[:-1].isdecimal():
+            return now - timedelta(**{units[text[-1]]: int(text[:-1])})
         moment = datetime.fromisoformat(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise UsageError(
             f"`--since` is `{text}`", "write 30m, 12h, 7d, or a time as 2026-11-21T09:00:00"
         ) from None

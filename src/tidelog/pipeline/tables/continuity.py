@@ -81,7 +81,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class TablePosition:
     """How far a table has one partition."""
 
     end: int
@@ -190,7 +190,7 @@ def _ints(rows: pa.RecordBatch, name: str) -> Any:
 def judge(
     planned: Sequence[OffsetRange],
     pieces: Iterable[Piece],
-    before: Mapping[TopicPartition, Position],
+    before: Mapping[TopicPartition, TablePosition],
     *,
     compacted: bool,
     batch: int,
@@ -221,7 +221,7 @@ def judge(
 
 
 def _from_known_start(
-    wanted: OffsetRange, piece: Piece | None, before: Position | None
+    wanted: OffsetRange, piece: Piece | None, before: TablePosition | None
 ) -> OffsetRange:
     if wanted.start != NO_OFFSET:
         return wanted
@@ -233,7 +233,7 @@ def _from_known_start(
 def _judge_range(
     wanted: OffsetRange,
     piece: Piece | None,
-    before: Position | None,
+    before: TablePosition | None,
     *,
     compacted: bool,
     batch: int,
@@ -258,7 +258,7 @@ def _judge_range(
 def _status(
     wanted: OffsetRange,
     piece: Piece | None,
-    before: Position | None,
+    before: TablePosition | None,
     gap_rows: int,
     *,
     compacted: bool,
@@ -279,15 +279,15 @@ def _status(
 
 
 def positions_after(
-    before: Mapping[TopicPartition, Position], account: Iterable[Continuity]
-) -> dict[TopicPartition, Position]:
+    before: Mapping[TopicPartition, TablePosition], account: Iterable[Continuity]
+) -> dict[TopicPartition, TablePosition]:
     """How far the table has each partition once the batch of the account is in it."""
     after = dict(before)
     for line in account:
         tp = TopicPartition(line.topic, line.partition)
-        known = after.get(tp, Position(line.start, NO_EPOCH))
+        known = after.get(tp, TablePosition(line.start, NO_EPOCH))
         epoch = NO_EPOCH if line.max_epoch is None else line.max_epoch
-        after[tp] = Position(max(known.end, line.end), max(known.epoch, epoch))
+        after[tp] = TablePosition(max(known.end, line.end), max(known.epoch, epoch))
     return after
 
 

@@ -47,7 +47,7 @@ from tidelog.pipeline.tables.continuity import (
     CONTINUITY_SCHEMA,
     DUPLICATE,
     Continuity,
-    Position,
+    TablePosition,
     continuity_table,
     positions_after,
 )
@@ -84,7 +84,7 @@ class BronzeTable:
         # Kafka's id of the topic, in hexadecimal: a topic made anew has another.
         self._topic_id = topic_id
         # How far the table has each partition of the topic; moved by `commit`.
-        self.positions: dict[TopicPartition, Position] = {}
+        self.positions: dict[TopicPartition, TablePosition] = {}
         # The topic's transaction that `positions` are as of: whoever moves it, moves them.
         self._generation = 0
 
@@ -159,7 +159,7 @@ class BronzeTable:
         return self._delta.transaction_version(self._fence) or 0
 
     def _metadata(
-        self, new: TableBatch, after: Mapping[TopicPartition, Position]
+        self, new: TableBatch, after: Mapping[TopicPartition, TablePosition]
     ) -> dict[str, Any]:
         return {
             "app": new.app,
@@ -185,7 +185,7 @@ class BronzeTable:
                     "the topic was made anew, or the cluster is another; ingest into a new table",
                 )
             found = from_text(metadata["positions"])
-            self.positions = {tp: Position(end, epoch) for tp, (end, epoch) in found.items()}
+            self.positions = {tp: TablePosition(end, epoch) for tp, (end, epoch) in found.items()}
             return
         self.positions = _positions_of_rows(self._delta, self._topic)
 
@@ -295,14 +295,14 @@ def _check_schema(delta: DeltaTable, directory: Path) -> None:
         )
 
 
-def _positions_of_rows(delta: DeltaTable, topic: str) -> dict[TopicPartition, Position]:
+def _positions_of_rows(delta: DeltaTable, topic: str) -> dict[TopicPartition, TablePosition]:
     """How far the rows themselves go: for a table whose log was cleaned up."""
     dataset = delta.to_pyarrow_dataset()
     columns = ["partition", "offset", "leader_epoch"]
     rows = dataset.to_table(columns=columns, filter=pc.field("topic") == topic)
     ends = rows.group_by("partition").aggregate([("offset", "max"), ("leader_epoch", "max")])
     return {
-        TopicPartition(topic, row["partition"]): Position(
+        TopicPartition(topic, row["partition"]): TablePosition(
             row["offset_max"] + 1, row.get("leader_epoch_max", NO_EPOCH)
         )
         for row in ends.to_pylist()

@@ -8,7 +8,7 @@ from tidelog.pipeline.tables.continuity import (
     CONTINUITY_SCHEMA,
     Continuity,
     Observer,
-    Position,
+    TablePosition,
     continuity_table,
     judge,
     positions_after,
@@ -64,7 +64,7 @@ WHOLE = _rows((10, 1), (11, 1), (12, 2), (13, 2))
 
 
 def test_a_whole_range_is_ok():
-    line = _judge(WHOLE, before=Position(10, 1))
+    line = _judge(WHOLE, before=TablePosition(10, 1))
     assert line == Continuity("t", 0, 10, 14, 4, 0, 0, 1, 2, 7, "ok")
     assert not line.is_violation
 
@@ -101,7 +101,7 @@ def test_missing_offsets_are_a_gap_unless_the_topic_is_compacted(rows, gap_rows)
 
 
 def test_a_range_that_begins_behind_the_table_is_a_gap_even_when_compacted():
-    assert _judge(WHOLE, before=Position(9, 1), compacted=True).status == "GAP"
+    assert _judge(WHOLE, before=TablePosition(9, 1), compacted=True).status == "GAP"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_what_came_twice_or_unasked_is_a_duplicate(batches):
 
 
 def test_what_the_table_has_is_a_duplicate():
-    assert _judge(WHOLE, before=Position(11, 1)).status == "DUPLICATE"
+    assert _judge(WHOLE, before=TablePosition(11, 1)).status == "DUPLICATE"
 
 
 def test_a_partition_without_a_plan_is_a_duplicate():
@@ -143,7 +143,7 @@ def test_a_partition_without_a_plan_is_a_duplicate():
     [
         ([_rows((10, 2), (11, 1), (12, 1), (13, 1))], None),
         ([_rows((10, 2), (11, 2)), _rows((12, 1), (13, 1))], None),
-        ([_rows((10, 1), (11, 1), (12, 1), (13, 1))], Position(10, 2)),
+        ([_rows((10, 1), (11, 1), (12, 1), (13, 1))], TablePosition(10, 2)),
     ],
     ids=["inside", "between-tasks", "since-the-batch-before"],
 )
@@ -154,7 +154,9 @@ def test_an_epoch_that_goes_back_is_told(batches, before):
 def test_a_new_partition_begins_where_it_is_found():
     line = _judge(_rows((3, 0), (4, 0)), start=-1, end=5)
     assert (line.start, line.gap_rows, line.status) == (3, 0, "ok")
-    assert _judge(_rows((3, 0), (4, 0)), start=-1, end=5, before=Position(2, 0)).status == "GAP"
+    assert (
+        _judge(_rows((3, 0), (4, 0)), start=-1, end=5, before=TablePosition(2, 0)).status == "GAP"
+    )
 
 
 def test_an_observer_adds_up_batch_after_batch():
@@ -177,8 +179,8 @@ def test_positions_move_with_every_account():
         Continuity("t", 0, 10, 14, 4, 0, 0, 1, 2, 7, "ok"),
         Continuity("t", 1, 0, 5, 0, 0, 5, None, None, 7, "compacted"),
     ]
-    after = positions_after({P0: Position(10, 3)}, lines)
-    assert after == {P0: Position(14, 3), P1: Position(5, -1)}
+    after = positions_after({P0: TablePosition(10, 3)}, lines)
+    assert after == {P0: TablePosition(14, 3), P1: TablePosition(5, -1)}
 
 
 def test_an_account_is_a_table_and_a_line():

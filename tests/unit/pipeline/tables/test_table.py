@@ -11,7 +11,7 @@ from tests.unit.pipeline.bronze_rows import TOPIC_ID, open_table, rows, written
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import TableConflict
-from tidelog.pipeline.tables.continuity import Position
+from tidelog.pipeline.tables.continuity import TablePosition
 from tidelog.pipeline.tables.table import BronzeTable, ingest_commits, table_files
 
 P0 = TopicPartition("t", 0)
@@ -64,8 +64,8 @@ def test_a_table_knows_how_far_it_is(tmp_path):
     other = open_table(tmp_path, topic="u")
     assert other.positions == {}
     other.commit(written(other, 0, rows(7, 9, topic="u"), app="another"))
-    assert table.positions == open_table(tmp_path).positions == {P0: Position(5, 1)}
-    assert other.positions == {TopicPartition("u", 0): Position(9, 1)}
+    assert table.positions == open_table(tmp_path).positions == {P0: TablePosition(5, 1)}
+    assert other.positions == {TopicPartition("u", 0): TablePosition(9, 1)}
 
 
 def test_a_table_whose_log_was_cleaned_up_looks_at_its_rows(tmp_path):
@@ -76,7 +76,7 @@ def test_a_table_whose_log_was_cleaned_up_looks_at_its_rows(tmp_path):
     for path in (tmp_path / "_delta_log").glob("*.json"):
         path.unlink()
     found = open_table(tmp_path).positions
-    assert found == {P0: Position(6, 1), TopicPartition("t", 1): Position(4, 1)}
+    assert found == {P0: TablePosition(6, 1), TopicPartition("t", 1): TablePosition(4, 1)}
 
 
 def test_offsets_that_the_table_has_are_refused_whoever_brings_them(tmp_path):
@@ -215,6 +215,6 @@ def test_a_table_that_looks_again_knows_what_others_wrote(tmp_path):
     first, second = open_table(tmp_path), open_table(tmp_path)
     first.commit(written(first, 0, rows(0, 5)))
     second.look_again()
-    assert second.positions == {P0: Position(5, 1)}
+    assert second.positions == {P0: TablePosition(5, 1)}
     second.commit(written(second, 0, rows(5, 9), app="another"))
     assert len(_places(tmp_path)) == 9

@@ -1,4 +1,4 @@
-"""Health while it happens: the streaming form of `health.py`, with `transformWithState`.
+"""Health while it happens: the streaming form of `transforms.py`, with `transformWithState`.
 
 A partition is a key, and its state is a `Tracker` (`tracker.py`) and the events that wait.
 Events of different nodes do not arrive in order, so a key holds each back until the watermark has
@@ -9,7 +9,7 @@ that is dropped by Spark.
 The state is one JSON text per key, read and written once a batch: few calls, as the store likes it.
 
 Rows: `FOLLOWED`, begun (`end` null) and later ended under the same key `(topic, partition, kind,
-start)`. Kinds: the conditions of `health.py`, `election` (decision to first commit) and `commit`
+start)`. Kinds: the conditions of `tracker.py`, `election` (decision to first commit) and `commit`
 (a sampled append to its commit). Left out, because they join events of no partition: `unavailable`,
 and the end that a deleted topic puts to its intervals.
 """

@@ -1,6 +1,6 @@
 """One partition's health, event by event: what the streaming form keeps in its state.
 
-The same rules as `health.py`, said the other way round: not "where did the flag change in this
+The same rules as `transforms.py`, said the other way round: not "where did the flag change in this
 table" but "does this event change the flag". Two histories are followed side by side, because no
 clock orders them: the controllers' words about the partition, in the order of `partition_epoch`,
 and each leader's own words, in the order of its `seq`. Leader epochs tie them together.

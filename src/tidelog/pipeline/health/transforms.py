@@ -340,7 +340,7 @@ def commits(events: DataFrame) -> DataFrame:
 
 
 def latency_by_leader(committed: DataFrame) -> DataFrame:
-    """`LATENCY`, a row per leader."""
+    """A row per `leader`: `samples`, `p50_ms`, `p99_ms`, `p999_ms`, `max_ms`."""
     return committed.groupBy("leader").agg(
         F.count("*").alias("samples"),
         *(
@@ -352,7 +352,7 @@ def latency_by_leader(committed: DataFrame) -> DataFrame:
 
 
 def followers(events: DataFrame) -> DataFrame:
-    """`FOLLOWER`, a row per follower, the worst first.
+    """A row per `follower`, the worst first: `samples`, `held_back`, `max_lag`, `silent_ms`.
 
     `held_back`: sampled advances that went only as far as this follower had fetched, though the
     leader had more. `silent_ms`: the longest that a leader had not seen it level.
@@ -399,7 +399,8 @@ def followers(events: DataFrame) -> DataFrame:
 
 
 def flaps(events: DataFrame) -> DataFrame:
-    """`FLAP`: how often each replica left an ISR, and came back, over the hours of the events."""
+    """How often each replica of a partition `left` the ISR and `returned`, and how often it left
+    `per_hour` of the events."""
     span = events.agg(((F.max("ts_us") - F.min("ts_us")) / 3.6e9).alias("hours"))
     payload = F.col("payload")
     changes = events.where(F.col("kind").isin(Kind.ELECTION, Kind.ISR_CHANGE)).select(
@@ -429,7 +430,7 @@ def flaps(events: DataFrame) -> DataFrame:
 
 
 def by_condition(spans: DataFrame) -> DataFrame:
-    """`CONDITION`: what the intervals of each kind add up to."""
+    """What the `INTERVAL` rows of each kind add up to."""
     return spans.groupBy("kind").agg(
         F.count("*").alias("intervals"),
         F.count_if(F.col("end").isNull()).alias("open"),

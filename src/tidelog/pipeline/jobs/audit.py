@@ -47,15 +47,6 @@ BATCH_COLUMNS: Final = (
     "computed_crc bigint, records int, index_fault string, trailing_bytes bigint"
 )
 """The columns of `tidelog.segments` that the audit reads."""
-FINDING_COLUMNS: Final = (
-    "kind",
-    "topic",
-    "partition",
-    "brokers",
-    "base_offset",
-    "last_offset",
-    "detail",
-)
 HARMLESS: Final = frozenset(("TORN_TAIL",))
 """Findings that are no fault."""
 
@@ -195,7 +186,7 @@ def torn_tails(batches: DataFrame) -> DataFrame:
 
 
 def findings(batches: DataFrame, replicas: DataFrame) -> DataFrame:
-    """All findings, `FINDING_COLUMNS`, in the order of their places."""
+    """All findings, with the fields of `Finding`, in the order of their places."""
     below = judged(batches, replicas)
     parts = (
         divergent(below),

@@ -17,6 +17,7 @@ Invariants: one row per seed, in the order of the seeds; a row is given away at 
 import multiprocessing
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -64,17 +65,26 @@ _FLUSH_ROWS: Final = 100
 class Result(Protocol):
     """What a played seed has to tell; the simulator's `Outcome` does."""
 
-    @property
-    def violation(self) -> str | None:
-        """The property and what happened; `None` for a clean run."""
+    violation: str | None
+    """The property and what happened; `None` for a clean run."""
+    events: int
+    virtual_ms: int
+    acknowledged: int
+    healed_ms: int
+    trace_hash: str
+    faults: Counter[str]
+    fired: Counter[str]
+    marks: tuple[str, ...]
+    election_ms: tuple[int, ...]
+    unavailable_ms: tuple[int, ...]
 
     @property
     def violated(self) -> str | None:
         """The name of the property."""
 
 
-Play = Callable[[int], Any]
-"""Plays the seed of this number; gives a `Result`. Must be importable where tasks run."""
+Play = Callable[[int], Result]
+"""Plays the seed of this number. Must be importable where tasks run."""
 
 
 @dataclass(frozen=True, slots=True)

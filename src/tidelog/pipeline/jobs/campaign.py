@@ -19,14 +19,14 @@ it plays"). The transforms are functions of DataFrames; only `play_campaign` run
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tidelog.pipeline.campaign.seeds import CLEAN, RUN_SCHEMA, VIOLATION, Play, Played, play_seeds
@@ -290,11 +290,7 @@ def _summed_up(
     totals: dict[str, dict[str, int]] = {kind: {} for kind in ("sums", "faults", "fired", "marks")}
     for row in counts:
         totals[row["kind"]][row["name"]] = row["total"]
-    new_marks = Counter(
-        (row["first_seed"] - wanted.first) // BLOCK_SEEDS
-        for row in counts
-        if row["kind"] == "marks"
-    )
+    first_hits = [row["first_seed"] for row in counts if row["kind"] == "marks"]
     return Campaign(
         revision=revision,
         seeds=sum(row["seeds"] for row in grown),
@@ -308,13 +304,14 @@ def _summed_up(
         healing_ms=times.get("healing_ms", Spread()),
         election_ms=times.get("election_ms", Spread()),
         unavailable_ms=times.get("unavailable_ms", Spread()),
-        growth=[
-            Growth(
-                row["first_seed"],
-                row["seeds"],
-                new_marks[(row["first_seed"] - wanted.first) // BLOCK_SEEDS],
-                row["new_signatures"],
-            )
-            for row in grown
-        ],
+        growth=list(_growth(grown, first_hits, wanted.first)),
     )
+
+
+def _growth(grown: Iterable[Row], first_hits: Iterable[int], first: int) -> Iterator[Growth]:
+    """The rows of `blocks` with the new marks of each; `first_hits` has the seed of every mark that
+    reached it first."""
+    new_marks = Counter((seed - first) // BLOCK_SEEDS for seed in first_hits)
+    for row in grown:
+        block = (row["first_seed"] - first) // BLOCK_SEEDS
+        yield Growth(row["first_seed"], row["seeds"], new_marks[block], row["new_signatures"])

@@ -217,6 +217,7 @@ class ClusterRun:
         image = newest_image(self.world)
         assert image is not None, "no node has metadata"
         count = sum(len(topic.partitions) for topic in image.topics_by_name.values())
+        queued = max(len(host.disk_queue) for host in self.world.hosts.values())
         asked: list[bool] = []
 
         def send() -> None:
@@ -232,7 +233,7 @@ class ClusterRun:
         self._until(
             "ProducesAfterHealing",
             lambda: bool(asked) and not waiting(),
-            PROBE_LIMIT_MS + FLUSHES_PER_PROBE * self.swarm.flush_ms * count,
+            PROBE_LIMIT_MS + self.swarm.flush_ms * (queued + FLUSHES_PER_PROBE * count),
             lambda: [f"{len(waiting())} partitions do not acknowledge"],
         )
 
@@ -259,18 +260,28 @@ class ClusterRun:
         return {key: tuple(values) for key, values in found.items()}
 
     def _is_level(self) -> bool:
-        """Whether all is well, and all replicas of each partition end where the true log does."""
-        return self._is_healthy() and all(
-            partition.log.log_end_offset == self.oracle.logs[pid].end_offset
-            for host in self.world.hosts.values()
-            if host.node is not None
-            for partition in host.node.broker.replicas.partitions.values()
-            if (pid := partition_id(partition)) in self.oracle.logs
+        """Whether all is well and on disk, and all replicas end where the true log does."""
+        hosts = self.world.hosts.values()
+        return (
+            all(map(self._is_settled, hosts))
+            and self._is_healthy()
+            and all(
+                partition.log.log_end_offset == self.oracle.logs[pid].end_offset
+                for host in hosts
+                if host.node is not None
+                for partition in host.node.broker.replicas.partitions.values()
+                if (pid := partition_id(partition)) in self.oracle.logs
+            )
         )
 
     @staticmethod
     def _is_settled(host: Host) -> bool:
-        return host.node is not None and all(
-            partition.log.high_watermark == partition.log.log_end_offset
-            for partition in host.node.broker.replicas.partitions.values()
+        """Whether all is committed, and on disk as far as it was asked for."""
+        return (
+            host.node is not None
+            and host.disk_idle
+            and all(
+                partition.log.high_watermark == partition.log.log_end_offset
+                for partition in host.node.broker.replicas.partitions.values()
+            )
         )

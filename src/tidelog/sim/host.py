@@ -69,6 +69,11 @@ class Host:
         return self.node is not None
 
     @property
+    def disk_idle(self) -> bool:
+        """Whether the disk has done all that the process has asked of it."""
+        return not (self.disk_busy or self.metadata_queue or self.disk_queue)
+
+    @property
     def running(self) -> bool:
         """Whether the process runs and is not stopped."""
         return self.node is not None and not self.paused

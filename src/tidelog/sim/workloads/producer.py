@@ -4,7 +4,10 @@ Three kinds, as real clients have them:
 
 - IDEMPOTENT: acks=all, a producer id, up to five batches in flight per partition. A batch that
   got no good answer is sent again with the same sequence, with all that follow it, in order, until
-  it is acknowledged. So each value must be in the log exactly once, in order. The first batch of a
+  it is acknowledged. So each value must be in the log exactly once, in order. A leader knows the
+  last five batches of a producer, so none is sent that is more than five after the oldest without
+  an outcome, though those between may be acknowledged (one timed out, the next did not); repeated
+  once more, the oldest would be out of order for a leader that has them all. The first batch of a
   lane travels alone: of a producer that it does not know a leader takes any sequence, so with a
   second batch behind a refused first one the log would begin in the middle.
 - ALL: acks=all without a producer id, one attempt. No answer means that nobody knows.
@@ -87,6 +90,8 @@ class UnexpectedAnswer(AssertionError):
 class _Batch:
     values: list[str]
     invoked_at: int
+    number: int
+    """Of its lane, from 0."""
     sequence: int = -1
     sent: bool = False
     """Sent in this round, and without an answer."""
@@ -99,6 +104,8 @@ class Lane:
     key: Key
     # Unresolved batches in order; at most `MAX_IN_FLIGHT` of them are sent.
     batches: deque[_Batch] = field(default_factory=deque)
+    # Of all batches there ever were.
+    batch_count: int = 0
     next_sequence: int = 0
     # The leader knows this producer: some batch was acknowledged.
     known: bool = False
@@ -147,7 +154,8 @@ class Producer:
             self._value_count += 1
             values.append(f"{self.name}:{self._value_count}")
         lane = self.lanes.setdefault(key, Lane(key))
-        batch = _Batch(values, self._world.now)
+        batch = _Batch(values, self._world.now, lane.batch_count)
+        lane.batch_count += 1
         if self.acks is Acks.IDEMPOTENT:
             batch.sequence = lane.next_sequence
             lane.next_sequence += count
@@ -173,6 +181,8 @@ class Producer:
             if batch.sent:
                 continue
             if waiting >= limit or lane.resting or lane.failing:
+                return
+            if self.acks is Acks.IDEMPOTENT and batch.number >= lane.batches[0].number + limit:
                 return
             # Nobody answers to acks=0: nothing is in flight.
             waiting += self.acks is not Acks.NONE

@@ -39,6 +39,11 @@ class OffsetRange:
     end: int
 
     @property
+    def tp(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
     def length(self) -> int:
         """How many offsets lie in the range."""
         return max(self.end - self.start, 0)

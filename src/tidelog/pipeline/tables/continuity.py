@@ -205,7 +205,7 @@ def judge(
     for piece in sorted(pieces, key=lambda one: (one.topic, one.partition, one.first, one.last)):
         tp = TopicPartition(piece.topic, piece.partition)
         found[tp] = joined(found[tp], piece) if tp in found else piece
-    ranges = {TopicPartition(one.topic, one.partition): one for one in planned}
+    ranges = {one.tp: one for one in planned}
     for tp in found.keys() - ranges.keys():
         ranges[tp] = OffsetRange(tp.topic, tp.partition, found[tp].first, found[tp].first)
     return [

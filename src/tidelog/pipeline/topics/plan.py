@@ -62,7 +62,7 @@ def plan_ranges(
     ]
     narrowed = bounds.narrow(ranges)
     if bounds.earliest_time is not None:
-        left = {TopicPartition(one.topic, one.partition): bounds.earliest_time for one in narrowed}
+        left = {one.tp: bounds.earliest_time for one in narrowed}
         narrowed = _from_time_on(narrowed, lookup(left))
     return with_topic_ids(narrowed, client.topic_ids())
 
@@ -71,7 +71,7 @@ def _from_time_on(ranges: Sequence[OffsetRange], firsts: Offsets) -> list[Offset
     """Ranges without what lies before the first record that is late enough, if there is one."""
     later = []
     for one in ranges:
-        first = firsts[TopicPartition(one.topic, one.partition)]
+        first = firsts[one.tp]
         start = one.end if first < 0 else max(one.start, first)
         later.append(OffsetRange(one.topic, one.partition, start, one.end))
     return [one for one in later if one.length]

@@ -28,7 +28,7 @@ from typing import Final
 import numpy as np
 
 from tidelog.errors import CorruptBatch, ErrorCode, MalformedFrame
-from tidelog.model import NO_EPOCH, NO_OFFSET, TopicPartition
+from tidelog.model import NO_EPOCH, NO_OFFSET
 from tidelog.pipeline.batches import BatchTable, computed_crcs, read_batches
 from tidelog.pipeline.cluster.client import TRY_AGAIN, Client, Leader, TryAgain
 from tidelog.pipeline.cluster.connection import CLIENT_ID, BrokerConnection
@@ -77,7 +77,7 @@ class RangeReader:
         # What to read, and how; fixed.
         self._planned = planned
         self._wanted = planned.wanted
-        self._tp = TopicPartition(planned.wanted.topic, planned.wanted.partition)
+        self._tp = planned.wanted.tp
         self._rules = rules
         # How long the read may stand still before it fails.
         self._patience_s = patience_s

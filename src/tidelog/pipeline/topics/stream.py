@@ -83,7 +83,7 @@ def still_there(
 def _what_was_lost(
     options: SourceOptions, wanted: OffsetRange, start: Position, ends: Position
 ) -> DataLoss | None:
-    tp = TopicPartition(wanted.topic, wanted.partition)
+    tp = wanted.tp
     if tp not in ends.offsets:
         return DataLoss(
             wanted,

@@ -40,9 +40,7 @@ def from_text(named: Mapping[str, T]) -> dict[TopicPartition, T]:
 
 def ranges_to_text(ranges: Iterable[OffsetRange]) -> dict[str, list[int]]:
     """Ranges of different partitions as JSON has them: `{"topic:partition": [start, end)}`."""
-    return to_text(
-        {TopicPartition(one.topic, one.partition): [one.start, one.end] for one in ranges}
-    )
+    return to_text({one.tp: [one.start, one.end] for one in ranges})
 
 
 @dataclass(frozen=True, slots=True)

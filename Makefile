@@ -39,8 +39,12 @@ $(VENV)/.dev: pyproject.toml
 demo: $(VENV)/.demo
 	$(BIN)/tidelog demo $(DEMO_ARGS)
 
+# What starts no nodes and no Spark runs in several processes.
+PURE := tests/unit tests/scripts tests/history tests/tidy tests/sim
+TEST_JOBS ?= 2
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal $(PURE) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PURE:%=--ignore=%) $(PYTEST_ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check src tests bench

@@ -216,7 +216,9 @@ PLACES = {
 REFUSED = ("meta.properties", METADATA + "quorum-state")
 
 
-@pytest.mark.parametrize("damage", [truncated, zeroed, flipped, None], ids=str)
+@pytest.mark.parametrize(
+    "damage", [truncated, zeroed, flipped, None], ids=["truncated", "zeroed", "flipped", "missing"]
+)
 def test_every_kind_of_file_may_be_damaged_while_its_node_is_down(damage):
     """Goal: whatever file is truncated, zeroed, flipped or missing: the node starts and the
     replicas become equal again, or it refuses with a hint; nothing wrong is ever read.
@@ -266,7 +268,9 @@ def restart_until_led(world: World, node_id: int) -> None:
 
 
 @pytest.mark.parametrize("restarts", [0, 1])
-@pytest.mark.parametrize("damage", [zeroed, truncated, None], ids=str)
+@pytest.mark.parametrize(
+    "damage", [zeroed, truncated, None], ids=["zeroed", "truncated", "missing"]
+)
 def test_a_young_log_with_group_commit_outlives_its_topic_id(damage, restarts):
     """Goal: what was acknowledged under group commit was durable, also in the first minute, before
     the recovery points are checkpointed for the first time: a damaged topic id must not make a

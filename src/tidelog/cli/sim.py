@@ -51,11 +51,11 @@ def run(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Play seeds and judge them; exit code 1 if any failed."""
-    from tidelog.sim.campaign import Tally, prepare, replay_command
+    from tidelog.sim.campaign import Tally, marks_of, prepare, replay_command
 
     wanted = seed_range(seeds)
     prepare(tier, scenario, wanted[0])
-    tally = Tally()
+    tally = Tally(known_marks=marks_of(tier))
     cpu_seconds = 0.0
     with progress(f"{len(wanted)} seeds"):
         for outcome, cpu_s in in_processes(jobs, partial(timed, tier, scenario), wanted):

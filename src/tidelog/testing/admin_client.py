@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import Voter
 from tidelog.model import METADATA_TOPIC, Uuid, uuid_to_text
 from tidelog.testing.asking import Address, AdminError, Asking, check, request, request_type
@@ -212,14 +213,24 @@ class AdminClient:
             timeout=millis(int(self._asking.timeout_s * 1000)),
             validate_only=False,
         )
-        self._asking.until_done(question, lambda r: r.topics[0], f"create topic `{name}`")
+        self._asking.until_done(
+            question,
+            lambda r: r.topics[0],
+            f"create topic `{name}`",
+            done_before=ErrorCode.TOPIC_ALREADY_EXISTS,
+        )
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic."""
         key = ApiKey.DELETE_TOPICS
         topic = make(nested(request_type(key), "topics"), name=name, topic_id=None)
         question = request(key, topics=(topic,), timeout=millis(int(self._asking.timeout_s * 1000)))
-        self._asking.until_done(question, lambda r: r.responses[0], f"delete topic `{name}`")
+        self._asking.until_done(
+            question,
+            lambda r: r.responses[0],
+            f"delete topic `{name}`",
+            done_before=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
 
     def create_partitions(self, name: str, count: int) -> None:
         """Grows a topic to this many partitions."""

@@ -112,18 +112,29 @@ class Asking:
             connection.close()
         self._connections.clear()
 
-    def until_done(self, request: Any, result_of: Callable[[Any], Any], what: str) -> None:
+    def until_done(
+        self,
+        request: Any,
+        result_of: Callable[[Any], Any],
+        what: str,
+        *,
+        done_before: ErrorCode = ErrorCode.NONE,
+    ) -> None:
         """Asks for a change until its one result is no passing error; raises `AdminError` for what
-        stays. A change may take its time, so it is asked of a node that is known to answer."""
+        stays. A change may take its time, so it is asked of a node that is known to answer. Asked
+        again after a passing error it may turn out to be made: `done_before` says so."""
         deadline = Deadline(self.timeout_s)
         if len(self._bootstrap) > 1:
             self.any(_ping())
+        fine = {ErrorCode.NONE}
         while True:
             result = result_of(self.any(request, attempt_s=self.timeout_s))
             code = error_of(result.error_code)
+            if code in fine:
+                return
             if code not in _PASSING or deadline.passed():
                 check(code, result.error_message, what)
-                return
+            fine.add(done_before)
             time.sleep(POLL_S)
 
     def any(self, request: Any, *, attempt_s: float = ATTEMPT_S) -> Any:

@@ -5,7 +5,7 @@ the life cycle and the producer ids want of it, are calls over the control link.
 here by their token.
 """
 
-from tidelog.broker.api import k00_produce, k01_fetch, k03_metadata, k22_init_producer_id
+from tidelog.broker.api import k00_produce, k01_fetch, k22_init_producer_id
 from tidelog.broker.connections import PendingRequest
 from tidelog.broker.context import AutoCreate, Broker
 from tidelog.broker.control_link import CallEnded
@@ -106,30 +106,19 @@ class BrokerSide:
             assert isinstance(token, replication_messages.SendAlterPartition), f"token {token!r}"
             self._replica_link.on_alter_partition_result(token, response, now)
 
-    def answer_metadata(self, now: Instant) -> None:
-        """Answers the Metadata requests that were held long enough.
-
-        A broker that has just started knows no topics, or those of its former life, until it has
-        applied the metadata up to its registration. Clients would believe it: librdkafka fails
-        every record of a topic that is said not to exist. So the questions wait, and who has waited
-        for too long is sent away, to ask another broker.
-        """
-        held, knows = self._broker.held_metadata, self.lifecycle.has_caught_up
-        patience_ms = 0 if knows else k03_metadata.CATCH_UP_MS
-        while held and held[0][0] + patience_ms <= now:
-            _, pending, request = held.popleft()
-            if pending.connection.open and knows:
-                k03_metadata.answer(self._broker, pending, request, now)
-            elif pending.connection.open:
-                self._broker.connections.drop(pending.connection)
+    def answer_questions(self, now: Instant) -> None:
+        """Answers what was held for as long as it had to be."""
+        self._broker.held_questions.answer_due(
+            caught_up=self.lifecycle.has_caught_up,
+            connections=self._broker.connections,
+            now=now,
+        )
 
     def deadline(self) -> Instant | None:
         """When one of its parts has something to do."""
-        held = self._broker.held_metadata
-        patience_ms = 0 if self.lifecycle.has_caught_up else k03_metadata.CATCH_UP_MS
         return earliest(
             self._broker.replicas.deadline(),
             self.lifecycle.deadline(),
             self._broker.producer_ids.deadline(),
-            Instant(held[0][0] + patience_ms) if held else None,
+            self._broker.held_questions.deadline(caught_up=self.lifecycle.has_caught_up),
         )

@@ -5,7 +5,6 @@ the way back to the client. It decides nothing by itself; the few questions here
 several handlers ask of the image.
 """
 
-from collections import deque
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -13,6 +12,7 @@ from typing import TypeVar
 from tidelog.broker.connections import Connections, PendingRequest
 from tidelog.broker.control_link import ControlLink
 from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.held_questions import HeldQuestions
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
@@ -63,8 +63,7 @@ class Broker:
     unreachable: frozenset[int] = frozenset()
     # Wall time minus monotonic time, from the driver.
     wall_offset_ms: int = 0
-    # Metadata requests that are held for a moment, with the time of their answer, in order.
-    held_metadata: deque[tuple[Instant, PendingRequest, Entity]] = field(default_factory=deque)
+    held_questions: HeldQuestions = field(default_factory=HeldQuestions)
     # Topics whose automatic creation is under way.
     creating: set[str] = field(default_factory=set)
 

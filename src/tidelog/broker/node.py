@@ -329,7 +329,7 @@ class Node:
             if not self._flow(now):
                 break
         if self._broker_side is not None:
-            self._broker_side.answer_metadata(now)
+            self._broker_side.answer_questions(now)
         self._snapshots.wake(now)
         self._maybe_leave(now)
         self._peers.flush()

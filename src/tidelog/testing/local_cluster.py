@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeVar
 
-from tidelog.errors import ErrorCode, UsageError
+from tidelog.errors import UsageError
 from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
 from tidelog.testing.cluster_state import HOST, LocalNode, write_state
 from tidelog.testing.descriptions import PartitionDescription, TopicDescription
@@ -36,7 +36,6 @@ from tidelog.testing.waiting import Deadline, wait_until
 START_TIMEOUT_S: Final = 30.0
 WAIT_TIMEOUT_S: Final = 15.0
 _POLL_TIMEOUT_S: Final = 2.0
-_CATCH_UP_TIMEOUT_S: Final = 5.0
 _LOG_LINES: Final = 15
 
 T = TypeVar("T")
@@ -213,22 +212,9 @@ class LocalCluster:
         )
 
     def describe_topic(self, name: str, *, replica_logs: bool = False) -> TopicDescription:
-        """A topic as the cluster sees it; `replica_logs` adds every replica's own offsets.
-
-        A node that has just started may not know it for a moment: that is waited for.
-        """
-        deadline = Deadline(_CATCH_UP_TIMEOUT_S)
-
-        def described() -> TopicDescription | None:
-            try:
-                with self.admin() as admin:
-                    return admin.describe_topic(name, replica_logs=replica_logs)
-            except AdminError as error:
-                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or deadline.passed():
-                    raise
-                return None
-
-        return wait_until(described, WAIT_TIMEOUT_S, f"topic `{name}`")
+        """A topic as the cluster sees it; `replica_logs` adds every replica's own offsets."""
+        with self.admin() as admin:
+            return admin.describe_topic(name, replica_logs=replica_logs)
 
     def wait_until_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Waits until every node that runs sees every node of the cluster that runs unfenced.

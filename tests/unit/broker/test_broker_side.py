@@ -1,16 +1,23 @@
 """The broker's part of a node: what it calls the controller for, and what ends it."""
 
+from typing import Any
+
+import pytest
+
 from tests.unit.broker.one_node import OneNode, Wire
-from tidelog.broker.api import k03_metadata
 from tidelog.broker.broker_side import BrokerSide
+from tidelog.broker.held_questions import CATCH_UP_MS, HOLD_MS
 from tidelog.env.effects import Exit, FlushFailed, StopRequested
 from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
 from tidelog.log.values import LogFlush
+from tidelog.metadata.image import EMPTY_IMAGE, TOPIC_RESOURCE
 from tidelog.model import TopicPartition
 from tidelog.sim.world import World
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make
+from tidelog.wire.entities import make, nested
+from tidelog.wire.values import error_of
 
 
 def side_of(node: OneNode) -> BrokerSide:
@@ -71,6 +78,46 @@ def ask_for_metadata(node: OneNode) -> Wire:
     return wire
 
 
+def described_by(key: ApiKey, version: int) -> Any:
+    """A question of an administrator about the topic `t`."""
+    request_type = codec.request_class(key, version)
+    if key is ApiKey.DESCRIBE_TOPIC_PARTITIONS:
+        topic = make(nested(request_type, "topics"), name="t")
+        return make(request_type, topics=(topic,), response_partition_limit=1, cursor=None)
+    resource = make(
+        nested(request_type, "resources"),
+        resource_type=TOPIC_RESOURCE,
+        resource_name="t",
+        configuration_keys=None,
+    )
+    return make(
+        request_type, resources=(resource,), include_synonyms=False, include_documentation=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), [(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0), (ApiKey.DESCRIBE_CONFIGS, 4)]
+)
+def test_administrators_wait_as_well(key: ApiKey, version: int) -> None:
+    """Kafka's own takes a topic that is said not to exist for one that does not."""
+    node = OneNode()
+    node.client().create_topic("t")
+    side = side_of(node)
+    side.lifecycle.metadata_offset = side.lifecycle.broker_epoch - 1
+    known, node.broker.image = node.broker.image, EMPTY_IMAGE
+    wire = node.client()
+    wire.send(codec.encode_request(described_by(key, version), 1, "test"))
+    node.advance(10 * HOLD_MS)
+    assert wire.frames() == []
+    node.broker.image = known
+    side.on_image(known)
+    node.settle()
+    (frame,) = wire.frames()
+    _, answer = codec.decode_response(key, version, frame)
+    found = answer.topics if key is ApiKey.DESCRIBE_TOPIC_PARTITIONS else answer.results
+    assert [error_of(one.error_code) for one in found] == [ErrorCode.NONE]
+
+
 def test_metadata_waits_until_the_broker_has_caught_up_with_its_registration() -> None:
     """Until then the image may be empty, or of a former life: topics must not be denied."""
     node = OneNode()
@@ -78,7 +125,7 @@ def test_metadata_waits_until_the_broker_has_caught_up_with_its_registration() -
     side = side_of(node)
     side.lifecycle.metadata_offset = side.lifecycle.broker_epoch - 1
     wire = ask_for_metadata(node)
-    node.advance(10 * k03_metadata.HOLD_MS)
+    node.advance(10 * HOLD_MS)
     assert wire.frames() == []
     side.on_image(node.broker.image)
     node.settle()
@@ -90,7 +137,7 @@ def test_metadata_waits_until_the_broker_has_caught_up_with_its_registration() -
 def test_a_broker_that_does_not_catch_up_sends_askers_away() -> None:
     node = OneNode(alone=False, controller_quorum_voters="1@host1:9093,2@host2:9093,3@host3:9093")
     wire = ask_for_metadata(node)
-    node.advance(k03_metadata.CATCH_UP_MS - 1)
+    node.advance(CATCH_UP_MS - 1)
     assert not wire.closed
-    node.advance(k03_metadata.HOLD_MS + 1)
+    node.advance(HOLD_MS + 1)
     assert (wire.frames(), wire.closed) == ([], True)

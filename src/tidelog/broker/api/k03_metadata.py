@@ -13,11 +13,8 @@ their coordinators. Versions 10 and 11 have a field for topic ids and no answer 
 unknown one, because their responses cannot do without a name: in them, a request that asks by id
 or without a name is INVALID_REQUEST as a whole.
 
-An answer is held for `HOLD_MS`. A client that loses its leader's connection asks at once who leads
-now, often before this node's own connections to the dead process are reported closed; an answer
-that still names the dead one costs the client a second (librdkafka looks at leaders once a
-second), a moment of patience costs nobody anything. A broker that has just started answers when it
-has caught up with the metadata (`broker/broker_side.py`), for at most `CATCH_UP_MS`.
+An answer is held for a moment, and on a broker that has just started until it knows
+(`broker/held_questions.py`).
 
 While all brokers are fenced, the one that answers names itself: it is there, after all. Kafka's
 answer has no brokers then, which its Java clients ignore; librdkafka 2.16 gives up every broker
@@ -40,8 +37,6 @@ from tidelog.wire import codec
 from tidelog.wire.entities import Entity, field, make, nested
 from tidelog.wire.values import bytes_of, error, millis, uuid_of
 
-HOLD_MS: Final = 5
-CATCH_UP_MS: Final = 5_000
 FIRST_VERSION_WITH_MISSING_LISTENERS: Final = 6
 FIRST_VERSION_BY_TOPIC_ID: Final = 12
 OPERATIONS_NOT_ASKED: Final = -(2**31)
@@ -49,7 +44,7 @@ OPERATIONS_NOT_ASKED: Final = -(2**31)
 
 def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
     """Holds the request; `answer` follows."""
-    broker.held_metadata.append((Instant(now + HOLD_MS), pending, request))
+    broker.held_questions.hold(pending, lambda at: answer(broker, pending, request, at), now)
 
 
 def answer(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:

@@ -24,6 +24,11 @@ from tidelog.wire.values import error, millis
 
 
 def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+    """Holds the request until this broker knows; `answer` follows."""
+    broker.held_questions.hold(pending, lambda _: answer(broker, pending, request), now)
+
+
+def answer(broker: Broker, pending: PendingRequest, request: Entity) -> None:
     """Answers every resource, each with its own error."""
     response_type = codec.response_class(32, pending.header.api_version)
     result_type = nested(response_type, "results")

@@ -21,6 +21,11 @@ OPERATIONS_NOT_ASKED: Final = -(2**31)
 
 
 def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+    """Holds the request until this broker knows; `answer` follows."""
+    broker.held_questions.hold(pending, lambda _: answer(broker, pending, request), now)
+
+
+def answer(broker: Broker, pending: PendingRequest, request: Entity) -> None:
     """Answers one page."""
     response_type = codec.response_class(75, pending.header.api_version)
     topic_type = nested(response_type, "topics")

@@ -34,6 +34,7 @@ _REQUIRED: Final = (
     ("pandas", (2, 2), (3,)),
     ("deltalake", (1, 6), (2,)),
     ("confluent-kafka", (2, 6), None),
+    ("protobuf", (6, 33, 5), (7,)),
 )
 _MIN_PYTHON: Final = (3, 11)
 _CONNECTOR_JARS: Final = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients")

@@ -16,7 +16,7 @@ from tidelog.cli.output import (
     print_table,
     progress,
 )
-from tidelog.cli.spark_job import Master, needs_spark, open_session
+from tidelog.cli.spark_job import Master, interruptible, needs_spark, open_session
 from tidelog.errors import UsageError
 from tidelog.pipeline.health.figures import TABLES, Health, leader_name
 
@@ -24,6 +24,7 @@ Row = dict[str, Any]
 
 _MOST_ROWS = 30
 """A table for eyes has no more; JSON and Parquet have all."""
+_POLL_S = 0.5
 
 Server = Annotated[
     str | None,
@@ -135,14 +136,13 @@ def _follow(
 
     with needs_spark():
         from tidelog.pipeline.health.stream import STREAM_CONF
-    with open_session(master, STREAM_CONF) as spark:
+    with open_session(master, STREAM_CONF) as spark, interruptible() as is_over:
         from tidelog.pipeline.jobs.health import follow_topic
 
         query = follow_topic(spark, bootstrap_server, show)
-        try:
-            query.awaitTermination()
-        except KeyboardInterrupt:
-            query.stop()
+        while not query.awaitTermination(_POLL_S) and not is_over():
+            pass
+        query.stop()
 
 
 def followed_line(row: Row) -> str:

@@ -4,7 +4,6 @@ An ingest is prepared before Spark starts, so that a wrong path or topic is told
 """
 
 import re
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ from tidelog.cli.output import (
     print_table,
     progress,
 )
-from tidelog.cli.spark_job import Master, needs_spark, open_session
+from tidelog.cli.spark_job import Master, interruptible, needs_spark, open_session
 from tidelog.errors import UsageError
 
 MASTER: Final = "local[*,4]"
@@ -125,10 +124,10 @@ def ingest(
         )
         with (
             open_session(master, assignments(conf)) as spark,
-            _stopped_by_sigterm(),
+            interruptible() as is_over,
             _counter() as on_progress,
         ):
-            result = run_ingest(spark, prepared, on_progress)
+            result = run_ingest(spark, prepared, on_progress, is_over)
             faults = _faults(spark, table) if verify else None
     _report(result, faults, table, output)
     if faults or not result.is_clean:
@@ -194,16 +193,6 @@ def _spoken_failures(topic: str, table: Path) -> Iterator[None]:
     else:
         return
     raise BadAnswer
-
-
-@contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """A SIGTERM ends the run as Ctrl-C does: after the batch, with a summary."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -1,8 +1,14 @@
 """What every command that runs on Spark shares: where it runs, and a session for its time."""
 
+import os
 import re
-from collections.abc import Iterator, Mapping
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from types import FrameType
 from typing import Annotated, Any, Final
 
 import typer
@@ -36,27 +42,61 @@ def needs_spark() -> Iterator[None]:
 
 @contextmanager
 def open_session(
-    master: str, conf: Mapping[str, str] | None = None, *, short_run: bool = True
+    master: str, conf: Mapping[str, str] | None = None, *, prompt: bool = False
 ) -> Iterator[Any]:
-    """A session for one command, by default one that takes a minute or so.
+    """A session for one command, by default one that takes a minute or so and whose terminal is
+    the command's own: what Java and its workers say goes to a file, which a failure names. With
+    `prompt` it is a session for a person at a prompt, who sees that.
 
     Raises `UsageError` where Spark is not installed, `WorkFailed` for a job that fails.
     """
     with needs_spark():
         from tidelog.pipeline.spark.spark_session import SHORT_RUN, session
+    given = {**({} if prompt else SHORT_RUN), **(conf or {})}
+    log_file = None if prompt else _log_file()
     with progress("starting Spark"):
-        spark = session(
-            "tidelog spark", master, {**(SHORT_RUN if short_run else {}), **(conf or {})}
-        )
+        spark = session("tidelog spark", master, given, log_file)
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         yield spark
     except (PySparkException, Py4JJavaError) as error:
-        raise WorkFailed(*told_by_spark(str(error))) from error
+        message, hint = told_by_spark(str(error))
+        if log_file is not None and log_file.exists():
+            hint += f"; Spark's log is `{log_file}`"
+        raise WorkFailed(message, hint) from error
+    else:
+        if log_file is not None:
+            log_file.unlink(missing_ok=True)
     finally:
         spark.stop()
+
+
+def _log_file() -> Path:
+    return Path(tempfile.gettempdir()) / f"tidelog-spark-{os.getpid()}.log"
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM become a question: was the end asked for?
+
+    Spark's own handler of Ctrl-C, set by every session, raises in the midst of whatever is being
+    said to its Java, and the command ends in tracebacks. A second Ctrl-C still does.
+    """
+    asked = Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            signal.default_int_handler(number, frame)
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def told_by_spark(text: str) -> tuple[str, str]:

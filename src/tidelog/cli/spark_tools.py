@@ -32,7 +32,7 @@ def shell(
     Without a terminal, what comes on stdin is run as a script.
     """
     conf = _with_connector() if kafka else {}
-    with open_session(master, conf, short_run=False) as spark:
+    with open_session(master, conf, prompt=True) as spark:
         from pyspark.sql import functions
 
         names = {"__name__": "__main__", "spark": spark, "F": functions}

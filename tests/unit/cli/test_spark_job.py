@@ -1,8 +1,10 @@
 """What a person reads of a job that failed."""
 
+import signal
+
 import pytest
 
-from tidelog.cli.spark_job import told_by_spark
+from tidelog.cli.spark_job import interruptible, told_by_spark
 
 _TRACE = """\
 An exception was thrown from the Python worker. Please see the stack trace below.
@@ -44,3 +46,15 @@ tidelog.errors.CorruptBatch: `/d/t-0/0.log` (broker 2, `t-0`): batch at offset 4
 )
 def test_the_innermost_error_is_told_with_its_hint(text, message, hint):
     assert told_by_spark(text) == (message, hint)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_interrupt_asks_and_the_second_insists(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with interruptible() as is_over:
+        assert not is_over()
+        signal.raise_signal(number)
+        assert is_over()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+    assert signal.getsignal(number) is before

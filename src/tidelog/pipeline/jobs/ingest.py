@@ -283,15 +283,17 @@ def ingest(
     spark: SparkSession,
     prepared: Prepared,
     on_progress: Callable[[Progress], None] = lambda _: None,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> IngestResult:
-    """Runs the ingest until the topic is read, or until it is interrupted.
+    """Runs the ingest until the topic is read, or until the end is asked for.
 
-    `on_progress` is called about twice a second. Raises `TableConflict`, `JobFailed`.
+    Both functions are called about twice a second. Raises `TableConflict`, `JobFailed`, and
+    `KeyboardInterrupt` where the end is asked for before the topic is read.
     """
     begun = time.monotonic()
     writer = BatchWriter(prepared, max(spark.sparkContext.defaultParallelism, 1))
     try:
-        _run_queries(spark, prepared, writer, on_progress)
+        _run_queries(spark, prepared, writer, on_progress, is_over)
     finally:
         with writer.busy:
             prepared.table.sync_continuity()
@@ -312,6 +314,7 @@ def _run_queries(
     prepared: Prepared,
     writer: BatchWriter,
     on_progress: Callable[[Progress], None],
+    is_over: Callable[[], bool],
 ) -> None:
     """One query, or several one after the other where the reason for its end may pass."""
     starts_left = _STARTS_WITHOUT_A_BATCH
@@ -319,7 +322,8 @@ def _run_queries(
         batches_before = writer.batches
         query = _start(spark, prepared, writer)
         try:
-            _wait(query, writer, on_progress, endless=prepared.plan.interval_s is not None)
+            endless = prepared.plan.interval_s is not None
+            _wait(query, writer, on_progress, is_over, endless=endless)
             return
         except StreamingQueryException as error:
             failure = writer.failure
@@ -368,18 +372,17 @@ def _wait(
     query: StreamingQuery,
     writer: BatchWriter,
     on_progress: Callable[[Progress], None],
+    is_over: Callable[[], bool],
     *,
     endless: bool,
 ) -> None:
-    """Until the query ends; an endless one is ended by an interrupt or a violation."""
-    try:
-        while not query.awaitTermination(_POLL_S):
-            on_progress(Progress(writer.batches, writer.rows, _lag(query)))
-            if endless and writer.violations:
-                return
-    except KeyboardInterrupt:
-        if not endless:
-            raise
+    """Until the query ends; an endless one is ended by whoever asks for it, or a violation."""
+    while not query.awaitTermination(_POLL_S):
+        on_progress(Progress(writer.batches, writer.rows, _lag(query)))
+        if is_over() and not endless:
+            raise KeyboardInterrupt
+        if is_over() or (endless and writer.violations):
+            break
     on_progress(Progress(writer.batches, writer.rows, _lag(query)))
 
 

@@ -191,7 +191,7 @@ class QuorumRun:
     def _change_voters(self) -> None:
         """An operator asks somebody who believes to lead, and now and then for too much at once."""
         cluster, prng = self.cluster, self._voting
-        leaders = [one for one in cluster.alive() if one.quorum.is_leader]
+        leaders = cluster.leaders()
         if not leaders:
             return
         asked = prng.choice(leaders)
@@ -217,7 +217,7 @@ class QuorumRun:
 
     def _append(self) -> None:
         """Records go to somebody who believes to lead, perhaps wrongly."""
-        leaders = [one for one in self.cluster.alive() if one.quorum.is_leader]
+        leaders = self.cluster.leaders()
         if leaders:
             count = self._prng.between(1, 3)
             values = [b"r%d" % (self._appended + index) for index in range(count)]

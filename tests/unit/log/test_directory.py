@@ -121,9 +121,9 @@ def test_deletion_renames_first() -> None:
     assert not bench.disk.exists(renamed[0])
 
 
-def test_the_checkpoints_of_a_deleted_log_say_nothing_of_its_successor() -> None:
-    """Goal: a topic that is made anew under the same name begins with no high watermark, no log
-    start and no recovery point, also after a power cut."""
+def deleted_and_made_anew() -> LogBench:
+    """A log with all its checkpoints was deleted, and one of another topic has its name; no
+    checkpoint has been written since."""
     bench = LogBench()
     bench.append(count=9)
     bench.log.request_flush()
@@ -139,6 +139,13 @@ def test_the_checkpoints_of_a_deleted_log_say_nothing_of_its_successor() -> None
     bench.settle()
     bench.directory.schedule_delete(PARTITION)
     bench.directory.create(PARTITION, type(TOPIC_ID)(bytes(15) + b"\x07"), bench.config)
+    return bench
+
+
+def test_the_checkpoints_of_a_deleted_log_say_nothing_of_its_successor() -> None:
+    """Goal: a topic that is made anew under the same name begins with no high watermark, no log
+    start and no recovery point, also after a power cut."""
+    bench = deleted_and_made_anew()
     bench.directory.forget_renamed()
     bench.append()
     bench.log.request_flush()
@@ -150,17 +157,7 @@ def test_the_checkpoints_of_a_deleted_log_say_nothing_of_its_successor() -> None
 def test_checkpoints_older_than_a_deletion_say_nothing_of_the_successor() -> None:
     """Goal: the same when the process ends before the checkpoints that follow a deletion are
     written, as a slow disk makes likely (seed cluster all 779)."""
-    bench = LogBench()
-    bench.append(count=9)
-    bench.log.request_flush()
-    bench.settle()
-    bench.log.update_high_watermark(9)
-    bench.log.maybe_raise_log_start_offset(5)
-    bench.directory.checkpoint_high_watermarks()
-    bench.directory.checkpoint_log_start_offsets()
-    bench.settle()
-    bench.directory.schedule_delete(PARTITION)
-    bench.directory.create(PARTITION, type(TOPIC_ID)(bytes(15) + b"\x07"), bench.config)
+    bench = deleted_and_made_anew()
     bench.append(count=7)
     log = bench.reopen_after_kill()
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (0, 0, 7)

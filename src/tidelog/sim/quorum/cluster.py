@@ -225,10 +225,13 @@ class QuorumCluster:
         """The running replicas."""
         return [replica for replica in self.replicas.values() if replica.alive]
 
+    def leaders(self) -> list[Replica]:
+        """The running replicas that believe to lead."""
+        return [replica for replica in self.alive() if replica.quorum.is_leader]
+
     def leader(self) -> Replica | None:
         """The running leader of the highest epoch."""
-        leaders = [replica for replica in self.alive() if replica.quorum.is_leader]
-        return max(leaders, key=lambda replica: replica.quorum.epoch, default=None)
+        return max(self.leaders(), key=lambda replica: replica.quorum.epoch, default=None)
 
     def _durable_ends(self, voters: Iterable[int]) -> list[int]:
         return [

@@ -47,6 +47,8 @@ class ClusterView:
         self.name = name
         self.prng = prng
         self.places: dict[Key, Place] = {}
+        # Of every partition that was ever seen, the place with the highest leader epoch.
+        self._newest: dict[Key, Place] = {}
         # The nodes that serve clients.
         self.brokers = [one for one, host in world.hosts.items() if host.config.is_broker]
         # Whether any answer has come yet.
@@ -126,12 +128,13 @@ class ClusterView:
             name: str = topic.name  # type: ignore[attr-defined]
             for part in topic.partitions:  # type: ignore[attr-defined]
                 key = key_of(name, topic_id, part.partition_index)
-                known = self.places.get(key)
+                known = self._newest.get(key)
                 if known is not None and known.leader_epoch > part.leader_epoch:
-                    # From a node that is behind: what is known is newer (KIP-320).
+                    # From a node that is behind: what is known is newer (KIP-320), though another
+                    # may have said meanwhile that the topic is gone.
                     found[key] = known
                     continue
-                found[key] = Place(
+                found[key] = self._newest[key] = Place(
                     name,
                     topic_id,
                     part.partition_index,

@@ -217,7 +217,8 @@ class Producer:
         session.request(frame, lambda answer: self._on_answer(lane, batch, round_number, answer))
 
     def _initialise(self) -> None:
-        if self._initialising:
+        if self._initialising or self._producer_id >= 0:
+            # A batch may have asked again before the pause after a failure was over.
             return
         self._initialising = True
         session = self.view.any_session()

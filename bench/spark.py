@@ -216,9 +216,9 @@ def measure_planning(bench: Bench) -> None:
             .load()
             .where(f"partition < {partitions // share}")
         )
-        peak = _peak_memory(spark, lambda rows=batches_read: rows.count())
+        seconds, peak = _peak_memory(spark, lambda rows=batches_read: rows.count())
         size_gb = partitions // share * SEGMENT_BYTES / 1e9
-        bench.note(f"headers of {size_gb:.1f} GB", [peak["seconds"]], size_gb, "GB/s", **peak)
+        bench.note(f"headers of {size_gb:.1f} GB", [seconds], size_gb, "GB/s", **peak)
 
 
 def _many_partitions(log_dir: Path, partitions: int) -> int:
@@ -236,7 +236,7 @@ def _many_partitions(log_dir: Path, partitions: int) -> int:
     return partitions
 
 
-def _peak_memory(spark: Any, work: Callable[[], object]) -> Figure:
+def _peak_memory(spark: Any, work: Callable[[], object]) -> tuple[float, Figure]:
     """Seconds, and the largest resident memory of Java and of the largest Python worker, MB."""
     import threading
 
@@ -257,7 +257,7 @@ def _peak_memory(spark: Any, work: Callable[[], object]) -> Figure:
     finally:
         done.set()
         watcher.join()
-    return {**peak, "seconds": round(seconds, 2)}
+    return seconds, peak
 
 
 def _descendants(parent: int) -> list[int]:

@@ -50,8 +50,9 @@ def batch_latency(
             for report in query.recentProgress:
                 if report["numInputRows"]:
                     took[report["batchId"]] = report["durationMs"]["triggerExecution"]
-        if len(took) >= batches + WARM_UP:
-            raise KeyboardInterrupt  # How an endless run is told to end.
+
+    def is_over() -> bool:
+        return len(took) >= batches + WARM_UP
 
     stop = threading.Event()
     feeder = threading.Thread(
@@ -59,7 +60,7 @@ def batch_latency(
     )
     feeder.start()
     try:
-        result = ingest(spark, prepared, look)
+        result = ingest(spark, prepared, look, is_over)
     finally:
         stop.set()
         feeder.join()

@@ -121,7 +121,8 @@ def _previous(data_dir: Path, brokers: int | None) -> ClusterState | None:
             raise UsageError(
                 f"the cluster in `{data_dir}` is running: node `{node.node_id}` has pid "
                 f"`{node.pid}`",
-                "stop it with `tidelog down`, or use another `--data-dir`",
+                "`tidelog nodes start` brings back a node that is down, `tidelog down` stops "
+                "all; or use another `--data-dir`",
             )
     return replace(state, nodes=tuple(sorted(state.nodes, key=lambda node: node.node_id)))
 

@@ -217,7 +217,8 @@ class QuorumCore:
 
     def learn_endpoint(self, node_id: int, endpoint: Endpoint | None) -> None:
         """Somebody says where a leader is reached. Configured voters are reached as configured."""
-        if endpoint is None or node_id < 0 or (self.voters and not self.is_dynamic):
+        is_configured = node_id in self.voters and not self.is_dynamic
+        if endpoint is None or node_id < 0 or is_configured:
             return
         self._told_endpoints = {node_id: endpoint}
 
@@ -257,11 +258,11 @@ class QuorumCore:
         )
 
     def knows(self, leader_id: int) -> bool:
-        """Whether this may be a leader: a voter, or with voters in the log anybody whose address is
-        known, because the own log may be too old to have the voter."""
-        if self.voters and not self.is_dynamic:
-            return leader_id in self.voters
-        return leader_id >= 0 and self.endpoint_of(leader_id) is not None
+        """Whether this may be a leader: a voter, or anybody whose address is known, because the own
+        log may be too old to have the voter."""
+        return leader_id in self.voters or (
+            leader_id >= 0 and self.endpoint_of(leader_id) is not None
+        )
 
     # Saying something ------------------------------------------------------------------------
 

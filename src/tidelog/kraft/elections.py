@@ -134,10 +134,8 @@ class Elections:
             return ErrorCode.INVALID_REQUEST
         if request.candidate_id < 0 or request.candidate_id == core.own_id:
             return ErrorCode.INVALID_REQUEST
-        if not core.is_voter and not core.is_dynamic:
-            # With voters in the log this replica may be one without knowing it yet.
-            return ErrorCode.INCONSISTENT_VOTER_SET
-        if request.candidate_id not in core.voters and not core.is_dynamic:
+        is_between_voters = core.is_voter and request.candidate_id in core.voters
+        if not is_between_voters and not self._has_voters_in_log(request.voter_directory_id):
             # The voters are fixed: whoever is none of them has no business with a vote, nor with
             # the epoch that its request would begin.
             return ErrorCode.INCONSISTENT_VOTER_SET
@@ -251,10 +249,9 @@ class Elections:
     ) -> None:
         """Somebody leads now."""
         core = self._core
-        error = self._leader_error(request, request.leader_id, request.leader_epoch)
-        if error is ErrorCode.NONE and not self._is_me(
-            request.voter_id, request.voter_directory_id
-        ):
+        disk = request.voter_directory_id
+        error = self._leader_error(request, request.leader_id, request.leader_epoch, disk)
+        if error is ErrorCode.NONE and not self._is_me(request.voter_id, disk):
             error = ErrorCode.INVALID_VOTER_KEY
         if error is ErrorCode.NONE:
             core.has_known_leader = True
@@ -399,6 +396,15 @@ class Elections:
             return False
         return directory_id in (ZERO_UUID, identity.directory_id)
 
+    def _has_voters_in_log(self, named_disk: Uuid) -> bool:
+        """Whether a sender that names this disk as the receiver's may be, and may count this
+        replica as, a voter of whom this one does not know. With voters in the log that may always
+        be. With configured voters, when the disk is this replica's own: only a set in the log has
+        that, and its record has not come here yet or was lost with the power, never acknowledged.
+        """
+        core = self._core
+        return core.is_dynamic or named_disk == core.identity.directory_id
+
     def _epoch_error(self, epoch: int) -> ErrorCode:
         return ErrorCode.FENCED_LEADER_EPOCH if epoch < self._core.epoch else ErrorCode.NONE
 
@@ -407,12 +413,14 @@ class Elections:
         request: BeginQuorumEpochRequest | EndQuorumEpochRequest,
         leader_id: int,
         epoch: int,
+        named_disk: Uuid = ZERO_UUID,
     ) -> ErrorCode:
         core = self._core
         if not core.is_my_cluster(request.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         error = self._epoch_error(epoch)
-        if error is ErrorCode.NONE and request.leader_endpoints:
+        may_teach = self._has_voters_in_log(named_disk)
+        if error is ErrorCode.NONE and request.leader_endpoints and may_teach:
             core.learn_endpoint(leader_id, request.leader_endpoints[0])
         if not core.knows(leader_id) or leader_id == core.own_id or epoch < 0:
             return ErrorCode.INVALID_REQUEST

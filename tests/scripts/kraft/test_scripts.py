@@ -16,6 +16,7 @@ Commands (times in ms, replicas by number):
     resign ID            hands the leadership over
     add-voter A ID       asks A to make ID a voter    remove-voter A ID   and to take it out again
     wipe ID              a dead replica gets an empty disk
+    upgrade ID           asks ID, the leader, for kraft.version 1
 With `dynamic=1` the voters are in the log (KIP-853).
 
 An answer is the trace of the quorum: `TIME nID handler: decision (reason) key=value`.
@@ -169,6 +170,12 @@ class Interpreter:
 
     def _wipe_command(self, command: Command) -> None:
         self.cluster.wipe(int(command.word()))
+
+    def _upgrade_command(self, command: Command) -> list[str]:
+        replica = self._replica(command)
+        code, _ = replica.quorum.upgrade_version(1, self.cluster.now)
+        replica.end_tick()
+        return [code.name]
 
     def _status_command(self, command: Command) -> list[str]:
         return [f"n{one.node_id} {self._describe(one)}" for one in self.cluster.replicas.values()]

@@ -343,7 +343,7 @@ class Cluster:
     def make_quorum(self, replica: Replica, trace: Trace) -> Quorum:
         """The quorum of a starting process."""
         node_id = replica.node_id
-        endpoints = (Endpoint("CONTROLLER", f"n{node_id}", 9093),) if self.dynamic else ()
+        endpoints = (Endpoint("CONTROLLER", f"n{node_id}", 9093),)
         everybody = [Endpoint("CONTROLLER", f"n{other}", 9093) for other in self.replicas]
         return self._quorum_type(
             identity=VoterIdentity(node_id, replica.directory_id, CLUSTER_ID, endpoints),

@@ -23,7 +23,7 @@ from tidelog.kraft.messages import (
 )
 from tidelog.kraft.quorum_state import ElectionState, RoleName
 from tidelog.kraft.roles import Campaign, Follower
-from tidelog.model import Uuid
+from tidelog.model import ZERO_UUID, Endpoint, Uuid
 
 WRONG_DIRECTORY = Uuid(b"\x77" * 16)
 
@@ -187,6 +187,31 @@ def test_an_observer_does_not_vote() -> None:
     answer = solo.ask(vote(voter_id=9))
     assert isinstance(answer, VoteResponse)
     assert answer.error_code is ErrorCode.INCONSISTENT_VOTER_SET
+
+
+@pytest.mark.parametrize("own_id", [1, 9], ids=["a voter", "an observer"])
+@pytest.mark.parametrize("names_disk", [True, False])
+def test_a_request_that_names_this_disk_comes_from_voters_in_a_log(
+    own_id: int, names_disk: bool
+) -> None:
+    """By its own log the voters are configured, and neither replica 8 nor an observer is one. Only
+    a voter set in a log could tell the sender whose disk it asks; all others are refused, and what
+    they say of an address is not learned."""
+    solo = Solo(own_id=own_id, state=ElectionState(3))
+    solo.start()
+    disk = solo.core.identity.directory_id if names_disk else ZERO_UUID
+    address = Endpoint("CONTROLLER", "n8", 9093)
+    to_me = {"voter_id": own_id, "voter_directory_id": disk}
+    voted = solo.ask(vote(epoch=4, candidate_id=8, **to_me))
+    begun = solo.ask(begin(leader_id=8, leader_epoch=4, leader_endpoints=(address,), **to_me))
+    assert isinstance(voted, VoteResponse)
+    assert isinstance(begun, BeginQuorumEpochResponse)
+    expected = ErrorCode.NONE, ErrorCode.NONE
+    if not names_disk:
+        expected = ErrorCode.INCONSISTENT_VOTER_SET, ErrorCode.INVALID_REQUEST
+    assert (voted.error_code, begun.error_code) == expected
+    assert (voted.granted, solo.quorum.epoch) == ((True, 4) if names_disk else (False, 3))
+    assert solo.core.endpoint_of(8) == (address if names_disk else None)
 
 
 def test_who_grants_a_pre_vote_steps_back_once() -> None:

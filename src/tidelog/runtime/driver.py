@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
+from tidelog.env.disk import File
 from tidelog.env.effects import (
     Close,
     Closed,
@@ -190,6 +191,10 @@ class Driver:
         elif not self._stopped:
             self._log.line(Level.WARN, "runtime: stopped at once (second signal)")
             self._finish(EXIT_FORCED, "")
+
+    def sync_later(self, file: File) -> None:
+        """Has a file synced that nobody waits for; a failure reaches the core like any other."""
+        self._flusher.submit(Flush(file, None))
 
     def _fail_last_flushes(self, reason: str) -> None:
         """The core has exited and cannot hear of it: the exit code tells."""

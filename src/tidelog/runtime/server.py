@@ -40,12 +40,14 @@ from tidelog.runtime.event_topic import EventTopic, stop_publishing
 from tidelog.runtime.listening import bind, close_all, listen_failure
 from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.node_file import read_node_config
+from tidelog.runtime.open_files import SPARE_DESCRIPTORS, OpenFiles, share_of_files
 from tidelog.runtime.os_disk import OsDisk
 
 EXIT_USAGE: Final = 2
 EXIT_FAILED: Final = 1
 
 _OPEN_FILES_WANTED: Final = 1 << 16
+_OPEN_FILES_NEEDED: Final = 256
 _LIFELINE_GRACE_S: Final = 5.0
 
 
@@ -147,13 +149,14 @@ def _start(
 ) -> tuple[Driver, asyncio.AbstractEventLoop]:
     """Everything up to the running loop, in the order of the module's words."""
     require_assertions()
-    _raise_open_files()
+    descriptors = _raise_open_files()
     if not Path(config.log_dir).is_dir():
         raise UsageError(
             f"the data directory `{config.log_dir}` does not exist",
             "format it with `tidelog format FILE --cluster-id ID`, or correct `log.dirs`",
         )
-    disk = OsDisk(config.log_dir)
+    open_files = OpenFiles(share_of_files(descriptors))
+    disk = OsDisk(config.log_dir, open_files)
     disk.lock()
     stack.callback(disk.unlock)
     sockets = [(endpoint, sock) for endpoint in config.listeners for sock in bind(endpoint)]
@@ -170,9 +173,12 @@ def _start(
         log,
         loop=loop,
         connect_timeout_ms=config.broker.connect_timeout_ms,
-        max_connections=config.broker.max_connections,
+        max_connections=min(
+            config.broker.max_connections, descriptors - open_files.limit - SPARE_DESCRIPTORS
+        ),
         events=events,
     )
+    open_files.sync_later = driver.sync_later
     if events is not None and config.events.topic_enable and config.is_broker:
         topic = EventTopic(config.broker_listeners[0])
         events.also = topic.take
@@ -234,12 +240,20 @@ async def _listen(
             raise listen_failure(endpoint, error) from None
 
 
-def _raise_open_files() -> None:
-    """A node holds a few files per partition and one per connection."""
+def _raise_open_files() -> int:
+    """Asks for as many descriptors as there may be, for logs and connections; returns how many
+    there are. Raises `UsageError` for too few."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else hard
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    if soft < _OPEN_FILES_NEEDED:
+        raise UsageError(
+            f"this process may open `{soft}` files at a time",
+            f"allow it {_OPEN_FILES_NEEDED} at least (`ulimit -n`), better one per replica",
+        )
+    return min(soft, _OPEN_FILES_WANTED)
 
 
 def _settle_memory() -> None:

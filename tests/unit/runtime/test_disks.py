@@ -17,11 +17,19 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import StorageError, UsageError
 from tidelog.log.directory import LogDirectory, format_directory
-from tidelog.runtime.os_disk import OsDisk, OsFile, fsync_file, replace_durably
+from tidelog.runtime.open_files import OpenFiles
+from tidelog.runtime.os_disk import OsDisk, fsync_file, replace_durably
+from tidelog.runtime.os_file import OsFile
 
 DiskMaker = Callable[[Path], Disk]
 BOTH = pytest.mark.parametrize(
-    "make", [lambda path: MemoryDisk(), lambda path: OsDisk(str(path))], ids=["memory", "os"]
+    "make",
+    [
+        lambda path: MemoryDisk(),
+        lambda path: OsDisk(str(path)),
+        lambda path: OsDisk(str(path), OpenFiles(1)),
+    ],
+    ids=["memory", "os", "os-one-descriptor"],
 )
 
 
@@ -140,13 +148,28 @@ def test_a_deleted_open_file_reads_on(make: DiskMaker, tmp_path: Path) -> None:
 
 
 @BOTH
+def test_a_renamed_open_file_reads_on(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: a file that was opened by another name stays the same file, also when its name is
+    given to another one."""
+    disk = make(tmp_path)
+    disk.make_dir("p-0")
+    file = disk.open("p-0/a.log", create=True)
+    file.append([b"abc"])
+    disk.rename("p-0", "p-0.x-delete")
+    disk.make_dir("p-0")
+    disk.open("p-0/a.log", create=True).append([b"xyz"])
+    assert file.read(0, 3) == b"abc"
+
+
+@BOTH
 def test_random_operations_agree_with_a_model(make: DiskMaker, tmp_path: Path) -> None:
-    """Goal: a property; appends, cuts and reads against a plain bytearray."""
-    file = make(tmp_path).open("a.log", create=True)
-    model = bytearray()
+    """Goal: a property; appends, cuts, syncs and reads of two files against plain bytearrays."""
+    disk = make(tmp_path)
+    pairs = [(disk.open(name, create=True), bytearray()) for name in ("a.log", "b.log")]
     prng = Prng(9)
-    for _ in range(400):
-        action = prng.below(5)
+    for _ in range(800):
+        file, model = prng.choice(pairs)
+        action = prng.below(6)
         if action < 3:
             chunks = [prng.next_u64().to_bytes(8, "big") * prng.below(9) for _ in range(3)]
             assert file.append(chunks) == len(model)
@@ -155,9 +178,11 @@ def test_random_operations_agree_with_a_model(make: DiskMaker, tmp_path: Path) -
             size_bytes = prng.between(0, len(model))
             file.truncate(size_bytes)
             del model[size_bytes:]
+        elif action == 4:
+            disk.sync(file)
         position, length = prng.below(len(model) + 9), prng.below(300)
         assert file.read(position, length) == model[position : position + length]
-    assert file.size_bytes == len(model)
+        assert file.size_bytes == len(model)
 
 
 @BOTH

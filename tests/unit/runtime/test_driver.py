@@ -3,8 +3,10 @@
 import socket
 import time
 
-from tests.unit.runtime.harness import Client, running_driver
-from tidelog.env.effects import Closed, CloseReason, WallClock
+from tests.unit.runtime.harness import TIMEOUT_S, Client, RunningDriver, running_driver
+from tidelog.env.effects import Closed, CloseReason, FlushFailed, WallClock
+from tidelog.env.memory_disk import MemoryDisk
+from tidelog.testing.waiting import wait_until
 
 
 def test_bytes_go_in_and_answers_come_out_in_order() -> None:
@@ -86,3 +88,21 @@ def test_one_connection_too_many_is_closed_at_once() -> None:
         assert first.ask(b"y") == b"y"
     assert len(running.core.opened()) == 1
     assert running.driver.counters.refused == 1
+
+
+def test_a_sync_that_nobody_waits_for_is_heard_of_when_it_fails() -> None:
+    """Goal: a file that is synced only to be parked is lost as loudly as any other."""
+    disk = MemoryDisk()
+    good, bad = disk.open("good", create=True), disk.open("bad", create=True)
+    with running_driver(disk) as running:
+        running.loop.call_soon_threadsafe(running.driver.sync_later, good)
+        assert running.client().ask(b"x") == b"x"
+        disk.failing = "broken"
+        running.loop.call_soon_threadsafe(running.driver.sync_later, bad)
+        wait_until(lambda: len(failures(running)) > 0, TIMEOUT_S, "the failure")
+    assert failures(running) == [FlushFailed(None, "`bad`: broken")]
+
+
+def failures(running: RunningDriver) -> list[FlushFailed]:
+    """The failed flushes that the core has heard of."""
+    return [event for event in running.core.inputs if isinstance(event, FlushFailed)]

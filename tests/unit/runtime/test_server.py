@@ -199,3 +199,18 @@ def test_a_topic_of_events_needs_events(tmp_path: Path) -> None:
     events = EventsConfig(topic_enable=True)
     with pytest.raises(UsageError, match=r"topic.enable.*but no events are kept"):
         open_events(replace(config_with(), log_dir=str(tmp_path), events=events), LogLines("b1"))
+
+
+def test_too_few_open_files_refuse_the_start(tmp_path: Path) -> None:
+    """Goal: a limit with which nothing works is named. Method: a child with its own limit."""
+    code = f"""
+import resource
+from tests.unit.runtime.test_server import node_config
+from tidelog.runtime.server import run_node
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+raise SystemExit(run_node(node_config(Path({str(tmp_path)!r}))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == EXIT_USAGE
+    assert b"may open `100` files" in done.stderr and b"ulimit -n" in done.stderr

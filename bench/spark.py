@@ -284,12 +284,12 @@ def measure_campaign(bench: Bench) -> None:
     seeds = range(1, 1 + max(int(SEEDS * bench.scale), 4))
     play = partial(run_seed, "cluster", "all")
     # So that neither side pays for imports and Java's first steps.
-    warm_up = Wanted(Played("cluster", "all", 300.0), 0, 2, 1)
+    warm_up = Wanted(Played("cluster", "all", 300.0), range(2), 1)
     play_campaign(spark, warm_up, play, str(bench.place / "runs-warm"))
 
     def in_spark() -> None:
         table = bench.place / f"runs-{time.monotonic_ns()}"
-        wanted = Wanted(Played("cluster", "all", 300.0), seeds.start, seeds.stop, 5)
+        wanted = Wanted(Played("cluster", "all", 300.0), seeds, 5)
         assert play_campaign(spark, wanted, play, str(table)).played == len(seeds)
 
     def in_two_processes() -> None:

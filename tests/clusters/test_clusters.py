@@ -18,7 +18,7 @@ import pyspark
 import pytest
 
 from tests.unit.pipeline.log_directories import batch, batches, write_broker
-from tidelog.pipeline.campaign.seeds import RUN_SCHEMA
+from tidelog.pipeline.campaign.runs import RUN_SCHEMA
 from tidelog.pipeline.spark.java import find_java, make_java_home
 
 pytestmark = pytest.mark.spark

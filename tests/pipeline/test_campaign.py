@@ -1,4 +1,4 @@
-"""Campaigns: played once, continued after a death, summed up."""
+"""Campaigns: played once, continued after a death, and the same as without Spark."""
 
 import os
 import signal
@@ -8,21 +8,13 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.testing import assertDataFrameEqual
 
 from tests.unit.pipeline.seed_plays import Told, play, revision
+from tidelog.pipeline.campaign.runs import runs_of
 from tidelog.pipeline.campaign.seeds import Played
-from tidelog.pipeline.jobs.campaign import (
-    RUN_COLUMNS,
-    Growth,
-    Spread,
-    Wanted,
-    blocks,
-    play_campaign,
-    runs_of,
-    task_count,
-    unfinished,
-)
+from tidelog.pipeline.campaign.summary import Growth, Spread
+from tidelog.pipeline.jobs.campaign import Wanted, play_campaign
+from tidelog.sim.campaign import run_seed
 
 pytestmark = pytest.mark.spark
 
@@ -30,52 +22,7 @@ _PLAYED = Played("cluster", "all", 60.0, revision)
 
 
 def _wanted(first: int, end: int, seeds_per_task: int = 10) -> Wanted:
-    return Wanted(_PLAYED, first, end, seeds_per_task)
-
-
-def _runs(spark, *rows):
-    """Runs of `tier cluster, scenario all` with these values and no others."""
-    known = ("revision", "seed", "verdict", "property", "violation", "wall_ms", "marks")
-    columns = [column.split(" ")[0] for column in RUN_COLUMNS.split(", ")]
-    full = [
-        tuple({"tier": "cluster", "scenario": "all", **dict(zip(known, row, strict=False))}.get(c)
-              for c in columns)
-        for row in rows
-    ]  # fmt: skip
-    return spark.createDataFrame(full, RUN_COLUMNS)
-
-
-def test_a_seed_is_finished_by_a_verdict_of_the_same_sources(spark):
-    table = _runs(
-        spark,
-        ("now", 1, "clean"),
-        ("now", 2, "violation"),
-        ("now", 3, "crash"),
-        ("now", 4, "timeout"),
-        ("before", 5, "clean"),
-    )
-    seeds = spark.range(1, 7).withColumnRenamed("id", "seed")
-    left = unfinished(seeds, runs_of(table, _wanted(1, 7), "now"))
-    assertDataFrameEqual(left, spark.createDataFrame([(3,), (4,), (5,), (6,)], "seed bigint"))
-
-
-def test_a_seed_counts_once_and_its_final_verdict_counts(spark):
-    table = _runs(
-        spark,
-        ("now", 1, "timeout", "TimeLimit", "", 9),
-        ("now", 1, "clean", None, None, 5),
-        ("now", 1, "clean", None, None, 4),
-        ("now", 9, "clean"),
-    )
-    (row,) = runs_of(table, _wanted(1, 9), "now").collect()
-    assert (row["seed"], row["verdict"], row["wall_ms"]) == (1, "clean", 4)
-
-
-def test_coverage_grows_by_what_no_earlier_seed_reached(spark):
-    rows = [(5, ["a"]), (999, ["a", "b"]), (1_005, ["b", "a"]), (1_006, ["c"]), (2_006, [])]
-    table = _runs(spark, *(("now", seed, "clean", None, None, 1, marks) for seed, marks in rows))
-    found = [tuple(row) for row in blocks(table, 5).collect()]
-    assert found == [(5, 2, 2), (1_005, 2, 1), (2_005, 1, 1)]
+    return Wanted(_PLAYED, range(first, end), seeds_per_task)
 
 
 def test_a_campaign_is_played_once_and_then_continued(spark, tmp_path):
@@ -98,6 +45,8 @@ def test_a_campaign_is_played_once_and_then_continued(spark, tmp_path):
     again = play_campaign(spark, _wanted(0, 30), play, table)
     assert (again.seeds, again.played) == (30, 13)
     assert again.failed == first.failed
+    # The table is one that Spark reads.
+    assert spark.read.parquet(table).where("verdict = 'violation'").count() == 1
 
 
 def _play_and_die(table: Path, seed: int) -> Told:
@@ -118,9 +67,13 @@ def test_what_finished_tasks_played_outlives_the_job(spark, tmp_path):
     assert rest.played < 20
 
 
-@pytest.mark.parametrize(
-    ("seeds", "per_task", "cores", "tasks"),
-    [(1, 10, 2, 1), (10, 10, 2, 2), (100, 10, 4, 12), (101, 10, 1, 11), (3, 1, 8, 3)],
-)
-def test_tasks_are_full_and_a_multiple_of_the_cores(seeds, per_task, cores, tasks):
-    assert task_count(seeds, per_task, cores) == tasks
+def test_processes_that_played_before_play_the_same_runs(spark, tmp_path):
+    """Many seeds a process, in two campaigns by the same workers, the second one backwards in
+    time: each run has the hash that it has when it is played alone."""
+    alone = {seed: run_seed("quorum", "all", seed).trace_hash for seed in range(12)}
+    for seeds in (range(6, 12), range(12)):
+        played = Played("quorum", "all", 60.0, revision)
+        table = str(tmp_path / str(seeds.start))
+        play_campaign(spark, Wanted(played, seeds, 4), partial(run_seed, "quorum", "all"), table)
+        found = {run["seed"]: run["trace_hash"] for run in runs_of(table, "quorum", "all", "now")}
+        assert found == {seed: alone[seed] for seed in seeds}

@@ -28,10 +28,10 @@ from tidelog.errors import UsageError
 
 if TYPE_CHECKING:
     from tidelog.pipeline.campaign.seeds import Played
-    from tidelog.pipeline.jobs.campaign import Campaign
+    from tidelog.pipeline.campaign.summary import Campaign
 
 _SEEDS_PER_TASK: Final = {"cluster": 5, "quorum": 100}
-"""About 10 s of work by tier; below 5 s Spark's own cost of a task shows."""
+"""At most, by tier: some 10 s of work; what a task played is in the table when it ends."""
 _TABLE: Final = "runs"
 
 
@@ -47,7 +47,9 @@ def campaign(
     tier: Tier = "cluster",
     seeds_per_task: Annotated[
         int,
-        typer.Option("--seeds-per-task", metavar="N", min=0, help="0: about 10 s of work."),
+        typer.Option(
+            "--seeds-per-task", metavar="N", min=0, help="At most; 0: about 10 s of work."
+        ),
     ] = 0,
     seed_limit: Annotated[
         float,
@@ -73,8 +75,7 @@ def campaign(
 
         what = Wanted(
             Played(tier, scenario, seed_limit),
-            wanted.start,
-            wanted.stop,
+            wanted,
             seeds_per_task or _SEEDS_PER_TASK.get(tier, 5),
         )
         table = str(out.absolute() / _TABLE)

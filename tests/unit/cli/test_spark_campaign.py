@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tidelog.cli.spark_campaign import as_json
 from tidelog.pipeline.campaign.seeds import Played
-from tidelog.pipeline.jobs.campaign import Campaign, Failure, Growth, Spread, by_property
+from tidelog.pipeline.campaign.summary import Campaign, Failure, Growth, Spread, by_property
 from tidelog.sim.campaign import Tally, marks_of
 
 _LOST = Failure(7, "LeaderCompleteness", "violation", "LeaderCompleteness: a record is gone")

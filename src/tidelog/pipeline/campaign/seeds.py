@@ -6,58 +6,40 @@ only waits. A child that ends without an answer is a `crash` of the seed it was 
 silent beyond the time limit is killed and the seed a `timeout`; the next seed gets a new child.
 Without that, Spark would retry the task until it gives up the whole job.
 
-The pipeline knows nothing of the simulator: what plays a seed comes as a function, together with a
-name for it (`Played.tier`, `Played.scenario`). Which sources a row was made by says the task that
-made it (`revision.py`), not the driver: on a cluster the two may differ.
+Spark gives its Python processes one task after the other. A child stays for the next task of its
+process, when that plays the same: what a first seed makes ready (tables of the codecs, caches) is
+made once. It ends with its process, whose end of the pipe it sees close. A run is a function of
+its seed and of nothing that ran before it; `tests/sim/test_determinism.py` holds the simulator to
+that, and the campaign's test holds reused children to it.
 
-Invariants: one row per seed, in the order of the seeds; a row is given away at the latest
+The pipeline knows nothing of the simulator: what plays a seed comes as a function, together with a
+name for it (`Played.tier`, `Played.scenario`). Which sources a row was made by says the process
+that made it (`revision.py`), not the driver: on a cluster the two may differ. It says so once, for
+what it has imported does not change when the files do.
+
+Invariants: one row per seed, in the order of the seeds; a row is in the table at the latest
 `_FLUSH_ROWS` rows after it was made, so memory stays flat. No Spark import here.
 """
 
+import gc
 import multiprocessing
+import pickle
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import Any, Final, Protocol
 
-import pyarrow as pa
-
 from tidelog.pipeline.campaign.revision import source_revision
+from tidelog.pipeline.campaign.runs import add_runs
 
 CLEAN: Final = "clean"
 VIOLATION: Final = "violation"
 CRASH: Final = "crash"
 TIMEOUT: Final = "timeout"
-
-RUN_SCHEMA: Final = pa.schema(
-    [
-        ("tier", pa.string()),
-        ("scenario", pa.string()),
-        ("revision", pa.string()),
-        ("seed", pa.int64()),
-        ("verdict", pa.string()),
-        ("property", pa.string()),
-        ("violation", pa.string()),
-        ("events", pa.int64()),
-        ("virtual_ms", pa.int64()),
-        ("acknowledged", pa.int64()),
-        ("healed_ms", pa.int64()),
-        ("cpu_ms", pa.int64()),
-        ("wall_ms", pa.int64()),
-        ("trace_hash", pa.string()),
-        ("faults", pa.map_(pa.string(), pa.int64())),
-        ("fired", pa.map_(pa.string(), pa.int64())),
-        ("marks", pa.list_(pa.field("element", pa.string()))),
-        ("election_ms", pa.list_(pa.field("element", pa.int64()))),
-        ("unavailable_ms", pa.list_(pa.field("element", pa.int64()))),
-    ]
-)
-"""A run: what was played, the verdict (`clean`, `violation`, `crash`, `timeout`), the property that
-broke, what the seed counted, and how long it took."""
 
 _FLUSH_ROWS: Final = 100
 
@@ -99,24 +81,74 @@ class Played:
     """Names the sources of the machine on which it is called."""
 
 
+class Child:
+    """A process that was forked from this one, and plays seeds one after the other."""
+
+    def __init__(self, play: Play) -> None:
+        # A fork, because it has everything imported; nothing of Arrow is touched in the child.
+        context = multiprocessing.get_context("fork")
+        # Our end of the pipe: seeds out, what came of them in.
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, self._pipe, play), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be asked."""
+        return self._process.is_alive()
+
+    def ask(self, seed: int, limit_s: float) -> Mapping[str, Any] | None:
+        """What it says of a seed; `None` when it is silent beyond the limit.
+
+        Raises `EOFError` or `OSError` when it ended instead.
+        """
+        self._pipe.send(seed)
+        if not self._pipe.poll(limit_s):
+            return None
+        told: Mapping[str, Any] = self._pipe.recv()
+        return told
+
+    def ending(self) -> str:
+        """How it ended, of which it has given notice; for messages."""
+        self._process.join()
+        return _ending(self._process.exitcode)
+
+    def end(self) -> None:
+        """Ends it, whatever it is doing."""
+        self._pipe.close()
+        self._process.kill()
+        self._process.join()
+
+
+_waiting: Final[dict[bytes, Child]] = {}
+"""The child that waits for this process's next task, by the pickled function that it plays; one
+at most."""
+
+
 class SeedRunner:
     """One task's seeds, one child process at a time."""
 
     def __init__(self, played: Played, play: Play) -> None:
         self._played = played
         self._play = play
-        self._revision = played.revision()
-        # The child that waits for a seed, and our end of its pipe; `None` before the first seed
-        # and after a child was lost.
-        self._child: tuple[BaseProcess, Connection] | None = None
+        self._revision = _imported_sources(played.revision)
+        # What is played, for a child that plays it already.
+        self._name = pickle.dumps(play)
+        # The child that waits for a seed; `None` while it plays one, before the first seed and
+        # after a child was lost.
+        self._child: Child | None = None
 
     def rows(self, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
-        """Plays the seeds; the child is gone when the iterator ends or is closed."""
+        """Plays the seeds; when the iterator ends or is closed, the child waits for another task
+        of this process."""
         try:
             for seed in seeds:
                 yield self._row(seed)
         finally:
-            self._end_child()
+            if self._child is not None:
+                _keep_waiting(self._name, self._child)
+                self._child = None
 
     def _row(self, seed: int) -> dict[str, Any]:
         begun = time.monotonic()
@@ -133,53 +165,62 @@ class SeedRunner:
 
     def _ask(self, seed: int) -> Mapping[str, Any]:
         """What the child says of a seed, or what became of the child."""
-        child, pipe = self._child = self._child or _start_child(self._play)
+        child = self._child or _take_waiting(self._name) or Child(self._play)
+        self._child = None
         try:
-            pipe.send(seed)
-            if pipe.poll(self._played.limit_s):
-                told: Mapping[str, Any] = pipe.recv()
-                return told
+            told = child.ask(seed, self._played.limit_s)
         except (EOFError, OSError):
-            child.join()
-            self._end_child()
-            return _lost(CRASH, "Crash", f"the process {_ending(child.exitcode)}")
-        self._end_child()
+            lost = _lost(CRASH, "Crash", f"the process {child.ending()}")
+            child.end()
+            return lost
+        except BaseException:
+            # The task is being ended while the seed is played.
+            child.end()
+            raise
+        if told is not None:
+            self._child = child
+            return told
+        child.end()
         limit = f"no verdict within {self._played.limit_s:g} s"
         return _lost(TIMEOUT, "TimeLimit", limit)
 
-    def _end_child(self) -> None:
-        if self._child is None:
-            return
-        child, pipe = self._child
-        self._child = None
-        pipe.close()
-        child.kill()
-        child.join()
 
-
-def play_seeds(
-    batches: Iterable[pa.RecordBatch], played: Played, play: Play
-) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: batches with a column `seed` to batches of `RUN_SCHEMA`."""
-    seeds = (seed for batch in batches for seed in batch.column("seed").to_pylist())
+def play_task(seeds: Sequence[int], played: Played, play: Play, table: str) -> int:
+    """Plays the seeds and adds their rows to the table of runs; how many there were."""
     made: list[dict[str, Any]] = []
     for row in SeedRunner(played, play).rows(seeds):
         made.append(row)
         if len(made) == _FLUSH_ROWS:
-            yield pa.RecordBatch.from_pylist(made, schema=RUN_SCHEMA)
+            add_runs(table, made)
             made = []
-    if made:
-        yield pa.RecordBatch.from_pylist(made, schema=RUN_SCHEMA)
+    add_runs(table, made)
+    return len(seeds)
 
 
-def _start_child(play: Play) -> tuple[BaseProcess, Connection]:
-    # A fork, because it has everything imported; nothing of Arrow is touched in the child.
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
-    child = context.Process(target=_serve, args=(theirs, ours, play), daemon=True)
-    child.start()
-    theirs.close()
-    return child, ours
+def end_waiting() -> None:
+    """Ends the child that waits, if there is one."""
+    while _waiting:
+        _waiting.popitem()[1].end()
+
+
+def _take_waiting(name: bytes) -> Child | None:
+    """The waiting child if it plays the same and lives, else none, and then none waits."""
+    child = _waiting.pop(name, None)
+    end_waiting()
+    if child is None or child.is_alive:
+        return child
+    child.end()
+    return None
+
+
+def _keep_waiting(name: bytes, child: Child) -> None:
+    end_waiting()
+    _waiting[name] = child
+
+
+@cache
+def _imported_sources(revision: Callable[[], str]) -> str:
+    return revision()
 
 
 def _serve(pipe: Connection, other_end: Connection, play: Play) -> None:
@@ -188,6 +229,8 @@ def _serve(pipe: Connection, other_end: Connection, play: Play) -> None:
     other_end.close()
     # The task decides when to end; Spark's worker would turn the signal into an exception.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # What was imported before is no garbage: each seed looks for some when it ends.
+    gc.freeze()
     while True:
         try:
             seed = pipe.recv()

@@ -1,0 +1,92 @@
+"""The table of runs: a directory of Parquet files, a row for each time that a seed was played.
+
+A file is added whole or not at all, by a rename, so a reader needs no list of what is finished, and
+writers need not know each other. Anything that reads Parquet reads the table. A seed may have
+several rows: one that crashed was tried again, or Spark repeated a task whose end it did not hear.
+
+Left out: deleting and compacting. Rows are some 1 KB, and nobody plays a billion seeds.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+from pyarrow import dataset, parquet
+
+from tidelog.errors import UsageError
+
+RUN_SCHEMA: Final = pa.schema(
+    [
+        ("tier", pa.string()),
+        ("scenario", pa.string()),
+        ("revision", pa.string()),
+        ("seed", pa.int64()),
+        ("verdict", pa.string()),
+        ("property", pa.string()),
+        ("violation", pa.string()),
+        ("events", pa.int64()),
+        ("virtual_ms", pa.int64()),
+        ("acknowledged", pa.int64()),
+        ("healed_ms", pa.int64()),
+        ("cpu_ms", pa.int64()),
+        ("wall_ms", pa.int64()),
+        ("trace_hash", pa.string()),
+        ("faults", pa.map_(pa.string(), pa.int64())),
+        ("fired", pa.map_(pa.string(), pa.int64())),
+        ("marks", pa.list_(pa.field("element", pa.string()))),
+        ("election_ms", pa.list_(pa.field("element", pa.int64()))),
+        ("unavailable_ms", pa.list_(pa.field("element", pa.int64()))),
+    ]
+)
+"""A run: what was played, the verdict (`clean`, `violation`, `crash`, `timeout`), the property that
+broke, what the seed counted, and how long it took."""
+
+_BATCH_ROWS: Final = 10_000
+
+Run = Mapping[str, Any]
+"""A row of `RUN_SCHEMA`; maps are lists of pairs when they were read."""
+
+
+def add_runs(table: str, rows: Sequence[Run]) -> None:
+    """Adds one file with these rows, none if there are none; the table is made when it is not
+    there."""
+    if not rows:
+        return
+    place = Path(table)
+    place.mkdir(parents=True, exist_ok=True)
+    name = f"part-{uuid4().hex}.parquet"
+    unfinished = place / f".{name}.new"
+    with unfinished.open("wb") as file:
+        parquet.write_table(pa.Table.from_pylist(list(rows), schema=RUN_SCHEMA), file)
+        file.flush()
+        # Behind a power cut a file of this name must not be an empty one.
+        os.fsync(file.fileno())
+    unfinished.replace(place / name)
+
+
+def runs_of(
+    table: str, tier: str, scenario: str, revision: str, columns: Sequence[str] = RUN_SCHEMA.names
+) -> Iterator[Run]:
+    """The runs of one kind by the same sources, in no order; none when there is no table.
+
+    Raises `UsageError` for a file that is no such table's.
+    """
+    files = sorted(map(str, Path(table).glob("part-*.parquet")))
+    if not files:
+        return
+    field = dataset.field
+    ours = (
+        (field("tier") == tier) & (field("scenario") == scenario) & (field("revision") == revision)
+    )
+    try:
+        found = dataset.dataset(files, schema=RUN_SCHEMA, format="parquet")
+        for batch in found.to_batches(columns=list(columns), filter=ours, batch_size=_BATCH_ROWS):
+            yield from batch.to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(
+            f"the table of runs `{table}` cannot be read: {error}",
+            "move the file that is named away, or give another `--out`",
+        ) from error

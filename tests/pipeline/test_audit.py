@@ -6,14 +6,17 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.fixtures import unpack_kafka_node
+from tests.pipeline.audit_oracle import BROKERS, expected, planted
 from tests.unit.pipeline.log_directories import batch, batches, write_broker, write_segment
+from tidelog.env.prng import Prng
 from tidelog.pipeline.jobs.audit import audit
+from tidelog.pipeline.logs.layout import find_replicas
+from tidelog.pipeline.logs.scan import scan_batches
 
 pytestmark = pytest.mark.spark
 
 _BATCHES = batches()
 _SIZE = len(_BATCHES[0])
-_BROKERS = (1, 2, 3)
 _EVERYONE = [1, 2, 3]
 
 
@@ -55,15 +58,37 @@ _FAULTS = {
 }
 
 
+# What broker 2 has in two files, the second one from offset 50, and what must be found.
+_ACROSS_FILES = {
+    "gap-across": (_BATCHES[:4], _BATCHES[5:], [("GAP", [2], 40, 49)]),
+    "overlap-across": (_BATCHES[:6], _BATCHES[5:], [("OVERLAP", [2], 50, 59)]),
+    "epoch-across": (
+        _BATCHES[:5],
+        [batch(50, epoch=2), *_BATCHES[6:]],
+        [("DIVERGENT", _EVERYONE, 50, 59), ("EPOCH_REGRESSION", [2], 50, 59)],
+    ),
+    "rolled-elsewhere": (_BATCHES[:5], _BATCHES[5:], []),
+}
+# What the cleaner left below offset 60 on broker 2; what everyone lacks above is a gap.
+_COMPACTED = [*_BATCHES[:1], *_BATCHES[3:4], *_BATCHES[6:8], *_BATCHES[9:]]
+_CLEANER = "cleaner-offset-checkpoint"
+
+
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory):
+def planted_faults(tmp_path_factory):
     root = tmp_path_factory.mktemp("planted")
-    for broker in _BROKERS:
-        content = {
-            f"{name}-0": list(fault) if broker == 2 else _BATCHES
-            for name, (fault, _) in _FAULTS.items()
-        }
-        log_dir = write_broker(root, broker, content, 100)
+    for broker in BROKERS:
+        content = {name: fault for name, (fault, _) in _FAULTS.items()}
+        content |= {name: first for name, (first, _, _) in _ACROSS_FILES.items()}
+        others = dict.fromkeys(content, _BATCHES)
+        content["compacted"] = _COMPACTED
+        others["compacted"] = [*_BATCHES[:8], *_BATCHES[9:]]
+        own = content if broker == 2 else others
+        log_dir = write_broker(root, broker, {f"{name}-0": own[name] for name in own}, 100)
+        if broker == 2:
+            (log_dir / _CLEANER).write_text("0\n1\ncompacted 0 60\n")
+            for name, (_, second, _) in _ACROSS_FILES.items():
+                write_segment(log_dir / f"{name}-0", second, base_offset=50)
         indexed = write_segment(log_dir / "index-0", _BATCHES, indexed=True)
         if broker == 3:
             index = indexed.with_suffix(".index")
@@ -73,18 +98,54 @@ def planted(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def found(spark, planted):
-    return audit(spark, [planted])
+def found(spark, planted_faults):
+    return audit(spark, [planted_faults])
+
+
+def _told(verdict, topic):
+    return sorted(
+        (one.kind, one.brokers, one.base_offset, one.last_offset)
+        for one in verdict.findings
+        if one.topic == topic
+    )
 
 
 @pytest.mark.parametrize("name", _FAULTS)
 def test_a_planted_fault_is_named_and_nothing_else(found, name):
-    told = [
-        (one.kind, one.brokers, one.base_offset, one.last_offset)
-        for one in found.findings
-        if one.topic == name
-    ]
-    assert sorted(told) == _FAULTS[name][1]
+    assert _told(found, name) == _FAULTS[name][1]
+
+
+@pytest.mark.parametrize("name", _ACROSS_FILES)
+def test_a_fault_between_two_files_is_named_and_nothing_else(found, name):
+    assert _told(found, name) == _ACROSS_FILES[name][2]
+
+
+def test_what_the_cleaner_removed_is_no_gap(found):
+    assert _told(found, "compacted") == [("GAP", [broker], 80, 89) for broker in BROKERS]
+
+
+def test_random_faults_are_told_as_one_batch_after_the_other_tells_them(spark, tmp_path):
+    """Files that roll elsewhere, bounds that differ, buckets that end: against the plain way."""
+    prng = Prng(5)
+    partitions = [planted(prng) for _ in range(60)]
+    for broker in BROKERS:
+        own = [(f"t{number}", one[broker]) for number, one in enumerate(partitions)]
+        log_dir = tmp_path / f"node-{broker}" / "data"
+        for name, replica in own:
+            replica.write(log_dir, f"{name}-0")
+        write_broker(tmp_path, broker, {}, 0)
+        for file, values in (
+            ("replication-offset-checkpoint", [one.high_watermark for _, one in own]),
+            ("log-start-offset-checkpoint", [one.log_start for _, one in own]),
+            (_CLEANER, [one.cleaned_to for _, one in own]),
+        ):
+            lines = [f"{name} 0 {value}" for (name, _), value in zip(own, values, strict=True)]
+            (log_dir / file).write_text("\n".join(["0", str(len(lines)), *lines]) + "\n")
+    verdict = audit(spark, [tmp_path])
+    for number, one in enumerate(partitions):
+        assert _told(verdict, f"t{number}") == expected(one), f"t{number}"
+    kinds = {one.kind for one in verdict.findings}
+    assert len(kinds) == 6 and "DIVERGENT" in kinds, kinds
 
 
 def test_an_index_that_leads_astray_is_named(found):
@@ -101,23 +162,25 @@ def test_a_difference_is_shown_down_to_the_byte_and_the_record(found):
     assert "of the header" in details["lower-epoch", "DIVERGENT"]
 
 
-def test_the_sums_count_every_replica(found, planted):
-    assert found.replicas == 3 * (len(_FAULTS) + 1)
-    files = list(planted.glob("node-*/data/*/*.log"))
-    assert 0 < found.bytes <= sum(path.stat().st_size for path in files)
+def test_the_sums_count_every_replica(found, planted_faults):
+    assert found.replicas == 3 * (len(_FAULTS) + len(_ACROSS_FILES) + 2)
+    places = [place for one in find_replicas([planted_faults]) for place in one.segments]
+    rows = [row for place in places for row in scan_batches(place, ["size"])]
+    assert found.batches == sum(len(row) for row in rows)
+    assert found.bytes == sum(sum(row.column(0).to_pylist()) for row in rows)
     assert not found.is_clean
 
 
 def test_what_lies_above_the_high_watermark_is_not_judged(spark, tmp_path):
     """A former leader may hold a tail that it has yet to cut."""
-    for broker in _BROKERS:
+    for broker in BROKERS:
         tail = [batch(70, epoch=broker), batch(80, epoch=broker)] if broker < 3 else []
         write_broker(tmp_path, broker, {"t-0": [*_BATCHES[:7], *tail]}, 70)
     assert audit(spark, [tmp_path]).findings == ()
 
 
 def test_a_torn_tail_alone_is_no_fault(spark, tmp_path):
-    for broker in _BROKERS:
+    for broker in BROKERS:
         write_broker(tmp_path, broker, {"t-0": [*_BATCHES[:7], b"torn"]}, 70)
     verdict = audit(spark, [tmp_path])
     assert [one.kind for one in verdict.findings] == ["TORN_TAIL"] * 3
@@ -149,6 +212,6 @@ def test_a_live_cluster_is_clean_while_its_leader_changes(spark, cluster):
         assert producer.flush(60) == 0
     finally:
         cluster.start(leader)
-    cluster.wait_for_isr("audited", 0, _BROKERS)
+    cluster.wait_for_isr("audited", 0, BROKERS)
     assert [one for one in verdict.findings if one.kind != "TORN_TAIL"] == []
     assert verdict.replicas == 9

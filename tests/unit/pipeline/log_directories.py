@@ -35,10 +35,12 @@ def write_broker(
     return log_dir
 
 
-def write_segment(directory: Path, content: Sequence[bytes], *, indexed: bool = False) -> Path:
-    """The first segment of a partition; with an entry per batch but the first in both indexes."""
+def write_segment(
+    directory: Path, content: Sequence[bytes], *, indexed: bool = False, base_offset: int = 0
+) -> Path:
+    """A segment of a partition; with an entry per batch but the first in both indexes."""
     directory.mkdir(parents=True, exist_ok=True)
-    segment = directory / f"{0:020d}.log"
+    segment = directory / f"{base_offset:020d}.log"
     data = b"".join(content)
     segment.write_bytes(data)
     if indexed:

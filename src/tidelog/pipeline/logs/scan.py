@@ -89,7 +89,7 @@ def scan_batches(
     schema = pa.schema([BATCH_SCHEMA.field(name) for name in columns])
     path = Path(place.path)
     indexes = SegmentIndexes.read(path) if "index_fault" in columns else None
-    for table, span, is_last in _with_last(_existing(place)):
+    for table, span, is_last in scan_windows(place):
         view = _Window(place, table, span, is_last, indexes, sample)
         yield pa.RecordBatch.from_arrays([view.column(name) for name in columns], schema=schema)
 
@@ -111,7 +111,7 @@ def scan_records(place: SegmentPlace, columns: Sequence[str]) -> Iterator[pa.Rec
                 table, start_offset=0, end_offset=_MAX_OFFSET, columns=own or ["offset"]
             ):
                 arrays = [
-                    batch.column(name) if name in own else _place_column(place, name, len(batch))
+                    batch.column(name) if name in own else place_column(place, name, len(batch))
                     for name in columns
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -124,6 +124,17 @@ def is_sampled(base_offsets: Int64s, sample: int) -> npt.NDArray[np.bool_]:
     """Which batches belong to a sample of one in `sample`: by base offset alone, mixed well."""
     mixed = base_offsets.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return np.asarray((mixed >> np.uint64(33)) % np.uint64(sample) == 0)
+
+
+def scan_windows(place: SegmentPlace) -> Iterator[tuple[BatchTable, Span, bool]]:
+    """The whole batches of a segment, some megabytes at a time: where their bytes are, and whether
+    they are the last ones. None when the file has gone. Raises `StorageError` that names it."""
+    windows = _existing(place)
+    held = next(windows, None)
+    while held is not None:
+        following = next(windows, None)
+        yield *held, following is None
+        held = following
 
 
 def _existing(place: SegmentPlace) -> Iterator[tuple[BatchTable, Span]]:
@@ -146,22 +157,11 @@ def _check_end(place: SegmentPlace, position: int) -> None:
     if not path.is_file():
         return
     following = [other for other in path.parent.glob("*.log") if other.name > path.name]
-    trailing = _trailing_bytes(path, position) if following else None
+    trailing = trailing_bytes(path, position) if following else None
     if trailing is not None:
         raise CorruptBatch(
             f"{place}: {trailing} bytes from position {position} on are no whole batch"
         )
-
-
-def _with_last(
-    windows: Iterator[tuple[BatchTable, Span]],
-) -> Iterator[tuple[BatchTable, Span, bool]]:
-    """The windows, each with whether it is the last."""
-    held = next(windows, None)
-    while held is not None:
-        following = next(windows, None)
-        yield *held, following is None
-        held = following
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class _Window:
         if name in _FIELD_OF:
             values = self.table.field(_FIELD_OF[name])
             return pa.array(values).cast(BATCH_SCHEMA.field(name).type)
-        return _place_column(self.place, name, len(self.table))
+        return place_column(self.place, name, len(self.table))
 
     def _computed_crcs(self) -> pa.Array:
         sampled = is_sampled(self.table.base_offsets, self.sample)
@@ -205,13 +205,13 @@ class _Window:
     def _trailing_bytes(self) -> pa.Array:
         trailing: list[int | None] = [None] * len(self.table)
         if self.is_last:
-            trailing[-1] = _trailing_bytes(
+            trailing[-1] = trailing_bytes(
                 Path(self.place.path), self.span.position + self.span.size_bytes
             )
         return pa.array(trailing, pa.int64())
 
 
-def _trailing_bytes(path: Path, position: int) -> int | None:
+def trailing_bytes(path: Path, position: int) -> int | None:
     """How many bytes follow `position`; `None` when they are none or all zeros (preallocated)."""
     size = 0
     is_torn = False
@@ -223,6 +223,7 @@ def _trailing_bytes(path: Path, position: int) -> int | None:
     return size if is_torn else None
 
 
-def _place_column(place: SegmentPlace, name: str, length: int) -> pa.Array:
+def place_column(place: SegmentPlace, name: str, length: int) -> pa.Array:
+    """A column of `PLACE_SCHEMA` for `length` rows of one file."""
     value = place.path if name == "segment" else getattr(place, name)
     return pa.repeat(pa.scalar(value, PLACE_SCHEMA.field(name).type), length)

@@ -1,0 +1,282 @@
+"""Segment files as stretches: what an audit compares instead of single batches.
+
+A *stretch* is some consecutive batches of one file of which each follows the one before it: the
+next offset, an epoch that is not lower, nothing wrong with either. Whatever may be wrong makes the
+batch a stretch of its own. So everything that two neighbours can tell is told where the file is
+read, in numpy, and what is left to compare are the borders between stretches, which may be in two
+files. There is one stretch in some megabytes and not one in some hundred bytes.
+
+Brokers roll their segments where they like, so stretches of two replicas do not begin at the same
+places. What can be compared is their sum over a *bucket* of offsets: a digest of every batch's
+header, added up. Stretches therefore end at the borders of buckets, and at the borders of *zones*:
+a zone ends wherever some replica of the partition begins or ceases to be judged, or was cleaned up
+to. All batches of a bucket's zone count on a replica, or none does.
+
+Where two brokers' sums differ, `open_stretches` reads the stretches of that bucket again, a row
+per batch. A digest has 64 bits, and equal sums also need equal numbers of batches and of bytes.
+
+Invariants: the stretches of a file hold all its whole batches, each one once, in order; bucket and
+zone are the same for all batches of a stretch, and so is whether they are judged and were cleaned.
+No Spark import here.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.pipeline.batches import BatchTable, computed_crcs, read_batches
+from tidelog.pipeline.logs.index_check import SegmentIndexes
+from tidelog.pipeline.logs.layout import Replica, SegmentPlace
+from tidelog.pipeline.logs.scan import (
+    PLACE_SCHEMA,
+    is_sampled,
+    place_column,
+    scan_windows,
+    trailing_bytes,
+)
+from tidelog.pipeline.logs.segments import Span
+
+STRETCH_SCHEMA: Final = pa.schema(
+    [
+        *PLACE_SCHEMA,
+        ("position", pa.int64()),
+        ("size", pa.int64()),
+        ("batches", pa.int32()),
+        ("base_offset", pa.int64()),
+        ("first_last_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("first_epoch", pa.int32()),
+        ("last_epoch", pa.int32()),
+        ("bucket", pa.int64()),
+        ("zone", pa.int32()),
+        ("is_judged", pa.bool_()),
+        ("cleaned_to", pa.int64()),
+        ("digest", pa.int64()),
+        ("crc", pa.int64()),
+        ("computed_crc", pa.int64()),
+        ("index_fault", pa.string()),
+        ("trailing_bytes", pa.int64()),
+    ]
+)
+"""A row per stretch. `first_last_offset` is the last offset of its first batch; `crc` and
+`computed_crc` are null unless they differ."""
+
+OPENED_SCHEMA: Final = pa.schema(
+    [
+        *PLACE_SCHEMA,
+        ("position", pa.int64()),
+        ("size", pa.int32()),
+        ("base_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("is_compared", pa.bool_()),
+        ("digest", pa.int64()),
+    ]
+)
+"""A row per batch; `is_compared` when it is judged, not cleaned and undamaged."""
+
+BUCKET_BITS: Final = 16
+"""A bucket is 65,536 offsets: few rows, and little to open where replicas differ."""
+
+_DIGESTED: Final = ("base_offset", "last_offset_delta", "leader_epoch", "magic", "crc")
+_DIGESTED_LENGTHS: Final = ("batch_length", "record_count")
+_MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93))
+_HALF: Final = np.uint64(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Which batches of a replica count, and where that changes on any replica of its partition."""
+
+    log_start: int
+    """Batches that end below are not judged."""
+    high_watermark: int
+    """Batches that do not end below are not judged."""
+    cleaned_to: int
+    """Offsets below may be missing; batches that begin there are not compared."""
+    judged_borders: tuple[int, ...]
+    """All replicas' log starts and high watermarks, ascending."""
+    cleaned_borders: tuple[int, ...]
+    """All replicas' `cleaned_to`, ascending."""
+
+
+def bounds_of(replicas: Sequence[Replica]) -> dict[tuple[str, int, int], Bounds]:
+    """The bounds of each replica by topic, partition and broker; all of a partition at once."""
+    judged: dict[tuple[str, int], set[int]] = {}
+    cleaned: dict[tuple[str, int], set[int]] = {}
+    for one in replicas:
+        partition = (one.topic, one.partition)
+        judged.setdefault(partition, set()).update((one.log_start, one.high_watermark))
+        cleaned.setdefault(partition, set()).add(one.cleaned_to)
+    return {
+        (one.topic, one.partition, one.broker): Bounds(
+            one.log_start,
+            one.high_watermark,
+            one.cleaned_to,
+            tuple(sorted(judged[one.topic, one.partition])),
+            tuple(sorted(cleaned[one.topic, one.partition])),
+        )
+        for one in replicas
+    }
+
+
+def scan_stretches(
+    place: SegmentPlace, bounds: Bounds, sample: int = 1
+) -> Iterator[pa.RecordBatch]:
+    """The stretches of a segment, by `STRETCH_SCHEMA`.
+
+    With `sample` k one batch in k, the same ones on every replica, gets its CRC recomputed. A file
+    that retention deleted meanwhile has no rows. Raises `StorageError` that names the file.
+    """
+    indexes = SegmentIndexes.read(Path(place.path))
+    for table, span, is_last in scan_windows(place):
+        window = _Window(table, span, bounds)
+        faults = indexes.faults(table, span.position, is_last)
+        trailing = (
+            trailing_bytes(Path(place.path), span.position + span.size_bytes) if is_last else None
+        )
+        yield window.stretches(place, _computed(table, sample), faults, trailing)
+
+
+def _computed(table: BatchTable, sample: int) -> npt.NDArray[np.int64]:
+    """The recomputed CRC of each batch; the stored one where the sample leaves it out."""
+    if sample == 1:
+        return computed_crcs(table)
+    sampled = is_sampled(table.base_offsets, sample)
+    values = table.field("crc")
+    values[sampled] = computed_crcs(table.select(sampled))
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Some consecutive batches of a file, to be cut into stretches."""
+
+    table: BatchTable
+    span: Span
+    bounds: Bounds
+
+    def stretches(
+        self,
+        place: SegmentPlace,
+        computed: npt.NDArray[np.int64],
+        faults: Sequence[str | None],
+        trailing: int | None,
+    ) -> pa.RecordBatch:
+        table, bounds = self.table, self.bounds
+        bases, lasts, epochs = table.base_offsets, table.last_offsets, table.field("leader_epoch")
+        stored = table.field("crc")
+        alone = (computed != stored) | (lasts < bases)
+        alone[[row for row, fault in enumerate(faults) if fault]] = True
+        alone[-1] |= trailing is not None
+        traits = {
+            "bucket": bases >> BUCKET_BITS,
+            "zone": _zones(bounds, bases, lasts),
+            "is_judged": (lasts >= bounds.log_start) & (lasts < bounds.high_watermark),
+        }
+        may_skip = bases <= bounds.cleaned_to
+        begins = _begins(bases, lasts, epochs, traits, alone, may_skip)
+        first = np.flatnonzero(begins)
+        last = np.append(first[1:], len(table)) - 1
+        is_damaged = (computed != stored)[first]
+        ends = np.full(len(first), -1, dtype=np.int64)
+        ends[-1] = -1 if trailing is None else trailing
+        columns: Mapping[str, pa.Array] = {
+            "position": pa.array(table.positions[first] + self.span.position),
+            "size": pa.array(np.add.reduceat(table.sizes, first)),
+            "batches": pa.array((last - first + 1).astype(np.int32)),
+            "base_offset": pa.array(bases[first]),
+            "first_last_offset": pa.array(lasts[first]),
+            "last_offset": pa.array(lasts[last]),
+            "first_epoch": pa.array(epochs[first].astype(np.int32)),
+            "last_epoch": pa.array(epochs[last].astype(np.int32)),
+            "cleaned_to": pa.repeat(pa.scalar(bounds.cleaned_to), len(first)),
+            "digest": pa.array(np.add.reduceat(_digests(table), first).view(np.int64)),
+            "crc": pa.array(stored[first], mask=~is_damaged),
+            "computed_crc": pa.array(computed[first], mask=~is_damaged),
+            "index_fault": pa.array([faults[row] for row in first.tolist()], pa.string()),
+            "trailing_bytes": pa.array(ends, mask=ends < 0),
+            **{name: pa.array(values[first]) for name, values in traits.items()},
+        }
+        return _rows(STRETCH_SCHEMA, place, columns, len(first))
+
+
+def _begins(
+    bases: npt.NDArray[np.int64],
+    lasts: npt.NDArray[np.int64],
+    epochs: npt.NDArray[np.int64],
+    traits: Mapping[str, npt.NDArray[Any]],
+    alone: npt.NDArray[np.bool_],
+    may_skip: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.bool_]:
+    """At which batches a stretch begins."""
+    begins = alone.copy()
+    begins[0] = True
+    begins[1:] |= alone[:-1]
+    begins[1:] |= bases[1:] <= lasts[:-1]
+    begins[1:] |= (bases[1:] != lasts[:-1] + 1) & ~may_skip[1:]
+    begins[1:] |= epochs[1:] < epochs[:-1]
+    for values in traits.values():
+        begins[1:] |= values[1:] != values[:-1]
+    return begins
+
+
+def _zones(
+    bounds: Bounds, bases: npt.NDArray[np.int64], lasts: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int32]:
+    """The zone of each batch: how many borders lie at or below it, of both kinds."""
+    judged = np.searchsorted(np.array(bounds.judged_borders), lasts, side="right")
+    cleaned = np.searchsorted(np.array(bounds.cleaned_borders), bases, side="right")
+    return (judged * (len(bounds.cleaned_borders) + 1) + cleaned).astype(np.int32)
+
+
+def _digests(table: BatchTable) -> npt.NDArray[np.uint64]:
+    """64 bits of what must be the same on every replica of a batch, well mixed: sums of them are
+    compared."""
+    mixed = np.zeros(len(table), dtype=np.uint64)
+    for name in (*_DIGESTED, *_DIGESTED_LENGTHS):
+        mixed = (mixed ^ table.field(name).view(np.uint64)) * _MIX[0]
+        mixed ^= mixed >> _HALF
+    mixed *= _MIX[1]
+    return np.asarray(mixed ^ (mixed >> _HALF))
+
+
+def open_stretches(stretches: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batches of each stretch, read again, by `OPENED_SCHEMA`; those of a file that has gone
+    are left out."""
+    for row in stretches.to_pylist():
+        place = SegmentPlace(row["broker"], row["topic"], row["partition"], row["segment"], 0)
+        try:
+            with Path(place.path).open("rb") as file:
+                file.seek(row["position"])
+                table = read_batches(file.read(row["size"]), stop_at_damage=True)
+        except FileNotFoundError:
+            continue
+        is_compared = (
+            row["is_judged"]
+            and row["base_offset"] >= row["cleaned_to"]
+            and row["computed_crc"] is None
+        )
+        columns = {
+            "position": pa.array(table.positions + row["position"]),
+            "size": pa.array(table.sizes.astype(np.int32)),
+            "base_offset": pa.array(table.base_offsets),
+            "last_offset": pa.array(table.last_offsets),
+            "is_compared": pa.repeat(pa.scalar(is_compared), len(table)),
+            "digest": pa.array(_digests(table).view(np.int64)),
+        }
+        yield _rows(OPENED_SCHEMA, place, columns, len(table))
+
+
+def _rows(
+    schema: pa.Schema, place: SegmentPlace, columns: Mapping[str, pa.Array], length: int
+) -> pa.RecordBatch:
+    arrays = [
+        columns[name] if name in columns else place_column(place, name, length)
+        for name in schema.names
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

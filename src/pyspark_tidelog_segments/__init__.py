@@ -15,6 +15,7 @@ of `broker`, `topic`, `partition` and `base_offset` (of records: `offset`) leave
 where `spark.sql.python.filterPushdown.enabled` is on, as it is in `tidelog.pipeline.session()`.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tidelog.errors import UsageError
-from tidelog.pipeline.logs.layout import SegmentPlace, find_replicas, plan_tasks
+from tidelog.pipeline.logs.layout import SegmentPlace, find_replicas, tasks_for_cores
 from tidelog.pipeline.logs.segment_filters import SegmentFilters
 from tidelog.pipeline.spark_columns import (
     RECORD_TYPES,
@@ -139,10 +140,15 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
         self._filters = SegmentFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Whole segments, small ones together. Spark turns an empty list into one `None` task."""
+        """Whole segments, small ones together. Spark turns an empty list into one `None` task.
+
+        Nobody tells this process how many cores the tasks will have. Where they run on this machine
+        its own are the answer; on a cluster they make tasks that are rather too many.
+        """
         with spoken_hint():
             replicas = find_replicas([Path(p) for p in self._options.paths], self._options.topics)
-        return [SegmentPartition(places) for places in plan_tasks(self._filters.select(replicas))]
+        tasks = tasks_for_cores(self._filters.select(replicas), os.cpu_count() or 1)
+        return [SegmentPartition(places) for places in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of some segments as Arrow batches."""

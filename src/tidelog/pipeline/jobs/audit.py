@@ -43,11 +43,10 @@ from pyspark.sql import functions as F
 
 from tidelog.pipeline.logs.batch_difference import Copy, first_difference
 from tidelog.pipeline.logs.layout import (
-    TASK_BYTES,
     Replica,
     SegmentPlace,
     find_replicas,
-    plan_tasks,
+    tasks_for_cores,
 )
 from tidelog.pipeline.logs.stretches import (
     OPENED_SCHEMA,
@@ -68,8 +67,6 @@ _PARTITION: Final = ("topic", "partition")
 _REPLICA: Final = ("topic", "partition", "broker")
 _BUCKET: Final = ("topic", "partition", "bucket")
 _MAX_EXPLAINED: Final = 20
-_TASKS_PER_CORE: Final = 4
-_MIN_TASK_BYTES: Final = 8 << 20
 
 _Task = tuple[tuple[SegmentPlace, Bounds], ...]
 
@@ -271,12 +268,9 @@ def audit(
 def read_stretches(spark: SparkSession, replicas: Sequence[Replica], sample: int) -> DataFrame:
     """The stretches of all files of the replicas, a task for some files of one size together."""
     bounds = bounds_of(replicas)
-    total_bytes = sum(place.size_bytes for one in replicas for place in one.segments)
-    tasks_wanted = _TASKS_PER_CORE * spark.sparkContext.defaultParallelism
-    target_bytes = min(max(total_bytes // tasks_wanted, _MIN_TASK_BYTES), TASK_BYTES)
     tasks: list[_Task] = [
         tuple((place, bounds[place.topic, place.partition, place.broker]) for place in places)
-        for places in plan_tasks(replicas, target_bytes)
+        for places in tasks_for_cores(replicas, spark.sparkContext.defaultParallelism)
     ]
     numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
     return numbers.mapInArrow(partial(_scan, tasks, sample), _ddl(STRETCH_SCHEMA))

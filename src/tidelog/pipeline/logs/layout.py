@@ -30,7 +30,11 @@ _LOG_STARTS: Final = "log-start-offset-checkpoint"
 _CLEANED: Final = "cleaner-offset-checkpoint"
 _MAX_DEPTH: Final = 2
 TASK_BYTES: Final = 128 << 20
+"""The most that files are put together to: a task should not take minutes."""
+_MIN_TASK_BYTES: Final = 8 << 20
 """A Spark task costs some 70 ms by itself, so it should have more than that to do."""
+_TASKS_PER_CORE: Final = 4
+"""So that no core waits long for the one that has the last task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,13 @@ def _segments(broker: int, tp: TopicPartition, directory: Path) -> Iterator[Segm
         except FileNotFoundError:
             continue  # Deleted by retention since it was listed.
         yield SegmentPlace(broker, tp.topic, tp.partition, str(path), size_bytes)
+
+
+def tasks_for_cores(replicas: Sequence[Replica], cores: int) -> list[tuple[SegmentPlace, ...]]:
+    """As `plan_tasks`, with a few tasks for each core where there is enough to do for them."""
+    total_bytes = sum(place.size_bytes for one in replicas for place in one.segments)
+    share = total_bytes // (_TASKS_PER_CORE * max(cores, 1))
+    return plan_tasks(replicas, min(max(share, _MIN_TASK_BYTES), TASK_BYTES))
 
 
 def plan_tasks(

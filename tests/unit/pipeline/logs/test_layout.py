@@ -1,11 +1,13 @@
 """Finding replicas and what their brokers promised."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.fixtures import unpack_kafka_node
 from tests.unit.pipeline.log_directories import batches, write_broker
 from tidelog.errors import UsageError
-from tidelog.pipeline.logs.layout import find_replicas, plan_tasks
+from tidelog.pipeline.logs.layout import find_replicas, plan_tasks, tasks_for_cores
 
 
 def _cluster(root, brokers=(1, 2)):
@@ -82,6 +84,21 @@ def test_tasks_hold_every_segment_once_and_about_as_much_as_wanted(tmp_path):
     assert len(tasks) == 2
     assert [len(task) for task in plan_tasks(replicas, 1)][:2] == [1, 1]
     assert plan_tasks([]) == []
+
+
+def test_every_core_gets_a_few_tasks_where_there_is_enough_to_do(tmp_path):
+    (replica, *_) = find_replicas([_cluster(tmp_path)])
+    (place,) = replica.segments
+
+    def tasks(cores, size_bytes, files):
+        sized = replace(place, size_bytes=size_bytes)
+        return len(tasks_for_cores([replace(replica, segments=(sized,) * files)], cores))
+
+    assert tasks(2, 18 << 20, 6) == 6  # Not all in one task, though they would fit into one.
+    assert tasks(2, 4 << 20, 6) == 3  # What a task costs by itself stays small beside its work.
+    assert tasks(2, 32 << 20, 128) == 32  # Large tasks stay bounded, however few the cores.
+    assert tasks(64, 32 << 20, 128) == 128
+    assert tasks_for_cores([], 2) == []
 
 
 def test_what_cannot_be_read_is_named(tmp_path):

@@ -259,6 +259,8 @@ class ControlLink:
 
     def wake(self, now: Instant) -> None:
         """Tries waiting forwards again."""
+        if not self._waiting:
+            return
         due = [forward for at, forward in self._waiting if at <= now]
         if due:
             self._waiting = [(at, forward) for at, forward in self._waiting if at > now]
@@ -267,7 +269,12 @@ class ControlLink:
 
     def deadline(self) -> Instant | None:
         """When a waiting forward is due."""
-        return earliest(*(at for at, _ in self._waiting))
+        return earliest(*(at for at, _ in self._waiting)) if self._waiting else None
+
+    @property
+    def has_outcomes(self) -> bool:
+        """Whether `take_outcomes` has something."""
+        return bool(self._outcomes)
 
     def take_outcomes(self) -> list[Outcome]:
         """What ended since the last call, in order."""

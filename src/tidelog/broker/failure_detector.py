@@ -56,6 +56,11 @@ class FailureDetector:
         self._changes: list[tuple[int, bool]] = []
 
     @property
+    def is_calm(self) -> bool:
+        """Whether all peers are fine, and nothing waits to be taken."""
+        return not (self._peers or self._probes or self._changes)
+
+    @property
     def suspected(self) -> list[int]:
         """The peers suspected now, sorted."""
         return sorted(peer_id for peer_id, peer in self._peers.items() if peer.suspected)
@@ -98,6 +103,8 @@ class FailureDetector:
 
     def wake(self, now: Instant) -> None:
         """Queues the probes that are due."""
+        if not self._peers:
+            return
         for peer_id in sorted(self._peers):
             peer = self._peers[peer_id]
             if peer.next_probe <= now:
@@ -107,6 +114,8 @@ class FailureDetector:
 
     def deadline(self) -> Instant | None:
         """When the next probe is due."""
+        if not self._peers:
+            return None
         return earliest(*(peer.next_probe for peer in self._peers.values()))
 
     def take_probes(self) -> list[int]:

@@ -144,6 +144,8 @@ class Node:
         self._broker_side = self._make_broker_side()
         # What the controller was last told about the quorum's leadership.
         self._told_leader: tuple[int, int] = (-2, -1)
+        # `Quorum.turn_count` when its news were last taken.
+        self._quorum_turns_seen = -1
         # The last tick; requests left over ask for another one at once.
         self._woken_at = now
         # Whether a clean stop was asked for; a broker leaves by its own steps.
@@ -305,7 +307,8 @@ class Node:
                 self._stop_requested = True
                 if self._broker_side is not None:
                     self._broker_side.lifecycle.begin_shutdown(now)
-        self._drain_peers(now)
+        if self._peers.has_outputs:
+            self._drain_peers(now)
 
     def wake(self, now: Instant) -> None:
         """Ends a tick: due timers, then everything flows until nothing moves."""
@@ -320,7 +323,8 @@ class Node:
         self._metadata_log.at(now, self.broker.wall_ms(now))
         self._woken_at = now
         self._connections.close_idle(now)
-        self._serve_left_over(now)
+        if self._connections.has_turns:
+            self._serve_left_over(now)
         self._peers.wake(now)
         self._detector.wake(now)
         self._control.wake(now)
@@ -502,9 +506,12 @@ class Node:
     def _flow(self, now: Instant) -> bool:
         """One round through all rooms; returns whether anything moved."""
         self._quorum.wake(now)
-        moved = self._quorum_link.flow(now)
-        moved |= self._tell_leadership(now)
-        moved |= self._flow_committed(now)
+        moved = False
+        if self._quorum.turn_count != self._quorum_turns_seen:
+            self._quorum_turns_seen = self._quorum.turn_count
+            moved = self._quorum_link.flow(now)
+            moved |= self._tell_leadership(now)
+            moved |= self._flow_committed(now)
         if self._controller_side is not None:
             moved |= self._controller_side.flow(self._router, now)
             self._register_controller(self._controller_side, now)
@@ -513,15 +520,14 @@ class Node:
             if self._broker_side.failure is not None:
                 self._exit(1, self._broker_side.failure)
                 return False
-        moved |= self._flow_outcomes(now)
-        moved |= self._flow_detector(now)
-        if self._peers_have_news():
+        if self._control.has_outcomes:
+            moved |= self._flow_outcomes(now)
+        if not self._detector.is_calm or self.broker.unreachable:
+            moved |= self._flow_detector(now)
+        if self._peers.has_outputs:
             self._drain_peers(now)
             moved = True
         return moved
-
-    def _peers_have_news(self) -> bool:
-        return self._peers.has_outputs
 
     def _tell_leadership(self, now: Instant) -> bool:
         known = (self._quorum.leader_id, self._quorum.epoch)

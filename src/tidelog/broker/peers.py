@@ -140,6 +140,10 @@ class PeerChannels:
         self._outputs: list[PeerOutput] = []
         # Channels with unsent chunks on an established connection.
         self._dirty: dict[ChannelKey, _Channel] = {}
+        # What `deadline` returned since anything happened here, if `_is_deadline_known`: a node
+        # asks at the beginning and at the end of every tick.
+        self._known_deadline: Instant | None = None
+        self._is_deadline_known = False
 
     def set_address(self, peer_id: int, purpose: Purpose, host: str, port: int) -> None:
         """Tells where a peer is; must be called before the first `send` to it."""
@@ -170,6 +174,7 @@ class PeerChannels:
         """
         channel = self._channels[ChannelKey((peer_id, purpose))]
         channel.in_flight.append(_InFlight(token, deadline, first_byte_by or deadline))
+        self._is_deadline_known = False
         channel.unsent.extend(chunks)
         if channel.connection_id == 0:
             self._connect(channel)
@@ -210,6 +215,7 @@ class PeerChannels:
     def on_closed(self, connection_id: int, reason: CloseReason) -> None:
         """The connection is gone or could not be made."""
         channel = self._by_connection.pop(connection_id, None)
+        self._is_deadline_known = False
         if channel is not None:
             self._fail(channel, reason)
 
@@ -219,6 +225,7 @@ class PeerChannels:
         if channel is None:
             return
         peer_id, purpose = channel.key
+        self._is_deadline_known = False
         try:
             for frame in channel.frames.feed(data):
                 if not channel.in_flight:
@@ -240,19 +247,25 @@ class PeerChannels:
 
     def wake(self, now: Instant) -> None:
         """Times out connections whose oldest request has waited too long."""
+        deadline = self.deadline()
+        if deadline is None or deadline > now:
+            return
         for channel in list(self._by_connection.values()):
             if channel.in_flight and channel.patience_ends <= now:
                 self._abandon(channel, CloseReason.TIMEOUT)
 
     def deadline(self) -> Instant | None:
         """When the next request times out."""
-        return earliest(
-            *(
-                channel.patience_ends
-                for channel in self._by_connection.values()
-                if channel.in_flight
+        if not self._is_deadline_known:
+            self._known_deadline = earliest(
+                *(
+                    channel.patience_ends
+                    for channel in self._by_connection.values()
+                    if channel.in_flight
+                )
             )
-        )
+            self._is_deadline_known = True
+        return self._known_deadline
 
     def take_outputs(self) -> list[PeerOutput]:
         """What happened since the last call, in order."""
@@ -271,6 +284,9 @@ class PeerChannels:
         for channel in self._channels.values():
             if channel.connection_id == 0:
                 assert not channel.in_flight, f"{channel.key} has requests and no connection"
+        known, was_known = self._known_deadline, self._is_deadline_known
+        self._is_deadline_known = False
+        assert not was_known or self.deadline() == known, f"{known} is not {self._known_deadline}"
 
     def _connect(self, channel: _Channel) -> None:
         channel.connection_id = self._next_connection_id
@@ -278,6 +294,7 @@ class PeerChannels:
         channel.frames = FrameReader(MAX_REQUEST_BYTES)
         self._next_connection_id -= 1
         self._by_connection[channel.connection_id] = channel
+        self._is_deadline_known = False
         self._effects.emit(Connect(channel.connection_id, *channel.address))
 
     def _abandon(self, channel: _Channel, reason: CloseReason) -> None:
@@ -286,6 +303,7 @@ class PeerChannels:
 
     def _close(self, channel: _Channel) -> None:
         self._by_connection.pop(channel.connection_id, None)
+        self._is_deadline_known = False
         self._effects.emit(Close(channel.connection_id))
 
     def _fail(self, channel: _Channel, reason: CloseReason) -> None:

@@ -19,5 +19,9 @@ LONG_AGO: Final = Instant(-(2**62))
 
 def earliest(*deadlines: "Instant | None") -> "Instant | None":
     """The first of the given deadlines, `None` when there is none."""
-    due = [deadline for deadline in deadlines if deadline is not None]
-    return min(due) if due else None
+    first = None
+    # A loop, because a list and its minimum take twice as long, and every tick asks every room.
+    for deadline in deadlines:
+        if deadline is not None and (first is None or deadline < first):
+            first = deadline
+    return first

@@ -118,8 +118,17 @@ class Quorum:
         # rooms at the end of every tick, and in most ticks nothing happens here.
         self._known_deadline: Instant | None = None
         self._is_deadline_known: bool = False
+        # How often something has happened here that may have made outputs, committed records or
+        # another leader; see `turn_count`.
+        self._turn_count: int = 0
 
     # Views -----------------------------------------------------------------------------------
+
+    @property
+    def turn_count(self) -> int:
+        """Grows with every input and every wake that found something to do. While it stands still,
+        `take_outputs` and `take_committed` have nothing new, and leader and epoch are the same."""
+        return self._turn_count
 
     @property
     def must_catch_up(self) -> bool:
@@ -555,6 +564,7 @@ class Quorum:
         self._send_due(now)
         self._core.settle()
         self._is_deadline_known = False
+        self._turn_count += 1
 
     def _wants_flush(self) -> bool:
         core = self._core

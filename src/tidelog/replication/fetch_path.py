@@ -171,6 +171,11 @@ class FetchPath:
         for replica_id in replica_ids:
             self._released.update(dict.fromkeys(self._parked_followers.get(replica_id, ())))
 
+    @property
+    def has_released(self) -> bool:
+        """Whether `end_tick` has somebody to answer, whatever moved."""
+        return bool(self._released)
+
     def end_tick(self, moved: Iterable[Partition], now: Instant) -> None:
         """Answers the parked fetches that have become ready."""
         hopeful: dict[DelayedFetch, None] = {}

@@ -20,6 +20,9 @@ class Moved:
         if log_changed:
             self._unflushed[partition] = None
 
+    def __bool__(self) -> bool:
+        return bool(self._partitions)
+
     def forget(self, partition: Partition) -> None:
         """The replica is out of service."""
         self._partitions.pop(partition, None)

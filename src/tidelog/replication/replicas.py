@@ -140,6 +140,12 @@ class Replicas:
         self._expiry_checks = Recurring(config.producer_expiration_check_interval_ms)
         # Wall time in ms minus monotonic time in ms; set by the node.
         self.wall_offset_ms = 0
+        # Whether anything has reached this room since `wake` last had to look: most ticks of a
+        # node are about something else, and then a look at everything would find nothing.
+        self._is_stirred = True
+        # What `deadline` returned since then, if `_is_deadline_known`.
+        self._known_deadline: Instant | None = None
+        self._is_deadline_known = False
 
     def _make_fetch_path(self) -> FetchPath:
         config, brokers = self._config, self._brokers
@@ -153,6 +159,11 @@ class Replicas:
             throttles=self._throttles,
         )
 
+    def _stir(self) -> None:
+        """Something has reached this room: the next `wake` looks at everything."""
+        self._is_stirred = True
+        self._is_deadline_known = False
+
     @property
     def broker_epoch(self) -> int:
         """This node's broker epoch, -1 before it is registered. The node sets it after each
@@ -162,11 +173,13 @@ class Replicas:
     @broker_epoch.setter
     def broker_epoch(self, value: int) -> None:
         self._brokers.own_epoch = value
+        self._stir()
 
     def set_throttled_rates(self, *, leader: int, follower: int) -> None:
         """Bytes a second that throttled followers may be sent, and may fetch, from now on."""
         self._throttles.leader.rate = leader
         self._throttles.follower.rate = follower
+        self._stir()
 
     # Metadata ---------------------------------------------------------------------------------
 
@@ -179,6 +192,7 @@ class Replicas:
         before the image contains this node's registration under `broker_epoch`; then everything
         is caught up at once.
         """
+        self._stir()
         self._hosted.image = image
         self._log_configs = log_configs
         if not self._in_force:
@@ -225,6 +239,7 @@ class Replicas:
         once after a start, when the metadata has caught up. Does nothing before it is in force."""
         if not self._in_force:
             return []
+        self._stir()
         logs = {
             key: log.topic_id
             for key, log in self._directory.logs.items()
@@ -272,6 +287,7 @@ class Replicas:
         self, request: ProduceRequest, reply_to: ReplyTo, now: Instant, wall_ms: int
     ) -> None:
         """Appends; the `Reply` follows, at once or when the high watermark has passed."""
+        self._stir()
         self._produce.produce(request, reply_to, now, wall_ms)
 
     def append_batch(self, topic_partition: TopicPartition, batch: bytes, wall_ms: int) -> int:
@@ -280,6 +296,7 @@ class Replicas:
 
         Raises `ProtocolError`: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR.
         """
+        self._stir()
         partition = self._hosted.partitions.get(topic_partition)
         if partition is None or partition.leadership is None:
             raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -308,6 +325,7 @@ class Replicas:
         follower that is reached on the same `listener`. The broker has turned sessions into full
         partition lists; it patches session id and epoch itself.
         """
+        self._stir()
         self._fetch.fetch(
             request, reply_to, now, followers_may_serve=followers_may_serve, listener=listener
         )
@@ -331,6 +349,7 @@ class Replicas:
     ) -> list[ListOffsetsResult]:
         """Answers ListOffsets at once. OFFSET_NOT_AVAILABLE is for version 5 and up; the handler
         turns it into LEADER_NOT_AVAILABLE below."""
+        self._stir()
         results = []
         for query in queries:
             try:
@@ -365,6 +384,7 @@ class Replicas:
         self._take_outcome(self._fetchers.on_list_offsets_response(token, results, now), now)
 
     def _take_outcome(self, outcome: FetchOutcome, now: Instant) -> None:
+        self._stir()
         for partition in outcome.moved:
             self._moved.mark(partition)
         for partition, error in outcome.failed:
@@ -375,6 +395,7 @@ class Replicas:
 
     def on_assign_replicas_response(self, token: Token, refusal: str | None, now: Instant) -> None:
         """The answer to a `SendAssignReplicas`; `refusal` says why it was not followed, if so."""
+        self._stir()
         self._quarantine.on_response(token, refusal, now)
 
     @property
@@ -390,6 +411,7 @@ class Replicas:
     ) -> None:
         """The answer to a `SendAlterPartition`: a result for each partition, or the error of the
         whole request, or `None` when no controller could be reached."""
+        self._stir()
         for proposal, result in self._isr_updates.on_response(token, results, now):
             partition = self._hosted.partitions.get(proposal.topic_partition)
             if partition is None or partition.topic_id != proposal.topic_id:
@@ -417,6 +439,7 @@ class Replicas:
             self._roles.go_offline(partition, f"flush failed: {error}")
 
     def _hosted_by(self, subject: LogFlush) -> Partition | None:
+        self._stir()
         partition = self._hosted.partitions.get(subject.topic_partition)
         if partition is None or partition.topic_id != subject.topic_id:
             return None
@@ -472,6 +495,10 @@ class Replicas:
 
     def wake(self, now: Instant) -> None:
         """Runs what is due: ISR checks, expiries, pauses, checkpoints; then ends the tick."""
+        if not self._is_stirred:
+            deadline = self.deadline()
+            if deadline is None or now < deadline:
+                return
         if not self._in_force:
             self._maybe_take_effect(now)
         late_ms = self._isr_checks.due(now)
@@ -492,6 +519,8 @@ class Replicas:
             else:
                 self._fetch.complete(parked, now)
         self._collect(now)
+        self._is_stirred = bool(self._moved) or self._fetch.has_released
+        self._is_deadline_known = False
 
     def _delete_renamed(self) -> None:
         try:
@@ -561,6 +590,12 @@ class Replicas:
 
     def deadline(self) -> Instant | None:
         """The next instant at which `wake` has something to do."""
+        if not self._is_deadline_known:
+            self._known_deadline = self._next_deadline()
+            self._is_deadline_known = True
+        return self._known_deadline
+
+    def _next_deadline(self) -> Instant | None:
         return earliest(
             self._isr_checks.due_at,
             self._high_watermark_checkpoints.due_at,
@@ -596,6 +631,9 @@ class Replicas:
     def check(self) -> None:
         """Asserts every invariant of the room."""
         assert self._in_force or not self._hosted.partitions, "ActsOnPresentMetadata"
+        assert not self._is_deadline_known or self._known_deadline == self._next_deadline(), (
+            f"{self._known_deadline} is not the next deadline"
+        )
         for key, partition in self._hosted.partitions.items():
             assert key == partition.topic_partition, f"{key} holds {partition}"
             partition.check()

@@ -84,7 +84,8 @@ class SimDisk(MemoryDisk):
         self.on_crash: Callable[[SimDisk], None] | None = None
         # How often what happened.
         self.fired: Counter[str] = Counter()
-        self._observed = False
+        # Whether somebody looks from outside, whom nothing strikes.
+        self.is_observed = False
 
     @property
     def is_well(self) -> bool:
@@ -122,11 +123,11 @@ class SimDisk(MemoryDisk):
     @contextmanager
     def observed(self) -> Iterator[None]:
         """Nothing strikes inside."""
-        before, self._observed = self._observed, True
+        before, self.is_observed = self.is_observed, True
         try:
             yield
         finally:
-            self._observed = before
+            self.is_observed = before
 
     # Where things strike ---------------------------------------------------------------------
 
@@ -146,7 +147,7 @@ class SimDisk(MemoryDisk):
 
     def begin(self, operation: Operation, path: str) -> None:
         """Lets an operation fail, or the process end."""
-        if self._observed:
+        if self.is_observed:
             return
         if self.witness is not None:
             self.witness(operation, path)
@@ -180,7 +181,7 @@ class SimDisk(MemoryDisk):
 
     def deliver(self, path: str, data: bytes) -> bytes:
         """Bytes on their way to the process; one bit of them may change."""
-        if self._observed or self.misread_in is None or not data or path == IDENTITY_FILE:
+        if self.is_observed or self.misread_in is None or not data or path == IDENTITY_FILE:
             return data
         if self.misread_in:
             self.misread_in -= 1

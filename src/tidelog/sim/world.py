@@ -181,7 +181,8 @@ class World:
         # `check()` runs after every event, or after every n-th; 0 is never.
         self.check_every = 1 if check else 0
         # (time, tie-break, sequence, action).
-        self._queue: list[tuple[int, int, int, Callable[[], None]]] = []
+        # One list for the whole run; see `run_for`.
+        self._queue: Final[list[tuple[int, int, int, Callable[[], None]]]] = []
         self._sequence = 0
         self.network = Network(self.at, Prng(self.prng.next_u64()))
         self.clients = ClientMachine()
@@ -357,17 +358,21 @@ class World:
         """Runs one event; False when there is none."""
         if not self._queue:
             return False
+        self._run_first()
+        return True
+
+    def _run_first(self) -> None:
         at, _, _, action = heapq.heappop(self._queue)
         assert at >= self.now, "time runs backwards"
         self.now = self.network.now = Instant(at)
         action()
-        return True
 
     def run_for(self, duration_ms: int) -> None:
         """Runs all events of the next `duration_ms`."""
         end = self.now + duration_ms
-        while self._queue and self._queue[0][0] <= end:
-            self.step()
+        queue = self._queue
+        while queue and queue[0][0] <= end:
+            self._run_first()
         self.now = self.network.now = Instant(end)
 
     def run_until(self, condition: Callable[[], bool], limit_ms: int = 60_000) -> int:
@@ -426,11 +431,11 @@ class World:
         self.event_count += 1
         effects = node.take_effects()
         self._digest.update(b"%d %d %d" % (self.now, host.node_id, len(effects)))
-        ended = any(isinstance(effect, Exit) for effect in effects)
         if self.check_every and self.event_count % self.check_every == 0:
             node.check()
-        for observe in self.observers if not ended else ():
-            observe(host)
+        if Exit not in map(type, effects):
+            for observe in self.observers:
+                observe(host)
         for effect in effects:
             if host.life != life:
                 return

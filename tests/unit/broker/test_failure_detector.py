@@ -50,6 +50,17 @@ def test_refusals_for_the_whole_grace_period_make_a_suspect(detector):
     assert detector.suspected == [2]
 
 
+def test_it_is_calm_when_there_is_nothing_to_ask_or_to_take(detector):
+    assert detector.is_calm
+    lose(detector, 0)
+    assert not detector.is_calm
+    lose(detector, GRACE_MS)
+    detector.on_reached(2)
+    assert not detector.is_calm
+    assert detector.take_changes() == [(2, True), (2, False)]
+    assert detector.is_calm
+
+
 def test_the_grace_period_begins_with_the_first_refusal_not_with_the_loss(detector):
     lose(detector, 0, CloseReason.PEER)
     lose(detector, 300)

@@ -336,6 +336,21 @@ def test_appends_are_for_the_leader() -> None:
     assert batches[2].append_time_ms == WALL_ZERO_MS + 7
 
 
+def test_turns_are_counted_when_something_may_have_happened() -> None:
+    """A node asks for news only after a turn; a wake that finds nothing is none."""
+    alone = Solo(voter_count=1)
+    alone.lead()
+    before = alone.quorum.turn_count
+    alone.quorum.wake(Instant(6))
+    assert alone.quorum.turn_count == before
+    alone.quorum.append([b"a"], Instant(6), WALL_ZERO_MS)
+    assert alone.quorum.turn_count == before
+    assert alone.quorum.take_committed()[-1].is_control
+    alone.settle(7)
+    assert alone.quorum.turn_count > before
+    assert [one.records for one in alone.quorum.take_committed()] == [[b"a"]]
+
+
 def test_the_leader_change_record_is_kafkas() -> None:
     """Version 0: the leader, the voters, and who voted for it; stamped with wall time."""
     solo = Solo()

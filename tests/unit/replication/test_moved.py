@@ -16,6 +16,8 @@ def test_marks_are_taken_once() -> None:
     moved.mark(second, log_changed=False)
     moved.mark(third)
     moved.forget(third)
+    assert moved
     assert list(moved.take()) == [second, first]
+    assert not moved
     assert list(moved.take_unflushed()) == [second]
     assert not moved.take() and not moved.take_unflushed()

@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -103,7 +103,10 @@ class Confluent:
             "reconnect.backoff.max.ms": 500,
         }
         if role == "idempotent":
-            settings |= {"acks": "all", "enable.idempotence": True}
+            # A record that times out makes librdkafka raise the producer's epoch, and records of
+            # other partitions whose answer is still out are sent again under new sequences: twice
+            # in the log. Whoever wants no duplicate waits.
+            settings |= {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": 0}
             # For the bundle: what the client believes of its sequences.
             settings |= {"log_level": 7, "debug": "eos"}
         else:
@@ -246,7 +249,12 @@ async def run_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> bool
 
 
 def consume_confluent(order: dict[str, Any], until: Callable[[], bool]) -> bool:
-    """Polls until told, or up to `ends`."""
+    """Polls until told, or up to `ends`.
+
+    When the leader changes again while librdkafka asks whether its position is still in the log,
+    it holds the answer for one epoch against the position in another, and gives the position up.
+    So here, too, a position counts as lost when it stays lost.
+    """
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     consumer = Consumer(
@@ -259,19 +267,25 @@ def consume_confluent(order: dict[str, Any], until: Callable[[], bool]) -> bool:
             "log_level": 0,
         }
     )
-    partitions = [TopicPartition(order["topic"], p, 0) for p in range(order["partitions"])]
-    consumer.assign(partitions)
-    lost = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
-    goal = Goal(order)
+    topic = order["topic"]
+    positions = dict.fromkeys(range(order["partitions"]), 0)
+    consumer.assign([TopicPartition(topic, p, 0) for p in positions])
+    lost_codes = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+    goal, lost = Goal(order), Lost()
     while not until() and not goal.reached():
         begun = now_us()
         polled: dict[int, list[tuple[int, bytes | None]]] = {}
         for message in consumer.consume(MAX_POLL_RECORDS, POLL_S):
+            partition = message.partition()
             if message.error() is None:
-                row = (message.offset(), message.value())
-                polled.setdefault(message.partition(), []).append(row)
-            elif message.error().code() in lost:
-                order["book"].trouble(f"position lost: {message.error()}")
+                positions[partition] = message.offset() + 1
+                polled.setdefault(partition, []).append((message.offset(), message.value()))
+            elif message.error().code() in lost_codes:
+                if lost.stays([partition]):
+                    order["book"].trouble(f"position lost: {message.error()}")
+                    break
+                consumer.seek(TopicPartition(topic, partition, positions[partition]))
+        lost.found(polled)
         goal.note(order["book"], begun, polled)
     consumer.close()
     order["book"].flush()
@@ -296,9 +310,7 @@ async def consume_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> 
     consumer.assign(partitions)
     for one in partitions:
         consumer.seek(one, 0)
-    goal = Goal(order)
-    # Since when a partition has had nothing at our position.
-    lost: dict[TopicPartition, float] = {}
+    goal, lost = Goal(order), Lost()
     while not until() and not goal.reached():
         begun = now_us()
         try:
@@ -306,22 +318,38 @@ async def consume_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> 
                 timeout_ms=int(POLL_S * 1000), max_records=MAX_POLL_RECORDS
             )
         except OffsetOutOfRangeError as error:
-            now = time.monotonic()
-            if any(now - lost.setdefault(one, now) > STAYS_LOST_S for one in error.args[0]):
+            if lost.stays(one.partition for one in error.args[0]):
                 order["book"].trouble(f"position lost: {error}")
                 break
             await asyncio.sleep(POLL_S)
             continue
-        for one in found:
-            lost.pop(one, None)
         polled = {
             one.partition: [(message.offset, message.value) for message in messages]
             for one, messages in found.items()
         }
+        lost.found(polled)
         goal.note(order["book"], begun, polled)
     await consumer.stop()
     order["book"].flush()
     return goal.is_fine()
+
+
+class Lost:
+    """Since when partitions have had nothing at a reader's position."""
+
+    def __init__(self) -> None:
+        self._since: dict[int, float] = {}
+
+    def stays(self, partitions: Iterable[int]) -> bool:
+        """They have nothing now; whether that has been so for long for one of them."""
+        now = time.monotonic()
+        since = [self._since.setdefault(partition, now) for partition in partitions]
+        return any(now - begun > STAYS_LOST_S for begun in since)
+
+    def found(self, partitions: Iterable[int]) -> None:
+        """They had something."""
+        for partition in partitions:
+            self._since.pop(partition, None)
 
 
 class Goal:

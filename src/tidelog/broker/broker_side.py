@@ -46,6 +46,8 @@ class BrokerSide:
 
     def _flow_replicas(self, now: Instant) -> bool:
         outputs = self._broker.replicas.take_outputs()
+        if not outputs:
+            return False
         for output in outputs:
             match output:
                 case replication_messages.Reply(reply_to, response):
@@ -69,7 +71,7 @@ class BrokerSide:
                     )
                 case replication_messages.RoleChanged():
                     pass
-        return bool(outputs)
+        return True
 
     def _make_calls(self, now: Instant) -> None:
         """Starts what the lifecycle and the producer ids want of the controller."""
@@ -108,6 +110,8 @@ class BrokerSide:
 
     def answer_questions(self, now: Instant) -> None:
         """Answers what was held for as long as it had to be."""
+        if not self._broker.held_questions.has_any:
+            return
         self._broker.held_questions.answer_due(
             caught_up=self.lifecycle.has_caught_up,
             connections=self._broker.connections,
@@ -116,9 +120,11 @@ class BrokerSide:
 
     def deadline(self) -> Instant | None:
         """When one of its parts has something to do."""
+        broker = self._broker
+        held = broker.held_questions
         return earliest(
-            self._broker.replicas.deadline(),
+            broker.replicas.deadline(),
             self.lifecycle.deadline(),
-            self._broker.producer_ids.deadline(),
-            self._broker.held_questions.deadline(caught_up=self.lifecycle.has_caught_up),
+            broker.producer_ids.deadline(),
+            held.deadline(caught_up=self.lifecycle.has_caught_up) if held.has_any else None,
         )

@@ -281,6 +281,8 @@ class Connections:
         NothingForgotten: who has a backlog gets a turn, or waits for its slots to leave."""
         for connection in self._connections.values():
             assert connection.open, f"closed connection {connection.connection_id} kept"
+            if not connection.slots and not connection.backlog:
+                continue
             open_slots = len(connection.slots)
             assert open_slots <= MAX_IN_FLIGHT_REQUESTS, f"{open_slots} slots"
             if connection.backlog:

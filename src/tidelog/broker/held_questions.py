@@ -40,6 +40,11 @@ class HeldQuestions:
         # In the order in which they came.
         self._waiting: deque[_Held] = deque()
 
+    @property
+    def has_any(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._waiting)
+
     def hold(
         self, pending: PendingRequest, answer: Callable[[Instant], None], now: Instant
     ) -> None:

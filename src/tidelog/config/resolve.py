@@ -126,6 +126,9 @@ def validate_broker_config(name: str, value: str | None) -> None:
 
 def apply_broker_overrides(defaults: LogConfig, overrides: Mapping[str, str]) -> LogConfig:
     """`NodeConfig.log` under dynamic broker values, given by their broker names."""
+    if not overrides:
+        # The usual case, asked for with every change of the metadata.
+        return defaults
     changes: dict[str, Any] = {}
     for row in TOPIC_PROPERTIES.values():
         for synonym in reversed(row.synonyms):

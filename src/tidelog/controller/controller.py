@@ -334,7 +334,8 @@ class Controller:
         self._outputs.append(Reply(reply_to, response))
 
     def _collect(self) -> None:
-        self._outputs += [Reply(*pair) for pair in self._kernel.take_replies()]
+        if self._kernel.has_replies:
+            self._outputs += [Reply(*pair) for pair in self._kernel.take_replies()]
 
     def _view(self) -> View:
         return View(

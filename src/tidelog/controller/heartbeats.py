@@ -302,12 +302,11 @@ class BrokerSessions:
 
     def deadline(self) -> Instant | None:
         """When `next_stale` should be asked."""
-        suspicions = (
-            self._suspicion_due(session)
-            for session in self._sessions.values()
-            if session.suspected_at is not None
-        )
-        return earliest(self._next_look, *suspicions)
+        due = self._next_look
+        for session in self._sessions.values():
+            if session.suspected_at is not None:
+                due = earliest(due, self._suspicion_due(session))
+        return due
 
     def next_stale(self, now: Instant) -> Stale | None:
         """The one broker to be fenced now, if any. While this finds one, ask again at once; the

@@ -53,7 +53,11 @@ class Closed:
     reason: CloseReason
 
 
-@dataclass(frozen=True, slots=True)
+# `Received` and `Send` are made for every read and write, and to freeze them would take three times
+# as long as to make them. Nobody changes them all the same.
+
+
+@dataclass(slots=True)
 class Received:
     """Bytes arrived. `data` is only valid during the call: keep a copy of what you keep."""
 
@@ -95,7 +99,7 @@ Input = Opened | Connected | Closed | Received | Flushed | FlushFailed | WallClo
 Chunk = Buffer | FileSlice
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Send:
     """Send these chunks, in order, without copying more than needed."""
 

@@ -440,12 +440,15 @@ class Quorum:
 
     def _next_deadline(self) -> Instant | None:
         core = self._core
-        due = [core.role.deadline(), core.requests.deadline(), self._server.deadline()]
-        due.append(self._membership.deadline())
         if self._wants_flush():
-            due.append(Instant(0))
-        due += [when for _, when in self._due_requests()]
-        return earliest(*due)
+            return Instant(0)
+        return earliest(
+            core.role.deadline(),
+            core.requests.deadline(),
+            self._server.deadline(),
+            self._membership.deadline(),
+            *(when for _, when in self._due_requests()),
+        )
 
     # What a role wants to send -----------------------------------------------------------------
 

@@ -499,6 +499,16 @@ RECORD_TYPES: Final[dict[int, type[MetadataRecord]]] = {
 }
 """By the number of the kind."""
 
+_LATER_FIELDS: Final[dict[type, list[tuple[str, int, object]]]] = {
+    record_type: [
+        (each.name, each.metadata["since"], each.default)
+        for each in fields(record_type)
+        if each.metadata.get("since", 0) > 0
+    ]
+    for record_type in RECORD_TYPES.values()
+}
+"""(name, first version, default) of the fields that not every version has."""
+
 
 @lru_cache(maxsize=1 << 14)
 def decode_record(value: bytes) -> MetadataRecord:
@@ -552,8 +562,7 @@ def _written_version(entity: MetadataRecord) -> int:
 def _first_version_for(entity: MetadataRecord) -> int:
     """The oldest version that holds every field which is not at its default."""
     needed = 0
-    for each in fields(entity):
-        first = each.metadata.get("since", 0)
-        if first > needed and getattr(entity, each.name) != each.default:
+    for name, first, default in _LATER_FIELDS[type(entity)]:
+        if first > needed and getattr(entity, name) != default:
             needed = first
     return needed

@@ -448,20 +448,18 @@ class Partition:
             assert self.leadership is None, f"RoleMatchesMetadata: {self} is offline and leads"
             return
         log = self.log
-        bounds = (
-            log.log_start_offset,
-            log.last_stable_offset,
-            log.high_watermark,
-            log.log_end_offset,
+        stable, committed = log.last_stable_offset, log.high_watermark
+        assert log.log_start_offset <= stable <= committed <= log.log_end_offset, (
+            f"HighWatermarkBounds: {self} {log.log_start_offset} <= {stable} <= {committed} <= "
+            f"{log.log_end_offset}"
         )
-        assert list(bounds) == sorted(bounds), f"HighWatermarkBounds: {self} {bounds}"
         assert log.latest_epoch <= max(self.leader_epoch, NO_EPOCH), (
             f"LeaderEpochMonotonic: {self} holds epoch {log.latest_epoch} of {self.leader_epoch}"
         )
         leads = self.leadership is not None
         assert leads == (self.leader_id == self._env.node_id), f"RoleMatchesMetadata: {self}"
         if self.leadership is None:
-            assert not len(self.acks), f"RoleMatchesMetadata: {self} follows, acks wait"
+            assert not self.acks, f"RoleMatchesMetadata: {self} follows, acks wait"
         else:
             self.leadership.check()
         self.acks.check()

@@ -189,6 +189,9 @@ class AckQueue:
 
     def check(self) -> None:
         """Asserts the order and the count."""
+        if not self._waiting:
+            assert not self._abandoned, f"OneReply: {self._abandoned} abandoned of none"
+            return
         required = [entry[0] for entry in self._waiting]
         assert required == sorted(required), f"AckOrder: {required}"
         live = sum(1 for entry in self._waiting if entry[2] in entry[1].pending)
@@ -251,5 +254,5 @@ class Deadlines:
 
     def check(self) -> None:
         """Asserts the count."""
-        waiting = sum(1 for entry in self._heap if not entry[2].done)
+        waiting = sum([not entry[2].done for entry in self._heap])
         assert waiting == len(self), f"OneReply: {waiting} requests wait, {len(self)} are counted"

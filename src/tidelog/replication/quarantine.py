@@ -127,7 +127,7 @@ class Quarantine:
     def is_reporting(self) -> bool:
         """Whether the controller still counts on a damaged log: then this broker must not be
         unfenced."""
-        return any(not case.reported for case in self.cases.values())
+        return bool(self.cases) and any(not case.reported for case in self.cases.values())
 
     def open_case(self, key: TopicPartition, topic_id: TopicId, error: LogDamaged) -> None:
         """Damage was met in a log that is in service here."""

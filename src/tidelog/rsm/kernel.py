@@ -229,6 +229,11 @@ class Kernel(Generic[State, Rec, Response]):
         self._committed = state
         self.committed_offset = last_offset
 
+    @property
+    def has_replies(self) -> bool:
+        """Whether `take_replies` has something."""
+        return bool(self._replies)
+
     def take_replies(self) -> list[tuple[Hashable, Response]]:
         """All (reply_to, response) pairs that became due, in order."""
         replies = self._replies

@@ -253,7 +253,7 @@ class Network:
         if not pipe.under_way or pipe.under_way[0][0] > self.now:
             return
         _, item = pipe.under_way.popleft()
-        if (pipe.source, pipe.target) in self.clots:
+        if self.clots and (pipe.source, pipe.target) in self.clots:
             item = self._join(pipe, item)
         if self._keeps_back(pipe):
             pipe.held.append(item)
@@ -274,10 +274,11 @@ class Network:
         return item
 
     def _keeps_back(self, pipe: Pipe) -> bool:
+        # Most of the time nothing is cut at all.
         return (
-            (pipe.source, pipe.target) in self.cuts
-            or pipe in self.stalled
-            or (pipe.source, pipe.target, pipe.port) in self.port_cuts
+            (bool(self.cuts) and (pipe.source, pipe.target) in self.cuts)
+            or (bool(self.stalled) and pipe in self.stalled)
+            or (bool(self.port_cuts) and (pipe.source, pipe.target, pipe.port) in self.port_cuts)
             # What was kept back goes first.
             or bool(pipe.held)
         )

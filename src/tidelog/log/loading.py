@@ -24,7 +24,9 @@ Recovery trusts headers and checksums only; bodies are the producers' business. 
 has no checksum, so its entries are compared with the batches that they speak of.
 
 When a log is open everything in it is durable: recovery syncs what it kept, so the recovery point
-starts at the log end.
+starts at the log end. Where nothing was kept nothing is synced: a node may have thousands of logs
+that were never written, and would spend minutes of fsync on them. The next flush sees to their
+identity, and to what a crash may have left of a cut.
 
 Invariants
 - The log start is at least the first segment's base; a log that ends below its checkpointed start
@@ -38,7 +40,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tidelog.config import LogConfig
-from tidelog.env.disk import Disk
+from tidelog.env.disk import Disk, File
 from tidelog.errors import CorruptBatch, LogDamaged
 from tidelog.log.checkpoint import (
     LEADER_EPOCH_FILE,
@@ -198,7 +200,10 @@ class _Loader:
         drop_snapshots_above(self.env.disk, self.path, self.snapshot_offsets, log_end_offset)
         self._drop_strays(names)
         producers = self._load_producers(log_start_offset, log_end_offset)
-        if names and (self.rebuilt_bases or not self.clean):
+        unsynced: list[File] = []
+        if log_end_offset == self.checkpoints.recovery_point == 0:
+            unsynced = self._leave_to_first_flush()
+        elif names and (self.rebuilt_bases or not self.clean):
             self._make_durable(producers, log_end_offset)
         high_watermark = max(log_start_offset, min(self.checkpoints.high_watermark, log_end_offset))
         producers.on_high_watermark(high_watermark)
@@ -210,6 +215,7 @@ class _Loader:
             log_start_offset,
             log_end_offset,
             high_watermark,
+            unsynced,
         )
 
     def _durable_end(self) -> int:
@@ -435,15 +441,26 @@ class _Loader:
                 disk.sync(file)
             for file in files:
                 file.close()
-        identity = f"{self.path}/{PARTITION_METADATA_FILE}"
-        if disk.exists(identity):
-            # Records that count as durable need the topic id that says whose they are.
-            file = disk.open(identity)
+        for file in self._identity():
             disk.sync(file)
             file.close()
         if log_end_offset > 0:
             disk.replace(snapshot_path(self.path, log_end_offset), producers.encode_snapshot())
             self.snapshot_offsets.add(log_end_offset)
+
+    def _leave_to_first_flush(self) -> list[File]:
+        """What a crash may have left in memory only of a log without records."""
+        if self.clean:
+            return []
+        for segment in self.segments:
+            segment.dirty = True
+        return self._identity()
+
+    def _identity(self) -> list[File]:
+        """The file, open, with the topic id: records that count as durable need it, or nobody
+        could tell whose they are."""
+        path = f"{self.path}/{PARTITION_METADATA_FILE}"
+        return [self.env.disk.open(path)] if self.env.disk.exists(path) else []
 
 
 def cut_from(disk: Disk, path: str, base_offset: int) -> bool:

@@ -29,11 +29,11 @@ Source: KIP-98, KIP-101, KIP-1123; Kafka's `UnifiedLog` and `LocalLog`; Ongaro, 
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from tidelog.config import LogConfig
-from tidelog.env.disk import Buffer
+from tidelog.env.disk import Buffer, File
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError, StorageError
 from tidelog.log.checkpoint import PARTITION_METADATA_FILE, encode_partition_metadata
 from tidelog.log.epoch_cache import LeaderEpochCache
@@ -102,6 +102,8 @@ class LoadedLog(NamedTuple):
     log_start_offset: int
     log_end_offset: int
     high_watermark: int
+    unsynced: Sequence[File] = ()
+    """Files beside the segments that the first flush has to cover."""
 
 
 class Log:
@@ -147,6 +149,7 @@ class Log:
         self._tail = TailCache(budget=env.tails)
         # What is not durable yet.
         self._ledger = FlushLedger(topic_partition, env.effects)
+        self._ledger.add(*loaded.unsynced)
         # Why the log takes no more writes; set when memory and file can no longer agree.
         self._failure: str | None = None
 
@@ -510,9 +513,11 @@ class Log:
         return self._ledger.truncation_count
 
     def prepare_close(self) -> None:
-        """Writes indexes and a producer snapshot for a clean stop, and requests the flush."""
-        self._ledger.add(*self._segments[-1].write_indexes())
-        self._write_snapshot(self._log_end_offset)
+        """Writes indexes and a producer snapshot for a clean stop, and requests the flush. A log
+        that has none and never had records needs none."""
+        if self._log_end_offset or self._ledger.truncation_count:
+            self._ledger.add(*self._segments[-1].write_indexes())
+            self._write_snapshot(self._log_end_offset)
         self.request_flush()
 
     def close(self) -> None:

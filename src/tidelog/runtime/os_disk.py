@@ -41,6 +41,8 @@ class OsDisk:
 
     def __init__(self, root: str, open_files: OpenFiles | None = None) -> None:
         self._root = Path(root)
+        # The same as text: paths are made of it ten times faster.
+        self._name = str(self._root)
         # The files that were opened here and not closed, with a descriptor or without.
         self._open_files = open_files or OpenFiles()
         # Holds the lock of this directory while set.
@@ -51,7 +53,7 @@ class OsDisk:
     @property
     def root(self) -> str:
         """The directory's path."""
-        return str(self._root)
+        return self._name
 
     def lock(self) -> None:
         """Keeps other processes out until `unlock` or the end of this process.
@@ -79,17 +81,19 @@ class OsDisk:
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         """Opens or creates a file."""
-        flags = OPEN_FLAGS
-        full_path = self._root / path
-        is_new = create and not guarded(path, full_path.exists)
-        if is_new:
-            flags |= os.O_CREAT
         self._open_files.make_room()
-        descriptor = guarded(path, lambda: os.open(full_path, flags, 0o644))
-        if is_new:
+        full_path = f"{self._name}/{path}"
+        try:
+            descriptor = os.open(full_path, OPEN_FLAGS)
+        except FileNotFoundError as error:
+            if not create:
+                raise StorageError(path, reason_of(error)) from error
+            descriptor = guarded(path, lambda: os.open(full_path, OPEN_FLAGS | os.O_CREAT, 0o644))
             self._syncs.changed(path)
+        except OSError as error:
+            raise StorageError(path, reason_of(error)) from error
         return guarded(
-            path, lambda: OsFile(descriptor, self.root, path, self._syncs, self._open_files)
+            path, lambda: OsFile(descriptor, self._name, path, self._syncs, self._open_files)
         )
 
     def exists(self, path: str) -> bool:
@@ -99,7 +103,8 @@ class OsDisk:
     def list_dir(self, path: str = "") -> list[str]:
         """The sorted names inside a directory."""
         return guarded(
-            path or self.root, lambda: sorted(entry.name for entry in (self._root / path).iterdir())
+            path or self._name,
+            lambda: sorted(entry.name for entry in (self._root / path).iterdir()),
         )
 
     def make_dir(self, path: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
 from tidelog.env.disk import File
-from tidelog.env.memory_disk import MemoryDisk
+from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import LogDamaged, ProtocolError
 from tidelog.log.checkpoint import PARTITION_METADATA_FILE, encode_epochs, encode_offsets
@@ -511,3 +511,75 @@ def _in_epoch(before: bytes, after: bytes) -> bool:
         before[position + 12 : position + 16] != after[position + 12 : position + 16]
         for position, _ in iter_headers(before)
     )
+
+
+class CountingDisk(MemoryDisk):
+    """A disk that knows what was made durable."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.durable: list[str] = []
+
+    def begin(self, operation: Operation, path: str) -> None:
+        super().begin(operation, path)
+        if operation in (Operation.SYNC, Operation.REPLACE):
+            self.durable.append(path)
+
+    def take_durable(self) -> list[str]:
+        """What was made durable of the log since the last call."""
+        durable, self.durable = self.durable, []
+        return [path for path in durable if path.startswith(f"{PARTITION}/")]
+
+
+def test_logs_without_records_are_started_and_stopped_without_a_sync() -> None:
+    """Goal: ten thousand idle replicas are no fifty thousand fsyncs. What such a log could lose is
+    nothing; what a crash may have left of a cut is made durable by the stop."""
+    disk = CountingDisk()
+    bench = LogBench(disk=disk)
+    bench.reopen_after_kill()
+    assert disk.take_durable() == []
+    bench.stop()
+    assert disk.take_durable() == [f"{PARTITION}/{PARTITION_METADATA_FILE}", _file(0, ".log")]
+    bench.reopen()
+    bench.stop()
+    assert disk.take_durable() == []
+    bench.reopen()
+    assert bench.log.topic_id == TOPIC_ID
+    bench.append()
+    bench.stop()
+    assert len(disk.take_durable()) > 3
+    assert bench.reopen().log_end_offset == 1
+
+
+def test_a_new_log_is_whose_it_is_after_a_clean_stop_and_a_power_cut() -> None:
+    """Goal: what a clean stop leaves is durable, the identity of an empty log included, also where
+    a process was killed before; and so is what the first flush covers."""
+    for killed in (False, True):
+        bench = LogBench()
+        if killed:
+            bench.reopen_after_kill()
+        bench.stop()
+        assert bench.reopen_after_power_cut().topic_id == TOPIC_ID
+        assert bench.directory.clean_shutdown_broker_epoch == 41
+    bench = LogBench()
+    bench.reopen_after_kill()
+    bench.append()
+    bench.log.request_flush()
+    bench.settle()
+    log = bench.reopen_after_power_cut()
+    assert (log.topic_id, log.log_end_offset) == (TOPIC_ID, 1)
+
+
+def test_a_cut_before_a_crash_is_durable_after_the_next_clean_stop() -> None:
+    """Goal: records that were cut away do not come back under the marker of a clean stop.
+    Method: the device has them, the cut is in memory only, the process dies, the next one finds an
+    empty log and stops cleanly, and then the power goes."""
+    bench = LogBench()
+    bench.append()
+    bench.disk.sync(bench.log.segments[0].file)
+    bench.log.truncate_to(0)
+    bench.reopen_after_kill()
+    bench.stop()
+    log = bench.reopen_after_power_cut()
+    assert (log.log_end_offset, log.segments[0].size_bytes) == (0, 0)
+    assert bench.directory.clean_shutdown_broker_epoch == 41

@@ -1,19 +1,18 @@
 """What every command that runs on Spark shares: where it runs, and a session for its time."""
 
-import os
 import re
 import signal
-import tempfile
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Event
 from types import FrameType
 from typing import Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.output import WorkFailed, progress
+from tidelog.cli.output import BadAnswer, WorkFailed, progress
+from tidelog.cli.spark_log import LogFile, Relay, SparkLog
 from tidelog.errors import UsageError
 
 Master = Annotated[
@@ -45,36 +44,53 @@ def open_session(
     master: str, conf: Mapping[str, str] | None = None, *, prompt: bool = False
 ) -> Iterator[Any]:
     """A session for one command, by default one that takes a minute or so and whose terminal is
-    the command's own: what Java and its workers say goes to a file, which a failure names. With
-    `prompt` it is a session for a person at a prompt, who sees that.
+    the command's own: what Java and its workers say goes to a file, which a failure names and any
+    other ending removes. With `prompt` it is a session for a person at a prompt, who sees that.
 
     Raises `UsageError` where Spark is not installed, `WorkFailed` for a job that fails.
     """
     with needs_spark():
         from tidelog.pipeline.spark.spark_session import SHORT_RUN, session
     given = {**({} if prompt else SHORT_RUN), **(conf or {})}
-    log_file = None if prompt else _log_file()
-    with progress("starting Spark"):
-        spark = session("tidelog spark", master, given, log_file)
+    log: SparkLog = Relay() if prompt else LogFile()
+    try:
+        with needs_spark(), progress("starting Spark"):
+            try:
+                spark = session("tidelog spark", master, given, log.path)
+            except UsageError as error:
+                raise UsageError(error.message, log.named(error.hint)) from error
+        try:
+            with failures_name(log):
+                yield spark
+        finally:
+            log.mute()
+            spark.stop()
+    finally:
+        log.close()
+
+
+@contextmanager
+def failures_name(log: SparkLog) -> Iterator[None]:
+    """Failures that Spark may know more of say where its log is. Wrong use, a bad answer and an
+    interrupt are none.
+
+    Raises `WorkFailed` for what Spark says of a job; other errors go on as they are, behind a line.
+    """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
-        yield spark
+        yield
     except (PySparkException, Py4JJavaError) as error:
         message, hint = told_by_spark(str(error))
-        if log_file is not None and log_file.exists():
-            hint += f"; Spark's log is `{log_file}`"
-        raise WorkFailed(message, hint) from error
-    else:
-        if log_file is not None:
-            log_file.unlink(missing_ok=True)
-    finally:
-        spark.stop()
-
-
-def _log_file() -> Path:
-    return Path(tempfile.gettempdir()) / f"tidelog-spark-{os.getpid()}.log"
+        raise WorkFailed(message, log.named(hint)) from error
+    except (UsageError, BadAnswer, typer.Exit):
+        raise
+    except Exception:
+        place = log.named("")
+        if place:
+            sys.stderr.write(f"{place.removeprefix('; ')}\n")
+        raise
 
 
 @contextmanager

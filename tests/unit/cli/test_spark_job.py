@@ -1,10 +1,16 @@
 """What a person reads of a job that failed."""
 
 import signal
+from pathlib import Path
 
 import pytest
+import typer
+from pyspark.errors import PySparkException
 
-from tidelog.cli.spark_job import interruptible, told_by_spark
+from tidelog.cli.output import BadAnswer, WorkFailed
+from tidelog.cli.spark_job import failures_name, interruptible, told_by_spark
+from tidelog.errors import UsageError
+from tidelog.pipeline.errors import JobFailed
 
 _TRACE = """\
 An exception was thrown from the Python worker. Please see the stack trace below.
@@ -58,3 +64,44 @@ def test_the_first_interrupt_asks_and_the_second_insists(number: signal.Signals)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
     assert signal.getsignal(number) is before
+
+
+class _Log:
+    """A log that says something, and knows whether it was named."""
+
+    path = Path("spark.log")
+
+    def __init__(self) -> None:
+        self.is_named = False
+
+    def named(self, hint: str) -> str:
+        self.is_named = True
+        return f"{hint}; see it"
+
+    def mute(self) -> None:
+        """Nothing disturbs."""
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+@pytest.mark.parametrize(
+    "ending", [UsageError("no", "yes"), BadAnswer(), typer.Exit(1), KeyboardInterrupt()]
+)
+def test_an_ending_that_is_no_failure_names_no_log(ending: BaseException) -> None:
+    log = _Log()
+    with pytest.raises(type(ending)), failures_name(log):
+        raise ending
+    assert not log.is_named
+
+
+def test_a_failure_of_spark_names_its_log_in_the_hint() -> None:
+    with pytest.raises(WorkFailed, match="Job aborted") as caught, failures_name(_Log()):
+        raise PySparkException("Job aborted")
+    assert caught.value.hint.endswith("; see it")
+
+
+def test_any_other_failure_names_it_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(JobFailed), failures_name(_Log()):
+        raise JobFailed("it ended")
+    assert capsys.readouterr().err == "see it\n"

@@ -1,0 +1,114 @@
+"""What Spark's own processes say on stderr: kept aside for a command, shown at a prompt.
+
+Java and the Python workers speak of much that the command tells better, and on the way out workers
+complain of the sockets that are closed on them. A command whose terminal is its own lets them write
+to a file. When it ends the file is gone, unless it failed for a reason of which the file may say
+more; then the failure names it. A prompt shows what they say, up to the moment when the session is
+ended.
+
+The file and the pipe lie in the temporary directory, and are named after this process.
+"""
+
+import os
+import select
+import sys
+import tempfile
+from pathlib import Path
+from threading import Thread
+from typing import Final, Protocol
+
+_CHUNK_BYTES: Final = 65_536
+
+
+class SparkLog(Protocol):
+    """Where a session's processes write."""
+
+    path: Path
+    """To be opened for appending."""
+
+    def named(self, hint: str) -> str:
+        """The hint of a failure, with the place of the log where it says something."""
+
+    def mute(self) -> None:
+        """The session is about to end: what is said from now on is nobody's concern."""
+
+    def close(self) -> None:
+        """Removes what nobody was told of."""
+
+
+class LogFile:
+    """A file that is gone at the end, unless a failure named it."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.path = (directory or _temporary()) / f"tidelog-spark-{os.getpid()}.log"
+        # Whether a person was told where it is.
+        self._is_named = False
+        # One that a process of the same number left says nothing of this one.
+        self.path.unlink(missing_ok=True)
+
+    def named(self, hint: str) -> str:
+        """As `SparkLog` says; it stays from now on."""
+        if not self.path.exists() or not self.path.stat().st_size:
+            return hint
+        self._is_named = True
+        return f"{hint}; Spark's log is `{self.path}`"
+
+    def mute(self) -> None:
+        """A file disturbs nobody."""
+
+    def close(self) -> None:
+        """As `SparkLog` says."""
+        if not self._is_named:
+            self.path.unlink(missing_ok=True)
+
+
+class Relay:
+    """A pipe whose contents are written to our stderr as they come, until it is muted."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.path = (directory or _temporary()) / f"tidelog-spark-{os.getpid()}.pipe"
+        self.path.unlink(missing_ok=True)
+        os.mkfifo(self.path, 0o600)
+        # Open for writing too: so it never ends, and never waits for a first writer.
+        self._descriptor = os.open(self.path, os.O_RDWR)
+        # A pipe of which the end tells the thread to show what is left and then be silent.
+        self._listening, self._mute = os.pipe()
+        self._thread = Thread(target=self._show, daemon=True)
+        self._thread.start()
+
+    def named(self, hint: str) -> str:
+        """It was shown."""
+        return hint
+
+    def mute(self) -> None:
+        """Comes back when everything that was said before is shown."""
+        if self._mute >= 0:
+            os.close(self._mute)
+            self._mute = -1
+            self._thread.join()
+
+    def close(self) -> None:
+        """Removes the name; writers that have it open write to nobody."""
+        self.mute()
+        self.path.unlink(missing_ok=True)
+
+    def _show(self) -> None:
+        while True:
+            readable, _, _ = select.select([self._descriptor, self._listening], [], [])
+            if self._descriptor in readable:
+                said = os.read(self._descriptor, _CHUNK_BYTES)
+                sys.stderr.write(said.decode(errors="replace"))
+                sys.stderr.flush()
+            else:
+                break
+        os.close(self._listening)
+        Thread(target=self._swallow, daemon=True).start()
+
+    def _swallow(self) -> None:
+        """Nobody may have to wait for a full pipe."""
+        while os.read(self._descriptor, _CHUNK_BYTES):
+            pass
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir())

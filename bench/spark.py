@@ -7,7 +7,8 @@
 | --- | --- |
 | session | a new process until its first result from a Python task, without and with the archive |
 | topic | the topic source: count and sum of lengths, 100-byte and 1 KiB values |
-| parquet | the segment source: one broker's records to Parquet |
+| parquet | the segment source: one broker's records to Parquet by Spark's writer |
+| export | the same records to Parquet by `tidelog spark export` |
 | audit | the replica audit over three brokers' directories |
 | planning | 1,000 partitions, 10 GB of segments: tasks planned; memory while headers are read |
 | ingest | a streaming batch from a topic into a Delta table (`bench/spark_ingest.py`) |
@@ -43,6 +44,7 @@ from tidelog.cli.sim import in_processes, timed
 from tidelog.pipeline.campaign.seeds import Played
 from tidelog.pipeline.jobs.audit import audit
 from tidelog.pipeline.jobs.campaign import Wanted, play_campaign
+from tidelog.pipeline.jobs.export import export
 from tidelog.pipeline.logs.layout import find_replicas, plan_tasks
 from tidelog.pipeline.spark.spark_session import session
 from tidelog.sim.campaign import run_seed
@@ -172,10 +174,9 @@ def measure_topic(bench: Bench) -> None:
 def measure_parquet(bench: Bench) -> None:
     """All columns of the 100-byte records of one broker."""
     spark = session("bench", MASTER)
-    path = find_replicas([bench.directories()])[0].segments[0].path
     records = (
         spark.read.format("tidelog.segments")
-        .option("path", str(Path(path).parent.parent))
+        .option("path", str(_first_log_dir(bench)))
         .option("topics", "values-100")
         .option("mode", "records")
         .load()
@@ -188,6 +189,24 @@ def measure_parquet(bench: Bench) -> None:
     count = int(LOADS["100"][1] * bench.scale)
     bench.note("segments to Parquet", bench.repeated(write), count / 1e6, "M records/s")
     assert spark.read.parquet(written).count() == count
+
+
+def measure_export(bench: Bench) -> None:
+    """The same records and columns, each task with a Parquet writer of its own."""
+    spark = session("bench", MASTER)
+    log_dir = _first_log_dir(bench)
+    count = int(LOADS["100"][1] * bench.scale)
+
+    def write() -> None:
+        out = bench.place / f"export-{time.monotonic_ns()}"
+        done = export(spark, [log_dir], ["values-100"], out)
+        assert done.records == count, f"{done.records} records instead of {count}"
+
+    bench.note("segments to Parquet, export", bench.repeated(write), count / 1e6, "M records/s")
+
+
+def _first_log_dir(bench: Bench) -> Path:
+    return Path(find_replicas([bench.directories()])[0].segments[0].path).parent.parent
 
 
 def measure_audit(bench: Bench) -> None:
@@ -318,6 +337,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "session": measure_session,
     "topic": measure_topic,
     "parquet": measure_parquet,
+    "export": measure_export,
     "audit": measure_audit,
     "planning": measure_planning,
     "ingest": measure_ingest,

@@ -23,6 +23,7 @@ from tidelog.cli.output import (
     progress,
 )
 from tidelog.cli.spark_campaign import campaign
+from tidelog.cli.spark_export import export
 from tidelog.cli.spark_health import health
 from tidelog.cli.spark_ingest import checkpoint_app, compact, ingest
 from tidelog.cli.spark_job import Master, open_session
@@ -45,6 +46,9 @@ spark_app.command(
 )(ingest)
 spark_app.command("compact", epilog="Example: tidelog spark compact --table tables/orders")(compact)
 spark_app.add_typer(checkpoint_app, name="checkpoint")
+spark_app.command(
+    "export", epilog="Example: tidelog spark export --data-dir tidelog-data --out build/orders"
+)(export)
 spark_app.command(
     "health", epilog="Example: tidelog spark health --events tidelog-data --report build/health"
 )(health)

@@ -94,8 +94,15 @@ def scan_batches(
         yield pa.RecordBatch.from_arrays([view.column(name) for name in columns], schema=schema)
 
 
-def scan_records(place: SegmentPlace, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The records of a segment with the chosen columns of `SEGMENT_RECORD_SCHEMA`.
+def scan_records(
+    place: SegmentPlace,
+    columns: Sequence[str],
+    *,
+    start_offset: int = 0,
+    end_offset: int = _MAX_OFFSET,
+) -> Iterator[pa.RecordBatch]:
+    """The records of a segment from `start_offset` up to `end_offset` exclusive, with the chosen
+    columns of `SEGMENT_RECORD_SCHEMA`.
 
     Raises `CorruptBatch` that names the file, also for what is no batch in a file that is not the
     replica's last.
@@ -108,7 +115,10 @@ def scan_records(place: SegmentPlace, columns: Sequence[str]) -> Iterator[pa.Rec
         try:
             check_crcs(table)
             for batch in decode_table(
-                table, start_offset=0, end_offset=_MAX_OFFSET, columns=own or ["offset"]
+                table,
+                start_offset=start_offset,
+                end_offset=end_offset,
+                columns=own or ["offset"],
             ):
                 arrays = [
                     batch.column(name) if name in own else place_column(place, name, len(batch))

@@ -1,0 +1,74 @@
+"""`tidelog spark export`: topics out of log directories into Parquet files."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.output import (
+    Output,
+    OutputFormat,
+    plain,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+)
+from tidelog.cli.spark_job import Master, open_session
+from tidelog.errors import UsageError
+
+
+def export(
+    data_dirs: Annotated[
+        list[Path],
+        typer.Option(
+            "--data-dir",
+            metavar="DIR",
+            help="A cluster's directory, or a broker's log directory; give it several times.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A directory to be made.")],
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="NAME", help="Only this topic; give it several times."),
+    ] = None,
+    master: Master = "local[*]",
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Write the committed records of topics to Parquet files, straight from log directories.
+
+    No broker is asked: the nodes may be running, stopped or dead, Tidelog's or Apache Kafka's. The
+    directory is there when all of it is there.
+    """
+    if out.exists():
+        raise UsageError(f"`{out}` is there already", "name a new directory with `--out`")
+    begun = time.monotonic()
+    with open_session(master) as spark:
+        from tidelog.pipeline.jobs.export import export as run_export
+
+        with progress("writing Parquet files"):
+            done = run_export(spark, data_dirs, topics, out)
+    seconds = round(time.monotonic() - begun, 3)
+    rows = [plain(one) for one in done.partitions]
+    if output is OutputFormat.JSON:
+        counts = {"records": done.records, "files": done.files, "bytes": done.bytes}
+        print_json({"out": str(out), **counts, "seconds": seconds, "partitions": rows})
+        return
+    print_table(
+        "",
+        ("partition", "broker", "offsets", "records"),
+        [
+            (
+                f"{one.topic}-{one.partition}",
+                str(one.broker),
+                f"[{one.start_offset}, {one.end_offset})",
+                f"{one.records:,}",
+            )
+            for one in done.partitions
+        ],
+    )
+    print_line(
+        f"{done.records:,} records in {done.files} files, {done.bytes:,} bytes, in `{out}`: "
+        f"{seconds:.1f} s"
+    )

@@ -1,0 +1,150 @@
+"""Topics out of log directories into Parquet files, without a broker.
+
+Of every partition one replica is read: the one whose broker last checkpointed the highest high
+watermark, and of it the offsets from its log start up to that mark. What lies above may never have
+been committed, so it is left out; a broker that was killed may have checkpointed seconds before.
+
+**All or nothing.** Tasks write into a directory beside the one asked for, each its own file. When
+all have ended, files that nobody reported (of attempts that were killed) are deleted, and one
+rename gives the directory its name: whoever sees it sees all records, whatever they read it with. A
+job that fails deletes its directory, one that is killed leaves it under a name with `.part-` in it.
+Power cuts are not withstood: the files are not forced to the disk.
+
+The directories must be reachable under the same names for driver and executors. Records of aborted
+transactions are in the files, control records are not.
+"""
+
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from tidelog.errors import UsageError
+from tidelog.pipeline.logs.layout import Replica, find_replicas, tasks_for_cores
+from tidelog.pipeline.logs.parquet_files import Stretch, Written, write_file
+
+_WRITTEN: Final = "file string, size_bytes bigint, topic string, partition int, records bigint"
+
+_Task = tuple[Stretch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What was written of one partition."""
+
+    topic: str
+    partition: int
+    broker: int
+    """Whose replica was read."""
+    start_offset: int
+    end_offset: int
+    """Exclusive."""
+    records: int
+    """Fewer than there are offsets where a topic is compacted or has control records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A directory of Parquet files."""
+
+    files: int
+    bytes: int
+    partitions: tuple[Export, ...]
+
+    @property
+    def records(self) -> int:
+        """In all files."""
+        return sum(one.records for one in self.partitions)
+
+
+def export(
+    spark: SparkSession, directories: Sequence[Path], topics: Sequence[str] | None, out: Path
+) -> Exported:
+    """Writes the topics (all but the metadata log when `None`) to the new directory `out`.
+
+    Raises `UsageError` for directories without logs and when `out` is there; fails as Spark does
+    for damaged logs. Then `out` is not there.
+    """
+    out = out.absolute()
+    if out.exists():
+        raise UsageError(f"`{out}` is there already", "name a new directory with `--out`")
+    chosen = choose_replicas(find_replicas(directories, topics))
+    beside = out.with_name(f"{out.name}.part-{uuid4()}")
+    try:
+        beside.mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(
+            f"`{out.parent}` cannot be written: {error.strerror}", "name another `--out`"
+        ) from error
+    try:
+        written = _write(spark, chosen, beside)
+        named = {one.file: one.size_bytes for one in written}
+        publish(beside, out, named)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    return Exported(len(named), sum(named.values()), tuple(_accounts(chosen, written)))
+
+
+def publish(beside: Path, out: Path, named: Collection[str]) -> None:
+    """Gives the directory its name, without the files that nobody named."""
+    for path in beside.iterdir():
+        if path.name not in named:
+            path.unlink()
+    beside.rename(out)
+
+
+def choose_replicas(replicas: Sequence[Replica]) -> list[Replica]:
+    """One of each partition: that with the highest high watermark, of equals the lowest broker's.
+    By topic and partition."""
+    best: dict[tuple[str, int], Replica] = {}
+    for one in sorted(replicas, key=lambda one: (-one.high_watermark, one.broker)):
+        best.setdefault((one.topic, one.partition), one)
+    return [best[key] for key in sorted(best)]
+
+
+def _write(spark: SparkSession, replicas: Sequence[Replica], directory: Path) -> list[Written]:
+    ends = {(one.topic, one.partition): (one.log_start, one.high_watermark) for one in replicas}
+    tasks: list[_Task] = [
+        tuple(Stretch(place, *ends[place.topic, place.partition]) for place in places)
+        for places in tasks_for_cores(replicas, spark.sparkContext.defaultParallelism)
+    ]
+    numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
+    rows = numbers.mapInArrow(partial(_write_tasks, str(directory), tasks), _WRITTEN).collect()
+    return [Written(**row.asDict()) for row in rows]
+
+
+def _write_tasks(
+    directory: str, tasks: Sequence[_Task], numbers: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield _as_rows(write_file(Path(directory), tasks[number]))
+
+
+def _as_rows(written: Sequence[Written]) -> pa.RecordBatch:
+    schema = pa.schema(
+        [
+            ("file", pa.string()),
+            ("size_bytes", pa.int64()),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("records", pa.int64()),
+        ]
+    )
+    rows: list[dict[str, Any]] = [asdict(one) for one in written]
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _accounts(replicas: Sequence[Replica], written: Sequence[Written]) -> Iterator[Export]:
+    for replica in replicas:
+        key = replica.topic, replica.partition
+        records = sum(one.records for one in written if (one.topic, one.partition) == key)
+        start, end = replica.log_start, replica.high_watermark
+        yield Export(*key, replica.broker, start, max(start, end), records)

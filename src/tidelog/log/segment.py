@@ -283,7 +283,9 @@ class Segment:
             end += size_bytes
         if not end:
             return LogRead([], 0, offset, offset)
-        return LogRead([data if end == len(data) else data[:end]], end, first_offset, next_offset)
+        # A view, because what was cut off the end is little and what is left may be megabytes.
+        whole = data if end == len(data) else memoryview(data)[:end]
+        return LogRead([whole], end, first_offset, next_offset)
 
     def _header(self, data: bytes, pos: int) -> BatchHeader:
         try:

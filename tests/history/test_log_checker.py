@@ -3,6 +3,8 @@
 import pytest
 
 from tests.history.story import K, L, Story
+from tidelog.env.prng import Prng
+from tidelog.sim.checkers.log_history import cycles
 from tidelog.sim.checkers.log_history.checker import SUBSCRIBED, WITHOUT_ISOLATION, check_history
 from tidelog.sim.history import Outcome
 
@@ -266,6 +268,22 @@ def test_a_read_before_its_write_is_a_cycle_with_time():
 def test_a_read_during_its_write_is_fine():
     story = Story().send((K, 0, "a"), at=(1, 4)).poll((K, 0, "a"), at=(2, 3))
     assert names(story) == set()
+
+
+def test_an_order_is_found_exactly_where_there_is_no_cycle():
+    """The short cut against the components, on small random graphs."""
+    prng, ordered = Prng(1), 0
+    for _ in range(400):
+        size = prng.between(2, 7)
+        graph: cycles.Graph = {node: {} for node in range(size)}
+        for _ in range(prng.between(0, 2 * size)):
+            first, second = prng.below(size), prng.below(size)
+            if first != second:
+                graph[first][second] = cycles.Edge(prng.below(4))
+        is_ordered = not cycles._components(graph, lambda _: True)
+        assert cycles._is_acyclic(graph) == is_ordered, graph
+        ordered += is_ordered
+    assert 50 < ordered < 350
 
 
 # Told, not judged -----------------------------------------------------------------------------

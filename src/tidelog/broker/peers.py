@@ -257,13 +257,10 @@ class PeerChannels:
     def deadline(self) -> Instant | None:
         """When the next request times out."""
         if not self._is_deadline_known:
-            self._known_deadline = earliest(
-                *(
-                    channel.patience_ends
-                    for channel in self._by_connection.values()
-                    if channel.in_flight
-                )
-            )
+            self._known_deadline = None
+            for channel in self._by_connection.values():
+                if channel.in_flight:
+                    self._known_deadline = earliest(self._known_deadline, channel.patience_ends)
             self._is_deadline_known = True
         return self._known_deadline
 

@@ -461,11 +461,12 @@ class Quorum:
             return []
         if self._snapshot_fetcher.is_waiting:
             return []
-        due = [
-            (wish.peer_id, max(wish.due, core.requests.ready_at(wish.peer_id, kind)))
-            for wish in role.wishes()
-        ]
-        return [(peer_id, when) for peer_id, when in due if when < NEVER]
+        due = []
+        for peer_id, wished_at in role.wishes():
+            when = max(wished_at, core.requests.ready_at(peer_id, kind))
+            if when < NEVER:
+                due.append((peer_id, when))
+        return due
 
     def _request_kind(self) -> type[Request]:
         match self._core.role:

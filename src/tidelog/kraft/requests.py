@@ -90,7 +90,9 @@ class PeerRequests:
 
     def deadline(self) -> Instant | None:
         """When the next request is given up."""
-        return earliest(*(sent.give_up_at for sent in self._outstanding.values()))
+        if not self._outstanding:
+            return None
+        return earliest(*[sent.give_up_at for sent in self._outstanding.values()])
 
     def outstanding(self, kind: _Kind) -> list[Request]:
         """All outstanding requests of a kind; for `check()`."""

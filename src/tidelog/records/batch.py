@@ -126,7 +126,9 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
     """
     if pos < 0 or len(buf) - pos < HEADER_BYTES:
         raise CorruptBatch(f"batch header needs {HEADER_BYTES} bytes, {len(buf) - pos} left")
-    header = BatchHeader._make(HEADER.unpack_from(buf, pos))
+    # `BatchHeader._make` without its count of the fields, which the layout has counted: every batch
+    # passes here several times.
+    header = tuple.__new__(BatchHeader, HEADER.unpack_from(buf, pos))
     if header.magic != MAGIC:
         raise CorruptBatch(f"batch magic is `{header.magic}`, expected {MAGIC}")
     if not HEADER_BYTES <= header.length + LOG_OVERHEAD_BYTES <= len(buf) - pos:

@@ -39,8 +39,16 @@ def _polls(evidence: Evidence) -> dict[Key, tuple[Polled, ...]]:
     return {key: values for key, values in evidence.final.items() if key.topic not in abandoned}
 
 
+def _names_any(op: Op, topics: set[str]) -> bool:
+    return (
+        any(sent.key.topic in topics for sent in op.sent)
+        or any(key.topic in topics for key in op.polled)
+        or any(key.topic in topics for key in op.assigned)
+    )
+
+
 def _without(op: Op, abandoned: set[str]) -> Op:
-    if not abandoned:
+    if not (abandoned and _names_any(op, abandoned)):
         return op
     return replace(
         op,

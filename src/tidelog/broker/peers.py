@@ -25,6 +25,9 @@ from tidelog.wire.frames import FrameReader
 class Purpose(Enum):
     """What a channel is for; one connection each."""
 
+    # Members are the only ones of their kind. `Enum` would hash their names, in Python.
+    __hash__ = object.__hash__
+
     QUORUM_FETCH = "quorum fetch"
     QUORUM_RPC = "quorum rpc"
     CONTROL = "control"
@@ -38,7 +41,8 @@ class ChannelKey(tuple[int, Purpose]):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: one for each response, and it would take three times as long to make.
+@dataclass(slots=True)
 class Answered:
     """A response frame for the request that was sent with `token`."""
 

@@ -149,6 +149,8 @@ class ReplicaLink:
         self._replicas.on_list_offsets_response(token.token, results, now)
 
     def _named(self, response: FetchResponse) -> FetchResponse:
+        if not response.partitions:
+            return response
         topics = self._image.topics_by_id
         partitions = [
             answer._replace(topic=topics[answer.topic_id].name)

@@ -12,11 +12,11 @@ and the last that were created, are asked for all the time (describing ten thous
 take longer), then all of them once.
 The half second of `tidelog.broker.disconnect.grace.ms` is in it.
 
-With `--in-memory` the same nodes run in the simulator, on disks of memory, for sizes that a
-machine's open files do not allow (a replica has two). The figure is then two: the virtual time from
-the kill to the last node that knows all new leaders (the half second, and delays of messages and
-flushes), and the CPU seconds that all nodes together spent meanwhile. On real nodes the time is at
-most their sum.
+With `--in-memory` the same nodes run in the simulator, on disks of memory, where other work on the
+machine does not count. The figure is then two: the virtual time from the kill to the last node that
+knows all new leaders (the half second, and delays of messages and flushes), and the CPU seconds
+that all nodes together spent meanwhile. On real nodes the time is at most their sum, when each has
+a core.
 
 Besides: how long creating the topics, a clean stop of all nodes, and their start took.
 """

@@ -19,11 +19,14 @@ Left out: devices that lie and bytes that change by themselves; see the simulato
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from typing import Final
 
 from tidelog.env.crash_image import Content, Directory, Node
 from tidelog.env.disk import UNKNOWN_SPACE, Buffer, DiskSpace, File
 from tidelog.env.prng import Prng
 from tidelog.errors import StorageError
+
+_MOST_HANDLES: Final = 4096
 
 
 class Operation(Enum):
@@ -129,6 +132,8 @@ class MemoryDisk:
         self._tree = Directory(None)
         # Handles that a crash must invalidate.
         self._handles: list[MemoryFile] = []
+        # Beyond so many the closed ones are dropped.
+        self._most_handles = _MOST_HANDLES
         # Bytes in all files; kept to answer "disk full" without walking the tree.
         self._used_bytes = 0
         # ENOSPC beyond this; `None` is unlimited. May be changed at any time.
@@ -162,8 +167,9 @@ class MemoryDisk:
             raise StorageError(path, "is a directory")
         file = MemoryFile(self, path, self._parent(path), node)
         self._handles.append(file)
-        if len(self._handles) > 4096:
+        if len(self._handles) > self._most_handles:
             self._handles = [handle for handle in self._handles if handle._open]
+            self._most_handles = max(_MOST_HANDLES, 2 * len(self._handles))
         return file
 
     def exists(self, path: str) -> bool:

@@ -27,11 +27,12 @@ How it stays cheap: files are read once, as *stretches* of batches that follow o
 nothing to complain of (`logs/stretches.py`), some hundred rows for a gigabyte, whatever the size
 of a batch. Stretches tell everything but DIVERGENT. For that one, sums over buckets of offsets
 are compared between brokers, and where they differ the batches of these buckets are read again.
+So Spark's queries are over few rows, in a session set for that, and there are two when all is well.
 
 The transforms are functions of DataFrames; only `audit` runs anything.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
@@ -49,6 +50,7 @@ from tidelog.pipeline.logs.layout import (
     tasks_for_cores,
 )
 from tidelog.pipeline.logs.stretches import (
+    BUCKET_BITS,
     OPENED_SCHEMA,
     STRETCH_SCHEMA,
     Bounds,
@@ -57,16 +59,23 @@ from tidelog.pipeline.logs.stretches import (
     scan_stretches,
 )
 
-REPLICA_COLUMNS: Final = (
-    "broker int, topic string, partition int, log_start bigint, high_watermark bigint"
-)
 HARMLESS: Final = frozenset(("TORN_TAIL",))
 """Findings that are no fault."""
 
 _PARTITION: Final = ("topic", "partition")
 _REPLICA: Final = ("topic", "partition", "broker")
 _BUCKET: Final = ("topic", "partition", "bucket")
+_BUCKET_COLUMNS: Final = "topic string, partition int, bucket bigint"
+_OF_CONTENT: Final = ("DIVERGENT", "BAD_CRC")
 _MAX_EXPLAINED: Final = 20
+_TASKS_PER_CORE: Final = 2
+_TASK_BYTES: Final = 512 << 20
+"""More than other tasks read: an audit goes through a gigabyte or two in a second."""
+_FEW_ROWS: Final = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""Planning anew after each stage and compiling each query cost more than queries of few rows."""
 
 _Task = tuple[tuple[SegmentPlace, Bounds], ...]
 
@@ -163,25 +172,9 @@ def _told(
     return F.when(F.expr(condition), finding)
 
 
-def missing(stretches: DataFrame, replicas: DataFrame) -> DataFrame:
-    """Replicas that end below the high watermark that they checkpointed."""
-    ends = stretches.groupBy(*_REPLICA).agg(F.max("last_offset").alias("last"))
-    end = F.coalesce(F.expr("least(last, high_watermark - 1) + 1"), F.col("log_start"))
-    short = replicas.join(ends, list(_REPLICA), "left").withColumn("end", end)
-    return short.where("end < high_watermark").select(
-        F.lit("MISSING_BELOW_HW").alias("kind"),
-        *_PARTITION,
-        F.array("broker").alias("brokers"),
-        F.col("end").alias("base_offset"),
-        F.expr("high_watermark - 1").alias("last_offset"),
-        F.format_string(
-            "the replica ends below its high watermark %d", F.col("high_watermark")
-        ).alias("detail"),
-    )
-
-
-def suspects(stretches: DataFrame) -> DataFrame:
-    """The buckets to be read batch by batch: where brokers' sums differ, or a batch is damaged."""
+def differing(stretches: DataFrame) -> DataFrame:
+    """The buckets in which undamaged replicas differ somewhere, as DIVERGENT findings of no broker
+    over all their offsets."""
     sound = stretches.where("is_judged and base_offset >= cleaned_to and computed_crc is null")
     # The digests are added up modulo 2^64, as numpy does within a stretch.
     digest = "pmod(sum(cast(digest as decimal(20, 0))), 18446744073709551616)"
@@ -191,9 +184,27 @@ def suspects(stretches: DataFrame) -> DataFrame:
     compared = sums.groupBy(*_BUCKET, "zone").agg(
         F.min("sums").alias("least"), F.max("sums").alias("most")
     )
-    damaged = stretches.where("is_judged and computed_crc is not null")
-    return (
-        compared.where("least <> most").select(*_BUCKET).union(damaged.select(*_BUCKET)).distinct()
+    return compared.where("least <> most").select(
+        F.lit("DIVERGENT").alias("kind"),
+        *_PARTITION,
+        F.expr("array()").cast("array<int>").alias("brokers"),
+        F.expr(f"shiftleft(bucket, {BUCKET_BITS})").alias("base_offset"),
+        F.expr(f"shiftleft(bucket + 1, {BUCKET_BITS}) - 1").alias("last_offset"),
+        F.lit("replicas differ somewhere").alias("detail"),
+    )
+
+
+def candidates(stretches: DataFrame) -> DataFrame:
+    """What stretches tell, with the fields of `Finding`; DIVERGENT ones are whole buckets."""
+    return of_one_replica(stretches).unionByName(differing(stretches))
+
+
+def ends(stretches: DataFrame) -> DataFrame:
+    """How far each replica reaches, and how much it holds."""
+    return stretches.groupBy(*_REPLICA).agg(
+        F.max("last_offset").alias("last_offset"),
+        F.sum("batches").alias("batches"),
+        F.sum("size").alias("bytes"),
     )
 
 
@@ -241,36 +252,70 @@ def audit(
     Raises `UsageError` for directories that hold no replicas.
     """
     found = find_replicas(directories, topics)
-    rows = [(r.broker, r.topic, r.partition, r.log_start, r.high_watermark) for r in found]
-    replicas = spark.createDataFrame(rows, REPLICA_COLUMNS)
-    # A partition's stretches together: then nothing below needs to move them again.
-    stretches = read_stretches(spark, found, sample).repartition(*_PARTITION).persist()
+    own = spark.newSession()
+    for name, value in _FEW_ROWS.items():
+        own.conf.set(name, value)
+    # A partition's stretches together: then no query needs to move them again.
+    cores = own.sparkContext.defaultParallelism
+    stretches = read_stretches(own, found, sample).repartition(cores, *_PARTITION).persist()
     try:
-        sums = stretches.agg(
-            F.sum("batches").alias("batches"), F.sum("size").alias("bytes")
-        ).first()
-        assert sums is not None, "an aggregate without keys has one row"
-        told = of_one_replica(stretches).unionByName(missing(stretches, replicas))
-        findings = _collected(told)
-        buckets = suspects(stretches)
-        if not buckets.isEmpty():
-            findings = _with_differences(findings, opened(stretches, buckets))
+        reached = {
+            (row["topic"], row["partition"], row["broker"]): row
+            for row in ends(stretches).collect()
+        }
+        told = _collected(candidates(stretches))
+        findings = [one for one in told if one.kind != "DIVERGENT"]
+        findings += missing(found, {key: row["last_offset"] for key, row in reached.items()})
+        buckets = {
+            (one.topic, one.partition, one.base_offset >> BUCKET_BITS)
+            for one in told
+            if one.kind in _OF_CONTENT
+        }
+        if buckets:
+            wanted = own.createDataFrame(sorted(buckets), _BUCKET_COLUMNS)
+            findings = _with_differences(findings, opened(stretches, wanted))
         return Audit(
             replicas=len(found),
-            batches=sums["batches"] or 0,
-            bytes=sums["bytes"] or 0,
+            batches=sum(row["batches"] for row in reached.values()),
+            bytes=sum(row["bytes"] for row in reached.values()),
             findings=tuple(sorted(findings, key=_place)),
         )
     finally:
         stretches.unpersist()
 
 
+def missing(
+    replicas: Sequence[Replica], reached: Mapping[tuple[str, int, int], int]
+) -> Iterator[Finding]:
+    """Replicas that end below the high watermark that they checkpointed; `reached` is the last
+    offset by topic, partition and broker."""
+    for one in replicas:
+        last_offset = reached.get((one.topic, one.partition, one.broker))
+        end = one.log_start if last_offset is None else last_offset + 1
+        if end < one.high_watermark:
+            yield Finding(
+                kind="MISSING_BELOW_HW",
+                topic=one.topic,
+                partition=one.partition,
+                brokers=[one.broker],
+                base_offset=end,
+                last_offset=one.high_watermark - 1,
+                detail=f"the replica ends below its high watermark {one.high_watermark}",
+            )
+
+
 def read_stretches(spark: SparkSession, replicas: Sequence[Replica], sample: int) -> DataFrame:
     """The stretches of all files of the replicas, a task for some files of one size together."""
     bounds = bounds_of(replicas)
+    planned = tasks_for_cores(
+        replicas,
+        spark.sparkContext.defaultParallelism,
+        per_core=_TASKS_PER_CORE,
+        most_bytes=_TASK_BYTES,
+    )
     tasks: list[_Task] = [
         tuple((place, bounds[place.topic, place.partition, place.broker]) for place in places)
-        for places in tasks_for_cores(replicas, spark.sparkContext.defaultParallelism)
+        for places in planned
     ]
     numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
     return numbers.mapInArrow(partial(_scan, tasks, sample), _ddl(STRETCH_SCHEMA))
@@ -317,7 +362,7 @@ def _with_differences(findings: Sequence[Finding], batches: DataFrame) -> list[F
     batches = batches.persist()
     try:
         everything = sorted([*findings, *_collected(divergent(batches))], key=_place)
-        of_content = [one for one in everything if one.kind in ("DIVERGENT", "BAD_CRC")]
+        of_content = [one for one in everything if one.kind in _OF_CONTENT]
         explained = _explained(of_content[:_MAX_EXPLAINED], batches)
         return [explained.get(_place(one), one) for one in everything]
     finally:

@@ -186,11 +186,17 @@ def _segments(broker: int, tp: TopicPartition, directory: Path) -> Iterator[Segm
         yield SegmentPlace(broker, tp.topic, tp.partition, str(path), size_bytes)
 
 
-def tasks_for_cores(replicas: Sequence[Replica], cores: int) -> list[tuple[SegmentPlace, ...]]:
+def tasks_for_cores(
+    replicas: Sequence[Replica],
+    cores: int,
+    *,
+    per_core: int = _TASKS_PER_CORE,
+    most_bytes: int = TASK_BYTES,
+) -> list[tuple[SegmentPlace, ...]]:
     """As `plan_tasks`, with a few tasks for each core where there is enough to do for them."""
     total_bytes = sum(place.size_bytes for one in replicas for place in one.segments)
-    share = total_bytes // (_TASKS_PER_CORE * max(cores, 1))
-    return plan_tasks(replicas, min(max(share, _MIN_TASK_BYTES), TASK_BYTES))
+    share = total_bytes // (per_core * max(cores, 1))
+    return plan_tasks(replicas, min(max(share, _MIN_TASK_BYTES), most_bytes))
 
 
 def plan_tasks(

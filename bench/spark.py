@@ -9,7 +9,7 @@
 | topic | the topic source: count and sum of lengths, 100-byte and 1 KiB values |
 | parquet | the segment source: one broker's records to Parquet by Spark's writer |
 | export | the same records to Parquet by `tidelog spark export` |
-| audit | the replica audit over three brokers' directories |
+| audit | the replica audit over three brokers' directories; the same of batches of one record |
 | planning | 1,000 partitions, 10 GB of segments: tasks planned; memory while headers are read |
 | ingest | a streaming batch from a topic into a Delta table (`bench/spark_ingest.py`) |
 | campaign | simulator seeds as a Spark job, beside the same seeds in two processes |
@@ -38,7 +38,7 @@ from typing import Any
 
 from bench.spark_connector import fill
 from bench.spark_ingest import batch_latency
-from tests.unit.pipeline.log_directories import batches
+from tests.unit.pipeline.log_directories import batches, write_broker
 
 from tidelog.cli.sim import in_processes, timed
 from tidelog.pipeline.campaign.seeds import Played
@@ -47,6 +47,8 @@ from tidelog.pipeline.jobs.campaign import Wanted, play_campaign
 from tidelog.pipeline.jobs.export import export
 from tidelog.pipeline.logs.layout import find_replicas, plan_tasks
 from tidelog.pipeline.spark.spark_session import session
+from tidelog.records.batch import build_batch, patch_base
+from tidelog.records.record import Record
 from tidelog.sim.campaign import run_seed
 from tidelog.testing import LocalCluster
 
@@ -55,6 +57,7 @@ LOADS = {"100": (100, 1_000_000), "1024": (1024, 200_000)}
 PARTITIONS = 1_000
 SEGMENT_BYTES = 10_000_000
 SEEDS = 40
+SMALL_BATCHES = 775_000
 
 Figure = dict[str, Any]
 
@@ -218,6 +221,26 @@ def measure_audit(bench: Bench) -> None:
     topics = [f"values-{name}" for name in LOADS]
     seconds = bench.repeated(lambda: audit(spark, directories, topics=topics))
     bench.note("audit", seconds, found.bytes / 1e9, "GB/s", batches=found.batches)
+    small = _small_batches(bench.place / "small", max(int(SMALL_BATCHES * bench.scale), 100))
+    found = audit(spark, [small])
+    assert found.is_clean, found.findings
+    seconds = bench.repeated(lambda: audit(spark, [small]))
+    bench.note("audit, small batches", seconds, found.batches / 1e6, "M batches/s")
+
+
+def _small_batches(root: Path, count: int) -> Path:
+    """Three brokers with `count` batches of one record and 490 bytes, together, in six partitions
+    each. The offset lies before what a checksum covers, so one batch serves for all."""
+    content = bytearray(build_batch([Record(0, b"k", b"v" * 418)], base_offset=0, leader_epoch=1))
+    own = count // 18
+    block = bytearray()
+    for offset in range(own):
+        patch_base(content, 0, offset, 1)
+        block += content
+    for broker in (1, 2, 3):
+        partitions = {f"small-{number}": [bytes(block)] for number in range(6)}
+        write_broker(root, broker, partitions, own)
+    return root
 
 
 def measure_planning(bench: Bench) -> None:

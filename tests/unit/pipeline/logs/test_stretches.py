@@ -116,6 +116,12 @@ def test_the_cleaner_may_leave_gaps_up_to_where_it_came(tmp_path):
     assert {row["cleaned_to"] for row in rows} == {50}
 
 
+def test_also_what_was_cleaned_may_not_overlap(tmp_path):
+    segment = write_segment(tmp_path, [*_BATCHES[:3], *_BATCHES[2:]])
+    rows = _rows(_scanned(segment, _bounds(replace(_REPLICA, cleaned_to=90))))
+    assert _offsets(rows) == [(0, 29), (20, 89), (90, 99)]
+
+
 def test_buckets_end_stretches(tmp_path):
     content = [batch(65_500 + 10 * number) for number in range(8)]
     rows = _rows(_scanned(write_segment(tmp_path, content, base_offset=65_500)))

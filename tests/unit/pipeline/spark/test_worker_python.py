@@ -16,7 +16,7 @@ _TELL = "import os, sys; print(os.environ['PYTHONPATH'], sys.argv[1:], sys.execu
 def test_what_spark_put_on_the_path_is_taken_off_again(tmp_path):
     home = spark_home({})
     added = [str(home / "python/lib/pyspark.zip"), str(home / "jars/spark-core.jar")]
-    own = [str(tmp_path / "a b"), "/srv/*"]
+    own = [str(tmp_path / "a b"), str(tmp_path / "*")]
     script = worker_python("local[2]", tmp_path, {})
     done = subprocess.run(
         [script, "-c", _TELL, "x y", "*"],

@@ -211,7 +211,7 @@ def test_a_live_cluster_is_clean_while_its_leader_changes(spark, cluster):
         verdict = audit(spark, [cluster.data_dir], topics=["audited"])
         assert producer.flush(60) == 0
     finally:
-        cluster.start(leader)
+        cluster.start_node(leader)
     cluster.wait_for_isr("audited", 0, BROKERS)
     assert [one for one in verdict.findings if one.kind != "TORN_TAIL"] == []
     assert verdict.replicas == 9

@@ -109,7 +109,9 @@ class CommittedReader:
             return taken
         while self.next_offset < high_watermark:
             read = read_own(self._log, self.next_offset, READ_BYTES, high_watermark)
-            assert read.size_bytes > 0, f"nothing at {self.next_offset} below {high_watermark}"
+            assert read.size_bytes > 0, (
+                f"CommittedForever: nothing at {self.next_offset} below {high_watermark}"
+            )
             data = contiguous(read.chunks)
             for position, header in iter_headers(data):
                 taken.append(self._decode_own(data, position, header))

@@ -93,11 +93,9 @@ def test_one_connection_too_many_is_closed_at_once() -> None:
 def test_a_sync_that_nobody_waits_for_is_heard_of_when_it_fails() -> None:
     """Goal: a file that is synced only to be parked is lost as loudly as any other."""
     disk = MemoryDisk()
-    good, bad = disk.open("good", create=True), disk.open("bad", create=True)
+    bad = disk.open("bad", create=True)
+    disk.failing = "broken"
     with running_driver(disk) as running:
-        running.loop.call_soon_threadsafe(running.driver.sync_later, good)
-        assert running.client().ask(b"x") == b"x"
-        disk.failing = "broken"
         running.loop.call_soon_threadsafe(running.driver.sync_later, bad)
         wait_until(lambda: len(failures(running)) > 0, TIMEOUT_S, "the failure")
     assert failures(running) == [FlushFailed(None, "`bad`: broken")]

@@ -162,9 +162,19 @@ class FetchServer:
         error = core.leadership_error(request.epoch)
         if error is not ErrorCode.NONE:
             return error
-        if request.fetch_offset < core.log.log_start_offset and core.snapshots.latest is None:
+        if core.snapshots.latest is None and self._came_before_the_log(request):
             return ErrorCode.OFFSET_OUT_OF_RANGE
         return ErrorCode.NONE
+
+    def _came_before_the_log(self, request: QuorumFetchRequest) -> bool:
+        """Whether the log says nothing of what the fetcher has: its offset is below the start, or
+        its last epoch is older than the oldest one here. Where that epoch ended only a snapshot
+        could tell, and a guess would leave the fetcher with records that were never committed."""
+        log = self._core.log
+        start = log.log_start_offset
+        if request.fetch_offset < start:
+            return True
+        return start > 0 and 0 <= request.last_fetched_epoch < log.epoch_at(start)
 
     def _snapshot_for(self, request: QuorumFetchRequest) -> SnapshotId | None:
         """The snapshot to fetch instead, if the fetcher needs one."""

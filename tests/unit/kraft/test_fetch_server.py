@@ -123,6 +123,21 @@ def test_where_logs_part(
     assert not (diverging and answer.records)
 
 
+@pytest.mark.parametrize("last_epoch", [0, 1, 2])
+def test_without_its_snapshot_a_log_does_not_judge_what_came_before(last_epoch: int) -> None:
+    """The log begins at offset 2 with epoch 3, and the snapshot below was damaged. Nobody knows
+    where older epochs ended: to call that offset 2 would leave a fetcher with its own record 1."""
+    solo = leader()
+    assert ask(solo, fetch_offset=4, last_fetched_epoch=6) is not None
+    assert solo.core.log.maybe_raise_log_start_offset(2)
+    answer = ask(solo, fetch_offset=3, last_fetched_epoch=last_epoch)
+    assert answer is not None
+    assert answer.error_code is ErrorCode.OFFSET_OUT_OF_RANGE
+    known = ask(solo, fetch_offset=3, last_fetched_epoch=3)
+    assert known is not None
+    assert (known.error_code, known.diverging_epoch) == (ErrorCode.NONE, None)
+
+
 def test_a_caught_up_fetch_waits_for_data() -> None:
     """Several appends of one tick answer it once."""
     solo = leader()

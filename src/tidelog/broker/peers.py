@@ -17,6 +17,7 @@ from enum import Enum
 
 from tidelog.env.effects import Chunk, Close, CloseReason, Connect, EffectQueue, Send
 from tidelog.env.instant import Instant, earliest
+from tidelog.env.known_deadline import KnownDeadline
 from tidelog.errors import MalformedFrame
 from tidelog.limits import MAX_REQUEST_BYTES
 from tidelog.wire.frames import FrameReader
@@ -144,10 +145,8 @@ class PeerChannels:
         self._outputs: list[PeerOutput] = []
         # Channels with unsent chunks on an established connection.
         self._dirty: dict[ChannelKey, _Channel] = {}
-        # What `deadline` returned since anything happened here, if `_is_deadline_known`: a node
-        # asks at the beginning and at the end of every tick.
-        self._known_deadline: Instant | None = None
-        self._is_deadline_known = False
+        # Kept until anything happens here.
+        self._deadline = KnownDeadline(self._next_deadline)
 
     def set_address(self, peer_id: int, purpose: Purpose, host: str, port: int) -> None:
         """Tells where a peer is; must be called before the first `send` to it."""
@@ -178,7 +177,7 @@ class PeerChannels:
         """
         channel = self._channels[ChannelKey((peer_id, purpose))]
         channel.in_flight.append(_InFlight(token, deadline, first_byte_by or deadline))
-        self._is_deadline_known = False
+        self._deadline.forget()
         channel.unsent.extend(chunks)
         if channel.connection_id == 0:
             self._connect(channel)
@@ -219,7 +218,7 @@ class PeerChannels:
     def on_closed(self, connection_id: int, reason: CloseReason) -> None:
         """The connection is gone or could not be made."""
         channel = self._by_connection.pop(connection_id, None)
-        self._is_deadline_known = False
+        self._deadline.forget()
         if channel is not None:
             self._fail(channel, reason)
 
@@ -229,7 +228,7 @@ class PeerChannels:
         if channel is None:
             return
         peer_id, purpose = channel.key
-        self._is_deadline_known = False
+        self._deadline.forget()
         try:
             for frame in channel.frames.feed(data):
                 if not channel.in_flight:
@@ -260,13 +259,14 @@ class PeerChannels:
 
     def deadline(self) -> Instant | None:
         """When the next request times out."""
-        if not self._is_deadline_known:
-            self._known_deadline = None
-            for channel in self._by_connection.values():
-                if channel.in_flight:
-                    self._known_deadline = earliest(self._known_deadline, channel.patience_ends)
-            self._is_deadline_known = True
-        return self._known_deadline
+        return self._deadline.get()
+
+    def _next_deadline(self) -> Instant | None:
+        due = None
+        for channel in self._by_connection.values():
+            if channel.in_flight:
+                due = earliest(due, channel.patience_ends)
+        return due
 
     def take_outputs(self) -> list[PeerOutput]:
         """What happened since the last call, in order."""
@@ -285,9 +285,7 @@ class PeerChannels:
         for channel in self._channels.values():
             if channel.connection_id == 0:
                 assert not channel.in_flight, f"{channel.key} has requests and no connection"
-        known, was_known = self._known_deadline, self._is_deadline_known
-        self._is_deadline_known = False
-        assert not was_known or self.deadline() == known, f"{known} is not {self._known_deadline}"
+        self._deadline.check()
 
     def _connect(self, channel: _Channel) -> None:
         channel.connection_id = self._next_connection_id
@@ -295,7 +293,7 @@ class PeerChannels:
         channel.frames = FrameReader(MAX_REQUEST_BYTES)
         self._next_connection_id -= 1
         self._by_connection[channel.connection_id] = channel
-        self._is_deadline_known = False
+        self._deadline.forget()
         self._effects.emit(Connect(channel.connection_id, *channel.address))
 
     def _abandon(self, channel: _Channel, reason: CloseReason) -> None:
@@ -304,7 +302,7 @@ class PeerChannels:
 
     def _close(self, channel: _Channel) -> None:
         self._by_connection.pop(channel.connection_id, None)
-        self._is_deadline_known = False
+        self._deadline.forget()
         self._effects.emit(Close(channel.connection_id))
 
     def _fail(self, channel: _Channel, reason: CloseReason) -> None:

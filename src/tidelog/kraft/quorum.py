@@ -25,6 +25,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from tidelog.config import QuorumConfig
 from tidelog.env.instant import NEVER, Instant, earliest
+from tidelog.env.known_deadline import KnownDeadline
 from tidelog.errors import ErrorCode, UsageError
 from tidelog.kraft.committed import CommittedReader
 from tidelog.kraft.core import SUBJECT, QuorumCore, QuorumEnv
@@ -114,10 +115,8 @@ class Quorum:
         self._snapshot_server = SnapshotServer(self._core, self._cleaner)
         # The log end that the flush under way covers; None while none is.
         self._flushing_to: int | None = None
-        # What `deadline` returned since the last input, if `_is_deadline_known`: a node wakes its
-        # rooms at the end of every tick, and in most ticks nothing happens here.
-        self._known_deadline: Instant | None = None
-        self._is_deadline_known: bool = False
+        # Kept since the last input.
+        self._deadline = KnownDeadline(self._next_deadline)
         # How often something has happened here that may have made outputs, committed records or
         # another leader; see `turn_count`.
         self._turn_count: int = 0
@@ -355,7 +354,7 @@ class Quorum:
             raise NotLeader(f"node {core.own_id} is {core.role.name.value} in epoch {core.epoch}")
         batch = build_batch([Record(wall_ms, None, value) for value in records])
         result = core.log.append_records(batch, core.epoch, wall_ms, origin=AppendOrigin.RAFT)
-        self._is_deadline_known = False
+        self._deadline.forget()
         return result.last_offset
 
     def resign(self, now: Instant) -> None:
@@ -433,10 +432,7 @@ class Quorum:
 
     def deadline(self) -> Instant | None:
         """When it wants to be woken; in the past when a tick brought something to finish."""
-        if not self._is_deadline_known:
-            self._known_deadline = self._next_deadline()
-            self._is_deadline_known = True
-        return self._known_deadline
+        return self._deadline.get()
 
     def _next_deadline(self) -> Instant | None:
         core = self._core
@@ -567,7 +563,7 @@ class Quorum:
         self._snapshot_fetcher.give_up_unless_following()
         self._send_due(now)
         self._core.settle()
-        self._is_deadline_known = False
+        self._deadline.forget()
         self._turn_count += 1
 
     def _wants_flush(self) -> bool:

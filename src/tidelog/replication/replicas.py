@@ -29,6 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant, earliest
+from tidelog.env.known_deadline import KnownDeadline
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
 from tidelog.log.log import LogFlush
@@ -93,7 +94,6 @@ class Replicas:
         self._brokers = BrokerEpochs()
         self._outbox = Outbox()
         self._hosted = Hosted()
-        env = PartitionEnv(node_id, config, self._brokers, trace)
         # The quotas of throttled replicas; the node sets the rates.
         self._throttles = Throttles(node_id, config)
         self._deadlines = Deadlines()
@@ -121,17 +121,7 @@ class Replicas:
         self._log_configs: LogConfigs | None = None
         # What this tick's inputs have moved.
         self._moved = Moved()
-        parts = Parts(
-            self._hosted,
-            self._produce,
-            self._fetch,
-            self._fetchers,
-            self._isr_updates,
-            self._moved,
-            self._outbox,
-            self._quarantine,
-        )
-        self._roles = Roles(directory, parts, env, trace)
+        self._roles = self._make_roles()
         # Members that lag are looked for at half the allowed lag, so that one leaves the ISR
         # after one to one and a half times the limit.
         self._isr_checks = Recurring(max(1, config.replica_lag_time_max_ms // 2))
@@ -143,9 +133,8 @@ class Replicas:
         # Whether anything has reached this room since `wake` last had to look: most ticks of a
         # node are about something else, and then a look at everything would find nothing.
         self._is_stirred = True
-        # What `deadline` returned since then, if `_is_deadline_known`.
-        self._known_deadline: Instant | None = None
-        self._is_deadline_known = False
+        # Kept since then.
+        self._deadline = KnownDeadline(self._next_deadline)
 
     def _make_fetch_path(self) -> FetchPath:
         config, brokers = self._config, self._brokers
@@ -159,10 +148,24 @@ class Replicas:
             throttles=self._throttles,
         )
 
+    def _make_roles(self) -> Roles:
+        parts = Parts(
+            self._hosted,
+            self._produce,
+            self._fetch,
+            self._fetchers,
+            self._isr_updates,
+            self._moved,
+            self._outbox,
+            self._quarantine,
+        )
+        env = PartitionEnv(self.node_id, self._config, self._brokers, self._trace)
+        return Roles(self._directory, parts, env, self._trace)
+
     def _stir(self) -> None:
         """Something has reached this room: the next `wake` looks at everything."""
         self._is_stirred = True
-        self._is_deadline_known = False
+        self._deadline.forget()
 
     @property
     def broker_epoch(self) -> int:
@@ -520,7 +523,7 @@ class Replicas:
                 self._fetch.complete(parked, now)
         self._collect(now)
         self._is_stirred = bool(self._moved) or self._fetch.has_released
-        self._is_deadline_known = False
+        self._deadline.forget()
 
     def _delete_renamed(self) -> None:
         try:
@@ -590,10 +593,7 @@ class Replicas:
 
     def deadline(self) -> Instant | None:
         """The next instant at which `wake` has something to do."""
-        if not self._is_deadline_known:
-            self._known_deadline = self._next_deadline()
-            self._is_deadline_known = True
-        return self._known_deadline
+        return self._deadline.get()
 
     def _next_deadline(self) -> Instant | None:
         return earliest(
@@ -631,9 +631,7 @@ class Replicas:
     def check(self) -> None:
         """Asserts every invariant of the room."""
         assert self._in_force or not self._hosted.partitions, "ActsOnPresentMetadata"
-        assert not self._is_deadline_known or self._known_deadline == self._next_deadline(), (
-            f"{self._known_deadline} is not the next deadline"
-        )
+        self._deadline.check()
         for key, partition in self._hosted.partitions.items():
             assert key == partition.topic_partition, f"{key} holds {partition}"
             partition.check()

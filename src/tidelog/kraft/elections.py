@@ -250,7 +250,7 @@ class Elections:
         """Somebody leads now."""
         core = self._core
         disk = request.voter_directory_id
-        error = self._leader_error(request, request.leader_id, request.leader_epoch, disk)
+        error = self._leader_error(request, disk)
         if error is ErrorCode.NONE and not self._is_me(request.voter_id, disk):
             error = ErrorCode.INVALID_VOTER_KEY
         if error is ErrorCode.NONE:
@@ -281,7 +281,7 @@ class Elections:
     ) -> None:
         """The leader says goodbye; the best successor goes first."""
         core = self._core
-        error = self._leader_error(request, request.leader_id, request.leader_epoch)
+        error = self._leader_error(request)
         if error is ErrorCode.NONE:
             core.maybe_move(request.leader_epoch, request.leader_id, now, "told by the leader")
             role = core.role
@@ -411,11 +411,10 @@ class Elections:
     def _leader_error(
         self,
         request: BeginQuorumEpochRequest | EndQuorumEpochRequest,
-        leader_id: int,
-        epoch: int,
         named_disk: Uuid = ZERO_UUID,
     ) -> ErrorCode:
         core = self._core
+        leader_id, epoch = request.leader_id, request.leader_epoch
         if not core.is_my_cluster(request.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         error = self._epoch_error(epoch)

@@ -174,7 +174,7 @@ class FetchServer:
         start = log.log_start_offset
         if request.fetch_offset < start:
             return True
-        return start > 0 and 0 <= request.last_fetched_epoch < log.epoch_at(start)
+        return start > 0 and request.last_fetched_epoch < log.epoch_at(start)
 
     def _snapshot_for(self, request: QuorumFetchRequest) -> SnapshotId | None:
         """The snapshot to fetch instead, if the fetcher needs one."""

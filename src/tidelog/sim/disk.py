@@ -20,8 +20,7 @@ outside (`observed`), nothing strikes: a checker's read is no read of the node's
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,6 +50,23 @@ class Trouble:
     message: str = "input/output error"
     sticky: bool = True
     """Whether the next operation fails as well."""
+
+
+class Observation:
+    """Looks from outside, one inside the other. A class, because a generator for each would take
+    several times as long, and the simulator looks after every event."""
+
+    __slots__ = ("depth",)
+
+    def __init__(self) -> None:
+        # How many are under way.
+        self.depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
 
 
 class SimDisk(MemoryDisk):
@@ -84,8 +100,8 @@ class SimDisk(MemoryDisk):
         self.on_crash: Callable[[SimDisk], None] | None = None
         # How often what happened.
         self.fired: Counter[str] = Counter()
-        # Whether somebody looks from outside, whom nothing strikes.
-        self.is_observed = False
+        # Who looks from outside.
+        self._observation = Observation()
 
     @property
     def is_well(self) -> bool:
@@ -120,14 +136,9 @@ class SimDisk(MemoryDisk):
         self.fuse = self.misread_in = None
         self.troubles.clear()
 
-    @contextmanager
-    def observed(self) -> Iterator[None]:
+    def observed(self) -> Observation:
         """Nothing strikes inside."""
-        before, self.is_observed = self.is_observed, True
-        try:
-            yield
-        finally:
-            self.is_observed = before
+        return self._observation
 
     # Where things strike ---------------------------------------------------------------------
 
@@ -147,7 +158,7 @@ class SimDisk(MemoryDisk):
 
     def begin(self, operation: Operation, path: str) -> None:
         """Lets an operation fail, or the process end."""
-        if self.is_observed:
+        if self._observation.depth:
             return
         if self.witness is not None:
             self.witness(operation, path)
@@ -181,7 +192,7 @@ class SimDisk(MemoryDisk):
 
     def deliver(self, path: str, data: bytes) -> bytes:
         """Bytes on their way to the process; one bit of them may change."""
-        if self.is_observed or self.misread_in is None or not data or path == IDENTITY_FILE:
+        if self._observation.depth or self.misread_in is None or not data or path == IDENTITY_FILE:
             return data
         if self.misread_in:
             self.misread_in -= 1

@@ -57,13 +57,8 @@ class DiskSide:
         """An observer whose reads are none of the node's: no fault strikes them."""
 
         def observe(host: Host) -> None:
-            # `SimDisk.observed` without its generator: this is done after every event.
-            disk = host.disk
-            before, disk.is_observed = disk.is_observed, True
-            try:
+            with host.disk.observed():
                 look(host)
-            finally:
-                disk.is_observed = before
 
         return observe
 

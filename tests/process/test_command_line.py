@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,17 +50,6 @@ def state_of(data_dir: Path) -> ClusterState:
     state = read_state(data_dir)
     assert state is not None
     return state
-
-
-@pytest.fixture
-def data_dir(tmp_path: Path) -> Iterator[Path]:
-    """A directory whose nodes are gone after the test."""
-    directory = tmp_path / "cluster"
-    yield directory
-    state = read_state(directory)
-    for node in () if state is None else state.nodes:
-        if node.process is not None:
-            node.process.send(signal.SIGKILL)
 
 
 def test_a_cluster_lives_through_every_verb(data_dir: Path) -> None:

@@ -7,7 +7,6 @@ partitions than it may open files, written, killed, started again and read by a 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,17 +36,6 @@ def limited(*arguments: object) -> Any:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
-
-
-@pytest.fixture
-def data_dir(tmp_path: Path) -> Iterator[Path]:
-    """A directory whose node is gone after the test."""
-    directory = tmp_path / "cluster"
-    yield directory
-    state = read_state(directory)
-    for node in () if state is None else state.nodes:
-        if node.process is not None:
-            node.process.send(9)
 
 
 def produce(bootstrap: str, values: range) -> None:

@@ -16,7 +16,6 @@ from tidelog.cli.output import (
     progress,
 )
 from tidelog.cli.spark_job import Master, open_session
-from tidelog.errors import UsageError
 
 
 def export(
@@ -41,8 +40,9 @@ def export(
     No broker is asked: the nodes may be running, stopped or dead, Tidelog's or Apache Kafka's. The
     directory is there when all of it is there.
     """
-    if out.exists():
-        raise UsageError(f"`{out}` is there already", "name a new directory with `--out`")
+    from tidelog.pipeline.logs.parquet_files import require_new
+
+    require_new(out)  # Before Java starts.
     begun = time.monotonic()
     with open_session(master) as spark:
         from tidelog.pipeline.jobs.export import export as run_export

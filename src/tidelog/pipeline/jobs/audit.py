@@ -41,7 +41,9 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from tidelog.pipeline.jobs.task_list import rows_of_tasks
 from tidelog.pipeline.logs.batch_difference import Copy, first_difference
 from tidelog.pipeline.logs.layout import (
     Replica,
@@ -211,7 +213,7 @@ def ends(stretches: DataFrame) -> DataFrame:
 def opened(stretches: DataFrame, buckets: DataFrame) -> DataFrame:
     """The batches of some buckets, a row each, read again from their files."""
     wanted = stretches.join(F.broadcast(buckets), list(_BUCKET), "left_semi")
-    return wanted.mapInArrow(_open, _ddl(OPENED_SCHEMA))
+    return wanted.mapInArrow(_open, from_arrow_schema(OPENED_SCHEMA))
 
 
 def divergent(batches: DataFrame) -> DataFrame:
@@ -317,27 +319,17 @@ def read_stretches(spark: SparkSession, replicas: Sequence[Replica], sample: int
         tuple((place, bounds[place.topic, place.partition, place.broker]) for place in places)
         for places in planned
     ]
-    numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
-    return numbers.mapInArrow(partial(_scan, tasks, sample), _ddl(STRETCH_SCHEMA))
+    return rows_of_tasks(spark, tasks, partial(_scan, sample=sample), STRETCH_SCHEMA)
 
 
-def _scan(
-    tasks: Sequence[_Task], sample: int, numbers: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            for place, bounds in tasks[number]:
-                yield from scan_stretches(place, bounds, sample)
+def _scan(task: _Task, sample: int) -> Iterator[pa.RecordBatch]:
+    for place, bounds in task:
+        yield from scan_stretches(place, bounds, sample)
 
 
 def _open(stretches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in stretches:
         yield from open_stretches(batch)
-
-
-def _ddl(schema: pa.Schema) -> str:
-    names = {"int32": "int", "int64": "bigint", "bool": "boolean"}
-    return ", ".join(f"{field.name} {names.get(str(field.type), field.type)}" for field in schema)
 
 
 def _collected(rows: DataFrame) -> list[Finding]:

@@ -19,19 +19,23 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tidelog.errors import UsageError
+from tidelog.pipeline.jobs.task_list import rows_of_tasks
 from tidelog.pipeline.logs.layout import Replica, find_replicas, tasks_for_cores
-from tidelog.pipeline.logs.parquet_files import Stretch, Written, write_file
+from tidelog.pipeline.logs.parquet_files import (
+    WRITTEN_SCHEMA,
+    Portion,
+    Written,
+    require_new,
+    write_file,
+)
 
-_WRITTEN: Final = "file string, size_bytes bigint, topic string, partition int, records bigint"
-
-_Task = tuple[Stretch, ...]
+_Task = tuple[Portion, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,7 @@ def export(
     for damaged logs. Then `out` is not there.
     """
     out = out.absolute()
-    if out.exists():
-        raise UsageError(f"`{out}` is there already", "name a new directory with `--out`")
+    require_new(out)
     chosen = choose_replicas(find_replicas(directories, topics))
     beside = out.with_name(f"{out.name}.part-{uuid4()}")
     try:
@@ -112,34 +115,16 @@ def choose_replicas(replicas: Sequence[Replica]) -> list[Replica]:
 def _write(spark: SparkSession, replicas: Sequence[Replica], directory: Path) -> list[Written]:
     ends = {(one.topic, one.partition): (one.log_start, one.high_watermark) for one in replicas}
     tasks: list[_Task] = [
-        tuple(Stretch(place, *ends[place.topic, place.partition]) for place in places)
+        tuple(Portion(place, *ends[place.topic, place.partition]) for place in places)
         for places in tasks_for_cores(replicas, spark.sparkContext.defaultParallelism)
     ]
-    numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
-    rows = numbers.mapInArrow(partial(_write_tasks, str(directory), tasks), _WRITTEN).collect()
-    return [Written(**row.asDict()) for row in rows]
+    rows = rows_of_tasks(spark, tasks, partial(_write_task, str(directory)), WRITTEN_SCHEMA)
+    return [Written(**row.asDict()) for row in rows.collect()]
 
 
-def _write_tasks(
-    directory: str, tasks: Sequence[_Task], numbers: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            yield _as_rows(write_file(Path(directory), tasks[number]))
-
-
-def _as_rows(written: Sequence[Written]) -> pa.RecordBatch:
-    schema = pa.schema(
-        [
-            ("file", pa.string()),
-            ("size_bytes", pa.int64()),
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("records", pa.int64()),
-        ]
-    )
-    rows: list[dict[str, Any]] = [asdict(one) for one in written]
-    return pa.RecordBatch.from_pylist(rows, schema=schema)
+def _write_task(directory: str, task: _Task) -> Iterator[pa.RecordBatch]:
+    written = [asdict(one) for one in write_file(Path(directory), task)]
+    yield pa.RecordBatch.from_pylist(written, schema=WRITTEN_SCHEMA)
 
 
 def _accounts(replicas: Sequence[Replica], written: Sequence[Written]) -> Iterator[Export]:

@@ -18,6 +18,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidelog.errors import UsageError
 from tidelog.pipeline.logs.layout import SegmentPlace
 from tidelog.pipeline.logs.scan import SEGMENT_RECORD_SCHEMA, scan_records
 
@@ -34,7 +35,7 @@ _DICTIONARY_COLUMNS: Final = [
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Portion:
     """A segment file and the offsets that are wanted of it."""
 
     place: SegmentPlace
@@ -56,8 +57,26 @@ class Written:
     records: int
 
 
-def write_file(directory: Path, stretches: Sequence[Stretch]) -> list[Written]:
-    """Writes the records of the stretches, in their order, with the columns of
+WRITTEN_SCHEMA: Final = pa.schema(
+    [
+        ("file", pa.string()),
+        ("size_bytes", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("records", pa.int64()),
+    ]
+)
+"""A row per `Written`."""
+
+
+def require_new(out: Path) -> None:
+    """Raises `UsageError` when the directory is there: files of two exports are never mixed."""
+    if out.exists():
+        raise UsageError(f"`{out}` is there already", "name a new directory with `--out`")
+
+
+def write_file(directory: Path, portions: Sequence[Portion]) -> list[Written]:
+    """Writes the records of the portions, in their order, with the columns of
     `SEGMENT_RECORD_SCHEMA`, to a new file in `directory`, which is there; to none when there are no
     records.
 
@@ -67,7 +86,7 @@ def write_file(directory: Path, stretches: Sequence[Stretch]) -> list[Written]:
     counts: dict[tuple[str, int], int] = {}
     try:
         with _RowGroups(path) as groups:
-            for one in stretches:
+            for one in portions:
                 key = one.place.topic, one.place.partition
                 for batch in scan_records(
                     one.place,

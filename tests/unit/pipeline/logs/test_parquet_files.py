@@ -8,7 +8,7 @@ from tests.unit.pipeline.log_directories import batches, write_broker
 from tidelog.errors import CorruptBatch
 from tidelog.pipeline.logs import parquet_files
 from tidelog.pipeline.logs.layout import find_replicas
-from tidelog.pipeline.logs.parquet_files import Stretch, Written, write_file
+from tidelog.pipeline.logs.parquet_files import Portion, Written, write_file
 from tidelog.pipeline.logs.scan import SEGMENT_RECORD_SCHEMA, scan_records
 
 
@@ -27,7 +27,7 @@ def out(tmp_path):
 
 
 def test_a_file_has_the_records_within_the_offsets_in_order(places, out):
-    written = write_file(out, [Stretch(places[0], 13, 87), Stretch(places[1], 0, 1000)])
+    written = write_file(out, [Portion(places[0], 13, 87), Portion(places[1], 0, 1000)])
     (path,) = out.iterdir()
     size_bytes = path.stat().st_size
     assert written == [
@@ -44,7 +44,7 @@ def test_a_file_has_the_records_within_the_offsets_in_order(places, out):
 
 def test_row_groups_are_bounded_and_lose_nothing(places, out, monkeypatch):
     monkeypatch.setattr(parquet_files, "_ROW_GROUP_ROWS", 60)
-    write_file(out, [Stretch(place, 0, 1000) for place in places])
+    write_file(out, [Portion(place, 0, 1000) for place in places])
     (path,) = out.iterdir()
     file = pq.ParquetFile(path)
     assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [100, 50]
@@ -52,7 +52,7 @@ def test_row_groups_are_bounded_and_lose_nothing(places, out, monkeypatch):
 
 
 def test_no_records_make_no_file(places, out):
-    assert write_file(out, [Stretch(places[0], 100, 200), Stretch(places[1], 7, 7)]) == []
+    assert write_file(out, [Portion(places[0], 100, 200), Portion(places[1], 7, 7)]) == []
     assert write_file(out, []) == []
     assert not list(out.iterdir())
 
@@ -63,5 +63,5 @@ def test_a_task_that_fails_takes_its_file_away(places, out, tmp_path):
     data[-1] ^= 1
     damaged.write_bytes(data)
     with pytest.raises(CorruptBatch, match="`t-1`"):
-        write_file(out, [Stretch(place, 0, 1000) for place in places])
+        write_file(out, [Portion(place, 0, 1000) for place in places])
     assert not list(out.iterdir())

@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PythonException
 
-from tests.unit.pipeline.log_directories import batches, write_broker
+from tests.unit.pipeline.log_directories import batches, write_broker, write_segment
 from tidelog.cli.spark_job import told_by_spark
 from tidelog.errors import UsageError
 from tidelog.pipeline.jobs.export import Export, choose_replicas, export, publish
@@ -50,6 +50,27 @@ def test_a_failed_export_leaves_nothing(spark, directory, tmp_path):
     message, _ = told_by_spark(str(caught.value))
     assert "(broker 2, `a-0`): batch with base offset 0" in message
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+
+
+def test_missing_offsets_fail_an_export_that_does_not_allow_them(spark, directory, tmp_path):
+    (directory / "node-2" / "data" / "a-0" / f"{0:020d}.log").write_bytes(b"".join(batches(3)))
+    with pytest.raises(PythonException) as caught:
+        export(spark, [directory], ["a"], tmp_path / "out")
+    message, hint = told_by_spark(str(caught.value))
+    assert "(broker 2, `a-0`): no batch holds the offsets [30, 40)" in message
+    assert "`tidelog spark audit`" in hint
+    done = export(spark, [directory], ["a"], tmp_path / "out", allow_gaps=True)
+    assert done.partitions == (Export("a", 0, 2, 0, 40, 30),)
+
+
+def test_a_log_begins_with_its_first_segment(spark, directory, tmp_path):
+    """Retention deletes whole segments, and brokers keep a checkpoint of a log's start only where
+    it lies within one."""
+    segment = directory / "node-2" / "data" / "a-0" / f"{0:020d}.log"
+    segment.unlink()
+    write_segment(segment.parent, batches(5)[2:], base_offset=20)
+    done = export(spark, [directory], ["a"], tmp_path / "out")
+    assert done.partitions == (Export("a", 0, 2, 20, 40, 20),)
 
 
 def test_a_directory_that_is_there_is_not_touched(spark, directory, tmp_path):

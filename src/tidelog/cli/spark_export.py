@@ -32,13 +32,18 @@ def export(
         list[str] | None,
         typer.Option("--topic", metavar="NAME", help="Only this topic; give it several times."),
     ] = None,
+    allow_gaps: Annotated[
+        bool,
+        typer.Option("--allow-gaps", help="Write what there is where offsets are missing."),
+    ] = False,
     master: Master = "local[*]",
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Write the committed records of topics to Parquet files, straight from log directories.
 
     No broker is asked: the nodes may be running, stopped or dead, Tidelog's or Apache Kafka's. The
-    directory is there when all of it is there.
+    directory is there when all of it is there: no committed offset is left out but those that the
+    cleaner removed.
     """
     from tidelog.pipeline.logs.parquet_files import require_new
 
@@ -48,7 +53,7 @@ def export(
         from tidelog.pipeline.jobs.export import export as run_export
 
         with progress("writing Parquet files"):
-            done = run_export(spark, data_dirs, topics, out)
+            done = run_export(spark, data_dirs, topics, out, allow_gaps=allow_gaps)
     seconds = round(time.monotonic() - begun, 3)
     rows = [plain(one) for one in done.partitions]
     if output is OutputFormat.JSON:

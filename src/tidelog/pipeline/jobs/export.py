@@ -4,6 +4,10 @@ Of every partition one replica is read: the one whose broker last checkpointed t
 watermark, and of it the offsets from its log start up to that mark. What lies above may never have
 been committed, so it is left out; a broker that was killed may have checkpointed seconds before.
 
+**Every offset is accounted for.** Each task sees that the batches of its files leave none out, but
+for those below the cleaner's checkpoint. A hole, a file that has gone, and a log that ends below
+its high watermark fail the job, unless gaps are allowed.
+
 **All or nothing.** Tasks write into a directory beside the one asked for, each its own file. When
 all have ended, files that nobody reported (of attempts that were killed) are deleted, and one
 rename gives the directory its name: whoever sees it sees all records, whatever they read it with. A
@@ -19,23 +23,36 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from tidelog.errors import UsageError
+from tidelog.errors import CorruptBatch, UsageError
 from tidelog.pipeline.jobs.task_list import rows_of_tasks
-from tidelog.pipeline.logs.layout import Replica, find_replicas, tasks_for_cores
+from tidelog.pipeline.logs.layout import (
+    Replica,
+    SegmentPlace,
+    find_replicas,
+    tasks_for_cores,
+)
 from tidelog.pipeline.logs.parquet_files import (
     WRITTEN_SCHEMA,
     Portion,
     Written,
+    portions_of,
     require_new,
     write_file,
 )
 
-_Task = tuple[Portion, ...]
+_Chosen = tuple[Replica, dict[SegmentPlace, Portion]]
+"""A replica that is read, and what of each of its segments."""
+
+_DAMAGED_HINT: Final = (
+    "`tidelog spark audit` tells what is wrong with this broker's log; name the directories of "
+    "others with `--data-dir`, or take what there is with `--allow-gaps` if offsets are missing"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +85,24 @@ class Exported:
 
 
 def export(
-    spark: SparkSession, directories: Sequence[Path], topics: Sequence[str] | None, out: Path
+    spark: SparkSession,
+    directories: Sequence[Path],
+    topics: Sequence[str] | None,
+    out: Path,
+    *,
+    allow_gaps: bool = False,
 ) -> Exported:
     """Writes the topics (all but the metadata log when `None`) to the new directory `out`.
 
     Raises `UsageError` for directories without logs and when `out` is there; fails as Spark does
-    for damaged logs. Then `out` is not there.
+    for damaged logs and, unless `allow_gaps`, for missing offsets. Then `out` is not there.
     """
     out = out.absolute()
     require_new(out)
-    chosen = choose_replicas(find_replicas(directories, topics))
+    chosen = [
+        (replica, portions_of(replica, allow_gaps=allow_gaps))
+        for replica in choose_replicas(find_replicas(directories, topics))
+    ]
     beside = out.with_name(f"{out.name}.part-{uuid4()}")
     try:
         beside.mkdir(parents=True)
@@ -112,24 +137,29 @@ def choose_replicas(replicas: Sequence[Replica]) -> list[Replica]:
     return [best[key] for key in sorted(best)]
 
 
-def _write(spark: SparkSession, replicas: Sequence[Replica], directory: Path) -> list[Written]:
-    ends = {(one.topic, one.partition): (one.log_start, one.high_watermark) for one in replicas}
-    tasks: list[_Task] = [
-        tuple(Portion(place, *ends[place.topic, place.partition]) for place in places)
-        for places in tasks_for_cores(replicas, spark.sparkContext.defaultParallelism)
-    ]
+def _write(spark: SparkSession, chosen: Sequence[_Chosen], directory: Path) -> list[Written]:
+    wanted = {place: portion for _, portions in chosen for place, portion in portions.items()}
+    places = tasks_for_cores(
+        [replica for replica, _ in chosen], spark.sparkContext.defaultParallelism
+    )
+    dealt = [tuple(wanted[place] for place in task if place in wanted) for task in places]
+    tasks = [task for task in dealt if task]
     rows = rows_of_tasks(spark, tasks, partial(_write_task, str(directory)), WRITTEN_SCHEMA)
     return [Written(**row.asDict()) for row in rows.collect()]
 
 
-def _write_task(directory: str, task: _Task) -> Iterator[pa.RecordBatch]:
-    written = [asdict(one) for one in write_file(Path(directory), task)]
-    yield pa.RecordBatch.from_pylist(written, schema=WRITTEN_SCHEMA)
+def _write_task(directory: str, portions: Sequence[Portion]) -> Iterator[pa.RecordBatch]:
+    try:
+        written = write_file(Path(directory), portions)
+    except CorruptBatch as error:
+        raise CorruptBatch(f"{error.message}\nhint: {_DAMAGED_HINT}") from error
+    yield pa.RecordBatch.from_pylist([asdict(one) for one in written], schema=WRITTEN_SCHEMA)
 
 
-def _accounts(replicas: Sequence[Replica], written: Sequence[Written]) -> Iterator[Export]:
-    for replica in replicas:
+def _accounts(chosen: Sequence[_Chosen], written: Sequence[Written]) -> Iterator[Export]:
+    for replica, portions in chosen:
         key = replica.topic, replica.partition
         records = sum(one.records for one in written if (one.topic, one.partition) == key)
-        start, end = replica.log_start, replica.high_watermark
-        yield Export(*key, replica.broker, start, max(start, end), records)
+        end = max(replica.log_start, replica.high_watermark)
+        start = min((portion.start_offset for portion in portions.values()), default=end)
+        yield Export(*key, replica.broker, start, end, records)

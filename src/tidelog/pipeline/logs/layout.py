@@ -48,6 +48,11 @@ class SegmentPlace:
     size_bytes: int
     """When it was listed."""
 
+    @property
+    def base_offset(self) -> int:
+        """The first offset that may be in it, by its name."""
+        return int(Path(self.path).stem)
+
     def __str__(self) -> str:
         return f"`{self.path}` (broker {self.broker}, `{self.topic}-{self.partition}`)"
 

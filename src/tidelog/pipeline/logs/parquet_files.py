@@ -3,6 +3,10 @@
 Records go from the log's bytes to Arrow to Parquet within one process. Spark's own writer would get
 them row by row instead: from Arrow to Spark's rows to columns again, several times the work.
 
+A file name says where a segment's offsets begin, and the next one's where they end; so each task
+can tell by itself whether batches for all of them are there. Where they are not, records are
+missing that nobody removed on purpose: the task fails and names them.
+
 The file has a name that no other attempt of the task has. It counts when the driver has heard of
 it (`jobs/export.py`); a task that fails takes its file away, one that is killed leaves it.
 
@@ -15,11 +19,13 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidelog.errors import UsageError
-from tidelog.pipeline.logs.layout import SegmentPlace
+from tidelog.errors import CorruptBatch, UsageError
+from tidelog.pipeline.batches import BatchTable
+from tidelog.pipeline.logs.layout import Replica, SegmentPlace
 from tidelog.pipeline.logs.scan import SEGMENT_RECORD_SCHEMA, scan_records
 
 COMPRESSION: Final = "snappy"
@@ -42,6 +48,8 @@ class Portion:
     start_offset: int
     end_offset: int
     """Exclusive."""
+    gaps_to: int
+    """Up to this offset some may be missing, because the log was compacted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,30 @@ WRITTEN_SCHEMA: Final = pa.schema(
 """A row per `Written`."""
 
 
+def portions_of(replica: Replica, *, allow_gaps: bool = False) -> dict[SegmentPlace, Portion]:
+    """What each segment of a replica has to have of its committed offsets; none for those that
+    have nothing of them. `allow_gaps` takes what there is.
+
+    Raises `UsageError` when it has committed offsets and no segment.
+    """
+    if not (replica.segments or allow_gaps) and replica.log_start < replica.high_watermark:
+        raise UsageError(
+            f"broker {replica.broker} has no segment of `{replica.topic}-{replica.partition}`, "
+            f"which has committed offsets up to {replica.high_watermark}",
+            "name other brokers' directories, or take what there is with `--allow-gaps`",
+        )
+    bases = [place.base_offset for place in replica.segments]
+    gaps_to = replica.high_watermark if allow_gaps else replica.cleaned_to
+    portions = {}
+    for place, begin, end in zip(
+        replica.segments, bases, [*bases[1:], replica.high_watermark], strict=False
+    ):
+        start, end = max(begin, replica.log_start), min(end, replica.high_watermark)
+        if start < end:
+            portions[place] = Portion(place, start, end, gaps_to)
+    return portions
+
+
 def require_new(out: Path) -> None:
     """Raises `UsageError` when the directory is there: files of two exports are never mixed."""
     if out.exists():
@@ -80,7 +112,8 @@ def write_file(directory: Path, portions: Sequence[Portion]) -> list[Written]:
     `SEGMENT_RECORD_SCHEMA`, to a new file in `directory`, which is there; to none when there are no
     records.
 
-    Raises `CorruptBatch`, `StorageError`, `OSError`; then there is no file.
+    Raises `CorruptBatch`, also for offsets that are missing, `StorageError`, `OSError`; then there
+    is no file.
     """
     path = directory / f"part-{uuid4()}.parquet"
     counts: dict[tuple[str, int], int] = {}
@@ -88,14 +121,17 @@ def write_file(directory: Path, portions: Sequence[Portion]) -> list[Written]:
         with _RowGroups(path) as groups:
             for one in portions:
                 key = one.place.topic, one.place.partition
+                continuity = _Continuity(one)
                 for batch in scan_records(
                     one.place,
                     SEGMENT_RECORD_SCHEMA.names,
                     start_offset=one.start_offset,
                     end_offset=one.end_offset,
+                    on_batches=continuity.on_batches,
                 ):
                     groups.add(batch)
                     counts[key] = counts.get(key, 0) + len(batch)
+                continuity.on_end()
         size_bytes = path.stat().st_size
     except BaseException:
         path.unlink(missing_ok=True)
@@ -103,6 +139,39 @@ def write_file(directory: Path, portions: Sequence[Portion]) -> list[Written]:
     if not counts:
         path.unlink()
     return [Written(path.name, size_bytes, *key, records) for key, records in counts.items()]
+
+
+class _Continuity:
+    """Follows the batches of a portion: each begins where the one before it ended."""
+
+    def __init__(self, portion: Portion) -> None:
+        self._portion = portion
+        # Where the next batch must begin; `None` before the first one, which may begin below.
+        self._next_offset: int | None = None
+
+    def on_batches(self, table: BatchTable) -> None:
+        """Raises `CorruptBatch` for a hole before or among them, and for what comes twice."""
+        bases, lasts = table.base_offsets, table.last_offsets
+        if self._next_offset is None:
+            self._next_offset = min(self._portion.start_offset, int(bases[0]))
+        wanted = np.append(self._next_offset, lasts[:-1] + 1)
+        for row in np.flatnonzero(bases != wanted).tolist():
+            self._judge(int(wanted[row]), int(bases[row]))
+        self._next_offset = int(lasts[-1]) + 1
+
+    def on_end(self) -> None:
+        """Raises `CorruptBatch` when they end before the portion does."""
+        end = self._portion.end_offset
+        reached = self._portion.start_offset if self._next_offset is None else self._next_offset
+        self._judge(min(reached, end), end)
+
+    def _judge(self, wanted: int, base: int) -> None:
+        one = self._portion
+        if base < wanted and base < one.end_offset and wanted > one.start_offset:
+            raise CorruptBatch(f"{one.place}: offset {base} follows offset {wanted - 1}")
+        first, end = max(wanted, one.start_offset), min(base, one.end_offset)
+        if first < end and end > one.gaps_to:
+            raise CorruptBatch(f"{one.place}: no batch holds the offsets [{first}, {end})")
 
 
 class _RowGroups:

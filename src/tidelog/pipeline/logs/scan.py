@@ -100,9 +100,10 @@ def scan_records(
     *,
     start_offset: int = 0,
     end_offset: int = _MAX_OFFSET,
+    on_batches: Callable[[BatchTable], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a segment from `start_offset` up to `end_offset` exclusive, with the chosen
-    columns of `SEGMENT_RECORD_SCHEMA`.
+    columns of `SEGMENT_RECORD_SCHEMA`. `on_batches` sees all batches, before their records.
 
     Raises `CorruptBatch` that names the file, also for what is no batch in a file that is not the
     replica's last.
@@ -114,6 +115,7 @@ def scan_records(
         position = span.position + span.size_bytes
         try:
             check_crcs(table)
+            on_batches(table)
             for batch in decode_table(
                 table,
                 start_offset=start_offset,

@@ -14,7 +14,13 @@ from tidelog.kraft.messages import (
 from tidelog.sim.campaign import Tally, run_seed
 from tidelog.sim.checkers.base import Violation
 from tidelog.sim.quorum.cluster import Composition, Conditions, QuorumCluster, Saving
-from tidelog.sim.quorum.membership import MARKS, VoterOracle, directory_of, endpoint_of
+from tidelog.sim.quorum.membership import (
+    MARKS,
+    VoterOracle,
+    directory_of,
+    draw_change,
+    endpoint_of,
+)
 from tidelog.sim.quorum_run import QUICK, draw_quorum
 from tidelog.sim.world import CLUSTER_ID
 
@@ -46,6 +52,7 @@ def test_seeds_with_changing_voters_reach_every_rare_state():
         tally.add(outcome)
     assert set(tally.marks) == set(MARKS)
     assert tally.faults["add-voter"] > 50 and tally.faults["remove-voter"] > 50
+    assert tally.faults["wipe"] > 20
 
 
 def dynamic_cluster(voters: int, observers: int = 0, snapshot_every: int = 0) -> QuorumCluster:
@@ -96,6 +103,47 @@ def test_an_added_voter_counts_and_a_removed_leader_hands_over():
         "voters: added",
         "voters: removed",
         "voters: the leader removed itself",
+    }
+
+
+def test_a_wiped_voter_counts_for_nothing_until_it_is_added_again():
+    """Goal: VoterIsItsDisk on the stage: the replica has everything again, the voter has not."""
+    cluster = dynamic_cluster(3)
+    leader = cluster.leader()
+    wiped, other = (one for one in cluster.replicas.values() if one is not leader)
+    cluster.kill(wiped)
+    cluster.wipe(wiped)
+    cluster.start(wiped)
+    cluster.run(500)
+    cluster.kill(other)
+    last = cluster.append(leader, [b"of one voter"])
+    assert cluster.run_until(lambda: wiped.log.recovery_point > last, 1_000)
+    cluster.run(200)
+    assert leader.quorum.high_watermark <= last
+    assert [cluster.durable_end_of(one) > last for one in leader.quorum.voters.values()].count(
+        1
+    ) == 1
+    cluster.start(other)
+    assert cluster.run_until(lambda: leader.quorum.high_watermark > last, 5_000)
+
+    asked = [
+        draw_change(Prng(seed), leader.quorum, cluster.seats, cluster_id=CLUSTER_ID)
+        for seed in range(20)
+    ]
+    old = ReplicaKey(wiped.node_id, directory_of(wiped.node_id))
+    assert {type(one) for one in asked} == {AddVoterRequest, RemoveVoterRequest}
+    too_early = next(one for one in asked if isinstance(one, AddVoterRequest))
+    assert too_early.voter == wiped.voter
+    assert {one.voter for one in asked if isinstance(one, RemoveVoterRequest)} == {old}
+    for request in (too_early, RemoveVoterRequest(CLUSTER_ID, old), too_early):
+        cluster.change_voters(leader, request)
+        cluster.run(1_000)
+    assert leader.quorum.voters[wiped.node_id].directory_id == wiped.key.directory_id
+    assert set(cluster.voter_oracle.marks) == {
+        "voters: lost its disk",
+        "voters: removed",
+        "voters: added",
+        "voters: added again with another disk",
     }
 
 

@@ -17,7 +17,7 @@ from tidelog.kraft.messages import AddVoterRequest
 from tidelog.sim.checkers.base import Violation
 from tidelog.sim.outcome import Outcome
 from tidelog.sim.quorum.cluster import Composition, Conditions, QuorumCluster, Replica, Saving
-from tidelog.sim.quorum.membership import draw_change
+from tidelog.sim.quorum.membership import draw_change, voters_without_disk
 from tidelog.sim.swarm import stream
 from tidelog.sim.world import CLUSTER_ID
 
@@ -32,6 +32,8 @@ QUICK: Final = QuorumConfig(
 """Kafka's timers divided by five: more happens in a virtual second."""
 
 RECOVERY_LIMIT_MS: Final = 20_000
+QUIET_LIMIT_MS: Final = 2_000
+"""As long an operator waits for a moment in which a disk may be replaced."""
 KINDS: Final = (
     "kill",
     "kill-in-write",
@@ -74,6 +76,8 @@ class QuorumSwarm:
     """They stand in the configuration at first, and are moved to the log."""
     auto_join: bool = False
     """Who is no voter asks to become one."""
+    wipes: bool = False
+    """Voters lose their disks, one after the other."""
 
     def describe(self) -> str:
         """One line, printed before a run."""
@@ -112,6 +116,7 @@ def draw_quorum(seed: int) -> QuorumSwarm:
         dynamic=dynamic,
         auto_join=dynamic and voting.chance(1, 4),
         upgrade=dynamic and voting.chance(1, 3),
+        wipes=dynamic and voting.chance(1, 2),
     )
 
 
@@ -126,6 +131,7 @@ class QuorumRun:
         self.counts: Counter[str] = Counter()
         self._prng = stream(seed, "quorum faults")
         self._voting = stream(seed, "quorum changes of voters")
+        self._wiping = stream(seed, "quorum wiped disks")
         self._appended = 0
         # Nodes that had a snapshot damaged, in order.
         self._damaged: dict[int, None] = {}
@@ -186,6 +192,8 @@ class QuorumRun:
                 self._append()
             if self.swarm.dynamic and self._voting.chance(1, 3):
                 self._change_voters()
+            if self.swarm.wipes and self._wiping.chance(1, 8):
+                self._wipe()
         return self._heal()
 
     def _change_voters(self) -> None:
@@ -201,19 +209,49 @@ class QuorumRun:
             cluster.upgrade(asked)
             return
         for _ in range(prng.choice((1, 1, 1, 2))):
-            request = draw_change(
-                prng,
-                asked.quorum,
-                list(cluster.replicas),
-                cluster_id=CLUSTER_ID,
-                port_of=lambda node_id: cluster.replicas[node_id].port,
-            )
+            request = draw_change(prng, asked.quorum, cluster.seats, cluster_id=CLUSTER_ID)
             if request is None or not (asked.alive and asked.quorum.is_leader):
                 return
             kind = "add-voter" if isinstance(request, AddVoterRequest) else "remove-voter"
             self.counts[kind] += 1
             cluster.note(f"world n{asked.node_id}: {kind} {request.voter.node_id}")
             cluster.change_voters(asked, request)
+
+    def _wipe(self) -> None:
+        """The operator waits for a quiet moment, and a voter's disk is lost in it."""
+        cluster = self.cluster
+        cluster.heal()
+        for replica in cluster.replicas.values():
+            if not replica.alive:
+                cluster.start(replica)
+        if not cluster.run_until(self._may_lose_a_disk, QUIET_LIMIT_MS):
+            return
+        leader = cluster.leader()
+        assert leader is not None, "whoever has all that the leader has, has a leader"
+        victim = cluster.replicas[self._wiping.choice(sorted(leader.quorum.voters))]
+        self.counts["wipe"] += 1
+        cluster.note(f"world n{victim.node_id}: wiped")
+        cluster.kill(victim)
+        cluster.wipe(victim)
+
+    def _may_lose_a_disk(self) -> bool:
+        """Whether all voters have all that the leader has: three can do without one then, if no
+        other one is without its disk."""
+        cluster = self.cluster
+        leader = cluster.leader()
+        if leader is None or leader.quorum.kraft_version == 0 or len(leader.quorum.voters) < 3:
+            return False
+        quorum, voters = leader.quorum, leader.quorum.voters
+        if voters_without_disk(voters, cluster.seats):
+            return False
+        offset, _ = quorum.voter_sets[-1]
+        return offset < quorum.high_watermark and all(
+            cluster.replicas[key].alive
+            and cluster.replicas[key].quorum.leader_id == leader.node_id
+            and cluster.replicas[key].quorum.epoch == quorum.epoch
+            and cluster.durable_end_of(voter) == quorum.log_end_offset
+            for key, voter in voters.items()
+        )
 
     def _append(self) -> None:
         """Records go to somebody who believes to lead, perhaps wrongly."""

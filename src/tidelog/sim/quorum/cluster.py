@@ -25,6 +25,7 @@ from tidelog.kraft.messages import (
     LoadedSnapshot,
     NotLeader,
     QuorumFetchResponse,
+    ReplicaKey,
     Reply,
     Request,
     Response,
@@ -128,6 +129,8 @@ class Replica:
     configured: bool = True
     # The port of its address.
     port: int = FIRST_PORT
+    # How many disks it has had before this one.
+    lost_disks: int = 0
     # What it has asked and whom: as what it knows the peer, and who that is.
     requests: list[tuple[int, Request, int]] = field(default_factory=list)
     disk_queue: deque[Effect] = field(default_factory=deque)
@@ -139,6 +142,16 @@ class Replica:
     log: Log = field(init=False)
     quorum: Quorum = field(init=False)
     state: RecordList = field(init=False)
+
+    @property
+    def key(self) -> ReplicaKey:
+        """Id and disk."""
+        return ReplicaKey(self.node_id, directory_of(self.node_id, self.lost_disks))
+
+    @property
+    def voter(self) -> Voter:
+        """As the voter set has it, or would have it."""
+        return Voter(*self.key, (endpoint_of(self.node_id, self.port),))
 
 
 class QuorumCluster:
@@ -221,6 +234,11 @@ class QuorumCluster:
         if event.subject == "quorum":
             self.note(f"n{node_id} {event.text()}")
 
+    @property
+    def seats(self) -> dict[int, Voter]:
+        """Every replica as the voter that it is or would be."""
+        return {node_id: replica.voter for node_id, replica in self.replicas.items()}
+
     def alive(self) -> list[Replica]:
         """The running replicas."""
         return [replica for replica in self.replicas.values() if replica.alive]
@@ -233,11 +251,15 @@ class QuorumCluster:
         """The running leader of the highest epoch."""
         return max(self.leaders(), key=lambda replica: replica.quorum.epoch, default=None)
 
-    def _durable_ends(self, voters: Iterable[int]) -> list[int]:
-        return [
-            replica.log.recovery_point if replica.alive else replica.durable_end
-            for replica in (self.replicas[voter_id] for voter_id in voters)
-        ]
+    def _durable_ends(self, voters: Iterable[Voter]) -> list[int]:
+        return [self.durable_end_of(voter) for voter in voters]
+
+    def durable_end_of(self, voter: Voter) -> int:
+        """The exclusive end of what is on the voter's disk; 0 if it has that no more."""
+        replica = self.replicas[voter.node_id]
+        if voter.directory_id not in (ZERO_UUID, replica.key.directory_id):
+            return 0
+        return replica.log.recovery_point if replica.alive else replica.durable_end
 
     # Processes -------------------------------------------------------------------------------
 
@@ -276,11 +298,10 @@ class QuorumCluster:
         )
         if replica.log.topic_id != METADATA_TOPIC_ID:
             replica.log.assign_topic_id(METADATA_TOPIC_ID)
-        node_id = replica.node_id
-        own = (endpoint_of(node_id, replica.port),) if self.dynamic else ()
+        own = replica.voter.endpoints if self.dynamic else ()
         everybody = [endpoint_of(other) for other in self.replicas]
         replica.quorum = Quorum(
-            identity=VoterIdentity(node_id, directory_of(node_id), CLUSTER_ID, own),
+            identity=VoterIdentity(*replica.key, CLUSTER_ID, own),
             voters=self.voters if replica.configured else {},
             bootstrap=() if replica.configured else everybody,
             log=replica.log,
@@ -308,11 +329,15 @@ class QuorumCluster:
                     self._fail(other, peer_id, request)
 
     def wipe(self, replica: Replica) -> None:
-        """A dead replica's disk is replaced by an empty one."""
+        """A dead replica's disk is replaced by an empty one. With voters in the log it is no voter
+        any more, and the operator does not configure it as one either."""
         assert not replica.alive, f"n{replica.node_id} runs"
-        assert not self.dynamic, "a voter in the log is its disk"
         replica.disk = self._new_replica(replica.node_id).disk
         replica.durable_end = 0
+        if self.dynamic:
+            replica.lost_disks += 1
+            replica.configured = False
+            self.voter_oracle.note_wiped(replica.node_id)
 
     def ask(self, sender: Replica, peer_id: int, request: Request) -> None:
         """Sends a request in a replica's name, whatever it thinks of it."""
@@ -524,7 +549,7 @@ class QuorumCluster:
         request = to.request
         granted = isinstance(response, VoteResponse) and response.granted
         if granted and isinstance(request, VoteRequest) and not request.pre_vote:
-            self.oracle.check_vote(sender.node_id, request.epoch, request.candidate_id)
+            self.oracle.check_vote(sender.key, request.epoch, request.candidate_id)
         requester = self.replicas[to.requester]
         if not requester.alive or requester.life != to.life:
             return

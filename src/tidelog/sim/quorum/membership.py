@@ -18,10 +18,13 @@ When the voters are in the log, the operator takes them out of the configuration
 that yet: such a node follows no leader but a configured one. Not before there is a leader, because
 its vote may be needed, and without voters it has none.
 
-Left out: voters that lose their disk, which the tests of `kraft/` play.
+A voter that loses its disk is another replica from then on (*VoterIsItsDisk*), in the same process
+and at the same address. The operator replaces its disk only while all voters have all that the
+leader has, one at a time, and changes nothing else before the old voter is removed: nothing is
+promised to who replaces two of three.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -51,6 +54,8 @@ REFUSED_AS_PENDING: Final = "voters: refused, another change is pending"
 REFUSED_AS_BEHIND: Final = "voters: refused, the newcomer lags or is not reached"
 UPGRADED: Final = "voters: from the configuration to the log"
 LOST: Final = "voters: the leader of a change has changed"
+WIPED: Final = "voters: lost its disk"
+REPLACED: Final = "voters: added again with another disk"
 MARKS: Final = (
     ADDED,
     REMOVED,
@@ -60,6 +65,8 @@ MARKS: Final = (
     REFUSED_AS_BEHIND,
     LOST,
     UPGRADED,
+    WIPED,
+    REPLACED,
 )
 """Rare states that seeds with changing voters should reach."""
 
@@ -78,9 +85,9 @@ def node_at(endpoint: Endpoint) -> int:
     return int(endpoint.host.removeprefix("n"))
 
 
-def directory_of(node_id: int) -> Uuid:
-    """The id of a replica's disk."""
-    return Uuid(node_id.to_bytes(16, "big"))
+def directory_of(node_id: int, disk: int = 0) -> Uuid:
+    """The id of a replica's disk, of which it has had so many before."""
+    return Uuid(disk.to_bytes(8, "big") + node_id.to_bytes(8, "big"))
 
 
 class VoterOracle:
@@ -93,6 +100,8 @@ class VoterOracle:
         self._committed: dict[int, Mapping[int, Voter]] = {}
         # Per replica: the newest set when it was looked at last, and whether that was committed.
         self._seen: dict[int, tuple[int | None, bool]] = {}
+        # Voters that lost their disks.
+        self._wiped: dict[int, None] = {}
 
     @property
     def in_log(self) -> bool:
@@ -115,6 +124,11 @@ class VoterOracle:
             settled = [_members(voters) for offset, voters in sets if offset < committed_end]
             if len(pending | set(settled[-1:])) > 2:
                 raise Violation("OneChangeAtATime", f"{node_id} has {len(pending)} sets pending")
+
+    def note_wiped(self, node_id: int) -> None:
+        """A voter has lost its disk."""
+        self._wiped[node_id] = None
+        self.marks[WIPED] = None
 
     def note_upgrade(self, quorum: Quorum) -> None:
         """A leader has moved the configured voters to the log."""
@@ -141,6 +155,8 @@ class VoterOracle:
             raise Violation("OneChangeAtATime", f"{sorted(before)} -> {sorted(after)}")
         if come:
             self.marks[ADDED] = None
+            if any(key.node_id in self._wiped for key in come):
+                self.marks[REPLACED] = None
         elif gone:
             self.marks[REMOVED] = None
         elif before != after:
@@ -179,25 +195,32 @@ def _members(voters: Mapping[int, Voter]) -> Members:
 
 
 def draw_change(
-    prng: Prng,
-    quorum: Quorum,
-    node_ids: list[int],
-    *,
-    cluster_id: str,
-    port_of: Callable[[int], int],
+    prng: Prng, quorum: Quorum, replicas: Mapping[int, Voter], *, cluster_id: str
 ) -> VoterChangeRequest | None:
     """What an operator asks of somebody who believes to lead; `None` when nothing is possible.
+    `replicas` is every replica as the voter it is or would be.
 
-    Whoever is asked is removed more often than others: that is the rarest way.
+    Whoever is asked is removed more often than others: that is the rarest way. A voter without its
+    disk goes first.
     """
     voters = quorum.voters
-    strangers = [node_id for node_id in node_ids if node_id not in voters]
+    for lost in voters_without_disk(voters, replicas):
+        if prng.chance(1, 4):
+            return AddVoterRequest(cluster_id, replicas[lost.node_id])
+        return RemoveVoterRequest(cluster_id, lost)
+    strangers = [node_id for node_id in replicas if node_id not in voters]
     grows = len(voters) < MOST_VOTERS and (len(voters) < 2 or prng.chance(1, 2))
     if grows and strangers:
-        node_id = prng.choice(strangers)
-        voter = Voter(node_id, directory_of(node_id), (endpoint_of(node_id, port_of(node_id)),))
-        return AddVoterRequest(cluster_id, voter)
+        return AddVoterRequest(cluster_id, replicas[prng.choice(strangers)])
     if len(voters) < 2:
         return None
     node_id = prng.choice(sorted(voters))
     return RemoveVoterRequest(cluster_id, ReplicaKey(node_id, voters[node_id].directory_id))
+
+
+def voters_without_disk(
+    voters: Mapping[int, Voter], replicas: Mapping[int, Voter]
+) -> list[ReplicaKey]:
+    """The voters whose disk is not the one that the replica of this id has now."""
+    keys = [ReplicaKey(key, voter.directory_id) for key, voter in voters.items()]
+    return [one for one in keys if one.directory_id != replicas[one.node_id].directory_id]

@@ -15,7 +15,7 @@ They share one memory, so they live together; each method is one property.
 
 from collections.abc import Callable, Iterable
 
-from tidelog.kraft.messages import CommittedBatch, SnapshotId
+from tidelog.kraft.messages import CommittedBatch, ReplicaKey, SnapshotId, Voter
 from tidelog.kraft.quorum import Quorum
 from tidelog.log.log import Log
 from tidelog.sim.checkers.base import Violation
@@ -24,13 +24,13 @@ from tidelog.sim.checkers.base import Violation
 class QuorumOracle:
     """Everything that was shown so far."""
 
-    def __init__(self, durable_ends: Callable[[Iterable[int]], Iterable[int]]) -> None:
+    def __init__(self, durable_ends: Callable[[Iterable[Voter]], Iterable[int]]) -> None:
         # The durable log end of each of these voters, dead or alive.
         self._durable_ends = durable_ends
         # Epoch to node.
         self._leaders: dict[int, int] = {}
         # (Voter, epoch) to candidate.
-        self._votes: dict[tuple[int, int], int] = {}
+        self._votes: dict[tuple[ReplicaKey, int], int] = {}
         # Base offset to batch, and to the epoch of the replica that first showed it.
         self._committed: dict[int, CommittedBatch] = {}
         self._shown_in: dict[int, int] = {}
@@ -69,13 +69,13 @@ class QuorumOracle:
                     f"{batch.epoch}",
                 )
 
-    def check_vote(self, voter_id: int, epoch: int, candidate_id: int) -> None:
+    def check_vote(self, voter: ReplicaKey, epoch: int, candidate_id: int) -> None:
         """A granted vote left a voter."""
-        known = self._votes.setdefault((voter_id, epoch), candidate_id)
+        known = self._votes.setdefault((voter, epoch), candidate_id)
         if known != candidate_id:
             raise Violation(
                 "VoteUniqueness",
-                f"{voter_id} voted for {known} and {candidate_id} in epoch {epoch}",
+                f"{voter.node_id} voted for {known} and {candidate_id} in epoch {epoch}",
             )
 
     def check_snapshot(self, node_id: int, snapshot_id: SnapshotId, records: list[bytes]) -> None:
@@ -112,7 +112,7 @@ class QuorumOracle:
                 "CommittedForever",
                 f"{node_id} commits {batch.base_offset}, all ends at {self.end_offset}",
             )
-        holders = sum(end > batch.last_offset for end in self._durable_ends(quorum.voters))
+        holders = sum(end > batch.last_offset for end in self._durable_ends(quorum.voters.values()))
         if holders <= len(quorum.voters) // 2:
             raise Violation(
                 "Durability", f"{batch.last_offset} is committed with {holders} durable copies"

@@ -14,6 +14,7 @@ from tidelog.cli.output import (
     BadAnswer,
     Output,
     OutputFormat,
+    counted,
     print_json,
     print_line,
     print_table,
@@ -172,7 +173,7 @@ def down(
     elif not running:
         print_line("no node was running")
     else:
-        print_line(f"stopped {len(running)} nodes")
+        print_line(f"stopped {counted(len(running), 'node')}")
         if killed:
             print_line(f"killed, because they did not stop in {timeout_s:g} s: {killed}")
 

@@ -53,6 +53,11 @@ def print_line(text: str) -> None:
     sys.stdout.flush()
 
 
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """So many of something: `1 file`, `2,000 batches`."""
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
+
+
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table on stdout; numbers are aligned to the right."""
     from rich.console import Console

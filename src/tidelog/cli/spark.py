@@ -16,6 +16,7 @@ from tidelog.cli.output import (
     BadAnswer,
     Output,
     OutputFormat,
+    counted,
     plain,
     print_json,
     print_line,
@@ -147,6 +148,7 @@ def _print_audit(found: Any, seconds: float) -> None:
         )
     verdict = "equal below the high watermarks" if found.is_clean else "NOT equal"
     print_line(
-        f"{found.replicas} replicas, {found.batches:,} batches, {found.bytes:,} bytes in "
+        f"{counted(found.replicas, 'replica')}, {counted(found.batches, 'batch', 'batches')}, "
+        f"{found.bytes:,} bytes in "
         f"{seconds:.1f} s: {verdict}"
     )

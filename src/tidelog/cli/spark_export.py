@@ -9,6 +9,7 @@ import typer
 from tidelog.cli.output import (
     Output,
     OutputFormat,
+    counted,
     plain,
     print_json,
     print_line,
@@ -74,6 +75,6 @@ def export(
         ],
     )
     print_line(
-        f"{done.records:,} records in {done.files} files, {done.bytes:,} bytes, in `{out}`: "
-        f"{seconds:.1f} s"
+        f"{counted(done.records, 'record')} in {counted(done.files, 'file')}, "
+        f"{done.bytes:,} bytes, in `{out}`: {seconds:.1f} s"
     )

@@ -16,6 +16,7 @@ from tidelog.cli.output import (
     BadAnswer,
     Output,
     OutputFormat,
+    counted,
     plain,
     print_error,
     print_json,
@@ -207,7 +208,7 @@ def _counter() -> Iterator[Any]:
 
     with Console(stderr=True).status("waiting for the first batch") as status:
         yield lambda far: status.update(
-            f"{far.rows:,} rows in {far.batches} batches"
+            f"{counted(far.rows, 'row')} in {counted(far.batches, 'batch', 'batches')}"
             + ("" if far.lag is None else f", {far.lag:,} behind")
         )
 
@@ -224,8 +225,9 @@ def _report(result: Any, faults: list[Any] | None, table: Path, output: OutputFo
     repeated = f", {result.repeated_batches} played again" if result.repeated_batches else ""
     verdict = "continuous" if result.is_clean else "NOT continuous"
     print_line(
-        f"{result.rows:,} rows in {result.batches} batches{repeated}, "
-        f"{result.control_rows} control records, {result.gap_rows} offsets missing, in "
+        f"{counted(result.rows, 'row')} in {counted(result.batches, 'batch', 'batches')}"
+        f"{repeated}, {counted(result.control_rows, 'control record')}, "
+        f"{counted(result.gap_rows, 'offset')} missing, in "
         f"{result.seconds:.1f} s: {verdict}"
     )
 

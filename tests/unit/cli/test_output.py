@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from tidelog.cli.output import ids, offset, plain, print_error, print_json, print_table, progress
+from tidelog.cli.output import (
+    counted,
+    ids,
+    offset,
+    plain,
+    print_error,
+    print_json,
+    print_table,
+    progress,
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,12 @@ def test_errors_and_progress_keep_off_stdout(capsys: pytest.CaptureFixture[str])
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "error: what\nhint: do this\n"
+
+
+def test_one_is_not_many() -> None:
+    assert counted(1, "file") == "1 file" and counted(0, "file") == "0 files"
+    assert counted(1, "batch", "batches") == "1 batch"
+    assert counted(2_000, "batch", "batches") == "2,000 batches"
 
 
 def test_ids_and_offsets() -> None:

@@ -164,6 +164,10 @@ class IngestProcess:
             *("--conf", f"spark.executor.extraJavaOptions={_SHORT_LIVED}"),
         ]
         self._log = (plan.directory / "ingest.log").open("ab")
+        # What a killed driver leaves of its own is gone with the rest.
+        scratch = plan.directory / "scratch"
+        scratch.mkdir()
+        self._environment = {**os.environ, "TMPDIR": str(scratch)}
         self._process: subprocess.Popen[bytes] | None = None
         # Everything that was ever seen below a run: (pid, start time).
         self._seen: set[tuple[int, str]] = set()
@@ -176,6 +180,7 @@ class IngestProcess:
                 self._command,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
+                env=self._environment,
                 start_new_session=True,
             )
             self.starts += 1

@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
+from numpy.lib.stride_tricks import sliding_window_view
 
 from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch
@@ -106,8 +107,8 @@ def read_batches(buffer: Buffer, *, stop_at_damage: bool = False) -> BatchTable:
     positions, end = _walk(buffer)
     rows = np.array(positions, dtype=np.int64)
     raw = np.frombuffer(buffer, dtype=np.uint8)
-    gathered = raw[rows[:, None] + np.arange(HEADER_BYTES)] if positions else raw[:0]
-    headers = np.ascontiguousarray(gathered).reshape(-1).view(HEADER_FIELDS)
+    gathered = sliding_window_view(raw, HEADER_BYTES)[rows] if positions else raw[:0]
+    headers = gathered.reshape(-1).view(HEADER_FIELDS)
     table = BatchTable(buffer, rows, headers, end)
     strange = np.flatnonzero(headers["magic"] != MAGIC)
     if strange.size:

@@ -13,6 +13,7 @@ from tidelog.sim.checkers.history_is_a_log import HistoryIsALog
 from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
 from tidelog.sim.checkers.leader_completeness import LeaderCompleteness
 from tidelog.sim.checkers.no_duplicates import NoDuplicates
+from tidelog.sim.checkers.no_false_damage import NoFalseDamage
 from tidelog.sim.checkers.nothing_lost import NothingLost
 from tidelog.sim.checkers.one_leader_per_epoch import OneLeaderPerEpoch
 from tidelog.sim.checkers.producer_order import ProducerOrder
@@ -179,6 +180,23 @@ def test_one_leader_per_epoch():
     checker.on_leader(found, HOST, PID, leader(1, []))
     with rejects("OneLeaderPerEpoch"):
         checker.on_leader(found, OTHER, PID, leader(1, []))
+
+
+def test_no_false_damage():
+    def host(*damaged: str, was_damaged: bool = False) -> SimpleNamespace:
+        replicas = SimpleNamespace(damaged=damaged)
+        node = SimpleNamespace(broker=SimpleNamespace(replicas=replicas))
+        return SimpleNamespace(
+            name="host1", node=node, disk=SimpleNamespace(was_damaged=was_damaged)
+        )
+
+    found, checker = evidence(), NoFalseDamage()
+    for fine in (host(), host("t-0", was_damaged=True)):
+        found.world.hosts = {1: fine}
+        checker.sweep(found)
+    found.world.hosts = {1: host("t-0")}
+    with rejects("NoFalseDamage"):
+        checker.sweep(found)
 
 
 def test_image_is_fold_of_log():

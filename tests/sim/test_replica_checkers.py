@@ -7,8 +7,8 @@ import pytest
 from tests.sim.test_cluster import led_world, partition
 
 from tidelog.errors import ErrorCode
-from tidelog.kraft.messages import CommittedBatch
-from tidelog.model import TopicPartition
+from tidelog.kraft.messages import CommittedBatch, ReplicaKey, Voter
+from tidelog.model import ZERO_UUID, TopicPartition, Uuid
 from tidelog.sim.checkers.base import Evidence, Violation
 from tidelog.sim.checkers.candidate_completeness import CandidateCompleteness
 from tidelog.sim.checkers.replicas_equal import ReplicasEqual
@@ -91,7 +91,7 @@ def batch(base_offset: int, epoch: int = 1, value: bytes = b"r") -> CommittedBat
     return CommittedBatch(base_offset, base_offset, epoch, 0, [value], False)
 
 
-THREE: Any = SimpleNamespace(voters=(1, 2, 3), epoch=1)
+THREE: Any = SimpleNamespace(voters={key: Voter(key, ZERO_UUID, ()) for key in (1, 2, 3)}, epoch=1)
 
 
 def test_election_safety():
@@ -105,11 +105,13 @@ def test_election_safety():
 
 def test_vote_uniqueness():
     oracle = QuorumOracle(lambda voters: ())
-    oracle.check_vote(1, 4, 2)
-    oracle.check_vote(1, 4, 2)
-    oracle.check_vote(1, 5, 3)
+    voter, on_another_disk = ReplicaKey(1), ReplicaKey(1, Uuid(b"x" * 16))
+    oracle.check_vote(voter, 4, 2)
+    oracle.check_vote(voter, 4, 2)
+    oracle.check_vote(voter, 5, 3)
+    oracle.check_vote(on_another_disk, 4, 3)
     with rejects("VoteUniqueness"):
-        oracle.check_vote(1, 4, 3)
+        oracle.check_vote(voter, 4, 3)
 
 
 def test_committed_for_ever():

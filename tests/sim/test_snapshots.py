@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tidelog.kraft.messages import CommittedBatch, SnapshotId
+from tidelog.kraft.messages import CommittedBatch, SnapshotId, Voter
+from tidelog.model import ZERO_UUID
 from tidelog.sim.checkers.base import Violation
 from tidelog.sim.quorum.oracle import QuorumOracle
 from tidelog.sim.quorum_run import QuorumRun
@@ -36,7 +37,7 @@ def test_snapshots_are_made_fetched_damaged_and_crashed_into() -> None:
 
 def alone(epoch: int) -> Any:
     """The quorum of one voter, as the oracle asks it."""
-    return SimpleNamespace(voters=(1,), epoch=epoch)
+    return SimpleNamespace(voters={1: Voter(1, ZERO_UUID, ())}, epoch=epoch)
 
 
 def oracle() -> QuorumOracle:

@@ -85,6 +85,7 @@ from tidelog.model import (
     ZERO_UUID,
     Uuid,
 )
+from tidelog.replication.messages import TruncationsAnnounced
 from tidelog.replication.replicas import Replicas
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
@@ -436,6 +437,9 @@ class Node:
     def _on_flushed(self, subject: object, now: Instant) -> None:
         if isinstance(subject, LogFlush) and subject.topic_partition != METADATA_PARTITION:
             self._replicas.on_flushed(subject, now)
+            return
+        if isinstance(subject, TruncationsAnnounced):
+            self._replicas.on_truncations_announced(subject, now)
             return
         if isinstance(subject, LogFlush):
             self._directory.logs[METADATA_PARTITION].on_flushed(subject)

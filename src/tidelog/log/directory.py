@@ -32,7 +32,7 @@ directory per node (JBOD).
 Source: Kafka's `LogManager`, `MetaPropertiesEnsemble`; KIP-858, KIP-966 (clean shutdown epoch).
 """
 
-from collections.abc import Set
+from collections.abc import Hashable, Set
 from typing import Final, NamedTuple
 
 from tidelog.config import LogConfig
@@ -423,13 +423,14 @@ class LogDirectory:
             | {key: damage.checkpoints.high_watermark for key, damage in self.remembered.items()},
         )
 
-    def checkpoint_recovery_points(self) -> None:
-        """Emits `recovery-point-offset-checkpoint`."""
-        self._checkpoint(
-            RECOVERY_POINT_FILE,
-            {partition: log.recovery_point for partition, log in self.logs.items()}
-            | self._former_ends,
-        )
+    def checkpoint_recovery_points(self, subject: Hashable | None = None) -> None:
+        """Emits `recovery-point-offset-checkpoint`: what a log may lack no record of after a crash.
+        Nothing is claimed of what is about to be cut (*ClaimBeforeCut*)."""
+        claims = {
+            partition: min(log.recovery_point, log.announced_end)
+            for partition, log in self.logs.items()
+        }
+        self._checkpoint(RECOVERY_POINT_FILE, claims | self._former_ends, subject)
         self._deletable_count = len(self._renamed)
 
     @property
@@ -456,8 +457,10 @@ class LogDirectory:
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks()
 
-    def _checkpoint(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        self._env.effects.emit(Replace(name, encode_offsets(offsets)))
+    def _checkpoint(
+        self, name: str, offsets: dict[TopicPartition, int], subject: Hashable | None = None
+    ) -> None:
+        self._env.effects.emit(Replace(name, encode_offsets(offsets), subject))
 
     def close_cleanly(self, broker_epoch: int) -> DirectoryClosed:
         """Emits everything a clean stop needs, the marker last; returns its subject.

@@ -30,7 +30,7 @@ Source: KIP-98, KIP-101, KIP-1123; Kafka's `UnifiedLog` and `LocalLog`; Ongaro, 
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from tidelog.config import LogConfig
 from tidelog.env.disk import Buffer, File
@@ -89,6 +89,9 @@ __all__ = [
 
 T = TypeVar("T")
 
+UNCUT: Final = 1 << 63
+"""The end of a log that is not to be cut."""
+
 
 class LoadedLog(NamedTuple):
     """The state of a log as loading found or made it."""
@@ -130,6 +133,8 @@ class Log:
         self.producers = loaded.producers
         # Exclusive: everything below it is durable. Moved by `on_flushed`, lowered by truncation.
         self.recovery_point = loaded.log_end_offset
+        # Where the log is about to be cut; checkpoints claim nothing above it.
+        self.announced_end = UNCUT
         self._env = env
         # The partition's directory below the disk's root.
         self._path = path
@@ -618,6 +623,7 @@ class Log:
         if self._segments[0].base_offset > offset:
             self.truncate_fully_and_start_at(offset)
             return True
+        self.announced_end = UNCUT
         self._ledger.on_truncation()
         while self._segments[-1].base_offset > offset:
             self._segments.pop().delete()
@@ -639,6 +645,7 @@ class Log:
 
         For followers below their leader's log start and for replicas restored from a snapshot.
         """
+        self.announced_end = UNCUT
         self._ledger.on_truncation()
         for segment in self._segments:
             segment.delete()

@@ -13,6 +13,7 @@ A partition is in one of these phases:
 | DELAYED | the end of a pause after an error of its own |
 | THROTTLED | the quota of this node's throttled followers, which is exceeded (`throttle`) |
 | ASKING_LATEST, ASKING_EARLIEST | where the leader's log ends or starts: out of range |
+| CUTTING | a recovery point on the disk that does not claim what is to be cut |
 | FAILED | new metadata: its leader epoch is fenced, or its log is broken |
 
 A partition's answer counts only if it still is what was asked: same leader epoch, and the log still
@@ -23,6 +24,10 @@ so an answer to the old one finds a state that has sent nothing.
 must be true after a power cut, so the next request to this leader is held until all that the last
 answer brought is on the device. One slow flush holds the other partitions of the same leader, as
 the flush inside the append does in Kafka.
+
+**Cutting.** A log that ends below its checkpointed recovery point is taken for damaged after a
+crash. So durable records are cut only when a checkpoint that does not claim them is durable itself
+(`ClaimBeforeCut`); the partition is not fetched meanwhile.
 
 **Errors.** A leader that has not heard of its leadership yet answers UNKNOWN_LEADER_EPOCH or
 NOT_LEADER_OR_FOLLOWER for a moment after every election; so pauses begin short and double up to
@@ -35,16 +40,17 @@ Source: KIP-227, KIP-595; Kafka's fetcher thread for the reactions to errors.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
-from tidelog.model import NO_EPOCH, NO_OFFSET, TopicPartition
+from tidelog.log.log import UNCUT
+from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset, TopicPartition
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_session import FollowerSession, SessionKey
-from tidelog.replication.follower import Progress, append_fetched, truncate, truncate_to_agree
+from tidelog.replication.follower import Progress, append_fetched, truncate, where_to_agree
 from tidelog.replication.messages import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -94,8 +100,8 @@ class FetchOutcome:
     """Log end, high watermark or log start changed."""
     failed: list[tuple[Partition, StorageError | LogDamaged]] = field(default_factory=list)
     """The device failed under them, or their own logs are damaged."""
-    truncated: bool = False
-    """Some log was cut: the recovery points must be checkpointed before they are trusted."""
+    cutting: "list[FetchState]" = field(default_factory=list)
+    """They are to be cut once the recovery points are checkpointed."""
 
 
 class Phase(Enum):
@@ -106,13 +112,23 @@ class Phase(Enum):
     THROTTLED = "throttled"
     ASKING_LATEST = "asking latest"
     ASKING_EARLIEST = "asking earliest"
+    CUTTING = "cutting"
     FAILED = "failed"
+
+
+class Cut(NamedTuple):
+    """Where a log is to be cut and why."""
+
+    target: int
+    cause: str
+    diverging: EpochEndOffset | None = None
 
 
 class FetchState:
     """One followed partition in one leader epoch."""
 
     __slots__ = (
+        "cut",
         "errors",
         "key",
         "lags",
@@ -133,6 +149,8 @@ class FetchState:
         self.sent_offset = NO_OFFSET
         # When a DELAYED one fetches again.
         self.retry_at = Instant(0)
+        # What a CUTTING one waits to do.
+        self.cut: Cut | None = None
         # Errors since the last good answer; they lengthen the pause.
         self.errors = 0
         # Whether the last answer told of committed records that this log lacks. Nothing is known
@@ -225,6 +243,9 @@ class ReplicaFetcher:
         self._failures = 0
 
     def _leave_phase(self, state: FetchState) -> None:
+        if state.cut is not None:
+            state.partition.log.announced_end = UNCUT
+            state.cut = None
         self._stale.pop(state, None)
         self._delayed.pop(state, None)
         self._throttled.pop(state, None)
@@ -241,7 +262,7 @@ class ReplicaFetcher:
             self._delayed[state] = None
         elif phase is Phase.THROTTLED:
             self._throttled[state] = None
-        elif phase is not Phase.FAILED:
+        elif phase in (Phase.ASKING_LATEST, Phase.ASKING_EARLIEST):
             self._to_ask[state] = None
 
     # Sending --------------------------------------------------------------------------------
@@ -396,12 +417,46 @@ class ReplicaFetcher:
     def _on_divergence(
         self, state: FetchState, fetched: FetchedPartition, outcome: FetchOutcome, now: Instant
     ) -> None:
-        assert fetched.diverging_epoch is not None, "asked to cut without a diverging epoch"
-        if not truncate_to_agree(state.partition.log, fetched.diverging_epoch, self._env.trace):
-            self._delay(state, f"no progress with {fetched.diverging_epoch}", now)
+        diverging = fetched.diverging_epoch
+        assert diverging is not None, "asked to cut without a diverging epoch"
+        target = where_to_agree(state.partition.log, diverging)
+        if self._cut(state, Cut(target, "diverging epoch", diverging), outcome):
+            state.errors = 0
+        else:
+            self._delay(state, f"no progress with {diverging}", now)
+
+    def _cut(self, state: FetchState, cut: Cut, outcome: FetchOutcome) -> bool:
+        """Cuts a log; durable records only once no checkpoint claims them any more. Returns whether
+        anything changes."""
+        log = state.partition.log
+        if cut.target < log.recovery_point:
+            self._enter(state, Phase.CUTTING)
+            state.cut = cut
+            log.announced_end = cut.target
+            outcome.cutting.append(state)
+            return True
+        if not self._truncate(state, cut):
+            return False
+        outcome.moved.append(state.partition)
+        self._enter(state, Phase.FETCHING)
+        return True
+
+    def _truncate(self, state: FetchState, cut: Cut) -> bool:
+        values = {} if cut.diverging is None else {"diverging": tuple(cut.diverging)}
+        log = state.partition.log
+        return truncate(log, cut.target, self._env.trace, cause=cut.cause, **values)
+
+    def on_announced(self, state: FetchState, outcome: FetchOutcome) -> None:
+        """The checkpoint that was written for a CUTTING partition is durable."""
+        cut = state.cut
+        if cut is None or self._states.get(state.key) is not state:
             return
-        state.errors = 0
-        outcome.truncated = True
+        try:
+            self._truncate(state, cut)
+        except (StorageError, LogDamaged) as error:
+            self._enter(state, Phase.FAILED)
+            outcome.failed.append((state.partition, error))
+            return
         outcome.moved.append(state.partition)
         self._enter(state, Phase.FETCHING)
 
@@ -485,8 +540,9 @@ class ReplicaFetcher:
             return
         if latest:
             # Only an unclean election leaves a leader with less than its followers.
-            truncate(log, offset, self._env.trace, cause="the leader's log ends here")
-        elif offset > log.log_end_offset:
+            self._cut(state, Cut(offset, "the leader's log ends here"), outcome)
+            return
+        if offset > log.log_end_offset:
             self._env.trace.warn(
                 state.partition,
                 "on_list_offsets_response",
@@ -496,14 +552,12 @@ class ReplicaFetcher:
                 leader_start=offset,
             )
             log.truncate_fully_and_start_at(offset)
+            outcome.moved.append(state.partition)
+            self._enter(state, Phase.FETCHING)
         else:
             # In range after all. Where it was not, the leader has moved since; ask it again, but
             # not at once, because nothing here has changed.
             self._delay(state, "offset is in range by now", now)
-            return
-        outcome.truncated = True
-        outcome.moved.append(state.partition)
-        self._enter(state, Phase.FETCHING)
 
     # Time and invariants ----------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from tidelog.env.instant import Instant, earliest
 from tidelog.model import NO_LEADER
-from tidelog.replication.fetcher import FetcherEnv, FetchOutcome, ReplicaFetcher
-from tidelog.replication.messages import ListOffsetsResult, Role, Token
+from tidelog.replication.fetcher import FetcherEnv, FetchOutcome, FetchState, ReplicaFetcher
+from tidelog.replication.messages import ListOffsetsResult, Role, Token, TruncationsAnnounced
 from tidelog.replication.partition import Partition
 from tidelog.wire.fetch import FetchResponse
 
@@ -17,7 +17,7 @@ from tidelog.wire.fetch import FetchResponse
 class Fetchers:
     """All fetchers of a node."""
 
-    __slots__ = ("_by_leader", "_by_partition", "_env")
+    __slots__ = ("_announced", "_announced_count", "_by_leader", "_by_partition", "_env")
 
     def __init__(self, env: FetcherEnv) -> None:
         self._env = env
@@ -25,6 +25,9 @@ class Fetchers:
         self._by_leader: dict[int, ReplicaFetcher] = {}
         # Where each followed partition is fetched from.
         self._by_partition: dict[Partition, ReplicaFetcher] = {}
+        # Truncations that wait for a checkpoint, by its number.
+        self._announced: dict[TruncationsAnnounced, list[FetchState]] = {}
+        self._announced_count = 0
 
     def follow(self, partition: Partition) -> bool:
         """Fetches a partition from its leader, in its leader's epoch, from now on; returns
@@ -79,6 +82,22 @@ class Fetchers:
                 fetcher.on_list_offsets_response(results, outcome, now)
                 return outcome
         raise AssertionError(f"nobody waits for token {token}")
+
+    def announce(self, cutting: list[FetchState]) -> TruncationsAnnounced:
+        """The subject of the checkpoint for which these wait."""
+        self._announced_count += 1
+        subject = TruncationsAnnounced(self._announced_count)
+        self._announced[subject] = cutting
+        return subject
+
+    def on_announced(self, subject: TruncationsAnnounced) -> FetchOutcome:
+        """The checkpoint is durable: cuts what waits for it and is still to be cut."""
+        outcome = FetchOutcome()
+        for state in self._announced.pop(subject):
+            fetcher = self._by_partition.get(state.partition)
+            if fetcher is not None:
+                fetcher.on_announced(state, outcome)
+        return outcome
 
     def deadline(self) -> Instant | None:
         """When `poll` has something to do that no answer brings about."""

@@ -55,16 +55,15 @@ def decide_truncation(
     return min(own.end_offset, diverging.end_offset, log_end_offset)
 
 
-def truncate_to_agree(log: Log, diverging: EpochEndOffset, trace: Trace) -> bool:
-    """Cuts the log as the leader's answer demands; returns whether anything changed, which it
-    does unless the answer contradicts itself."""
-    target = decide_truncation(
+def where_to_agree(log: Log, diverging: EpochEndOffset) -> int:
+    """Where the leader's answer demands to cut the log. Nothing changes by that when the answer
+    contradicts itself."""
+    return decide_truncation(
         diverging,
         log.end_offset_for_epoch(diverging.leader_epoch),
         high_watermark=log.high_watermark,
         log_end_offset=log.log_end_offset,
     )
-    return truncate(log, target, trace, cause="diverging epoch", diverging=tuple(diverging))
 
 
 def truncate(log: Log, target: int, trace: Trace, *, cause: str, **values: object) -> bool:

@@ -34,6 +34,13 @@ EARLIEST_LOCAL_TIMESTAMP: Final = -4
 # Questions and answers ---------------------------------------------------------------------
 
 
+class TruncationsAnnounced(NamedTuple):
+    """Subject of a checkpoint of recovery points: when it is durable, logs may be cut below the
+    recovery points that they had before."""
+
+    number: int
+
+
 class ListOffsetsQuery(NamedTuple):
     """Which offset belongs to a timestamp, or to one of the special timestamps above."""
 

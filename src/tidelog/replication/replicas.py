@@ -66,6 +66,7 @@ from tidelog.replication.messages import (
     PartitionView,
     ReplyTo,
     Token,
+    TruncationsAnnounced,
 )
 from tidelog.replication.moved import Moved
 from tidelog.replication.outbox import Outbox
@@ -392,14 +393,19 @@ class Replicas:
             self._moved.mark(partition)
         for partition, error in outcome.failed:
             self._roles.on_failure(partition, error, now)
-        if outcome.truncated:
-            # A recovery point beyond the log's end would be believed after a crash.
-            self._directory.checkpoint_recovery_points()
+        if outcome.cutting:
+            announced = self._fetchers.announce(outcome.cutting)
+            self._directory.checkpoint_recovery_points(announced)
 
     def on_assign_replicas_response(self, token: Token, refusal: str | None, now: Instant) -> None:
         """The answer to a `SendAssignReplicas`; `refusal` says why it was not followed, if so."""
         self._stir()
         self._quarantine.on_response(token, refusal, now)
+
+    @property
+    def damaged(self) -> Iterable[TopicPartition]:
+        """The replicas whose logs are out of service because they were found damaged."""
+        return self._quarantine.cases.keys()
 
     @property
     def is_reporting_damage(self) -> bool:
@@ -434,6 +440,10 @@ class Replicas:
             self._first_flush |= not was_durable and partition.log.recovery_point > 0
             partition.on_flushed()
             self._moved.mark(partition)
+
+    def on_truncations_announced(self, subject: TruncationsAnnounced, now: Instant) -> None:
+        """A checkpoint without what is to be cut is durable."""
+        self._take_outcome(self._fetchers.on_announced(subject), now)
 
     def on_flush_failed(self, subject: LogFlush, error: str, now: Instant) -> None:
         """A flush failed: what was not yet durable is taken to be lost."""

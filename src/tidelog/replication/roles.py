@@ -17,7 +17,7 @@ restored from an old copy. Following such metadata would cut records that were c
 replica stays offline and says why.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -68,7 +68,7 @@ class LogStore(DamagedLogs, Protocol):
     def checkpoint_high_watermarks(self) -> None:
         """Emits the write of `replication-offset-checkpoint`."""
 
-    def checkpoint_recovery_points(self) -> None:
+    def checkpoint_recovery_points(self, subject: Hashable | None = None) -> None:
         """Emits the write of `recovery-point-offset-checkpoint`."""
 
     def checkpoint_log_start_offsets(self) -> None:

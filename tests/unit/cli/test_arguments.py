@@ -18,7 +18,7 @@ def test_given_addresses_win(tmp_path: Path) -> None:
 def test_running_nodes_of_the_directory_come_next(tmp_path: Path) -> None:
     state = example(tmp_path)
     write_state(tmp_path, state)
-    assert find_bootstrap(None, tmp_path) == ["127.0.0.1:9093"]
+    assert find_bootstrap(None, tmp_path) == ["127.0.0.1:93"]
     stopped = ClusterState(state.cluster_id, "test", {}, state.with_process(1, None).nodes)
     write_state(tmp_path, stopped)
     with pytest.raises(UsageError, match="no node of the cluster"):

@@ -53,11 +53,11 @@ def test_status_shows_processes_without_any_broker(
         {
             "node_id": 1,
             "pid": os.getpid(),
-            "port": 9093,
+            "port": 93,
             "state": "running",
             "broker": "unknown",
         },
-        {"node_id": 2, "pid": None, "port": 9094, "state": "stopped", "broker": "unknown"},
+        {"node_id": 2, "pid": None, "port": 94, "state": "stopped", "broker": "unknown"},
     ]
 
 
@@ -67,7 +67,7 @@ def test_nodes_tells_what_became_of_a_node(
     state = example(tmp_path)
     write_state(tmp_path, state.with_process(1, None))
     done = tidelog(capsys, "nodes", "stop", "2", "--data-dir", tmp_path, "--output", "json")
-    assert done.json == {"node_id": 2, "pid": None, "port": 9094, "state": "stopped"}
+    assert done.json == {"node_id": 2, "pid": None, "port": 94, "state": "stopped"}
     assert tidelog(capsys, "down", "--data-dir", tmp_path).out == "no node was running\n"
     done = tidelog(capsys, "nodes", "pause", "2", "--data-dir", tmp_path)
     assert done.code == 2

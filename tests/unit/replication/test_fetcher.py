@@ -6,9 +6,12 @@ import pytest
 
 from tests.unit.replication.cluster import CONFIG, Cluster, records_of
 from tests.unit.replication.feed import topic_id_of
+from tidelog.env.effects import Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.log.checkpoint import RECOVERY_POINT_FILE, decode_offsets
 from tidelog.log.log import Log
+from tidelog.log.values import LogFlush
 from tidelog.model import EpochEndOffset, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
@@ -19,6 +22,7 @@ from tidelog.replication.messages import (
     RoleChanged,
     SendFetch,
     SendListOffsets,
+    TruncationsAnnounced,
 )
 from tidelog.replication.partition import Partition
 from tidelog.wire.fetch import FetchedPartition, FetchResponse
@@ -159,14 +163,62 @@ def test_records_and_bounds_of_a_diverging_answer_mean_nothing() -> None:
     follower = Follower()
     follower.answer(follower.sent(), part(b"a", b"b", b"c", high_watermark=1))
     answer = part(b"x", base=3, high_watermark=9, diverging=EpochEndOffset(0, 2))
-    follower.broker.effects.take()
     follower.answer(follower.sent(), answer)
     assert follower.log().log_end_offset == 2
     assert follower.log().high_watermark == 1
-    paths = [getattr(effect, "path", "") for effect in follower.broker.effects.take()]
-    assert "recovery-point-offset-checkpoint" in paths
     (wanted,) = follower.sent().request.partitions
     assert (wanted.fetch_offset, wanted.last_fetched_epoch) == (2, 0)
+
+
+def durable_follower() -> Follower:
+    """It holds three records, all of them durable."""
+    follower = Follower()
+    follower.answer(follower.sent(), part(b"a", b"b", b"c"))
+    follower.log().request_flush()
+    for effect in follower.broker.effects.take():
+        if isinstance(effect, Flush) and isinstance(effect.subject, LogFlush):
+            follower.replicas.on_flushed(effect.subject, follower.now)
+    assert follower.log().recovery_point == 3
+    return follower
+
+
+def checkpoint_of(follower: Follower) -> tuple[int, object]:
+    """What the checkpoint of recovery points says that was asked for, and its subject."""
+    *_, found = [
+        effect
+        for effect in follower.broker.effects.take()
+        if isinstance(effect, Replace) and effect.path == RECOVERY_POINT_FILE
+    ]
+    return decode_offsets(found.data)[TopicPartition("orders", 0)], found.subject
+
+
+def test_durable_records_are_cut_when_no_checkpoint_claims_them_any_more() -> None:
+    """ClaimBeforeCut: a process that dies in between must not find its log damaged."""
+    follower = durable_follower()
+    follower.answer(follower.sent(), part(diverging=EpochEndOffset(0, 1)))
+    claimed, subject = checkpoint_of(follower)
+    assert claimed == 1 and isinstance(subject, TruncationsAnnounced)
+    assert not follower.outputs(for_ms=10) and follower.log().log_end_offset == 3
+    follower.replicas.on_truncations_announced(subject, follower.now)
+    assert follower.log().log_end_offset == 1
+    (wanted,) = follower.sent().request.partitions
+    assert wanted.fetch_offset == 1
+
+
+def test_an_announced_truncation_ends_with_the_leadership_that_asked_for_it() -> None:
+    """The next leader may not want it, and the checkpoint then claims everything again."""
+    follower = durable_follower()
+    follower.answer(follower.sent(), part(diverging=EpochEndOffset(0, 1)))
+    _, subject = checkpoint_of(follower)
+    assert isinstance(subject, TruncationsAnnounced)
+    follower.cluster.feed.change("orders", leader=2, isr=(1, 2))
+    follower.cluster.feed.publish(2, follower.replicas, follower.now)
+    follower.outputs()
+    follower.replicas.on_truncations_announced(subject, follower.now)
+    assert follower.log().log_end_offset == 3
+    follower.broker.effects.take()
+    follower.broker.directory.checkpoint_recovery_points()
+    assert checkpoint_of(follower) == (3, None)
 
 
 def test_a_diverging_answer_without_effect_pauses() -> None:

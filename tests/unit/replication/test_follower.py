@@ -17,7 +17,8 @@ from tidelog.replication.follower import (
     append_fetched,
     as_buffer,
     decide_truncation,
-    truncate_to_agree,
+    truncate,
+    where_to_agree,
 )
 from tidelog.wire.fetch import FetchedPartition
 
@@ -83,11 +84,16 @@ def answer(records: bytes, high_watermark: int = 0, log_start: int = 0) -> Fetch
     )
 
 
+def cut_to_agree(log: Log, diverging: EpochEndOffset, sink: TraceList) -> bool:
+    """One round of it."""
+    return truncate(log, where_to_agree(log, diverging), Trace(sink), cause="diverging epoch")
+
+
 def test_two_rounds_find_the_common_prefix() -> None:
     """Own epochs 0 0 2 2; the leader has 0 0 0 1: first epoch 2 goes, then the logs agree."""
     log, sink = make_log(0, 0, 2, 2)
     # Asked for epoch 2, the leader answers with its largest one below, 1, which ends at 4.
-    assert truncate_to_agree(log, EpochEndOffset(1, 4), Trace(sink))
+    assert cut_to_agree(log, EpochEndOffset(1, 4), sink)
     assert (log.log_end_offset, log.latest_epoch) == (2, 0)
     # Asked for epoch 0 at 2, the leader's epoch 0 ends at 3: no divergence any more.
     assert decide_truncation(
@@ -99,9 +105,9 @@ def test_an_epoch_without_records_goes_too() -> None:
     """A deposed leader that wrote nothing has its epoch in the cache, at its log end."""
     log, sink = make_log(0, 0)
     log.assign_epoch(3, 2)
-    assert truncate_to_agree(log, EpochEndOffset(0, 2), Trace(sink))
+    assert cut_to_agree(log, EpochEndOffset(0, 2), sink)
     assert (log.log_end_offset, log.latest_epoch) == (2, 0)
-    assert not truncate_to_agree(log, EpochEndOffset(0, 2), Trace(sink))
+    assert not cut_to_agree(log, EpochEndOffset(0, 2), sink)
 
 
 def test_cutting_below_the_high_watermark_is_said_aloud() -> None:
@@ -109,7 +115,7 @@ def test_cutting_below_the_high_watermark_is_said_aloud() -> None:
     log, sink = make_log(0, 0, 0)
     log.update_high_watermark(3)
     sink.events.clear()
-    assert truncate_to_agree(log, EpochEndOffset(0, 1), Trace(sink))
+    assert cut_to_agree(log, EpochEndOffset(0, 1), sink)
     (event,) = sink.events
     assert event.decision == "truncated below the high watermark"
     assert log.high_watermark == 1

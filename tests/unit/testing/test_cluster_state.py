@@ -17,9 +17,9 @@ from tidelog.testing.processes import ProcessId, ProcessState
 
 
 def example(data_dir: Path) -> ClusterState:
-    """Two nodes, one of which is this process."""
+    """Two nodes, one of which is this process, at ports where nobody listens."""
     nodes = tuple(
-        LocalNode(i, 9092 + i, 9192 + i, str(data_dir.resolve() / f"node-{i}"), rack=f"r{i}")
+        LocalNode(i, 92 + i, 192 + i, str(data_dir.resolve() / f"node-{i}"), rack=f"r{i}")
         for i in (1, 2)
     )
     state = ClusterState("cluster", "test", {"num.partitions": "3"}, nodes)
@@ -36,7 +36,7 @@ def test_a_written_state_reads_back(tmp_path: Path) -> None:
     assert found.node(1).pid == os.getpid()
     assert found.node(1).state is ProcessState.RUNNING
     assert found.node(2).pid is None
-    assert found.node(2).address == "127.0.0.1:9094"
+    assert found.node(2).address == "127.0.0.1:94"
     assert found.node(2).log_file == tmp_path.resolve() / "node-2" / "server.log"
 
 

@@ -11,7 +11,7 @@ from tidelog.log.log import Log
 from tidelog.model import EpochEndOffset
 from tidelog.replication import fetch_path, fetcher, follower, lookups, replicas
 from tidelog.replication.brokers import BrokerEpochs
-from tidelog.replication.fetcher import FetchState, ReplicaFetcher
+from tidelog.replication.fetcher import FetchState, Phase, ReplicaFetcher
 from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.isr import PendingShrink
 from tidelog.replication.leader import LeaderState
@@ -95,6 +95,15 @@ def _cut_later(
 ) -> None:
     """The high watermark of the answer first."""
     self._on_records(state, fetched, outcome, now)
+
+
+def _cut_at_once(self: ReplicaFetcher, state: FetchState, cut: Any, outcome: Any) -> bool:
+    """A log is cut while a checkpoint claims what is cut."""
+    self._truncate(state, cut)
+    outcome.cutting.append(state)
+    outcome.moved.append(state.partition)
+    self._enter(state, Phase.FETCHING)
+    return True
 
 
 def _note_before_comparing(read: Callable[..., Any]) -> Callable[..., Any]:
@@ -320,6 +329,12 @@ SAFEGUARDS: Final = (
         "present-metadata",
         "leading as in a former life",
         (replicas, "is_in_force", _has_any_registration),
+    ),
+    of_story(
+        "s13",
+        "claim-before-cut",
+        "taking a replica that was cut for a damaged one",
+        (ReplicaFetcher, "_cut", _cut_at_once),
     ),
     of_story(
         "s03",

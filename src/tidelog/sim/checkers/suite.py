@@ -9,6 +9,7 @@ from tidelog.sim.checkers.leader_completeness import LeaderCompleteness
 from tidelog.sim.checkers.log_matching import LogMatching
 from tidelog.sim.checkers.maximal_isr_superset import MaximalIsrSuperset
 from tidelog.sim.checkers.min_isr_guard import MinIsrGuard
+from tidelog.sim.checkers.no_false_damage import NoFalseDamage
 from tidelog.sim.checkers.offsets_in_order import OffsetsInOrder
 from tidelog.sim.checkers.one_leader_per_epoch import OneLeaderPerEpoch
 from tidelog.sim.checkers.one_quorum_leader_per_epoch import OneQuorumLeaderPerEpoch
@@ -31,4 +32,5 @@ def sweep_checkers() -> tuple[SweepChecker, ...]:
         MaximalIsrSuperset(),
         OffsetsInOrder(),
         OneQuorumLeaderPerEpoch(),
+        NoFalseDamage(),
     )

@@ -226,3 +226,39 @@ def s10_elected_from_the_isr(scene: Scene) -> None:
     feed.suspect(1)
     stage.run(100)
     stage.finish()
+
+
+def s13_a_cut_is_no_damage(scene: Scene) -> None:
+    """A replica that had durable records cut is not found damaged by its next process.
+
+    Origin: seed 1350
+    Story: a leader that is cut off writes two records and makes them durable; it dies, another is
+    elected without them, and it comes back to follow. Its disk is slow when it hears where to cut,
+    and it is killed before the disk has done anything.
+    Must: its log is sound: no checkpoint claims what was cut.
+    """
+    stage = scene.stage(1, 2)
+    stage.topic(1, 2, flush_messages="1", min_insync_replicas="2")
+    stage.send(1, "a")
+    stage.run(100)
+    stage.held |= {(1, 2), (2, 1)}
+    stage.send(1, "b")
+    stage.send(1, "c")
+    stage.run(6_000)
+    scene.must(stage.brokers[1].log("orders").recovery_point == 3, "Story", "not durable")
+    stage.kill(1)
+    stage.held.clear()
+    stage.feed.change("orders", leader=2, isr=(2,))
+    stage.run(50)
+    stage.start(1)
+    stage.brokers[1].flushes = False
+    stage.run(300)
+    stage.kill(1)
+    stage.brokers[1].flushes = True
+    stage.start(1)
+    damaged = list(stage.brokers[1].directory.damaged)
+    scene.must(not damaged, "NoFalseDamage", f"{damaged}")
+    stage.run(300)
+    ends = [stage.brokers[one].log("orders").log_end_offset for one in (1, 2)]
+    scene.must(ends == [1, 1], "Story", f"the logs end at {ends}")
+    stage.finish()

@@ -31,6 +31,7 @@ from tidelog.replication.messages import (
     SendAlterPartition,
     SendFetch,
     SendListOffsets,
+    TruncationsAnnounced,
 )
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.replicas.broker import Broker
@@ -223,18 +224,20 @@ class Cluster:
 
     def _carry_out_effect(self, broker: Broker, effect: Flush | Replace) -> None:
         subject = effect.subject
-        assert subject is None or isinstance(subject, LogFlush), f"{effect}"
+        assert subject is None or isinstance(subject, LogFlush | TruncationsAnnounced), f"{effect}"
         try:
             if isinstance(effect, Replace):
                 broker.disk.replace(effect.path, effect.data)
             else:
                 broker.disk.sync(effect.file)
         except StorageError as error:
-            if subject is not None:
+            if isinstance(subject, LogFlush):
                 broker.replicas.on_flush_failed(subject, str(error), self.now)
             return
-        if subject is not None:
+        if isinstance(subject, LogFlush):
             broker.replicas.on_flushed(subject, self.now)
+        elif subject is not None:
+            broker.replicas.on_truncations_announced(subject, self.now)
 
     # Messages ---------------------------------------------------------------------------------
 

@@ -114,6 +114,9 @@ class FetchSessions:
             if cached is None:
                 session.partitions[key] = _Cached(partition)
             else:
+                if cached.wanted.current_leader_epoch != partition.current_leader_epoch:
+                    # A follower takes no answer to its former term: it may not know this yet.
+                    cached.high_watermark = -1
                 cached.wanted = partition
         for forgotten in request.forgotten:
             session.partitions.pop(_key(uses_topic_ids, forgotten), None)

@@ -20,8 +20,9 @@ completes is completed before all that (`assignments.py`): nobody who leaves is 
 - UNCLEAN ends with the first replica that is alive.
 - An unclean leader alone is the ISR; it must report its recovery (`recovering`).
 
-Invariants: the result's leader is in its ISR or absent; ISR and ELR are disjoint; without ELR the
-ISR is never emptied: the last member stays, with no leader, because only it may lead cleanly.
+Invariants: the result's leader is in its ISR or absent; ISR and ELR are disjoint; nobody is eligible
+beside an ISR that suffices to commit (*ElrBelowMinIsr*); without ELR the ISR is never emptied: the
+last member stays, with no leader, because only it may lead cleanly.
 
 Source: KIP-966, KIP-841; Kafka's partition change rules.
 """
@@ -78,7 +79,7 @@ class ElectionRules:
     may_lead: Callable[[int], bool]
     """Whether a broker is alive and allowed to lead."""
     min_isr: int
-    """Effective: never above the replication factor."""
+    """As configured; a partition with fewer replicas needs all of them."""
     elr_enabled: bool
     election: Election = Election.ONLINE
 
@@ -123,17 +124,23 @@ def decide_change(
             f"ReassignmentKeepsIsr: {partition} -> {assignment}"
         )
     isr = tuple(replica for replica in target.isr if replica in replicas)
-    elr = _target_elr(partition, isr, target.unclean_restarts, replicas, rules)
+    min_isr = min(rules.min_isr, len(replicas))
+    elr: tuple[int, ...] = ()
+    if rules.elr_enabled and len(isr) < min_isr:
+        elr = _target_elr(partition, isr, target.unclean_restarts, replicas)
     outcome, leader = _elect(partition, replicas, isr, elr, rules)
     recovering = target.recovering
     if outcome is Outcome.FROM_ELR:
-        isr, elr = (leader,), tuple(replica for replica in elr if replica != leader)
+        # Whoever commits without the others must not leave them eligible.
+        others = tuple(replica for replica in elr if replica != leader)
+        isr, elr = (leader,), others if min_isr > 1 else ()
     elif outcome.unclean:
         isr, elr, recovering = (leader,), (), True
+    assert not elr or len(isr) < min_isr, f"ElrBelowMinIsr: {isr} suffice beside {elr}"
     if not isr and not rules.elr_enabled:
         # Nobody who stays was in sync, and nobody is alive: the first may lead when it is back.
         isr = tuple(r for r in partition.isr if r in replicas) or replicas[:1]
-    last_known = _last_known(partition, leader, rules)
+    last_known = _last_known(partition, isr, leader, rules)
     # A replica that was removed must not be taken for one that fetches: a new leader epoch.
     keeps_epoch = leader == partition.leader and not without(partition.replicas, replicas)
     return PartitionChange(
@@ -154,10 +161,7 @@ def _target_elr(
     isr: tuple[int, ...],
     unclean_restarts: tuple[int, ...],
     replicas: tuple[int, ...],
-    rules: ElectionRules,
 ) -> tuple[int, ...]:
-    if not rules.elr_enabled or len(isr) >= rules.min_isr:
-        return ()
     gone = (*isr, *unclean_restarts)
     known = dict.fromkeys((*partition.eligible_leaders, *partition.isr))
     return tuple(replica for replica in known if replica not in gone and replica in replicas)
@@ -197,10 +201,16 @@ def _with_log(partition: PartitionImage, may_lead: Callable[[int], bool]) -> Cal
     return lambda replica: not partition.has_lost(replica) and may_lead(replica)
 
 
-def _last_known(partition: PartitionImage, leader: int, rules: ElectionRules) -> tuple[int, ...]:
+def _last_known(
+    partition: PartitionImage, isr: tuple[int, ...], leader: int, rules: ElectionRules
+) -> tuple[int, ...]:
     known = partition.last_known_eligible_leaders
-    if not rules.elr_enabled or leader == partition.leader:
+    if not rules.elr_enabled:
         return known
+    if leader == partition.leader:
+        # It was leaderless with a last member in sync, from a time without ELRs, and loses that.
+        emptied = leader == NO_LEADER and not isr and len(partition.isr) == 1
+        return partition.isr if emptied and not known else known
     if leader != NO_LEADER:
         return ()
     # Written once, when the partition becomes leaderless, and kept until somebody leads again.

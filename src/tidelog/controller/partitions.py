@@ -139,7 +139,7 @@ def rules_of(view: View, topic: TopicImage, may_lead: Callable[[int], bool]) -> 
     unclean = view.unclean_election_enabled(topic.name)
     return ElectionRules(
         may_lead=may_lead,
-        min_isr=view.min_isr(topic.name, len(topic.partitions[0].replicas)),
+        min_isr=view.min_isr(topic.name),
         elr_enabled=view.image.elr_enabled,
         election=Election.UNCLEAN if unclean else Election.ONLINE,
     )
@@ -248,7 +248,7 @@ def _state(view: View, topic: TopicImage, partition: PartitionImage) -> dict[str
         "isr": partition.isr,
         "replicas": partition.replicas,
         "eligible_leaders": partition.eligible_leaders,
-        "min_isr": view.min_isr(topic.name, len(partition.replicas)),
+        "min_isr": min(view.min_isr(topic.name), len(partition.replicas)),
     }
 
 

@@ -43,11 +43,10 @@ class View:
     prng: Prng
     trace: Trace
 
-    def min_isr(self, topic: str, replication_factor: int) -> int:
-        """The topic's min ISR, never above its replication factor."""
+    def min_isr(self, topic: str) -> int:
+        """The topic's min ISR as configured; a partition with fewer replicas needs all of them."""
         text = self._topic_config(topic, MIN_INSYNC_REPLICAS)
-        value = self.config.min_insync_replicas if text is None else int(text)
-        return min(value, replication_factor)
+        return self.config.min_insync_replicas if text is None else int(text)
 
     def unclean_election_enabled(self, topic: str) -> bool:
         """Whether a replica outside of ISR and ELR may lead the topic's partitions."""

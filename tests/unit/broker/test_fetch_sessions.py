@@ -398,3 +398,13 @@ def test_a_client_that_trusts_its_session_sees_what_a_full_fetch_would_show(seed
             shown = (entry.high_watermark, entry.log_start_offset, entry.error_code)
             assert view[entry.partition] == shown
         full = False
+
+
+def test_a_new_leader_epoch_is_answered_even_when_nothing_moved(sessions):
+    """A follower takes no answer to its former term, so it may not know what that said."""
+    session = created(sessions, 0)
+    sessions.close(response(answer(0)), session, full=True)
+    resumed(sessions, session, 1, wanted(0))
+    assert listed(sessions, session, answer(0)) == []
+    resumed(sessions, session, 2, wanted(0)._replace(current_leader_epoch=3))
+    assert listed(sessions, session, answer(0)) == [0]

@@ -284,10 +284,15 @@ def test_where_the_min_isr_comes_from(
     assert record.eligible_leader_replicas == ((3,) if eligible else None)
 
 
-def test_the_min_isr_is_never_above_the_replication_factor() -> None:
-    """Goal: a topic with one replica has no use for a min ISR of 2."""
-    image = an_image(*LIVE, orders=[PartitionImage((1,), (1,), 1, 0, 0)])
-    assert a_view(image).min_isr("orders", 1) == 1
+def test_the_min_isr_is_never_above_the_replication_factor_of_the_partition() -> None:
+    """Goal: one replica has no use for a min ISR of 2, but that says nothing of the partition
+    beside it, whose leader will not commit alone."""
+    alone = PartitionImage((1,), (1,), 1, 0, 0)
+    image = an_image(*LIVE, orders=[alone, PARTITION])
+    config = ControllerConfig(min_insync_replicas=2)
+    [record] = decide_broker_left(a_view(image, config=config), 2, "test")
+    assert isinstance(record, PartitionChangeRecord)
+    assert (record.partition_id, record.isr, record.eligible_leader_replicas) == (1, (1,), (2,))
 
 
 def test_a_returning_broker_leads_what_waits_for_it() -> None:

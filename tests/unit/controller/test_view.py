@@ -51,9 +51,9 @@ def test_config_levels() -> None:
         },
     }
     view = a_view(an_image(configs=levels))
-    assert (view.min_isr("orders", 5), view.min_isr("other", 5)) == (1, 3)
+    assert (view.min_isr("orders"), view.min_isr("other")) == (1, 3)
     assert not view.unclean_election_enabled("orders")
     assert view.unclean_election_enabled("other")
     bare = a_view(an_image())
-    assert bare.min_isr("orders", 5) == CONFIG.min_insync_replicas
+    assert bare.min_isr("orders") == CONFIG.min_insync_replicas
     assert not bare.unclean_election_enabled("orders")

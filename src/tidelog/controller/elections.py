@@ -20,9 +20,9 @@ completes is completed before all that (`assignments.py`): nobody who leaves is 
 - UNCLEAN ends with the first replica that is alive.
 - An unclean leader alone is the ISR; it must report its recovery (`recovering`).
 
-Invariants: the result's leader is in its ISR or absent; ISR and ELR are disjoint; nobody is eligible
-beside an ISR that suffices to commit (*ElrBelowMinIsr*); without ELR the ISR is never emptied: the
-last member stays, with no leader, because only it may lead cleanly.
+Invariants: the result's leader is in its ISR or absent; ISR and ELR are disjoint; nobody is
+eligible beside an ISR that suffices to commit (*ElrBelowMinIsr*); without ELR the ISR is never
+emptied: the last member stays, with no leader, because only it may lead cleanly.
 
 Source: KIP-966, KIP-841; Kafka's partition change rules.
 """

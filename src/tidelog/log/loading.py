@@ -330,14 +330,15 @@ class _Loader:
         return True
 
     def _first_unclean(self) -> int:
-        """Index of the first segment that must be recovered."""
+        """Index of the first segment that must be recovered: also the one that ends exactly at the
+        recovery point. It may have been cut there, and that the cut is durable nobody says."""
         if self.clean:
             return len(self.segments)
         last = len(self.segments) - 1
         covering = [
             index
             for index, segment in enumerate(self.segments)
-            if segment.base_offset <= self.checkpoints.recovery_point
+            if segment.base_offset < self.checkpoints.recovery_point
         ]
         return min(last, covering[-1]) if covering else 0
 

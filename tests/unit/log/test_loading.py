@@ -196,6 +196,27 @@ def test_what_recovery_keeps_is_durable() -> None:
     assert read_all(bench.reopen_after_power_cut()) == before
 
 
+def test_a_cut_at_the_end_of_a_segment_is_durable_after_a_start() -> None:
+    """Goal: the process that cut a log rolled it at the cut and died before anything was flushed.
+    Its successor flushes the new segment; a power cut must not bring back what was cut."""
+    bench = LogBench(LogConfig(segment_bytes=1000))
+    for _ in range(9):
+        bench.append()
+    bench.log.request_flush()
+    bench.settle()
+    bench.log.announced_end = 8
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    bench.log.truncate_to(8)
+    bench.log.roll()
+    for _ in range(4):
+        bench.append(epoch=1)
+    before = read_all(bench.log)
+    assert [segment.base_offset for segment in bench.log.segments] == [0, 8]
+    bench.reopen_after_kill()
+    assert read_all(bench.reopen_after_power_cut()) == before
+
+
 def test_records_without_a_topic_id_are_dropped_after_an_unclean_stop() -> None:
     """Goal: a topic was deleted and created again while a node without power had forgotten which
     of the two its records belong to; the new topic must not get the old one's records."""

@@ -96,3 +96,11 @@ def test_a_sweep_says_how_many_points_there_are_and_survive(capsys):
     report = json.loads(capsys.readouterr().out)
     assert (report["points"], report["survived"], report["failed"]) == (2, 2, [])
     assert sum(report["endings"].values()) == 2 and report["acknowledged"]
+
+
+def test_a_campaign_does_not_add_to_what_it_cannot_read(tmp_path, capsys):
+    results = tmp_path / "campaign.json"
+    results.write_text("{bad")
+    assert run(["sim", "campaign", "--results", str(results), "--rounds", "1"]) == 2
+    assert "holds no sums of campaigns" in capsys.readouterr().err
+    assert results.read_text() == "{bad"

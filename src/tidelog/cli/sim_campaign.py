@@ -26,6 +26,7 @@ from tidelog.cli.output import (
     progress,
 )
 from tidelog.cli.sim import Jobs, in_processes, timed
+from tidelog.errors import UsageError
 
 TWICE: Final = 100
 """One seed in so many is played twice."""
@@ -49,8 +50,8 @@ def campaign(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Play ever more seeds and add them up; exit code 1 if any failed at this commit."""
-    book = json.loads(results.read_text()) if results.exists() else {}
-    entry = book.setdefault(_commit(), {"cluster": _blank(), "quorum": _blank()})
+    book = _read(results)
+    entry = _entry(book)
     done = 0
     try:
         while rounds == 0 or done < rounds:
@@ -59,13 +60,31 @@ def campaign(
                 _write(results, book)
             done += 1
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted: what was added up before is kept\n")
+        sys.stderr.write("interrupted: the rounds that ended are kept\n")
+        entry = _entry(_read(results))
     if output is OutputFormat.JSON:
         print_json(entry)
     else:
         _print(entry)
     if any(entry[tier]["failed"] for tier in entry):
         raise BadAnswer
+
+
+def _read(results: Path) -> dict[str, Any]:
+    """The sums by commit; raises `UsageError` for a file that has none."""
+    try:
+        book = json.loads(results.read_text()) if results.exists() else {}
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"`{results}` holds no sums of campaigns: {error}", "name another file with `--results`"
+        ) from None
+    return dict(book)
+
+
+def _entry(book: dict[str, Any]) -> dict[str, Any]:
+    """The sums of this commit, in the book from now on."""
+    entry: dict[str, Any] = book.setdefault(_commit(), {"cluster": _blank(), "quorum": _blank()})
+    return entry
 
 
 def _blank() -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """`tidelog topics …`: create, list, describe, alter and delete topics of any Kafka cluster."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -34,6 +34,10 @@ topics_app = typer.Typer(
     rich_markup_mode=None,
 )
 
+MAX_PARTITIONS: Final = 2**31 - 1
+MAX_REPLICATION_FACTOR: Final = 2**15 - 1
+"""What requests have room for."""
+
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 
 
@@ -51,10 +55,19 @@ def _admin(bootstrap: str | None, data_dir: Path) -> "AdminClient":
 def create(
     name: Name,
     partitions: Annotated[
-        int, typer.Option("--partitions", help="-1: the cluster's default.")
+        int,
+        typer.Option(
+            "--partitions", metavar="N", max=MAX_PARTITIONS, help="-1: the cluster's default."
+        ),
     ] = -1,
     replication_factor: Annotated[
-        int, typer.Option("--replication-factor", help="-1: the cluster's default.")
+        int,
+        typer.Option(
+            "--replication-factor",
+            metavar="N",
+            max=MAX_REPLICATION_FACTOR,
+            help="-1: the cluster's default.",
+        ),
     ] = -1,
     config: ConfigItems = None,
     if_not_exists: Annotated[
@@ -180,7 +193,10 @@ def _replicas(partition: "PartitionDescription") -> str:
 def alter(
     name: Name,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", help="Grow to this many partitions.")
+        int | None,
+        typer.Option(
+            "--partitions", metavar="N", max=MAX_PARTITIONS, help="Grow to this many partitions."
+        ),
     ] = None,
     config: ConfigItems = None,
     delete_config: Annotated[

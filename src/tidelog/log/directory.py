@@ -507,12 +507,17 @@ def _read_clean_shutdown(disk: Disk, trace: Trace) -> int | None:
 
 def format_directory(disk: Disk, *, cluster_id: str, node_id: int, directory_id: Uuid) -> None:
     """Writes `meta.properties`. Raises `UsageError` when the directory is formatted already."""
-    if disk.exists(META_PROPERTIES_FILE):
+    require_unformatted(disk)
+    disk.replace(META_PROPERTIES_FILE, encode_meta_properties(cluster_id, node_id, directory_id))
+
+
+def require_unformatted(disk: Disk) -> None:
+    """Raises `UsageError` when the directory has a `meta.properties`."""
+    if is_formatted(disk):
         raise UsageError(
             f"log directory `{disk.root}` is already formatted",
             "use it as it is, or choose an empty directory",
         )
-    disk.replace(META_PROPERTIES_FILE, encode_meta_properties(cluster_id, node_id, directory_id))
 
 
 def is_formatted(disk: Disk) -> bool:

@@ -6,7 +6,12 @@ from typing import Final
 
 from tidelog.config import NodeConfig
 from tidelog.errors import UsageError
-from tidelog.log.directory import format_directory, is_formatted, read_identity
+from tidelog.log.directory import (
+    format_directory,
+    is_formatted,
+    read_identity,
+    require_unformatted,
+)
 from tidelog.model import METADATA_PARTITION, Uuid, uuid_to_text
 from tidelog.runtime.first_voters import (
     BOOTSTRAP_PATH,
@@ -49,6 +54,7 @@ def format_node(
             if ignore_formatted:
                 _require_cluster(disk, cluster_id)
                 return False
+            require_unformatted(disk)
         elif others := [name for name in disk.list_dir() if name != ".lock"]:
             raise UsageError(
                 f"`{config.log_dir}` is not empty and no data directory: it has `{others[0]}`",

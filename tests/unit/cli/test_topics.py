@@ -116,3 +116,19 @@ def test_the_table_of_three_replicas_fits_eighty_columns(
         table = tidelog(capsys, *command)
     assert all(len(line) <= 80 for line in table.out.splitlines())
     assert "…" not in table.out
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("create", "x", "--replication-factor", "40000"),
+        ("create", "x", "--partitions", "3000000000"),
+        ("alter", "x", "--partitions", "5000000000"),
+    ],
+)
+def test_numbers_for_which_a_request_has_no_room_are_refused(
+    capsys: pytest.CaptureFixture[str], wrong: tuple[str, ...]
+) -> None:
+    done = tidelog(capsys, "topics", *wrong, "--bootstrap-server", "127.0.0.1:1")
+    assert done.code == 2
+    assert "less than or equal to" in done.err

@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.config.test_resolve import config_with
+from tests.unit.runtime.test_first_voters import DYNAMIC
+from tidelog.config import parse_node_config
 from tidelog.errors import UsageError
 from tidelog.log.checkpoint import decode_properties
 from tidelog.model import uuid_from_text, uuid_to_text
+from tidelog.runtime.first_voters import FirstVoters
 from tidelog.runtime.formatting import format_node, new_uuid
 from tidelog.runtime.os_disk import OsDisk
 
@@ -34,6 +37,18 @@ def test_a_formatted_directory_is_refused_or_left_alone(tmp_path: Path) -> None:
         format_node(config, "other", ignore_formatted=True)
     assert not format_node(config, CLUSTER, ignore_formatted=True)
     assert (tmp_path / "meta.properties").read_bytes() == before
+
+
+def test_a_refusal_leaves_the_first_voters_as_they_are(tmp_path: Path) -> None:
+    """They name the directory's id: others would leave the node without its vote."""
+    config = parse_node_config({**DYNAMIC, "log.dirs": str(tmp_path)})
+    alone = FirstVoters(standalone=True)
+    format_node(config, CLUSTER, first_voters=alone)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert any(path.suffix == ".checkpoint" for path in before)
+    with pytest.raises(UsageError, match="already formatted"):
+        format_node(config, CLUSTER, first_voters=alone)
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_a_directory_with_other_things_is_refused(tmp_path: Path) -> None:

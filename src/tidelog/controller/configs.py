@@ -19,6 +19,7 @@ Source: KIP-339, KIP-966; Kafka's configuration control.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tidelog.config import LogConfig, PropertyType, validate_broker_config, validate_topic_config
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
@@ -101,17 +102,21 @@ def _decide_resource(
     ]
     if MIN_INSYNC_REPLICAS in written and view.image.elr_enabled:
         topic = resource.name if resource.resource_type == TOPIC_RESOURCE else ""
-        records += _forgotten_elrs(view, topic)
+        own = {name: v for name, v in {**current, **written}.items() if v is not None}
+        image = replace(view.image, configs={**view.image.configs, resource: own})
+        records += _forgotten_elrs(replace(view, image=image), topic)
     return records
 
 
-def _forgotten_elrs(view: View, topic: str) -> list[MetadataRecord]:
-    """The records that forget the ELRs of a topic, or with `""` of all.
+def _forgotten_elrs(after: View, topic: str) -> list[MetadataRecord]:
+    """The records that forget the ELRs of a topic, or with `""` of all, where the ISR suffices to
+    commit with the min ISR of `after`.
 
-    A partition without a leader keeps them: nothing was committed since, so they are as good as
-    they were, and nobody else may ever lead it.
+    Where it does not, nothing is committed, before or after, and who is eligible lacks nothing. To
+    forget them, as Apache Kafka does, would leave one copy of what was acknowledged. So it is for
+    a partition without a leader, which nobody else may ever lead.
     """
-    image = view.image
+    image = after.image
     topics = [found] if (found := image.topic(topic)) else list(image.topics_by_id.values())
     records: list[MetadataRecord] = []
     anybody_waits = False
@@ -119,7 +124,8 @@ def _forgotten_elrs(view: View, topic: str) -> list[MetadataRecord]:
         for number, partition in one.partitions.items():
             if not (partition.eligible_leaders or partition.last_known_eligible_leaders):
                 continue
-            if partition.leader == NO_LEADER:
+            min_isr = min(after.min_isr(one.name), len(partition.replicas))
+            if partition.leader == NO_LEADER or len(partition.isr) < min_isr:
                 anybody_waits = True
                 continue
             change = PartitionChange(eligible_leaders=(), last_known_eligible_leaders=())

@@ -198,6 +198,23 @@ def test_a_new_min_isr_forgets_the_elr(
 @pytest.mark.parametrize(
     "resource",
     [
+        one("min.insync.replicas", SET, "3"),
+        one("min.insync.replicas", SET, "2"),
+        change(BROKER, "", ("min.insync.replicas", SET, "3")),
+    ],
+)
+def test_who_is_eligible_stays_while_nothing_can_be_committed(
+    stage: Stage, resource: ConfigResourceChange
+) -> None:
+    """Goal: one loss of power does not lose what two had; alone the leader commits nothing."""
+    leave_one_eligible(stage)
+    assert codes(alter(stage, resource)) == [ErrorCode.NONE]
+    assert stage.partition("orders").eligible_leaders == (2,)
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
         one("min.insync.replicas", SET, "1"),
         change(BROKER, "", ("min.insync.replicas", SET, "1")),
     ],

@@ -51,6 +51,10 @@ class _Cached:
     high_watermark: int = -1
     log_start_offset: int = -1
 
+    def is_of_other_term(self, wanted: FetchPartition) -> bool:
+        """Whether the last answer was to another leader epoch: a follower may not have taken it."""
+        return self.wanted.current_leader_epoch != wanted.current_leader_epoch
+
 
 @dataclass(slots=True)
 class FetchSession:
@@ -111,12 +115,9 @@ class FetchSessions:
         for partition in request.partitions:
             key = _key(uses_topic_ids, partition)
             cached = session.partitions.get(key)
-            if cached is None:
+            if cached is None or cached.is_of_other_term(partition):
                 session.partitions[key] = _Cached(partition)
             else:
-                if cached.wanted.current_leader_epoch != partition.current_leader_epoch:
-                    # A follower takes no answer to its former term: it may not know this yet.
-                    cached.high_watermark = -1
                 cached.wanted = partition
         for forgotten in request.forgotten:
             session.partitions.pop(_key(uses_topic_ids, forgotten), None)

@@ -73,12 +73,12 @@ def campaign(
 def _read(results: Path) -> dict[str, Any]:
     """The sums by commit; raises `UsageError` for a file that has none."""
     try:
-        book = json.loads(results.read_text()) if results.exists() else {}
-    except (OSError, ValueError) as error:
+        book = dict(json.loads(results.read_text())) if results.exists() else {}
+    except (OSError, TypeError, ValueError) as error:
         raise UsageError(
             f"`{results}` holds no sums of campaigns: {error}", "name another file with `--results`"
         ) from None
-    return dict(book)
+    return book
 
 
 def _entry(book: dict[str, Any]) -> dict[str, Any]:

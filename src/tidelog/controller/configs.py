@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from tidelog.config import LogConfig, PropertyType, validate_broker_config, validate_topic_config
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
-from tidelog.controller.elections import PartitionChange
+from tidelog.controller.elections import PartitionChange, effective_min_isr
 from tidelog.controller.forms import clear_elr_record, config_record, partition_change_record
 from tidelog.controller.messages import (
     ConfigChange,
@@ -124,7 +124,7 @@ def _forgotten_elrs(after: View, topic: str) -> list[MetadataRecord]:
         for number, partition in one.partitions.items():
             if not (partition.eligible_leaders or partition.last_known_eligible_leaders):
                 continue
-            min_isr = min(after.min_isr(one.name), len(partition.replicas))
+            min_isr = effective_min_isr(after.min_isr(one.name), partition.replicas)
             if partition.leader == NO_LEADER or len(partition.isr) < min_isr:
                 anybody_waits = True
                 continue

@@ -27,7 +27,7 @@ emptied: the last member stays, with no leader, because only it may lead cleanly
 Source: KIP-966, KIP-841; Kafka's partition change rules.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -110,6 +110,11 @@ class PartitionChange:
         )
 
 
+def effective_min_isr(configured: int, replicas: Sequence[int]) -> int:
+    """How many suffice to commit: a partition with fewer replicas than configured needs all."""
+    return min(configured, len(replicas))
+
+
 def decide_change(
     partition: PartitionImage, target: PartitionTarget, rules: ElectionRules
 ) -> PartitionChange:
@@ -124,7 +129,7 @@ def decide_change(
             f"ReassignmentKeepsIsr: {partition} -> {assignment}"
         )
     isr = tuple(replica for replica in target.isr if replica in replicas)
-    min_isr = min(rules.min_isr, len(replicas))
+    min_isr = effective_min_isr(rules.min_isr, replicas)
     elr: tuple[int, ...] = ()
     if rules.elr_enabled and len(isr) < min_isr:
         elr = _target_elr(partition, isr, target.unclean_restarts, replicas)

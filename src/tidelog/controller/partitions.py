@@ -31,6 +31,7 @@ from tidelog.controller.elections import (
     PartitionChange,
     PartitionTarget,
     decide_change,
+    effective_min_isr,
 )
 from tidelog.controller.forms import partition_change_record
 from tidelog.controller.messages import (
@@ -248,7 +249,7 @@ def _state(view: View, topic: TopicImage, partition: PartitionImage) -> dict[str
         "isr": partition.isr,
         "replicas": partition.replicas,
         "eligible_leaders": partition.eligible_leaders,
-        "min_isr": min(view.min_isr(topic.name), len(partition.replicas)),
+        "min_isr": effective_min_isr(view.min_isr(topic.name), partition.replicas),
     }
 
 

@@ -133,7 +133,8 @@ class Log:
         self.producers = loaded.producers
         # Exclusive: everything below it is durable. Moved by `on_flushed`, lowered by truncation.
         self.recovery_point = loaded.log_end_offset
-        # Where the log is about to be cut; checkpoints claim nothing above it.
+        # Where the log is about to be cut, as long as whoever cuts it says so; checkpoints claim
+        # nothing above it.
         self.announced_end = UNCUT
         self._env = env
         # The partition's directory below the disk's root.
@@ -623,7 +624,6 @@ class Log:
         if self._segments[0].base_offset > offset:
             self.truncate_fully_and_start_at(offset)
             return True
-        self.announced_end = UNCUT
         self._ledger.on_truncation()
         while self._segments[-1].base_offset > offset:
             self._segments.pop().delete()
@@ -645,7 +645,6 @@ class Log:
 
         For followers below their leader's log start and for replicas restored from a snapshot.
         """
-        self.announced_end = UNCUT
         self._ledger.on_truncation()
         for segment in self._segments:
             segment.delete()

@@ -409,8 +409,7 @@ class ReplicaFetcher:
             else:
                 self._on_records(state, fetched, outcome, now)
         except (StorageError, LogDamaged) as error:
-            self._enter(state, Phase.FAILED)
-            outcome.failed.append((partition, error))
+            self._fail(state, error, outcome)
         except ProtocolError as error:
             self._delay(state, error.message, now)
 
@@ -437,8 +436,7 @@ class ReplicaFetcher:
             return True
         if not self._truncate(state, cut):
             return False
-        outcome.moved.append(state.partition)
-        self._enter(state, Phase.FETCHING)
+        self._go_on(state, outcome)
         return True
 
     def _truncate(self, state: FetchState, cut: Cut) -> bool:
@@ -454,11 +452,20 @@ class ReplicaFetcher:
         try:
             self._truncate(state, cut)
         except (StorageError, LogDamaged) as error:
-            self._enter(state, Phase.FAILED)
-            outcome.failed.append((state.partition, error))
-            return
+            self._fail(state, error, outcome)
+        else:
+            self._go_on(state, outcome)
+
+    def _go_on(self, state: FetchState, outcome: FetchOutcome) -> None:
+        """The log has another end: fetching begins there."""
         outcome.moved.append(state.partition)
         self._enter(state, Phase.FETCHING)
+
+    def _fail(
+        self, state: FetchState, error: StorageError | LogDamaged, outcome: FetchOutcome
+    ) -> None:
+        self._enter(state, Phase.FAILED)
+        outcome.failed.append((state.partition, error))
 
     def _on_records(
         self, state: FetchState, fetched: FetchedPartition, outcome: FetchOutcome, now: Instant
@@ -525,8 +532,7 @@ class ReplicaFetcher:
             try:
                 self._on_offset(state, result.offset, outcome, now)
             except (StorageError, LogDamaged) as error:
-                self._enter(state, Phase.FAILED)
-                outcome.failed.append((state.partition, error))
+                self._fail(state, error, outcome)
         for state in asked.values():
             self._delay(state, "no answer", now)
 
@@ -552,8 +558,7 @@ class ReplicaFetcher:
                 leader_start=offset,
             )
             log.truncate_fully_and_start_at(offset)
-            outcome.moved.append(state.partition)
-            self._enter(state, Phase.FETCHING)
+            self._go_on(state, outcome)
         else:
             # In range after all. Where it was not, the leader has moved since; ask it again, but
             # not at once, because nothing here has changed.
@@ -573,6 +578,8 @@ class ReplicaFetcher:
         for key, state in self._states.items():
             partition = state.partition
             assert key == state.key, f"{key} holds the state of {state.key}"
+            announced = UNCUT if state.cut is None else state.cut.target
+            assert partition.log.announced_end == announced, f"ClaimBeforeCut: {state.cut}"
             assert partition.leader_id == self.leader_id, (
                 f"FollowsItsLeader: {partition} is led by {partition.leader_id}, not by "
                 f"{self.leader_id}"

@@ -179,8 +179,7 @@ class QuorumRun:
 
     def _play(self) -> int:
         cluster, prng = self.cluster, self._prng
-        for replica in cluster.replicas.values():
-            cluster.start(replica)
+        cluster.start_all()
         for _ in range(self.swarm.steps):
             cluster.run(prng.between(10, self.swarm.gap_ms))
             choice = prng.below(4)
@@ -221,9 +220,7 @@ class QuorumRun:
         """The operator waits for a quiet moment, and a voter's disk is lost in it."""
         cluster = self.cluster
         cluster.heal()
-        for replica in cluster.replicas.values():
-            if not replica.alive:
-                cluster.start(replica)
+        cluster.start_all()
         if not cluster.run_until(self._may_lose_a_disk, QUIET_LIMIT_MS):
             return
         leader = cluster.leader()
@@ -247,8 +244,7 @@ class QuorumRun:
         offset, _ = quorum.voter_sets[-1]
         return offset < quorum.high_watermark and all(
             cluster.replicas[key].alive
-            and cluster.replicas[key].quorum.leader_id == leader.node_id
-            and cluster.replicas[key].quorum.epoch == quorum.epoch
+            and cluster.replicas[key].follows(leader)
             and cluster.durable_end_of(voter) == quorum.log_end_offset
             for key, voter in voters.items()
         )
@@ -337,8 +333,7 @@ class QuorumRun:
         begun = cluster.now
         for replica in cluster.replicas.values():
             replica.disk.fuse = None
-            if not replica.alive:
-                cluster.start(replica)
+        cluster.start_all()
         if self.swarm.upgrade:
             self._reconfigure()
         if not cluster.run_until(self._is_working, RECOVERY_LIMIT_MS):
@@ -370,8 +365,6 @@ class QuorumRun:
         """One leader whom all follow, and everybody has everything."""
         leader = self.cluster.leader()
         return leader is not None and all(
-            one.quorum.leader_id == leader.node_id
-            and one.quorum.epoch == leader.quorum.epoch
-            and one.quorum.high_watermark == leader.quorum.log_end_offset
+            one.follows(leader) and one.quorum.high_watermark == leader.quorum.log_end_offset
             for one in self.cluster.alive()
         )

@@ -12,7 +12,6 @@ without filters) is not looked for elsewhere. How a filter is read is in `filter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 from tidelog.pipeline.filters import LAST, Numbers, comparison, in_both, listed_values
@@ -54,7 +53,7 @@ class SegmentFilters:
         ]
 
     def _wanted(self, segments: Sequence[SegmentPlace]) -> Iterator[SegmentPlace]:
-        starts = [int(Path(place.path).stem) for place in segments]
+        starts = [place.base_offset for place in segments]
         ends = [*(following - 1 for _, following in pairwise(starts)), LAST]
         for place, first, last in zip(segments, starts, ends, strict=True):
             if all(self._of(column).touch(first, last) for column in _OFFSETS):

@@ -143,6 +143,11 @@ class Replica:
     quorum: Quorum = field(init=False)
     state: RecordList = field(init=False)
 
+    def follows(self, leader: "Replica") -> bool:
+        """Whether this one, which runs, takes that one for the leader of its epoch, or is it."""
+        quorum = self.quorum
+        return quorum.leader_id == leader.node_id and quorum.epoch == leader.quorum.epoch
+
     @property
     def key(self) -> ReplicaKey:
         """Id and disk."""
@@ -262,6 +267,12 @@ class QuorumCluster:
         return replica.log.recovery_point if replica.alive else replica.durable_end
 
     # Processes -------------------------------------------------------------------------------
+
+    def start_all(self) -> None:
+        """Starts every process that does not run."""
+        for replica in self.replicas.values():
+            if not replica.alive:
+                self.start(replica)
 
     def start(self, replica: Replica) -> None:
         """Starts the process."""

@@ -75,8 +75,9 @@ from tidelog.errors import LogDamaged, MalformedFrame, StorageError, UsageError
 from tidelog.kraft import voter_codec
 from tidelog.kraft.messages import Voter, VoterIdentity
 from tidelog.kraft.quorum import Quorum, QuorumEnv
+from tidelog.kraft.quorum_state import QuorumStateFile
 from tidelog.limits import MAX_REQUESTS_PER_TURN
-from tidelog.log.directory import DirectoryClosed, LogDirectory
+from tidelog.log.directory import DirectoryClosed, LogDirectory, read_identity
 from tidelog.log.log import LogFlush
 from tidelog.model import (
     METADATA_PARTITION,
@@ -161,6 +162,15 @@ class Node:
         self._quorum.start(now)
 
     def _open_directory(self, disk: Disk, wall_ms: int) -> LogDirectory:
+        # Nothing is touched in a directory that this node must not use.
+        owner_id = read_identity(disk).node_id
+        if owner_id != self.config.node_id:
+            raise UsageError(
+                f"data directory `{disk.root}` belongs to node `{owner_id}`, "
+                f"not to node `{self.config.node_id}`",
+                "set `node.id` or `log.dirs` to match, or format another directory",
+            )
+        QuorumStateFile.require(disk)
         directory = LogDirectory.open(
             disk,
             effects=self._effects,
@@ -168,12 +178,6 @@ class Node:
             default_config=self.config.log,
             wall_ms=wall_ms,
         )
-        if directory.node_id != self.config.node_id:
-            raise UsageError(
-                f"data directory `{disk.root}` belongs to node `{directory.node_id}`, "
-                f"not to node `{self.config.node_id}`",
-                "set `node.id` or `log.dirs` to match, or format another directory",
-            )
         # All of it will be read anyway, and it must not be found damaged when it is half replayed.
         if not directory.is_sound(METADATA_PARTITION):
             directory.repair(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig(), remember=True)

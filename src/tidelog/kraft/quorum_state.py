@@ -11,6 +11,10 @@ was voted for, with voters in the log. A role changes in memory at once, and
 nothing that the quorum says is let out until the state it was said in is durable
 (*DurableBeforeSaid*, see `outbox.py`): to everybody else it looks as if the write came first.
 
+Who has lost the file does not know how it voted, and no other file can tell: it must not start
+(*VotesAreNotForgotten*). So that a lost file differs from one that never was, the first start
+writes it before there is a log (`QuorumStateFile.require`).
+
 Source: KIP-595 (quorum state), KIP-996 (the prospective role), KIP-853 (version 1).
 """
 
@@ -22,8 +26,9 @@ from typing import Final, NamedTuple
 
 from tidelog.env.disk import Disk
 from tidelog.env.effects import EffectQueue, Replace
-from tidelog.errors import StorageError
+from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import ReplicaKey
+from tidelog.log.segment import LOG_SUFFIX
 from tidelog.model import METADATA_PARTITION, NO_LEADER, Uuid, uuid_from_text, uuid_to_text
 
 QUORUM_STATE_PATH: Final = f"{METADATA_PARTITION}/quorum-state"
@@ -163,6 +168,25 @@ class QuorumStateFile:
         self.durable: ElectionState = self.written
         # Sequence of `durable`; grows by one with each write, 0 is what was found at the start.
         self.durable_sequence: int = 0
+
+    @staticmethod
+    def require(disk: Disk) -> None:
+        """Makes the file at the first start; to be called before the metadata log is opened.
+
+        Raises `UsageError` when there is a log without it: the file was lost.
+        """
+        if disk.exists(QUORUM_STATE_PATH):
+            return
+        directory = str(METADATA_PARTITION)
+        disk.make_dir(directory)
+        if any(name.endswith(LOG_SUFFIX) for name in disk.list_dir(directory)):
+            raise UsageError(
+                f"`{disk.root}/{QUORUM_STATE_PATH}` is missing, and the metadata log is there: "
+                "this node does not know any more how it voted",
+                "put the file back as it was; if that cannot be, this voter is lost: `tidelog "
+                "quorum remove-controller`, format an empty directory, `add-controller`",
+            )
+        disk.replace(QUORUM_STATE_PATH, encode_state(ElectionState(), ()))
 
     @property
     def sequence(self) -> int:

@@ -5,7 +5,7 @@ import pytest
 from tests.fixtures import kafka_files
 from tidelog.env.effects import EffectQueue, Replace
 from tidelog.env.memory_disk import MemoryDisk
-from tidelog.errors import StorageError
+from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import ReplicaKey
 from tidelog.kraft.quorum_state import (
     QUORUM_STATE_PATH,
@@ -66,10 +66,31 @@ def test_a_damaged_file_is_refused(data: bytes) -> None:
         decode_state(data)
 
 
-def test_a_missing_file_is_epoch_0_without_promises() -> None:
-    """A new voter has promised nothing."""
-    file = make_file(MemoryDisk(), EffectQueue())
-    assert file.written == file.durable == ElectionState(0, -1, None)
+@pytest.mark.parametrize("formatted", [(), ("00000000000000000000-0000000000.checkpoint",)])
+def test_the_first_start_makes_a_file_without_promises(formatted: tuple[str, ...]) -> None:
+    """A directory without a log, empty or with the first voters in it; twice, as after a kill."""
+    disk = MemoryDisk()
+    for name in formatted:
+        disk.make_dir(str(METADATA_PARTITION))
+        disk.replace(f"{METADATA_PARTITION}/{name}", b"x")
+    for _ in range(2):
+        QuorumStateFile.require(disk)
+        file = QuorumStateFile(disk, EffectQueue(), (1, 2, 3))
+        assert file.written == file.durable == ElectionState(0, -1, None)
+    disk.crash()
+    assert decode_state(disk.read_file(QUORUM_STATE_PATH) or b"") == ElectionState()
+
+
+def test_a_file_that_is_missing_beside_a_log_was_lost() -> None:
+    """Only the file is taken away; nothing is put in its place."""
+    disk = MemoryDisk()
+    QuorumStateFile.require(disk)
+    disk.open(f"{METADATA_PARTITION}/00000000000000000000.log", create=True).close()
+    QuorumStateFile.require(disk)
+    disk.delete(QUORUM_STATE_PATH)
+    for _ in range(2):
+        with pytest.raises(UsageError, match="quorum-state` is missing"):
+            QuorumStateFile.require(disk)
 
 
 def test_a_write_is_durable_when_it_is_confirmed_and_not_before() -> None:

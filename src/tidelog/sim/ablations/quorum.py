@@ -17,7 +17,7 @@ from tidelog.kraft.roles import (
     Unattached,
     VoteDecision,
 )
-from tidelog.model import EpochEndOffset
+from tidelog.model import METADATA_PARTITION, EpochEndOffset
 from tidelog.sim.ablations.safeguard import of_quorum, of_story
 
 
@@ -44,6 +44,8 @@ def _blind_vote(decide: Callable[..., Any]) -> Callable[..., Any]:
     """A vote that does not look at the candidate's log."""
     return lambda self, request, *, log_is_fresh: decide(self, request, log_is_fresh=True)
 
+
+_METADATA: Final = str(METADATA_PARTITION)
 
 _ROLES: Final[tuple[Any, ...]] = (Unattached, Follower, Prospective, Candidate, Resigned)
 
@@ -122,6 +124,12 @@ SAFEGUARDS: Final = (
         "durable-votes",
         "voting twice in an epoch",
         (QuorumStateFile, "maybe_write", _hasty_write(QuorumStateFile.maybe_write)),
+    ),
+    of_story(
+        "s14",
+        "lost-votes-are-noticed",
+        "voting twice in an epoch, without the file that says how it voted",
+        (QuorumStateFile, "require", staticmethod(lambda disk: disk.make_dir(_METADATA))),
     ),
     of_story(
         "s11",

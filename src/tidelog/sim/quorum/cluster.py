@@ -20,7 +20,7 @@ from tidelog.env.effects import Effect, EffectQueue, Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceEvent
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, UsageError
 from tidelog.kraft.messages import (
     LoadedSnapshot,
     NotLeader,
@@ -40,6 +40,7 @@ from tidelog.kraft.messages import (
     VoterIdentity,
 )
 from tidelog.kraft.quorum import Quorum, QuorumEnv
+from tidelog.kraft.quorum_state import QuorumStateFile
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, encode_snapshot, snapshot_name
 from tidelog.kraft.voters import DYNAMIC_VOTERS, SUPPORTED_VERSIONS, voter_records
 from tidelog.log.loading import Checkpoints, open_log
@@ -274,8 +275,8 @@ class QuorumCluster:
             if not replica.alive:
                 self.start(replica)
 
-    def start(self, replica: Replica) -> None:
-        """Starts the process."""
+    def start(self, replica: Replica) -> bool:
+        """Starts the process; False when its disk does not let it."""
         assert not replica.alive, f"n{replica.node_id} runs"
         replica.life += 1
         replica.alive = True
@@ -293,11 +294,16 @@ class QuorumCluster:
             replica.quorum.start(self.now)
         except ProcessKilled:
             self._die(replica, replica.durable_end)
-            return
+            return False
+        except UsageError as error:
+            self.note(f"n{replica.node_id} refuses to start: {error}")
+            self._die(replica, replica.durable_end)
+            return False
         self._end_tick(replica)
+        return True
 
     def _open(self, replica: Replica, trace: Trace) -> None:
-        replica.disk.make_dir(str(METADATA_PARTITION))
+        QuorumStateFile.require(replica.disk)
         replica.log = open_log(
             LogEnv(replica.disk, replica.effects, trace),
             str(METADATA_PARTITION),

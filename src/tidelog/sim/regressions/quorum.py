@@ -274,3 +274,26 @@ def s11_deposed_leader(scene: Scene) -> None:
     ends = {one.log.log_end_offset for one in cluster.alive()}
     epochs = {one.log.epochs.entries[-1] for one in cluster.alive()}
     scene.must(len(ends) == len(epochs) == 1, "LogMatching", f"{ends} {epochs}")
+
+
+def s14_lost_quorum_state(scene: Scene) -> None:
+    """Who does not know any more how it voted does not vote.
+
+    Origin: reading (promise P4, missing files)
+    Story: a voter votes, in an epoch in which nothing is written; its process dies, and the file
+    `quorum-state` goes missing. It starts, and is asked for its vote in the same epoch by somebody
+    else.
+    Must: it refuses to start and names the file.
+    """
+    cluster = scene.quorum(3)
+    voter = cluster.replicas[2]
+    cluster.start(voter)
+    _ask_for_vote(cluster, voter=2, candidate=3, epoch=1)
+    cluster.run(50)
+    cluster.kill(voter)
+    voter.disk.delete(QUORUM_STATE_PATH)
+    if cluster.start(voter):
+        _ask_for_vote(cluster, voter=2, candidate=1, epoch=1)
+        cluster.run(50)
+    refused = f"{QUORUM_STATE_PATH}` is missing" in cluster.lines[-1]
+    scene.must(refused, "VotesAreNotForgotten", f"the voter starts: {cluster.lines[-1]}")

@@ -418,6 +418,18 @@ class Elections:
         if not core.is_my_cluster(request.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         error = self._epoch_error(epoch)
+        known_id = core.role.election.leader_id
+        if epoch == core.epoch and known_id not in (NO_LEADER, leader_id):
+            core.env.trace.error(
+                SUBJECT,
+                "on_request",
+                "refused",
+                "another replica leads this epoch: the request is forged, or ElectionSafety broken",
+                epoch=epoch,
+                leader=known_id,
+                named=leader_id,
+            )
+            return ErrorCode.INVALID_REQUEST
         may_teach = self._has_voters_in_log(named_disk)
         if error is ErrorCode.NONE and request.leader_endpoints and may_teach:
             core.learn_endpoint(leader_id, request.leader_endpoints[0])

@@ -1,5 +1,7 @@
 """Single decisions of elections: whom to believe, whom to elect, when to ask."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.unit.kraft.cluster import CLUSTER_ID
@@ -399,11 +401,45 @@ def test_beginnings_and_ends_are_checked(
     assert answer.error_code is error
 
 
-def test_two_leaders_of_one_epoch_stop_the_node() -> None:
-    """ElectionSafety is broken somewhere; going on would only spread it."""
-    solo = follower()
+@pytest.mark.parametrize("forge", [begin, end])
+@pytest.mark.parametrize("has_fetched", [True, False])
+def test_who_claims_an_epoch_that_another_leads_is_refused(
+    forge: Callable[..., BeginQuorumEpochRequest | EndQuorumEpochRequest], has_fetched: bool
+) -> None:
+    """Whoever can reach the port can claim to lead: neither role nor leader nor deadline move, also
+    right after a start, when the leader is known from `quorum-state` only."""
+    if has_fetched:
+        solo = follower()
+    else:
+        solo = Solo(state=ElectionState(1, 2), log_epochs=(1,))
+        solo.start()
+    before = (role(solo), solo.quorum.leader_id, solo.core.role.deadline())
+    solo.quorum.on_request(forge(leader_id=3), "asked", Instant(1))
+    (answer,) = [one.response for one in solo.settle(1) if isinstance(one, Reply)]
+    assert isinstance(answer, BeginQuorumEpochResponse | EndQuorumEpochResponse)
+    assert answer.error_code is ErrorCode.INVALID_REQUEST
+    assert (role(solo), solo.quorum.leader_id, solo.core.role.deadline()) == before
+
+
+def test_a_leader_refuses_who_claims_its_epoch() -> None:
+    """It goes on to lead."""
+    solo = Solo(log_epochs=(1,))
+    now = 1_000
+    solo.quorum.on_request(begin(leader_epoch=solo.lead()), "asked", Instant(now))
+    (answer,) = [one.response for one in solo.settle(now) if isinstance(one, Reply)]
+    assert isinstance(answer, BeginQuorumEpochResponse)
+    assert answer.error_code is ErrorCode.INVALID_REQUEST
+    assert role(solo) is RoleName.LEADER
+
+
+def test_two_leaders_that_answer_in_one_epoch_stop_the_node() -> None:
+    """An answer was asked for, so it is not forged: ElectionSafety is broken somewhere, and going
+    on would only spread it."""
+    solo = Solo(state=ElectionState(1, 2), log_epochs=(1,))
+    solo.start()
+    (sent,) = solo.sent(0)
     with pytest.raises(AssertionError, match="ElectionSafety: 3 and 2 lead epoch 1"):
-        solo.quorum.on_request(begin(leader_id=3), "asked", Instant(1))
+        answer_fetch(solo, sent.request, 1, leader_id=3)
 
 
 def test_hearing_the_leader_ends_a_pre_vote() -> None:

@@ -52,12 +52,13 @@ class Outcome(Enum):
     FROM_ELR = "from elr"
     LAST_KNOWN = "last known leader, unclean"
     UNCLEAN = "unclean"
+    UNCLEAN_HEIR = "nobody alive, the next leader is unclean"
     LEADERLESS = "no valid leader"
 
     @property
     def unclean(self) -> bool:
         """Whether the new leader may lack committed records."""
-        return self in (Outcome.LAST_KNOWN, Outcome.UNCLEAN)
+        return self in (Outcome.LAST_KNOWN, Outcome.UNCLEAN, Outcome.UNCLEAN_HEIR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +144,14 @@ def decide_change(
         isr, elr, recovering = (leader,), (), True
     assert not elr or len(isr) < min_isr, f"ElrBelowMinIsr: {isr} suffice beside {elr}"
     if not isr and not rules.elr_enabled:
-        # Nobody who stays was in sync, and nobody is alive: the first may lead when it is back.
-        isr = tuple(r for r in partition.isr if r in replicas) or replicas[:1]
+        isr = tuple(replica for replica in partition.isr if replica in replicas)
+        if not isr:
+            # A costly cancel: nobody who stays was in sync, and nobody is alive.
+            outcome, isr, recovering = Outcome.UNCLEAN_HEIR, replicas[:1], True
     last_known = _last_known(partition, isr, leader, rules)
     # A replica that was removed must not be taken for one that fetches: a new leader epoch.
-    keeps_epoch = leader == partition.leader and not without(partition.replicas, replicas)
+    keeps_leader = leader == partition.leader and outcome is not Outcome.UNCLEAN_HEIR
+    keeps_epoch = keeps_leader and not without(partition.replicas, replicas)
     return PartitionChange(
         isr=None if isr == partition.isr else isr,
         leader=None if keeps_epoch else leader,
@@ -157,7 +161,7 @@ def decide_change(
         ),
         recovering=None if recovering == partition.recovering else recovering,
         assignment=None if assignment == now else assignment,
-        outcome=Outcome.KEPT if leader == partition.leader else outcome,
+        outcome=Outcome.KEPT if keeps_leader else outcome,
     )
 
 

@@ -329,7 +329,8 @@ def test_invariants_on_random_partitions() -> None:
         if change.outcome is Outcome.UNCLEAN:
             assert unclean, context
             assert change.recovering, context
-    assert outcomes == set(Outcome)
+    # Nobody is moved here; that one needs a cancelled move.
+    assert outcomes == set(Outcome) - {Outcome.UNCLEAN_HEIR}
 
 
 def test_replicas_that_leave_nobody_in_sync_are_a_bug() -> None:

@@ -28,6 +28,7 @@ from tidelog.controller.reassignments import (
     decide_alter_reassignments,
     decide_list_reassignments,
 )
+from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import ConfigResource, MetadataImage, PartitionImage
 
@@ -168,6 +169,26 @@ def test_where_records_may_be_lost_even_a_costly_cancel_goes_through() -> None:
         assert codes == [ErrorCode.NONE]
         assert (partition.replicas, partition.isr, partition.leader) == ((1, 2, 3), (1,), 1)
         assert partition.recovering
+
+
+@pytest.mark.parametrize("leader", [4, -1])
+def test_a_costly_cancel_while_the_origin_is_away_is_told_and_makes_no_clean_leader(
+    leader: int,
+) -> None:
+    """Without ELR the ISR must name somebody, so the first of the origin; whatever it lacks is
+    given up: a warning, and it must report its recovery."""
+    configs = {ConfigResource(2, "t"): {"unclean.leader.election.enable": "true"}}
+    moving = replace(MOVING, leader=leader, isr=(4,))
+    brokers = [a_broker(node_id, fenced=node_id not in (leader, 5)) for node_id in range(1, 6)]
+    image = an_image(*brokers, elr=False, configs=configs, t=[moving])
+    seen = TraceList()
+    view, cancel = replace(a_view(image), trace=Trace(seen)), Reassignment("t", 0, None)
+    decision = decide_alter_reassignments(view, AlterReassignments((cancel,)))
+    partition = after(image, decision.records).topics_by_name["t"].partitions[0]
+    assert (partition.replicas, partition.isr, partition.leader) == ((1, 2, 3), (1,), -1)
+    assert partition.recovering
+    (told,) = [event for event in seen.events if event.decision == "gave up records"]
+    assert dict(told.values)["instead_of"] == (4,)
 
 
 def test_the_factor_stays_where_the_request_says_so() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tidelog.sim.cluster_run import ClusterRun
 from tidelog.sim.faults.kinds import FaultKind
+from tidelog.sim.quorum.membership import ADDED, REMOVED
 from tidelog.sim.swarm import COMPOSITIONS, Swarm, draw
 
 K = FaultKind
@@ -43,3 +44,20 @@ def test_a_composition_survives_faults_and_an_operator(nodes, controllers):
     if nodes > 1:
         assert any(len(reader.favourites) for reader in run.workload.consumers)
         assert "reassign" in text
+
+
+@pytest.mark.parametrize(("nodes", "controllers"), [(3, 0), (3, 3)])
+def test_voters_come_and_go_on_whole_nodes(nodes, controllers):
+    """Goal: the cluster works on while its voters change (KIP-853), and heals.
+    Method: voters in the log, an operator who changes them all the time, and faults; the observers
+    of the run compare every set with the one before."""
+    swarm = replace(
+        busy(nodes, controllers), operator_gap_ms=0, voters_in_log=True, voter_gap_ms=200
+    )
+    run = ClusterRun(6, swarm)
+    outcome = run.run()
+    assert outcome.violation is None
+    assert outcome.acknowledged > 20
+    assert {ADDED, REMOVED} <= set(outcome.marks)
+    quorum = run.world.hosts[1].node.broker.quorum
+    assert quorum.kraft_version == 1

@@ -83,6 +83,7 @@ from tidelog.model import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,
     NO_EPOCH,
+    NO_LEADER,
     ZERO_UUID,
     Uuid,
 )
@@ -538,17 +539,23 @@ class Node:
         return moved
 
     def _tell_leadership(self, now: Instant) -> bool:
-        known = (self._quorum.leader_id, self._quorum.epoch)
-        if known == self._told_leader:
+        leader_id, epoch = self._quorum.leader_id, self._quorum.epoch
+        if (leader_id, epoch) == self._told_leader:
             return False
-        self._told_leader = known
-        endpoint = self._quorum.endpoint_of(self._quorum.leader_id)
-        if endpoint is not None and self._quorum.leader_id != self.config.node_id:
-            self._quorum_link.set_address(self._quorum.leader_id, endpoint)
-        self._control.leader_id = self._quorum.leader_id
+        endpoint = self._quorum.endpoint_of(leader_id)
+        if endpoint is None:
+            # A leader of whom only the own disk speaks, and that the voters do not name any more:
+            # as good as none until somebody says where it is reached.
+            leader_id = NO_LEADER
+            if (leader_id, epoch) == self._told_leader:
+                return False
+        elif leader_id != self.config.node_id:
+            self._quorum_link.set_address(leader_id, endpoint)
+        self._told_leader = (leader_id, epoch)
+        self._control.leader_id = leader_id
         if self._controller_side is not None:
             self._controller_side.on_leader_change(self._quorum, now)
-        if self._broker_side is not None and self._quorum.leader_id >= 0:
+        if self._broker_side is not None and leader_id >= 0:
             self._broker_side.lifecycle.on_controller_changed(now)
         return True
 

@@ -69,8 +69,7 @@ class QuorumLink:
 
     def _send(self, output: SendRequest, now: Instant) -> None:
         self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
-        if output.endpoint is not None:
-            self.set_address(output.peer_id, output.endpoint)
+        self.set_address(output.peer_id, output.endpoint)
         request, client_id = output.request, f"raft-client-{self._config.node_id}"
         purpose = Purpose.QUORUM_RPC
         if isinstance(request, QuorumFetchRequest):

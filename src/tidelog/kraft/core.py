@@ -111,6 +111,9 @@ class QuorumCore:
         # Where nodes said that they are reached, beside what the voter set says: a leader that is
         # no voter (any more), or whose address has changed.
         self._told_endpoints: dict[int, Endpoint] = {}
+        # The last leader that was known with its address: it is still reached there when the voters
+        # do not name it any more, because it is removing itself or the log was cut.
+        self._last_leader: tuple[int, Endpoint] | None = None
         self.log = log
         self.config = config
         self.env = env
@@ -213,7 +216,10 @@ class QuorumCore:
         if told is not None:
             return told
         voter = self.voters.get(node_id)
-        return voter.endpoints[0] if voter is not None and voter.endpoints else None
+        if voter is not None and voter.endpoints:
+            return voter.endpoints[0]
+        last = self._last_leader
+        return last[1] if last is not None and last[0] == node_id else None
 
     def learn_endpoint(self, node_id: int, endpoint: Endpoint | None) -> None:
         """Somebody says where a leader is reached. Configured voters are reached as configured."""
@@ -276,6 +282,7 @@ class QuorumCore:
         """Sends a request, to another address than the known one if it is given."""
         self.requests.on_sent(peer_id, request, now)
         endpoint = endpoint or self.endpoint_of(peer_id)
+        assert endpoint is not None, f"{request} to {peer_id}, of whom nobody knows where it is"
         self.outbox.add(SendRequest(peer_id, request, endpoint))
 
     # Time ------------------------------------------------------------------------------------
@@ -420,7 +427,14 @@ class QuorumCore:
     def install(self, role: Role) -> None:
         """Sets the role that a process starts with; later ones come from `become_*`."""
         self.role = role
+        self._remember_leader()
         self._trace_role("start", "")
+
+    def _remember_leader(self) -> None:
+        leader_id = self.role.leader_id
+        endpoint = self.endpoint_of(leader_id)
+        if endpoint is not None:
+            self._last_leader = (leader_id, endpoint)
 
     def _become(self, role: Role, reason: str) -> None:
         assert role.name in TRANSITIONS[self.role.name], (
@@ -428,6 +442,7 @@ class QuorumCore:
         )
         check_succession(self.role.election, role.election)
         self.role = role
+        self._remember_leader()
         self.requests.forget_outstanding()
         self._trace_role(f"become_{role.name.value}", reason)
 

@@ -237,7 +237,8 @@ class Elections:
 
     def _give_up(self, reason: str, now: Instant) -> None:
         core = self._core
-        if core.role.leader_id == NO_LEADER:
+        if not core.knows(core.role.leader_id):
+            # Nobody, or somebody of whom only the own disk speaks.
             core.become_unattached(core.role.election, now, reason)
         else:
             core.become_follower(core.epoch, core.role.leader_id, now, reason)

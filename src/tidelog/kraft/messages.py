@@ -318,8 +318,8 @@ class SendRequest:
     peer_id: int
     """A node id; below -1 a bootstrap server, of which only the address is known."""
     request: Request
-    endpoint: Endpoint | None = None
-    """Where to send it; `None` when the address is known from elsewhere."""
+    endpoint: Endpoint
+    """Where to send it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.history import History, Key
 from tidelog.sim.oracle import committed_chunks
 from tidelog.sim.outcome import Outcome
+from tidelog.sim.quorum.membership import VoterOracle
 from tidelog.sim.swarm import Swarm, draw, stream
 from tidelog.sim.workloads.cluster_view import key_of
 from tidelog.sim.workloads.workload import Workload
@@ -62,6 +63,7 @@ class BeyondRun:
         self.world = World(
             stream(seed, "world").next_u64(),
             nodes=self.swarm.nodes,
+            voters_in_log=self.swarm.voters_in_log,
             settings=self.swarm.settings(),
             tweak=self.swarm.tweak,
             trace_level=Level.INFO,
@@ -71,7 +73,7 @@ class BeyondRun:
         self.history = History()
         budget = NoBudget(self.world, group_commit=False)
         self.nemesis = Nemesis(self.world, self.swarm, stream(seed, "faults"), budget)
-        self.workload = Workload(self.world, self.history, self.swarm, seed)
+        self.workload = Workload(self.world, self.history, self.swarm, seed, VoterOracle())
         # Acknowledged records that are gone, each told of.
         self.lost = 0
 
@@ -236,4 +238,5 @@ def swarm_beyond(seed: int) -> Swarm:
         rewind_gap_ms=0,
         faults=(*kinds[: prng.between(1, 2)], *faults),
         fault_gap_ms=prng.choice((200, 500, 1_500)),
+        voter_gap_ms=0,
     )

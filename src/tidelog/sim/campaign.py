@@ -77,7 +77,9 @@ def replay_command(tier: str, scenario: str, seed: int) -> str:
 
 def marks_of(tier: str) -> frozenset[str]:
     """The rare states that runs of a tier can reach."""
-    return frozenset(membership.MARKS) if tier == QUORUM else MARKS
+    if tier == QUORUM:
+        return frozenset(membership.MARKS)
+    return MARKS | {membership.ADDED, membership.REMOVED}
 
 
 @dataclass(slots=True)

@@ -31,6 +31,7 @@ from tidelog.sim.checkers.history_is_a_log import HistoryIsALog
 from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
 from tidelog.sim.checkers.no_duplicates import NoDuplicates
 from tidelog.sim.checkers.nothing_lost import NothingLost
+from tidelog.sim.checkers.one_change_at_a_time import OneChangeAtATime
 from tidelog.sim.checkers.producer_order import ProducerOrder
 from tidelog.sim.checkers.repeatable_read import RepeatableRead
 from tidelog.sim.checkers.replicas_equal import ReplicasEqual
@@ -73,6 +74,7 @@ class ClusterRun:
             stream(seed, "world").next_u64(),
             nodes=self.swarm.nodes,
             controllers=self.swarm.controllers,
+            voters_in_log=self.swarm.voters_in_log,
             settings=self.swarm.settings(),
             tweak=self.swarm.tweak,
             trace_level=trace_level,
@@ -87,7 +89,8 @@ class ClusterRun:
         budget = Budget(self.world, group_commit=self.swarm.group_commit)
         self.nemesis = Nemesis(self.world, self.swarm, stream(seed, "faults"), budget)
         self.disks = DiskSide(self.world, self.swarm, seed, budget)
-        self.workload = Workload(self.world, self.history, self.swarm, seed)
+        self._voters = OneChangeAtATime()
+        self.workload = Workload(self.world, self.history, self.swarm, seed, self._voters.oracle)
         self.outcome = Outcome(seed)
         self._watch = Watch(
             self.evidence,
@@ -112,6 +115,8 @@ class ClusterRun:
             *self.disks.end_checkers,
         ]
         self.world.observers.append(self.disks.unseen(self._watch.on_event))
+        if self.swarm.voters_in_log:
+            self.world.observers.append(self._voters.on_event)
 
     @property
     def listeners(self) -> list[Callable[[str], None]]:
@@ -127,7 +132,7 @@ class ClusterRun:
         self.outcome.acknowledged = self.history.acknowledged_count
         self.outcome.faults = self.nemesis.counts + self.disks.nemesis.counts
         self.outcome.fired = self.nemesis.fired + self.disks.fired
-        self.outcome.marks = tuple(sorted(self.world.marks.names))
+        self.outcome.marks = tuple(sorted({*self.world.marks.names, *self._voters.oracle.marks}))
         self.outcome.election_ms = tuple(self.world.elections.durations_ms)
         self.outcome.unavailable_ms = unavailable_ms(self.history)
         self.outcome.trace_hash = self.world.trace_hash

@@ -92,12 +92,21 @@ class Swarm:
     metadata_retention_bytes: int = 100 << 20
     """Of the metadata log and its snapshots: what is beyond must be caught up with by snapshot."""
     metadata_segment_bytes: int = 1 << 30
+    voters_in_log: bool = False
+    """The voters stand in the metadata log (`kraft.version` 1) and not in the configuration."""
+    voter_gap_ms: int = 0
+    """Mean time between voters that are added or removed; 0 for none."""
+
+    @property
+    def damages(self) -> bool:
+        """Whether bytes on disks change by themselves."""
+        return any(fault.damages for fault in self.disk_faults)
 
     @property
     def one_copy_is_enough(self) -> bool:
         """Whether a topic may be turned down to a min ISR of one without leaving the promise: the
         one device keeps what it has."""
-        return self.group_commit and not any(fault.damages for fault in self.disk_faults)
+        return self.group_commit and not self.damages
 
     def settings(self) -> dict[str, str]:
         """The node properties of this run."""
@@ -146,6 +155,8 @@ def draw(seed: int) -> Swarm:
     """The options of a seed."""
     prng = stream(seed, "swarm")
     metadata = stream(seed, "swarm of the metadata log")
+    voters = stream(seed, "swarm of the voters")
+    voters_in_log = voters.chance(1, 4)
     group_commit = prng.chance(1, 2)
     kinds = [kind for kind in FaultKind if group_commit or not kind.needs_group_commit]
     share = prng.choice((1, 2, 3))
@@ -182,4 +193,6 @@ def draw(seed: int) -> Swarm:
         snapshot_bytes=metadata.choice((1_000, 4_000, 20 << 20)),
         metadata_retention_bytes=metadata.choice((0, 5_000, 100 << 20)),
         metadata_segment_bytes=metadata.choice((1_000, 1 << 14, 1 << 30)),
+        voters_in_log=voters_in_log,
+        voter_gap_ms=voters.choice((0, 400, 2_000)) if voters_in_log else 0,
     )

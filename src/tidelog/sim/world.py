@@ -53,8 +53,11 @@ from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, TraceEvent
 from tidelog.errors import StorageError, UsageError
-from tidelog.log.directory import format_directory
-from tidelog.model import Uuid
+from tidelog.kraft.messages import Voter
+from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, encode_snapshot, snapshot_name
+from tidelog.kraft.voters import DYNAMIC_VOTERS, voter_records
+from tidelog.log.directory import format_directory, read_identity
+from tidelog.model import METADATA_PARTITION, Uuid
 from tidelog.sim.availability import Elections
 from tidelog.sim.disk import ProcessKilled, SimDisk
 from tidelog.sim.host import Host
@@ -83,11 +86,15 @@ class HostTrace:
             self._world.note(f"{self._host} {event.text()}")
 
 
-def _roles_of(node_id: int, nodes: int, controllers: int) -> dict[str, str]:
+def _roles_of(node_id: int, nodes: int, controllers: int, *, voters_in_log: bool) -> dict[str, str]:
     """The properties by which the nodes of a world differ in what they are."""
     first = nodes + 1 if controllers else 1
     voters = range(first, first + (controllers or nodes))
-    settings = {"controller.quorum.voters": ",".join(f"{i}@host{i}:9093" for i in voters)}
+    if voters_in_log:
+        servers = ",".join(f"host{i}:9093" for i in voters)
+        settings = {"controller.quorum.bootstrap.servers": servers}
+    else:
+        settings = {"controller.quorum.voters": ",".join(f"{i}@host{i}:9093" for i in voters)}
     broker, controller = f"PLAINTEXT://host{node_id}:9092", f"CONTROLLER://host{node_id}:9093"
     if node_id > nodes:
         return settings | {"process.roles": "controller", "listeners": controller}
@@ -96,6 +103,12 @@ def _roles_of(node_id: int, nodes: int, controllers: int) -> dict[str, str]:
         return settings | {"process.roles": "broker", "listeners": broker}
     both = f"{broker},{controller}"
     return settings | {"process.roles": "broker,controller", "listeners": both}
+
+
+def _seat_of(host: Host) -> Voter:
+    with host.disk.observed():
+        directory_id = read_identity(host.disk).directory_id
+    return Voter(host.node_id, directory_id, host.config.advertised_controller_listeners)
 
 
 class ClientPort:
@@ -150,13 +163,14 @@ class World:
         *,
         nodes: int = 3,
         controllers: int = 0,
+        voters_in_log: bool = False,
         settings: Mapping[str, str] | None = None,
         tweak: Callable[[NodeConfig], NodeConfig] | None = None,
         trace_level: Level = Level.INFO,
-        check: bool = True,
     ) -> None:
         """`nodes` combined nodes; with `controllers`, as many nodes that are only controllers
-        behind `nodes` that are only brokers."""
+        behind `nodes` that are only brokers. All controllers are voters at first: configured ones,
+        or formatted as the first ones of a log that keeps them."""
         self.prng = Prng(seed)
         self.now = Instant(0)
         # The trace of all hosts.
@@ -179,7 +193,7 @@ class World:
         self.listeners: list[Callable[[str], None]] = []
         self._trace_level = trace_level
         # `check()` runs after every event, or after every n-th; 0 is never.
-        self.check_every = 1 if check else 0
+        self.check_every = 1
         # (time, tie-break, sequence, action).
         # One list for the whole run; see `run_for`.
         self._queue: Final[list[tuple[int, int, int, Callable[[], None]]]] = []
@@ -188,12 +202,16 @@ class World:
         self.clients = ClientMachine()
         self.network.machines[CLIENT] = self.clients
         self.hosts: dict[int, Host] = {}
+        # Whether voters come and go (`kraft.version` 1).
+        self.voters_in_log = voters_in_log
         for node_id in range(1, nodes + controllers + 1):
-            roles = _roles_of(node_id, nodes, controllers)
+            roles = _roles_of(node_id, nodes, controllers, voters_in_log=voters_in_log)
             host = self._make_host(node_id, nodes, {**roles, **(settings or {})})
             if tweak is not None:
                 host.config = tweak(host.config)
             self.hosts[node_id] = self.network.machines[host.name] = host
+        if voters_in_log:
+            self._write_first_voters()
 
     def note(self, text: str) -> None:
         """Adds a line to the trace."""
@@ -231,6 +249,20 @@ class World:
             directory_id=Uuid(self.prng.uuid()),
         )
         return disk
+
+    @property
+    def seats(self) -> dict[int, Voter]:
+        """Every controller as the voter that it is or would be."""
+        controllers = [host for host in self.hosts.values() if host.config.is_controller]
+        return {host.node_id: _seat_of(host) for host in controllers}
+
+    def _write_first_voters(self) -> None:
+        entries = voter_records(DYNAMIC_VOTERS, self.seats)
+        data = encode_snapshot(BOOTSTRAP_SNAPSHOT, WALL_START_MS, (), entries)
+        for node_id in self.seats:
+            disk = self.hosts[node_id].disk
+            disk.make_dir(str(METADATA_PARTITION))
+            disk.replace(f"{METADATA_PARTITION}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}", data)
 
     def start(self, node_id: int) -> bool:
         """Starts the process of a host on its disk; False when the disk does not let it."""

@@ -442,6 +442,17 @@ def test_two_leaders_that_answer_in_one_epoch_stop_the_node() -> None:
         answer_fetch(solo, sent.request, 1, leader_id=3)
 
 
+def test_a_lost_pre_vote_leads_back_to_no_leader_of_whom_only_the_disk_speaks() -> None:
+    """The voters do not name it any more, so nobody knows where it is."""
+    solo = Solo(state=ElectionState(1, 9), log_epochs=(1,))
+    solo.start()
+    for expected in (RoleName.UNATTACHED, RoleName.PROSPECTIVE, RoleName.UNATTACHED):
+        assert role(solo) is expected
+        solo.settle(solo.core.role.deadline() or 0)
+    assert solo.core.role.leader_id == 9
+    assert not [one for one in solo.sent(10_000) if one.peer_id == 9]
+
+
 def test_hearing_the_leader_ends_a_pre_vote() -> None:
     """It lives: no need to replace it."""
     solo = follower()

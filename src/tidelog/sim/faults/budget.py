@@ -22,7 +22,9 @@ Metadata is always flushed (P5) and needs no budget.
 No promise covers a *wiped* disk by itself; it is survived when everything that was on it is also
 elsewhere, for sure. So a disk is only wiped while all is well, and while one is, nothing else ends
 uncleanly, group commit or not. A voter must not forget a vote or a record that it was counted for:
-its disk is wiped only while all others follow one leader and have all of its metadata log.
+its disk is wiped only while all others follow one leader and have all of its metadata log. Where
+the voters stand in the log, who is wiped is no voter any more, and changes of the set may be on
+their way: no voter's disk is wiped there. The quorum tier does that.
 """
 
 from tidelog.metadata.image import MetadataImage
@@ -115,6 +117,8 @@ class Budget:
         image = newest_image(self._world)
         hosts = self._world.hosts
         if image is None or len(hosts) < 3 or self._unclean:
+            return False
+        if self._world.voters_in_log and hosts[node_id].config.is_controller:
             return False
         if not all(host.running and is_back(host, image) for host in hosts.values()):
             return False

@@ -358,7 +358,7 @@ class QuorumCluster:
 
     def ask(self, sender: Replica, peer_id: int, request: Request) -> None:
         """Sends a request in a replica's name, whatever it thinks of it."""
-        self._send_request(sender, SendRequest(peer_id, request))
+        self._send_request(sender, SendRequest(peer_id, request, endpoint_of(peer_id)))
 
     def tell(self, requester: Replica, peer_id: int, request: Request, response: Response) -> None:
         """Answers a request in a peer's name."""
@@ -534,7 +534,6 @@ class QuorumCluster:
     def _send_request(self, sender: Replica, output: SendRequest) -> None:
         peer_id, request, target = output.peer_id, output.request, output.peer_id
         if target < 0:
-            assert output.endpoint is not None, f"nobody knows where {peer_id} is"
             target = node_at(output.endpoint)
         peer = self.replicas[target]
         sender.requests.append((peer_id, request, target))

@@ -104,6 +104,11 @@ class VoterOracle:
         self._wiped: dict[int, None] = {}
 
     @property
+    def committed_end(self) -> int:
+        """Exclusive end of the committed sets that were seen; 0 for none."""
+        return max(self._committed, default=-1) + 1
+
+    @property
     def in_log(self) -> bool:
         """Whether the voters stand in the log for good: some set is committed there."""
         return bool(self._committed)
@@ -188,6 +193,16 @@ class VoterOracle:
             raise Violation("AcknowledgedChange", f"{answerer} says that {key.node_id} is {verb}")
         if not adds and key.node_id == answerer:
             self.marks[LEADER_REMOVED] = None
+
+    def check_acknowledged(self, request: VoterChangeRequest, since: int) -> None:
+        """A client hears that a change was made that it asked for when the committed sets ended at
+        `since`; by now others may have followed it."""
+        key = ReplicaKey(request.voter.node_id, request.voter.directory_id)
+        adds = isinstance(request, AddVoterRequest)
+        later = [voters for offset, voters in self._committed.items() if offset >= since]
+        if not any((key in _members(voters)) == adds for voters in later):
+            verb = "added" if adds else "removed"
+            raise Violation("AcknowledgedChange", f"a client hears that {key.node_id} is {verb}")
 
 
 def _members(voters: Mapping[int, Voter]) -> Members:

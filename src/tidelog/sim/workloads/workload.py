@@ -1,4 +1,4 @@
-"""Everything that clients do in one run: producers, consumers, an administrator.
+"""Everything that clients do in one run: producers, consumers, an administrator, operators.
 
 The workload starts by creating its topics, then each habit runs on its own timer. `stop` ends new
 writes; `is_drained` says whether every write has come to its end.
@@ -11,12 +11,14 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.records.compression import Codec
 from tidelog.sim.history import History, Key
+from tidelog.sim.quorum.membership import VoterOracle
 from tidelog.sim.swarm import RACKS, Swarm, stream
 from tidelog.sim.workloads.admin import Admin
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
 from tidelog.sim.workloads.producer import Acks, Producer
 from tidelog.sim.workloads.reconfiguration import Operator
+from tidelog.sim.workloads.voters import VoterOperator
 from tidelog.sim.world import World
 
 MAX_TOPICS: Final = 6
@@ -27,7 +29,9 @@ RETRY_MS: Final = 100
 class Workload:
     """The clients of one run."""
 
-    def __init__(self, world: World, history: History, swarm: Swarm, seed: int) -> None:
+    def __init__(
+        self, world: World, history: History, swarm: Swarm, seed: int, voters: VoterOracle
+    ) -> None:
         self.history = history
         self._world = world
         self._swarm = swarm
@@ -42,6 +46,7 @@ class Workload:
             lowest_min_isr=1 if swarm.one_copy_is_enough else 2,
             brokers=self.admin.view.brokers,
         )
+        self._voters = VoterOperator(world, self.admin, stream(seed, "voters"), voters)
         self.producers = [
             self._producer(f"p{number}", Acks(kind))
             for number, kind in enumerate(swarm.producers, 1)
@@ -78,6 +83,9 @@ class Workload:
             self._now_and_then(self._swarm.rewind_gap_ms, consumer.rewind)
         self._now_and_then(self._swarm.admin_gap_ms, self._change_topics)
         self._now_and_then(self._swarm.operator_gap_ms, self._reconfigure)
+        if not self._swarm.damages:
+            # Two voters, one of them with a damaged log, wait for the third.
+            self._now_and_then(self._swarm.voter_gap_ms, self._voters.act)
 
     def stop(self) -> None:
         """No new writes, and no changes of topics."""

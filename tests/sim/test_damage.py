@@ -6,7 +6,11 @@ import pytest
 from tests.sim.test_cluster import led_world, partition, running_world, unfenced, values_of
 from tests.sim.test_elections import allow_unclean, elect
 
+from tidelog.config import profile_settings
 from tidelog.errors import ErrorCode
+from tidelog.kraft.messages import SnapshotId
+from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, decode_state
+from tidelog.kraft.snapshot_format import snapshot_name
 from tidelog.model import LOST_DIRECTORY
 from tidelog.sim.client import SimClient
 from tidelog.sim.world import World
@@ -257,6 +261,54 @@ def test_every_kind_of_file_may_be_damaged_while_its_node_is_down(damage):
             assert heard, f"{kind}: nothing was said"
         logs = {told.log_bytes(each) for each in (1, 2, 3)}
         assert len(logs) == 1, f"{kind}: replicas differ"
+
+
+def test_a_voter_whose_log_is_cut_keeps_its_votes_and_its_snapshots():
+    """Goal: repairing the metadata log takes what is the log's, and not what lies beside it.
+    Method: a bit flips in the first batch of a dead voter; it starts, and is killed before it has
+    heard anybody, twice; then it follows again and has everything."""
+    told = story(9)
+    world = told.world
+    node_id = next(one for one in (1, 2, 3) if one != world.hosts[1].node.broker.quorum.leader_id)
+    host = world.hosts[node_id]
+    world.stop(node_id)
+    world.run_until(lambda: host.node is None)
+    voted = decode_state(host.disk.read_file(QUORUM_STATE_PATH))
+    assert voted.epoch > 0
+    snapshot = METADATA + snapshot_name(SnapshotId(1, 1))
+    host.disk.replace(snapshot, b"a snapshot, for all that the log knows")
+    host.disk.flip_bit(METADATA + "00000000000000000000.log", 8 * 80)
+    for _ in range(2):
+        assert world.start(node_id), host.exit_message
+        assert told.said("quarantine: out of service")
+        assert decode_state(host.disk.read_file(QUORUM_STATE_PATH)) == voted
+        beside = host.disk.list_dir(METADATA.rstrip("/"))
+        assert any(snapshot.endswith(name.removesuffix(".corrupt")) for name in beside), beside
+        world.kill(node_id)
+    assert world.start(node_id), host.exit_message
+    told.until_healed()
+    assert told.read() == VALUES
+
+
+@pytest.mark.parametrize("voters_in_log", [False, True])
+def test_the_only_voter_refuses_to_start_without_its_log_and_keeps_what_there_is(voters_in_log):
+    """Goal: nobody can give the metadata back, so the node says so, again and again, and what an
+    operator may still save stays.
+    Method: a bit flips in the metadata log of a cluster of one node."""
+    settings = profile_settings("test", 1)
+    world = World(3, nodes=1, voters_in_log=voters_in_log, settings=settings)
+    world.start_all()
+    world.run_for(5_000)
+    host = world.hosts[1]
+    world.stop(1)
+    world.run_until(lambda: host.node is None)
+    path = METADATA + "00000000000000000000.log"
+    host.disk.flip_bit(path, 8 * 80)
+    damaged = host.disk.read_file(path)
+    for _ in range(3):
+        assert not world.start(1)
+        assert "is damaged, and this is the only voter" in host.exit_message
+        assert host.disk.read_file(path + ".corrupt") == damaged
 
 
 def restart_until_led(world: World, node_id: int) -> None:

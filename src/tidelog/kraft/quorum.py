@@ -70,6 +70,7 @@ from tidelog.kraft.snapshot_fetcher import SnapshotFetcher
 from tidelog.kraft.snapshot_server import SnapshotServer
 from tidelog.kraft.snapshots import SnapshotFlush, SnapshotWriter
 from tidelog.log.log import Log
+from tidelog.log.segment import CORRUPT_SUFFIX
 from tidelog.log.values import AppendOrigin, LogFlush
 from tidelog.model import NO_LEADER, Endpoint
 from tidelog.records.batch import build_batch
@@ -136,15 +137,7 @@ class Quorum:
 
     def distrust_log(self) -> None:
         """To be called before `start` when damage has shortened the log: the replica listens until
-        a leader has given it back what is committed.
-
-        Raises `UsageError` when there is nobody who could.
-        """
-        if set(self._core.voters) == {self._core.own_id}:
-            raise UsageError(
-                "the metadata log is damaged, and this is the only voter",
-                f"put an intact copy of `{self._core.log.path}` back",
-            )
+        a leader has given it back what is committed."""
         self._core.must_catch_up = True
 
     @property
@@ -257,7 +250,8 @@ class Quorum:
     def start(self, now: Instant) -> None:
         """Takes up the role that the durable state allows. Call it once, before anything else.
 
-        Raises `UsageError` when nothing can give back the state before the log's start.
+        Raises `UsageError` when nothing can give back the state before the log's start, or what
+        damage has taken from the log.
         """
         content = recover(self._core)
         if content is not None:
@@ -265,6 +259,13 @@ class Quorum:
         elif self._core.lacks_base:
             self._reader.begin_at_zero()
         self._core.read_history(0 if content is None else content.snapshot_id.end_offset)
+        if self._core.must_catch_up and set(self._core.voters) == {self._core.own_id}:
+            path = f"{self._core.env.disk.root}/{self._core.log.path}"
+            raise UsageError(
+                f"the metadata log in `{path}` is damaged, and this is the only voter",
+                "put an intact copy of the directory back; the damaged segments are there as "
+                f"`*.log{CORRUPT_SUFFIX}`",
+            )
         self._elections.start(now)
         self._settle(now)
 

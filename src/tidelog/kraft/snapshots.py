@@ -40,10 +40,10 @@ from tidelog.kraft.snapshot_format import (
     read_snapshot,
     snapshot_name,
 )
+from tidelog.log.segment import CORRUPT_SUFFIX
 from tidelog.model import METADATA_PARTITION
 
 SUBJECT: Final = "quorum"
-CORRUPT_SUFFIX: Final = ".corrupt"
 
 
 class SnapshotFlush(NamedTuple):

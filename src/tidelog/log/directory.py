@@ -377,14 +377,14 @@ class LogDirectory:
         a shorter log than the cluster may believe this replica to have.
 
         With `remember` the checkpoints go on naming the former end, so that a restart finds the
-        log damaged again, until `forget_former_end`.
+        log damaged again, until `forget_former_end`; and what is removed is set aside.
         """
         damage = self.damaged[topic_partition]
         path = str(topic_partition)
         self._env.disk.make_dir(path)
         bad_from = damage.base_offset
         while True:
-            kept = cut_from(self._env.disk, path, bad_from)
+            kept = cut_from(self._env.disk, path, bad_from, set_aside=remember)
             known = damage.checkpoints if kept else Checkpoints()
             checkpoints = Checkpoints(
                 log_start_offset=min(known.log_start_offset, bad_from),

@@ -55,6 +55,7 @@ from tidelog.log.log import LoadedLog, Log
 from tidelog.log.producer_state import ProducerStates, SnapshotDamaged, decode_snapshot
 from tidelog.log.replay import drop_snapshots_above, rebuild_producers, snapshot_path
 from tidelog.log.segment import (
+    CORRUPT_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -464,16 +465,28 @@ class _Loader:
         return [self.env.disk.open(path)] if self.env.disk.exists(path) else []
 
 
-def cut_from(disk: Disk, path: str, base_offset: int) -> bool:
+def cut_from(disk: Disk, path: str, base_offset: int, *, set_aside: bool = False) -> bool:
     """Deletes the segments from `base_offset` on, and all that speaks of them; returns whether
-    any are left. Without any nothing of the old log is left but its identity."""
+    any are left. Without any nothing of the old log is left. Its identity stays, and so does what
+    is not the log's: beside the metadata log lie the quorum's votes and snapshots.
+
+    With `set_aside` the records themselves stay as `.corrupt`, for whoever has no other copy.
+    """
     names = disk.list_dir(path)
     kept = [n for n in names if _is_kind(n, LOG_SUFFIX) and _offset_of(n) < base_offset]
     for name in names:
-        beyond = _is_segment_file(name) and _offset_of(name) >= base_offset
-        beyond |= _is_kind(name, SNAPSHOT_SUFFIX) and _offset_of(name) > base_offset
-        if beyond or (not kept and name != PARTITION_METADATA_FILE):
-            disk.delete(f"{path}/{name}")
+        is_segment, is_snapshot = _is_segment_file(name), _is_kind(name, SNAPSHOT_SUFFIX)
+        beyond = is_segment and _offset_of(name) >= base_offset
+        beyond |= is_snapshot and _offset_of(name) > base_offset
+        of_log = is_segment or is_snapshot or name == LEADER_EPOCH_FILE
+        if not (beyond or (not kept and of_log)):
+            continue
+        file = f"{path}/{name}"
+        if set_aside and name.endswith(LOG_SUFFIX) and disk.read_file(file):
+            disk.delete(file + CORRUPT_SUFFIX)
+            disk.rename(file, file + CORRUPT_SUFFIX)
+        else:
+            disk.delete(file)
     return bool(kept)
 
 

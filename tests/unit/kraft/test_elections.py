@@ -597,6 +597,7 @@ def test_who_has_lost_what_it_acknowledged_neither_votes_nor_asks_for_votes() ->
 def test_a_single_voter_has_nobody_who_could_give_records_back() -> None:
     """It refuses to start, with a hint."""
     solo = Solo(voter_count=1)
+    solo.quorum.distrust_log()
     with pytest.raises(UsageError) as refused:
-        solo.quorum.distrust_log()
+        solo.quorum.start(Instant(0))
     assert "intact copy" in refused.value.hint

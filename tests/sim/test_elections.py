@@ -1,7 +1,9 @@
 """Leaders that move because somebody wants it, in a whole cluster."""
 
+import pytest
 from tests.sim.test_cluster import all_know, led_world, partition, read_all, unfenced
 
+from tidelog.config import profile_settings
 from tidelog.errors import ErrorCode
 from tidelog.sim.client import SimClient
 from tidelog.sim.world import World
@@ -107,3 +109,33 @@ def test_an_unclean_election_by_hand_is_for_partitions_without_a_leader():
     assert elect(client, 1, 0) is ErrorCode.NONE
     world.run_until(lambda: partition(world, "t").leader == second)
     assert elect(client, 1, 0) is ErrorCode.ELECTION_NOT_NEEDED
+
+
+@pytest.mark.parametrize("arrives", ["before", "after"])
+def test_a_registration_that_comes_late_makes_no_clean_stop_unclean(arrives):
+    """Goal: who stops cleanly before its registration was answered has ended cleanly, whenever the
+    controller reads it, and keeps its place in the ELR.
+    Method: a paused controller; a broker registers there, stops, and starts again when that
+    registration was carried out, or before."""
+    world = World(3, nodes=3, controllers=1, settings=profile_settings("test", 3))
+    world.start_all()
+    world.run_until(lambda: unfenced(world) == {1, 2, 3}, 10_000)
+    host = world.hosts[3]
+    world.stop(3)
+    world.run_until(lambda: host.node is None)
+    world.pause(4)
+    world.start(3)
+    world.run_for(200)
+    world.stop(3)
+    world.run_until(lambda: host.node is None)
+    if arrives == "before":
+        world.resume(4)
+        world.run_for(500)
+    world.start(3)
+    world.run_for(200)
+    if arrives == "after":
+        world.resume(4)
+    world.run_until(lambda: unfenced(world) == {1, 2, 3}, 10_000)
+    registered = [line for line in world.lines if "broker 3 on_register_broker" in line]
+    assert "amended" in registered[-1], registered
+    assert len({line.split("incarnation=")[1].split()[0] for line in registered}) == 2

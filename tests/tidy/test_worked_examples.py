@@ -4,6 +4,7 @@ import re
 
 from tests.tidy.source import texts
 from tidelog.log.checkpoint import (
+    CleanShutdown,
     decode_clean_shutdown,
     decode_epochs,
     decode_offsets,
@@ -136,5 +137,5 @@ def test_the_text_files_read_and_write():
     assert encode_partition_metadata(topic_id) == text_example("partition.metadata").rstrip()
     written = encode_meta_properties("b25lLW5vZGUtY2x1c3Rlcg", 1, Uuid(b"d" * 16))
     assert decode_properties(text_example("meta.properties")) == decode_properties(written)
-    assert decode_clean_shutdown(text_example(".kafka_cleanshutdown")) == 77
-    assert encode_clean_shutdown(77) == text_example(".kafka_cleanshutdown").rstrip()
+    assert decode_clean_shutdown(text_example(".kafka_cleanshutdown")) == CleanShutdown(77)
+    assert encode_clean_shutdown(CleanShutdown(77)) == text_example(".kafka_cleanshutdown").rstrip()

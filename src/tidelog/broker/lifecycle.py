@@ -98,6 +98,9 @@ class BrokerLifecycle:
         self._next_call: Instant = Instant(0)
         # Whether a call is under way.
         self._in_flight = False
+        # The incarnation id of a registration that was sent in this life and never answered, or in
+        # an earlier one that handed it on.
+        self.unanswered_id: Uuid | None = None
         # The code of the last refusal, so that a row of equal ones is one log line.
         self._last_refusal = ErrorCode.NONE
         # When to leave in any case, once leaving.
@@ -142,6 +145,7 @@ class BrokerLifecycle:
             return None
         self._in_flight = True
         if self.state is BrokerState.REGISTERING:
+            self.unanswered_id = self._registration.incarnation_id
             return self._registration
         return BrokerHeartbeat(
             broker_id=self._config.node_id,
@@ -174,6 +178,7 @@ class BrokerLifecycle:
         if self.state is not BrokerState.REGISTERING:
             return
         self.state = BrokerState.CATCHING_UP
+        self.unanswered_id = None
         self.broker_epoch = broker_epoch
         self._next_call = now
         self._trace.info("broker", "on_response", "registered", broker_epoch=broker_epoch)

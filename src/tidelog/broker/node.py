@@ -77,6 +77,7 @@ from tidelog.kraft.messages import Voter, VoterIdentity
 from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.kraft.quorum_state import QuorumStateFile
 from tidelog.limits import MAX_REQUESTS_PER_TURN
+from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.directory import DirectoryClosed, LogDirectory, read_identity
 from tidelog.log.log import LogFlush
 from tidelog.model import (
@@ -267,13 +268,13 @@ class Node:
     def _make_broker_side(self) -> BrokerSide | None:
         if not self.config.is_broker:
             return None
-        previous = self._directory.clean_shutdown_broker_epoch
+        previous = self._directory.clean_shutdown or CleanShutdown()
         lifecycle = BrokerLifecycle(
             config=self.config,
             cluster_id=self._directory.cluster_id,
             directory_id=self._directory.directory_id,
-            incarnation_id=Uuid(self._prng.uuid()),
-            previous_broker_epoch=-1 if previous is None else previous,
+            incarnation_id=previous.incarnation_id or Uuid(self._prng.uuid()),
+            previous_broker_epoch=previous.broker_epoch,
             trace=self._trace,
         )
         return BrokerSide(self.broker, lifecycle, self._replica_link, self._trace)
@@ -659,13 +660,16 @@ class Node:
         return NO_EPOCH if self._broker_side is None else self._broker_side.lifecycle.broker_epoch
 
     @property
-    def _closing_epoch(self) -> int:
-        """The broker epoch in which the logs became what they are, for the marker of a clean stop.
-        A process that was never registered has changed none of them: it hands on the epoch of the
-        one before, which ended cleanly too."""
-        previous = self._directory.clean_shutdown_broker_epoch
+    def _last_words(self) -> CleanShutdown:
+        """The marker of a clean stop. A process that was never registered has changed no log: it
+        hands on the epoch of the one before, which ended cleanly too, and names itself where its
+        registration may yet come through."""
         epoch = self._broker_epoch
-        return previous if epoch == NO_EPOCH and previous is not None else epoch
+        if epoch != NO_EPOCH or self._broker_side is None:
+            return CleanShutdown(epoch)
+        previous = self._directory.clean_shutdown or CleanShutdown()
+        unanswered_id = self._broker_side.lifecycle.unanswered_id or previous.incarnation_id
+        return CleanShutdown(previous.broker_epoch, unanswered_id)
 
     def _maybe_leave(self, now: Instant) -> None:
         if not self._is_stop_due or self._exited:
@@ -674,7 +678,7 @@ class Node:
         self._quorum_link.flow(now)
         self._peers.flush()
         self._connections.flush()
-        self._closing = self._directory.close_cleanly(self._closing_epoch)
+        self._closing = self._directory.close_cleanly(self._last_words)
 
     def _on_input_while_closing(self, event: Input) -> None:
         match event:

@@ -5,7 +5,8 @@
 - `leader-epoch-checkpoint`: version, count, then `epoch start_offset`.
 - `partition.metadata`: the topic id.
 - `meta.properties`: cluster, node and directory id, as a Java properties file.
-- `.kafka_cleanshutdown`: JSON with the broker epoch.
+- `.kafka_cleanshutdown`: JSON with the broker epoch, and an incarnation id of our own where a
+  registration was sent and never answered.
 
 A decoder raises `CheckpointDamaged`; the caller decides whether the file can be rebuilt.
 
@@ -15,7 +16,7 @@ Source: Kafka's `CheckpointFile`, `PartitionMetadataFile`, `MetaProperties` and
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidelog.model import TopicId, TopicPartition, Uuid, uuid_from_text, uuid_to_text
 
@@ -118,13 +119,26 @@ def decode_properties(data: bytes) -> dict[str, str]:
     return properties
 
 
-def encode_clean_shutdown(broker_epoch: int) -> bytes:
+class CleanShutdown(NamedTuple):
+    """What a process says that stopped cleanly."""
+
+    broker_epoch: int = -1
+    """In which the logs became what they are; -1 when an older version left no epoch."""
+    incarnation_id: Uuid | None = None
+    """Of a registration that may still reach the controller; `None` where there is none. The next
+    process goes on under it, or the late one would look like an unclean end in between."""
+
+
+def encode_clean_shutdown(marker: CleanShutdown) -> bytes:
     """The marker of a clean stop."""
-    return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
+    content: dict[str, object] = {"version": 0, "brokerEpoch": marker.broker_epoch}
+    if marker.incarnation_id is not None:
+        content["incarnationId"] = uuid_to_text(marker.incarnation_id)
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
-def decode_clean_shutdown(data: bytes) -> int:
-    """The broker epoch of the last clean stop; -1 when an older version left no epoch."""
+def decode_clean_shutdown(data: bytes) -> CleanShutdown:
+    """What the last clean stop has left."""
     try:
         content = json.loads(_text(data))
     except ValueError as error:
@@ -132,7 +146,11 @@ def decode_clean_shutdown(data: bytes) -> int:
     epoch = content.get("brokerEpoch", -1) if isinstance(content, dict) else None
     if not isinstance(epoch, int):
         raise CheckpointDamaged(f"no clean shutdown marker: `{content}`")
-    return epoch
+    incarnation = content.get("incarnationId")
+    try:
+        return CleanShutdown(epoch, None if incarnation is None else uuid_from_text(incarnation))
+    except (ValueError, TypeError) as error:
+        raise CheckpointDamaged(f"no clean shutdown marker: {error}") from None
 
 
 def _encode(lines: Iterable[str]) -> bytes:

@@ -48,6 +48,7 @@ from tidelog.log.checkpoint import (
     META_PROPERTIES_FILE,
     RECOVERY_POINT_FILE,
     CheckpointDamaged,
+    CleanShutdown,
     decode_clean_shutdown,
     decode_offsets,
     decode_properties,
@@ -116,15 +117,14 @@ class LogDirectory:
         env: LogEnv,
         identity: DirectoryIdentity,
         default_config: LogConfig,
-        clean_shutdown_broker_epoch: int | None,
+        clean_shutdown: CleanShutdown | None,
     ) -> None:
         # From `meta.properties`; never changes.
         self.cluster_id = identity.cluster_id
         self.node_id = identity.node_id
         self.directory_id = identity.directory_id
-        # Broker epoch of the last clean stop (-1 when the marker had none); `None` after a crash
-        # and on a new directory.
-        self.clean_shutdown_broker_epoch = clean_shutdown_broker_epoch
+        # What the last clean stop has left; `None` after a crash and on a new directory.
+        self.clean_shutdown = clean_shutdown
         # Every log in service, the metadata log included.
         self.logs: dict[TopicPartition, Log] = {}
         # Logs whose durable records are gone or damaged: out of service, files untouched.
@@ -160,11 +160,11 @@ class LogDirectory:
         Raises `UsageError` for a directory that is not formatted, `StorageError` for a bad disk.
         """
         identity = read_identity(disk)
-        broker_epoch = _read_clean_shutdown(disk, trace)
+        clean_shutdown = _read_clean_shutdown(disk, trace)
         disk.delete(CLEAN_SHUTDOWN_FILE)
         env = LogEnv(disk, effects, trace, TailBudget())
-        directory = cls(env, identity, default_config, broker_epoch)
-        directory._load_logs(broker_epoch is not None, wall_ms)
+        directory = cls(env, identity, default_config, clean_shutdown)
+        directory._load_logs(clean_shutdown is not None, wall_ms)
         return directory
 
     def _load_logs(self, clean: bool, wall_ms: int) -> None:
@@ -462,7 +462,7 @@ class LogDirectory:
     ) -> None:
         self._env.effects.emit(Replace(name, encode_offsets(offsets), subject))
 
-    def close_cleanly(self, broker_epoch: int) -> DirectoryClosed:
+    def close_cleanly(self, marker: CleanShutdown) -> DirectoryClosed:
         """Emits everything a clean stop needs, the marker last; returns its subject.
 
         The effects must all be carried out before the process ends. Files stay open until then;
@@ -478,8 +478,8 @@ class LogDirectory:
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks()
         subject = DirectoryClosed(self.directory_id)
-        marker = encode_clean_shutdown(broker_epoch)
-        self._env.effects.emit(Replace(CLEAN_SHUTDOWN_FILE, marker, subject))
+        data = encode_clean_shutdown(marker)
+        self._env.effects.emit(Replace(CLEAN_SHUTDOWN_FILE, data, subject))
         return subject
 
     def close(self) -> None:
@@ -495,8 +495,8 @@ class LogDirectory:
             log.check()
 
 
-def _read_clean_shutdown(disk: Disk, trace: Trace) -> int | None:
-    """The broker epoch in the marker of a clean stop, -1 for one without; `None` without one."""
+def _read_clean_shutdown(disk: Disk, trace: Trace) -> CleanShutdown | None:
+    """The marker of a clean stop; `None` without one."""
     marker = disk.read_file(CLEAN_SHUTDOWN_FILE)
     try:
         return None if marker is None else decode_clean_shutdown(marker)

@@ -7,6 +7,7 @@ from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceList
+from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.directory import LogDirectory, format_directory
 from tidelog.log.log import Log, LogFlush
 from tidelog.model import TopicId, TopicPartition, Uuid
@@ -67,7 +68,7 @@ class LogBench:
     def stop(self) -> None:
         """A clean stop."""
         self.settle()
-        self.directory.close_cleanly(broker_epoch=41)
+        self.directory.close_cleanly(CleanShutdown(41))
         self.settle()
         self.directory.close()
 

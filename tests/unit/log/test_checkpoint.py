@@ -5,6 +5,7 @@ import pytest
 from tests.fixtures import kafka_files
 from tidelog.log.checkpoint import (
     CheckpointDamaged,
+    CleanShutdown,
     decode_clean_shutdown,
     decode_epochs,
     decode_offsets,
@@ -79,9 +80,17 @@ def test_damaged_topic_ids_are_refused(data: bytes) -> None:
         decode_partition_metadata(data)
 
 
+def test_a_clean_marker_hands_on_an_incarnation() -> None:
+    """Goal: of a registration that was never answered; a damaged one is no marker."""
+    marker = CleanShutdown(77, Uuid(bytes(range(16))))
+    assert decode_clean_shutdown(encode_clean_shutdown(marker)) == marker
+    with pytest.raises(CheckpointDamaged):
+        decode_clean_shutdown(b'{"version":0,"brokerEpoch":77,"incarnationId":"?"}')
+
+
 def test_old_clean_markers_have_no_epoch_and_damaged_ones_do_not_count() -> None:
     """Goal: the epoch is optional, but what is no marker proves no clean stop."""
-    assert decode_clean_shutdown(b"{}") == -1
+    assert decode_clean_shutdown(b"{}") == CleanShutdown(-1, None)
     for data in (b"", bytes(32), b"[1]", b'{"version":0,"brokerEpoch":"x"}', b"\xff"):
         with pytest.raises(CheckpointDamaged):
             decode_clean_shutdown(data)

@@ -9,7 +9,7 @@ from tidelog.env.effects import EffectQueue, Replace
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import UsageError
-from tidelog.log.checkpoint import decode_offsets
+from tidelog.log.checkpoint import CleanShutdown, decode_offsets
 from tidelog.log.directory import (
     DirectoryClosed,
     LogDirectory,
@@ -35,7 +35,7 @@ def test_kafkas_directory_opens() -> None:
     """Goal: golden; every partition of a real node with its offsets, ids and identity."""
     directory = _open(kafka_disk("node1"))
     assert (directory.cluster_id, directory.node_id) == ("MkU3OEVBNTcwNTJENDM2Qk", 1)
-    assert directory.clean_shutdown_broker_epoch == 493
+    assert directory.clean_shutdown.broker_epoch == 493
     assert len(directory.logs) == 28
     metadata = directory.logs[METADATA_PARTITION]
     assert (metadata.topic_id, metadata.log_end_offset) == (METADATA_TOPIC_ID, 623)
@@ -239,7 +239,7 @@ def test_a_clean_stop_ends_with_the_marker() -> None:
     """Goal: the marker is the last effect, carries the subject, and holds the broker epoch."""
     bench = LogBench()
     bench.append()
-    subject = bench.directory.close_cleanly(77)
+    subject = bench.directory.close_cleanly(CleanShutdown(77))
     effects = bench.effects.take()
     marker = Replace(".kafka_cleanshutdown", b'{"version":0,"brokerEpoch":77}', subject)
     assert effects[-1] == marker
@@ -254,7 +254,7 @@ def test_an_interrupted_clean_stop_is_unclean() -> None:
         for epoch in range(3):
             bench.append(epoch=epoch)
         bench.settle()
-        bench.directory.close_cleanly(77)
+        bench.directory.close_cleanly(CleanShutdown(77))
         effects = bench.effects.take()
         if done > len(effects):
             break
@@ -262,7 +262,7 @@ def test_an_interrupted_clean_stop_is_unclean() -> None:
             bench.effects.emit(effect)
         bench.settle()
         assert bench.reopen_after_kill().log_end_offset == 3
-        is_clean = bench.directory.clean_shutdown_broker_epoch == 77
+        is_clean = bench.directory.clean_shutdown == CleanShutdown(77)
         assert is_clean == (done == len(effects))
 
 

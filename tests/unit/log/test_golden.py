@@ -8,7 +8,7 @@ from tidelog.config import LogConfig
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Trace, TraceList
-from tidelog.log.checkpoint import decode_partition_metadata
+from tidelog.log.checkpoint import CleanShutdown, decode_partition_metadata
 from tidelog.log.directory import LogDirectory, format_directory, parse_partition_name
 from tidelog.log.log import Log
 from tidelog.model import Uuid
@@ -89,7 +89,7 @@ class Replay:
         self.directory = self._open()
 
     def close(self) -> None:
-        self.directory.close_cleanly(1)
+        self.directory.close_cleanly(CleanShutdown(1))
         for effect in self.effects.take():
             if isinstance(effect, Flush):
                 self.disk.sync(effect.file)

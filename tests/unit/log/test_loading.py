@@ -10,7 +10,12 @@ from tidelog.env.disk import File
 from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import LogDamaged, ProtocolError
-from tidelog.log.checkpoint import PARTITION_METADATA_FILE, encode_epochs, encode_offsets
+from tidelog.log.checkpoint import (
+    PARTITION_METADATA_FILE,
+    CleanShutdown,
+    encode_epochs,
+    encode_offsets,
+)
 from tidelog.log.producer_state import decode_snapshot
 from tidelog.log.segment import offset_name
 from tidelog.model import ZERO_TOPIC_ID
@@ -67,7 +72,7 @@ def test_a_clean_stop_loses_nothing_and_recovers_nothing() -> None:
     assert log.recovery_point == 12
     assert log.epochs.entries == [(0, 2), (1, 4), (2, 8)]
     assert read_all(log) == before
-    assert bench.directory.clean_shutdown_broker_epoch == 41
+    assert bench.directory.clean_shutdown.broker_epoch == 41
     assert " recover: " not in " ".join(bench.trace.take_lines())
     assert log.append_as_leader(
         batch(producer_id=9, producer_epoch=0, sequence=11), 2, WALL_MS
@@ -80,9 +85,9 @@ def test_the_clean_marker_counts_once() -> None:
     bench = LogBench()
     bench.append()
     bench.reopen_cleanly()
-    assert bench.directory.clean_shutdown_broker_epoch == 41
+    assert bench.directory.clean_shutdown.broker_epoch == 41
     bench.reopen_after_kill()
-    assert bench.directory.clean_shutdown_broker_epoch is None
+    assert bench.directory.clean_shutdown is None
 
 
 def test_a_killed_process_loses_no_written_batch() -> None:
@@ -302,7 +307,7 @@ def test_a_bad_index_is_rebuilt(suffix: str, damage: str) -> None:
     base = bench.log.segments[1].base_offset
     before = read_all(bench.log)
     bench.settle()
-    bench.directory.close_cleanly(1)
+    bench.directory.close_cleanly(CleanShutdown(1))
     bench.settle()
     path = _file(base, suffix)
     good = bench.disk.read_file(path)
@@ -326,7 +331,7 @@ def test_lost_epochs_are_rebuilt_from_the_headers() -> None:
     for index in range(30):
         bench.append(epoch=index // 7)
     bench.settle()
-    bench.directory.close_cleanly(1)
+    bench.directory.close_cleanly(CleanShutdown(1))
     bench.settle()
     bench.disk.replace(f"{PARTITION}/leader-epoch-checkpoint", b"0\n5\nnonsense\n")
     assert bench.reopen().epochs.entries == [(0, 0), (1, 7), (2, 14), (3, 21), (4, 28)]
@@ -344,7 +349,7 @@ def test_an_index_that_is_rebuilt_leaves_the_epochs_of_later_segments(stop: str)
     bench.settle()
     bench.directory.checkpoint_recovery_points()
     if stop == "cleanly":
-        bench.directory.close_cleanly(1)
+        bench.directory.close_cleanly(CleanShutdown(1))
     bench.settle()
     bench.disk.delete(_file(bases[0], ".index"))
     log = bench.reopen() if stop == "cleanly" else bench.reopen_after_kill()
@@ -397,7 +402,7 @@ def test_a_bad_snapshot_is_replaced_by_replay() -> None:
         each = batch(producer_id=9, producer_epoch=0, sequence=index)
         bench.log.append_as_leader(each, 0, WALL_MS)
     bench.settle()
-    bench.directory.close_cleanly(1)
+    bench.directory.close_cleanly(CleanShutdown(1))
     bench.settle()
     _damage(bench.disk, _file(20, ".snapshot"), 12)
     log = bench.reopen()
@@ -460,7 +465,7 @@ def test_an_unfinished_compaction_is_undone_and_a_finished_one_completed() -> No
         bench.append()
     bases = [segment.base_offset for segment in bench.log.segments]
     bench.settle()
-    bench.directory.close_cleanly(1)
+    bench.directory.close_cleanly(CleanShutdown(1))
     bench.settle()
     disk = bench.disk
     last_of_second = bases[2] - 1
@@ -581,7 +586,7 @@ def test_a_new_log_is_whose_it_is_after_a_clean_stop_and_a_power_cut() -> None:
             bench.reopen_after_kill()
         bench.stop()
         assert bench.reopen_after_power_cut().topic_id == TOPIC_ID
-        assert bench.directory.clean_shutdown_broker_epoch == 41
+        assert bench.directory.clean_shutdown.broker_epoch == 41
     bench = LogBench()
     bench.reopen_after_kill()
     bench.append()
@@ -603,4 +608,4 @@ def test_a_cut_before_a_crash_is_durable_after_the_next_clean_stop() -> None:
     bench.stop()
     log = bench.reopen_after_power_cut()
     assert (log.log_end_offset, log.segments[0].size_bytes) == (0, 0)
-    assert bench.directory.clean_shutdown_broker_epoch == 41
+    assert bench.directory.clean_shutdown.broker_epoch == 41

@@ -16,6 +16,7 @@ from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import StorageError, UsageError
+from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.directory import LogDirectory, format_directory
 from tidelog.runtime.open_files import OpenFiles
 from tidelog.runtime.os_disk import OsDisk, fsync_file, replace_durably
@@ -210,7 +211,7 @@ def test_a_log_lives_on_it(make: DiskMaker, tmp_path: Path) -> None:
     before = read_all(log)
     log._tail.clear()
     assert read_all(log) == before
-    directory.close_cleanly(5)
+    directory.close_cleanly(CleanShutdown(5))
     for effect in effects.take():
         if isinstance(effect, Flush):
             disk.sync(effect.file)
@@ -219,7 +220,7 @@ def test_a_log_lives_on_it(make: DiskMaker, tmp_path: Path) -> None:
     directory.close()
     directory = start()
     log = directory.logs[PARTITION]
-    assert directory.clean_shutdown_broker_epoch == 5
+    assert directory.clean_shutdown.broker_epoch == 5
     assert read_all(log) == before and log.topic_id == TOPIC_ID
     assert log.truncate_to(20) and log.log_end_offset == 20
     directory.checkpoint_recovery_points()

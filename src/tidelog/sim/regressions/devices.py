@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode
+from tidelog.log.checkpoint import CleanShutdown
 from tidelog.model import TopicId, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
@@ -40,7 +41,7 @@ def r15_crash_while_recovering(scene: Scene) -> None:
     directory = disk.open(LogConfig())
     log = directory.create(_KEY, TopicId(bytes(15) + b"\7"), LogConfig())
     log.append_as_leader(_batch("a"), 0, 1_000)
-    directory.close_cleanly(5)
+    directory.close_cleanly(CleanShutdown(5))
     disk.carry_out(directory)
     directory.close()
     # The next process dies at its first write, or after it has only loaded the logs.

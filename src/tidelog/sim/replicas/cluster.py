@@ -16,6 +16,7 @@ from tidelog.config import ReplicationConfig
 from tidelog.env.effects import Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
+from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.directory import format_directory
 from tidelog.log.values import LogFlush
 from tidelog.model import TopicId, Uuid
@@ -145,7 +146,7 @@ class Cluster:
     def stop(self, node: int) -> None:
         """A clean stop: everything is flushed, and the marker is written."""
         broker = self.brokers[node]
-        broker.directory.close_cleanly(broker.replicas.broker_epoch)
+        broker.directory.close_cleanly(CleanShutdown(broker.replicas.broker_epoch))
         for effect in broker.effects.take():
             if isinstance(effect, Replace):
                 broker.disk.replace(effect.path, effect.data)

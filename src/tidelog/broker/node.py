@@ -78,7 +78,7 @@ from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.kraft.quorum_state import QuorumStateFile
 from tidelog.limits import MAX_REQUESTS_PER_TURN
 from tidelog.log.checkpoint import CleanShutdown
-from tidelog.log.directory import DirectoryClosed, LogDirectory, read_identity
+from tidelog.log.directory import DirectoryClosed, LogDirectory, RenamesForgotten, read_identity
 from tidelog.log.log import LogFlush
 from tidelog.model import (
     METADATA_PARTITION,
@@ -172,7 +172,8 @@ class Node:
                 f"not to node `{self.config.node_id}`",
                 "set `node.id` or `log.dirs` to match, or format another directory",
             )
-        QuorumStateFile.require(disk)
+        if self.config.is_controller and set(self.config.voters) != {self.config.node_id}:
+            QuorumStateFile.require(disk)
         directory = LogDirectory.open(
             disk,
             effects=self._effects,
@@ -441,15 +442,17 @@ class Node:
             self._detector.on_connection_lost(connection.broker_id, reason, now)
 
     def _on_flushed(self, subject: object, now: Instant) -> None:
-        if isinstance(subject, LogFlush) and subject.topic_partition != METADATA_PARTITION:
-            self._replicas.on_flushed(subject, now)
-            return
-        if isinstance(subject, TruncationsAnnounced):
-            self._replicas.on_truncations_announced(subject, now)
-            return
-        if isinstance(subject, LogFlush):
-            self._directory.logs[METADATA_PARTITION].on_flushed(subject)
-        self._quorum.on_flushed(subject, now)
+        match subject:
+            case LogFlush() if subject.topic_partition != METADATA_PARTITION:
+                self._replicas.on_flushed(subject, now)
+            case TruncationsAnnounced():
+                self._replicas.on_truncations_announced(subject, now)
+            case RenamesForgotten():
+                self._replicas.on_renames_forgotten(subject)
+            case _:
+                if isinstance(subject, LogFlush):
+                    self._directory.logs[METADATA_PARTITION].on_flushed(subject)
+                self._quorum.on_flushed(subject, now)
 
     def _on_flush_failed(self, subject: object, error: str, now: Instant) -> None:
         if isinstance(subject, LogFlush) and subject.topic_partition != METADATA_PARTITION:

@@ -217,9 +217,16 @@ class QuorumCore:
             return told
         voter = self.voters.get(node_id)
         if voter is not None and voter.endpoints:
-            return voter.endpoints[0]
+            return self.choose(voter.endpoints)
         last = self._last_leader
         return last[1] if last is not None and last[0] == node_id else None
+
+    def choose(self, endpoints: Sequence[Endpoint]) -> Endpoint:
+        """Of the listeners of a replica the one that is named like the one that voters reach here;
+        a node that is none takes the first."""
+        mine = self.identity.endpoints
+        named = [end for end in endpoints if mine and end.listener == mine[0].listener]
+        return (named or list(endpoints))[0]
 
     def learn_endpoint(self, node_id: int, endpoint: Endpoint | None) -> None:
         """Somebody says where a leader is reached. Configured voters are reached as configured."""

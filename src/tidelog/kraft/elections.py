@@ -80,7 +80,15 @@ class Elections:
         core = self._core
         state = core.state_file.written
         if core.last_epoch > state.epoch:
-            # The state file was lost or is older than the log: never go below the log's epoch.
+            # Never below the log's epoch.
+            core.env.trace.warn(
+                SUBJECT,
+                "start",
+                "another epoch",
+                "`quorum-state` was lost, or is older than the log",
+                epoch=core.last_epoch,
+                was=state.epoch,
+            )
             state = ElectionState(core.last_epoch)
         if not core.may_campaign:
             core.install(Unattached(state, None, core.draw_probe_peer()))
@@ -433,7 +441,7 @@ class Elections:
             return ErrorCode.INVALID_REQUEST
         may_teach = self._has_voters_in_log(named_disk)
         if error is ErrorCode.NONE and request.leader_endpoints and may_teach:
-            core.learn_endpoint(leader_id, request.leader_endpoints[0])
+            core.learn_endpoint(leader_id, core.choose(request.leader_endpoints))
         if not core.knows(leader_id) or leader_id == core.own_id or epoch < 0:
             return ErrorCode.INVALID_REQUEST
         return error

@@ -133,7 +133,7 @@ class Membership:
             return
         question = SupportRequest(ReplicaKey(voter.node_id, voter.directory_id))
         self._change = _Asking(request, reply_to, deadline, question)
-        core.send(voter.node_id, question, now, endpoint=voter.endpoints[0])
+        core.send(voter.node_id, question, now, endpoint=core.choose(voter.endpoints))
 
     def _refusal(self, request: VoterChangeRequest) -> tuple[ErrorCode, str]:
         core = self._core
@@ -228,7 +228,7 @@ class Membership:
     ) -> tuple[ErrorCode, str]:
         core, node_id = self._core, request.voter.node_id
         if response is None or response.error_code is not ErrorCode.NONE:
-            address = request.voter.endpoints[0]
+            address = core.choose(request.voter.endpoints)
             return ErrorCode.REQUEST_TIMED_OUT, f"node {node_id} was not reached at `{address}`"
         version = core.history.version
         if response.kraft_versions is None:

@@ -13,7 +13,8 @@ nothing that the quorum says is let out until the state it was said in is durabl
 
 Who has lost the file does not know how it voted, and no other file can tell: it must not start
 (*VotesAreNotForgotten*). So that a lost file differs from one that never was, the first start
-writes it before there is a log (`QuorumStateFile.require`).
+writes it before there is a log (`QuorumStateFile.require`). The only configured voter and a node
+that is only a broker give no vote that another counts: they go on in the epoch of their log.
 
 Source: KIP-595 (quorum state), KIP-996 (the prospective role), KIP-853 (version 1).
 """
@@ -28,12 +29,19 @@ from tidelog.env.disk import Disk
 from tidelog.env.effects import EffectQueue, Replace
 from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import ReplicaKey
+from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, parse_snapshot_name
+from tidelog.log.checkpoint import RECOVERY_POINT_FILE, CheckpointDamaged, decode_offsets
 from tidelog.log.segment import LOG_SUFFIX
 from tidelog.model import METADATA_PARTITION, NO_LEADER, Uuid, uuid_from_text, uuid_to_text
 
 QUORUM_STATE_PATH: Final = f"{METADATA_PARTITION}/quorum-state"
 
 _NO_VOTE: Final = -1
+_LOST_HINT: Final = (
+    "put the file back as it was; if it is lost, another voter must take this one's place: voters "
+    "in the log by `tidelog quorum remove-controller`, an empty directory and `add-controller`, "
+    "configured ones by another `node.id` in `controller.quorum.voters`"
+)
 
 
 class RoleName(Enum):
@@ -135,6 +143,20 @@ def decode_state(data: bytes, path: str = QUORUM_STATE_PATH) -> ElectionState:
     return ElectionState(epoch, leader_id, voted)
 
 
+def _has_lived(disk: Disk) -> bool:
+    """Whether a process of this node has opened its metadata log before."""
+    directory = str(METADATA_PARTITION)
+    names = disk.list_dir(directory) if disk.exists(directory) else []
+    snapshots = (parse_snapshot_name(name) for name in names)
+    if any(one not in (None, BOOTSTRAP_SNAPSHOT) for one in snapshots):
+        return True
+    try:
+        durable_ends = decode_offsets(disk.read_file(RECOVERY_POINT_FILE) or b"")
+    except CheckpointDamaged:
+        durable_ends = {}
+    return METADATA_PARTITION in durable_ends or any(name.endswith(LOG_SUFFIX) for name in names)
+
+
 class QuorumStateFlush(NamedTuple):
     """Subject of the `Replace` effect that writes `quorum-state`."""
 
@@ -171,21 +193,26 @@ class QuorumStateFile:
 
     @staticmethod
     def require(disk: Disk) -> None:
-        """Makes the file at the first start; to be called before the metadata log is opened.
+        """Makes the file at the first start of a controller; to be called before the metadata log
+        is opened.
 
-        Raises `UsageError` when there is a log without it: the file was lost.
+        Raises `UsageError` when it cannot be read, or when anything shows an earlier life without
+        it: then it was lost.
         """
-        if disk.exists(QUORUM_STATE_PATH):
+        data = disk.read_file(QUORUM_STATE_PATH)
+        if data is not None:
+            try:
+                decode_state(data, f"{disk.root}/{QUORUM_STATE_PATH}")
+            except StorageError as error:
+                raise UsageError(str(error), _LOST_HINT) from None
             return
-        directory = str(METADATA_PARTITION)
-        disk.make_dir(directory)
-        if any(name.endswith(LOG_SUFFIX) for name in disk.list_dir(directory)):
+        if _has_lived(disk):
             raise UsageError(
-                f"`{disk.root}/{QUORUM_STATE_PATH}` is missing, and the metadata log is there: "
-                "this node does not know any more how it voted",
-                "put the file back as it was; if that cannot be, this voter is lost: `tidelog "
-                "quorum remove-controller`, format an empty directory, `add-controller`",
+                f"`{disk.root}/{QUORUM_STATE_PATH}` is missing, and this node has taken part in a "
+                "quorum: it does not know any more how it voted",
+                _LOST_HINT,
             )
+        disk.make_dir(str(METADATA_PARTITION))
         disk.replace(QUORUM_STATE_PATH, encode_state(ElectionState(), ()))
 
     @property

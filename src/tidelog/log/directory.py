@@ -7,7 +7,8 @@ start. It is deleted as soon as it is read: a process that dies later must not l
 election that trusts the marker could pick a replica with lost data.
 
 Deleting a topic renames its directories first (`<topic>-<partition>.<32 hex>-delete`), so that a
-topic of the same name can be created at once, and removes them later.
+topic of the same name can be created at once, and removes them when the checkpoints that do not
+speak of it any more are durable. What is set aside (`-aside`) becomes a `-stray` then, and is kept.
 
 A log whose durable records are gone or damaged is not opened, or is taken out of service when that
 is noticed: it is in `damaged`, and its files stay as they are, because a shorter log that says
@@ -23,8 +24,9 @@ Invariants
 - A log is in `logs` exactly while its directory carries its plain name.
 - The recovery point checkpoint never claims more than was flushed when it was emitted.
 - A log is in `logs` or in `damaged`, never in both.
-- A renamed directory outlives the recovery points that still speak of it: else they would accuse
-  the log of a topic that was created again under the same name.
+- A renamed directory outlives the checkpoints that still speak of it, on the device: else they
+  would accuse the log of a topic that was created again under the same name.
+- A flush that a former log asked for is never taken for one of its successor.
 
 Left out: the lock against a second process (the runtime's disk takes it) and more than one
 directory per node (JBOD).
@@ -70,6 +72,7 @@ from tidelog.model import (
 )
 
 _DELETE_SUFFIX: Final = "-delete"
+_ASIDE_SUFFIX: Final = "-aside"
 _STRAY_SUFFIX: Final = "-stray"
 _FUTURE_SUFFIX: Final = "-future"
 _TOPIC_NAME_CHARS: Final = frozenset(
@@ -81,6 +84,13 @@ class DirectoryClosed(NamedTuple):
     """Subject of the last effect of a clean stop."""
 
     directory_id: Uuid
+
+
+class RenamesForgotten(NamedTuple):
+    """Subject of the last checkpoint of a set that does not speak of renamed directories."""
+
+    upto: int
+    """Counts the renames: all before this one."""
 
 
 class DirectoryIdentity(NamedTuple):
@@ -138,10 +148,13 @@ class LogDirectory:
         self._checkpoints_are_stale = False
         # Whether a checkpoint could not be read at the start.
         self._has_bad_checkpoint = False
-        # Directories that were renamed for deletion and still exist.
+        # Directories that were renamed to be deleted or set aside, and still have that name.
         self._renamed: list[str] = []
-        # How many of them, from the head, no recovery point checkpoint speaks of any more.
-        self._deletable_count = 0
+        # The number of the first of them, and of the first of which a checkpoint may still speak.
+        self._first_renamed = 0
+        self._forgotten_end = 0
+        # How often logs were cut that are gone: their flushes may still be under way.
+        self._cut_count = -1
         # Numbers the renames of this run, so that no two names are equal.
         self._rename_count = 0
 
@@ -170,7 +183,8 @@ class LogDirectory:
     def _load_logs(self, clean: bool, wall_ms: int) -> None:
         disk = self._env.disk
         names = disk.list_dir()
-        self._renamed = [name for name in names if name.endswith(_DELETE_SUFFIX)]
+        self._renamed = [name for name in names if name.endswith((_DELETE_SUFFIX, _ASIDE_SUFFIX))]
+        self._checkpoints_are_stale = bool(self._renamed)
         found = self._read_checkpoints(names, clean)
         first_time = False
         for name in names:
@@ -292,36 +306,43 @@ class LogDirectory:
         log = open_log(
             self._env, path, topic_partition, config, Checkpoints(), clean=True, wall_ms=-1
         )
+        if self._cut_count >= 0:
+            log.continue_after(self._cut_count)
         log.assign_topic_id(topic_id)
         self.logs[topic_partition] = log
         return log
 
     def schedule_delete(self, topic_partition: TopicPartition) -> None:
-        """Takes the log out of service and renames its directory; see `delete_renamed`."""
+        """Takes the log out of service and renames its directory; see `clear_renamed`."""
         target = self._rename(topic_partition, _DELETE_SUFFIX)
         if target is not None:
-            self._renamed.append(target)
             self._env.trace.info(topic_partition, "schedule_delete", "renamed", directory=target)
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
-        """Takes the log out of service and keeps its directory under a name that ends in
-        `-stray`. Nothing here looks at it again: an operator decides."""
-        target = self._rename(topic_partition, _STRAY_SUFFIX)
+        """Takes the log out of service and keeps its directory, in the end under a name that ends
+        in `-stray`. Nothing here looks at it again then: an operator decides."""
+        target = self._rename(topic_partition, _ASIDE_SUFFIX)
         if target is not None:
             self._env.trace.info(topic_partition, "set_aside", "renamed", directory=target)
 
     def _rename(self, topic_partition: TopicPartition, suffix: str) -> str | None:
         """Moves the files of a log or a damaged log; `None` when there are none any more."""
-        if self.damaged.pop(topic_partition, None) is None:
-            self.logs.pop(topic_partition).close()
-        elif not self._env.disk.exists(str(topic_partition)):
-            return None
+        damage = self.damaged.pop(topic_partition, None)
+        if damage is None:
+            log = self.logs.pop(topic_partition)
+            self._cut_count = max(self._cut_count, log.truncation_count)
+            log.close()
+        else:
+            self._cut_count = max(self._cut_count, damage.truncation_count)
+            if not self._env.disk.exists(str(topic_partition)):
+                return None
         while True:
             self._rename_count += 1
             target = f"{topic_partition}.{self._rename_count:032x}{suffix}"
             if not self._env.disk.exists(target):
                 break
         self._env.disk.rename(str(topic_partition), target)
+        self._renamed.append(target)
         self._checkpoints_are_stale = True
         return target
 
@@ -331,16 +352,25 @@ class LogDirectory:
         true of the former one, and a high watermark that nobody committed would count."""
         if self._checkpoints_are_stale:
             self._checkpoints_are_stale = False
-            self._checkpoint_all()
+            self._checkpoint_all(RenamesForgotten(self._first_renamed + len(self._renamed)))
 
-    def delete_renamed(self) -> int:
-        """Deletes the directories that were renamed before the recovery points were checkpointed
-        last; returns how many."""
-        count = self._deletable_count
-        while self._deletable_count:
-            self._env.disk.delete(self._renamed[0])
+    def on_renames_forgotten(self, subject: RenamesForgotten) -> None:
+        """Those checkpoints are durable, with what was before them."""
+        self._forgotten_end = max(self._forgotten_end, subject.upto)
+
+    def clear_renamed(self) -> int:
+        """Deletes the renamed directories of which no checkpoint speaks any more, or lets them be;
+        returns how many."""
+        count = 0
+        while self._first_renamed < self._forgotten_end:
+            name = self._renamed[0]
+            if name.endswith(_DELETE_SUFFIX):
+                self._env.disk.delete(name)
+            else:
+                self._env.disk.rename(name, name.removesuffix(_ASIDE_SUFFIX) + _STRAY_SUFFIX)
             self._renamed.pop(0)
-            self._deletable_count -= 1
+            self._first_renamed += 1
+            count += 1
         return count
 
     # Damage ----------------------------------------------------------------------------------
@@ -398,6 +428,10 @@ class LogDirectory:
                 break
             except LogDamaged as error:
                 bad_from = error.base_offset if error.base_offset < bad_from else 0
+        for segment in log.segments:
+            # Its files were closed with flushes under way, which were skipped.
+            for file in segment.unsynced_files():
+                self._env.disk.sync(file)
         del self.damaged[topic_partition]
         log.continue_after(damage.truncation_count)
         log.assign_topic_id(topic_id)
@@ -415,12 +449,13 @@ class LogDirectory:
 
     # Checkpoints -----------------------------------------------------------------------------
 
-    def checkpoint_high_watermarks(self) -> None:
+    def checkpoint_high_watermarks(self, subject: Hashable | None = None) -> None:
         """Emits `replication-offset-checkpoint`."""
         self._checkpoint(
             HIGH_WATERMARK_FILE,
             {partition: log.high_watermark for partition, log in self.logs.items()}
             | {key: damage.checkpoints.high_watermark for key, damage in self.remembered.items()},
+            subject,
         )
 
     def checkpoint_recovery_points(self, subject: Hashable | None = None) -> None:
@@ -431,7 +466,6 @@ class LogDirectory:
             for partition, log in self.logs.items()
         }
         self._checkpoint(RECOVERY_POINT_FILE, claims | self._former_ends, subject)
-        self._deletable_count = len(self._renamed)
 
     @property
     def _former_ends(self) -> dict[TopicPartition, int]:
@@ -452,10 +486,10 @@ class LogDirectory:
             },
         )
 
-    def _checkpoint_all(self) -> None:
+    def _checkpoint_all(self, subject: Hashable | None = None) -> None:
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
-        self.checkpoint_high_watermarks()
+        self.checkpoint_high_watermarks(subject)
 
     def _checkpoint(
         self, name: str, offsets: dict[TopicPartition, int], subject: Hashable | None = None
@@ -565,7 +599,8 @@ def parse_partition_name(name: str) -> TopicPartition | None:
 
 
 def _renamed_from(name: str) -> TopicPartition | None:
-    """The partition whose log lies in a directory that was put aside; `None` for other names."""
-    if not name.endswith((_DELETE_SUFFIX, _STRAY_SUFFIX)):
+    """The partition whose log lies in a directory that was renamed, as long as a checkpoint may
+    speak of it; `None` for other names."""
+    if not name.endswith((_DELETE_SUFFIX, _ASIDE_SUFFIX)):
         return None
     return parse_partition_name(name.rpartition(".")[0])

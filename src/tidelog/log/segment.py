@@ -322,6 +322,8 @@ class Segment:
         end = self.size_bytes
         while position < end:
             window = self.file.read(position, _SCAN_BYTES)
+            if not window:
+                raise self.damaged(f"the file ends at byte `{position}` of `{end}`")
             size_bytes = batch_size_at(window, 0)
             if size_bytes is not None and len(window) < size_bytes <= end - position:
                 window = self.file.read(position, size_bytes)

@@ -32,6 +32,7 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
+from tidelog.log.directory import RenamesForgotten
 from tidelog.log.log import LogFlush
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
@@ -522,7 +523,7 @@ class Replicas:
         if self._recovery_checkpoints.due(now) is not None:
             self._directory.checkpoint_recovery_points()
             self._directory.checkpoint_log_start_offsets()
-            self._delete_renamed()
+            self._clear_renamed()
         if self._expiry_checks.due(now) is not None:
             self._expire_producers(now + self.wall_offset_ms)
         self.end_tick(now)
@@ -535,12 +536,17 @@ class Replicas:
         self._is_stirred = bool(self._moved) or self._fetch.has_released
         self._deadline.forget()
 
-    def _delete_renamed(self) -> None:
+    def on_renames_forgotten(self, subject: RenamesForgotten) -> None:
+        """Checkpoints are durable that do not speak of directories that were renamed."""
+        self._directory.on_renames_forgotten(subject)
+        self._clear_renamed()
+
+    def _clear_renamed(self) -> None:
         try:
-            self._directory.delete_renamed()
+            self._directory.clear_renamed()
         except StorageError as error:
             # Nobody reads there any more, so nothing is at stake but space; the next time again.
-            self._trace.warn("replicas", "delete_renamed", "postponed", str(error))
+            self._trace.warn("replicas", "clear_renamed", "postponed", str(error))
 
     def _expire_producers(self, wall_ms: int) -> None:
         for partition in self._hosted.partitions.values():

@@ -25,6 +25,7 @@ from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, LogDamaged, StorageError
+from tidelog.log.directory import RenamesForgotten
 from tidelog.log.log import Log
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import (
@@ -62,8 +63,11 @@ class LogStore(DamagedLogs, Protocol):
     def forget_renamed(self) -> None:
         """Takes logs that are gone out of the checkpoints."""
 
-    def delete_renamed(self) -> int:
-        """Deletes what was marked for deletion; returns how many directories."""
+    def on_renames_forgotten(self, subject: RenamesForgotten) -> None:
+        """The checkpoints without them are durable."""
+
+    def clear_renamed(self) -> int:
+        """Deletes what may be deleted, or lets it be; returns how many directories."""
 
     def checkpoint_high_watermarks(self) -> None:
         """Emits the write of `replication-offset-checkpoint`."""

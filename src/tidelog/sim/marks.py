@@ -81,7 +81,7 @@ MARKS: Final = frozenset(
         "check_isrs: high watermark stands still (replicas lack records)",
         "check_isrs: high watermark stands still (under min isr)",
         "check_isrs: skipped (paused)",
-        "delete_renamed: postponed",
+        "clear_renamed: postponed",
         "detector: reached",
         "detector: suspected (connects refused)",
         "doubt_leader: doubts (NOT_LEADER_OR_FOLLOWER)",

@@ -1,12 +1,14 @@
 """Changes of role, waits, and the high watermark: what elections and replication share."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.kraft.solo import Solo, voters_of
 from tidelog.env.instant import Instant
 from tidelog.kraft.quorum_state import ElectionState, RoleName
 from tidelog.kraft.roles import Unattached
-from tidelog.model import METADATA_PARTITION
+from tidelog.model import METADATA_PARTITION, Endpoint
 
 
 def started(state: ElectionState | None = None, **options: object) -> Solo:
@@ -14,6 +16,17 @@ def started(state: ElectionState | None = None, **options: object) -> Solo:
     solo = Solo(state=state, **options)  # type: ignore[arg-type]
     solo.start()
     return solo
+
+
+def test_of_several_listeners_the_one_that_voters_use_is_dialled() -> None:
+    """By its name, wherever it stands in the list; a node that has none takes the first."""
+    solo = started()
+    other, usual = Endpoint("SECURE", "n4", 9999), Endpoint("CONTROLLER", "n4", 9093)
+    assert solo.core.choose((other, usual)) == other
+    mine = (Endpoint("CONTROLLER", "n1", 9093),)
+    solo.core.identity = replace(solo.core.identity, endpoints=mine)
+    assert solo.core.choose((other, usual)) == usual
+    assert solo.core.choose((other,)) == other
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,11 @@ def test_a_damaged_file_is_refused(data: bytes) -> None:
     """A guessed vote could be a second vote."""
     with pytest.raises(StorageError, match="not a quorum state"):
         decode_state(data)
+    disk = MemoryDisk()
+    disk.make_dir(str(METADATA_PARTITION))
+    disk.replace(QUORUM_STATE_PATH, data)
+    with pytest.raises(UsageError, match="not a quorum state"):
+        QuorumStateFile.require(disk)
 
 
 @pytest.mark.parametrize("formatted", [(), ("00000000000000000000-0000000000.checkpoint",)])
@@ -81,11 +86,19 @@ def test_the_first_start_makes_a_file_without_promises(formatted: tuple[str, ...
     assert decode_state(disk.read_file(QUORUM_STATE_PATH) or b"") == ElectionState()
 
 
-def test_a_file_that_is_missing_beside_a_log_was_lost() -> None:
-    """Only the file is taken away; nothing is put in its place."""
+@pytest.mark.parametrize(
+    ("sign", "data"),
+    [
+        (f"{METADATA_PARTITION}/00000000000000000000.log", b""),
+        (f"{METADATA_PARTITION}/00000000000000000009-0000000002.checkpoint", b""),
+        ("recovery-point-offset-checkpoint", b"0\n1\n__cluster_metadata 0 9\n"),
+    ],
+)
+def test_a_file_that_is_missing_where_a_process_has_lived_was_lost(sign: str, data: bytes) -> None:
+    """The file is taken away, and all else but one sign; nothing is put in its place."""
     disk = MemoryDisk()
     QuorumStateFile.require(disk)
-    disk.open(f"{METADATA_PARTITION}/00000000000000000000.log", create=True).close()
+    disk.replace(sign, data)
     QuorumStateFile.require(disk)
     disk.delete(QUORUM_STATE_PATH)
     for _ in range(2):

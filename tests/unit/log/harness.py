@@ -8,7 +8,7 @@ from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceList
 from tidelog.log.checkpoint import CleanShutdown
-from tidelog.log.directory import LogDirectory, format_directory
+from tidelog.log.directory import LogDirectory, RenamesForgotten, format_directory
 from tidelog.log.log import Log, LogFlush
 from tidelog.model import TopicId, TopicPartition, Uuid
 from tidelog.records.batch import build_batch
@@ -58,6 +58,8 @@ class LogBench:
                     self.directory.logs[subject.topic_partition].on_flushed(subject)
             elif isinstance(effect, Replace):
                 self.disk.replace(effect.path, effect.data)
+                if isinstance(effect.subject, RenamesForgotten):
+                    self.directory.on_renames_forgotten(effect.subject)
 
     def reopen_cleanly(self) -> Log:
         """A clean stop and a start."""

@@ -116,9 +116,41 @@ def test_deletion_renames_first() -> None:
     assert bench.log.recovery_point == 1
     bench.reopen_after_kill()
     assert bench.log.log_end_offset == 1
-    bench.directory.checkpoint_recovery_points()
-    assert bench.directory.delete_renamed() == 1
+    bench.directory.forget_renamed()
+    assert bench.directory.clear_renamed() == 0
+    bench.settle()
+    assert bench.directory.clear_renamed() == 1
     assert not bench.disk.exists(renamed[0])
+
+
+def test_a_flush_of_a_former_log_says_nothing_of_its_successor() -> None:
+    """Goal: a log that goes and comes back under the same topic id while its flush is under way
+    has nothing on the device: its file was closed, and the flush skipped."""
+    bench = LogBench()
+    bench.append(count=3)
+    bench.log.request_flush()
+    under_way = bench.effects.take()
+    bench.directory.schedule_delete(PARTITION)
+    bench.directory.create(PARTITION, TOPIC_ID, bench.config)
+    bench.append(count=3)
+    for effect in under_way:
+        bench.effects.emit(effect)
+    bench.settle()
+    assert bench.log.recovery_point == 0
+    bench.log.request_flush()
+    bench.settle()
+    assert bench.log.recovery_point == 3
+
+
+def test_a_renamed_directory_outlives_the_checkpoints_that_speak_of_it_on_the_device() -> None:
+    """Goal: it is the only sign that they are stale; a kill before they are written finds it."""
+    bench = deleted_and_made_anew()
+    bench.append(count=2)
+    bench.directory.forget_renamed()
+    bench.directory.checkpoint_recovery_points()
+    assert bench.directory.clear_renamed() == 0
+    log = bench.reopen_after_kill()
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (0, 0, 2)
 
 
 def deleted_and_made_anew() -> LogBench:
@@ -184,9 +216,10 @@ def test_deleting_the_same_name_twice() -> None:
     bench.effects.take()
     bench.reopen()
     bench.directory.schedule_delete(PARTITION)
-    assert bench.directory.delete_renamed() == 0
-    bench.directory.checkpoint_recovery_points()
-    assert bench.directory.delete_renamed() == 3
+    assert bench.directory.clear_renamed() == 0
+    bench.directory.forget_renamed()
+    bench.settle()
+    assert bench.directory.clear_renamed() == 3
 
 
 def test_checkpoints_hold_every_log() -> None:
@@ -228,7 +261,9 @@ def test_a_log_that_is_set_aside_is_kept_and_not_opened_again() -> None:
     bench.settle()
     for count in (1, 2):
         bench.directory.set_aside(PARTITION)
-        assert bench.directory.delete_renamed() == 0
+        bench.directory.forget_renamed()
+        bench.settle()
+        assert bench.directory.clear_renamed() == 1
         strays = [name for name in bench.disk.list_dir() if name.endswith("-stray")]
         assert len(strays) == count
         assert all(bench.disk.exists(f"{name}/{0:020}.log") for name in strays)

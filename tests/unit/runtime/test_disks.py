@@ -15,9 +15,9 @@ from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceList
-from tidelog.errors import StorageError, UsageError
+from tidelog.errors import LogDamaged, StorageError, UsageError
 from tidelog.log.checkpoint import CleanShutdown
-from tidelog.log.directory import LogDirectory, format_directory
+from tidelog.log.directory import LogDirectory, RenamesForgotten, format_directory
 from tidelog.runtime.open_files import OpenFiles
 from tidelog.runtime.os_disk import OsDisk, fsync_file, replace_durably
 from tidelog.runtime.os_file import OsFile
@@ -232,8 +232,35 @@ def test_a_log_lives_on_it(make: DiskMaker, tmp_path: Path) -> None:
     directory = start()
     assert directory.logs[PARTITION].log_end_offset == 20
     directory.schedule_delete(PARTITION)
-    directory.checkpoint_recovery_points()
-    assert directory.delete_renamed() == 1
+    directory.forget_renamed()
+    *_, last = effects.take()
+    assert isinstance(last, Replace) and isinstance(last.subject, RenamesForgotten)
+    directory.on_renames_forgotten(last.subject)
+    assert directory.clear_renamed() == 1
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_segment_that_became_shorter_between_two_batches_is_damage(
+    tmp_path: Path, kept: int
+) -> None:
+    """Goal: a scan of a file that ends where a batch could begin comes to an end, with a word.
+    Method: a log's file is cut behind its back."""
+    disk = OsDisk(str(tmp_path))
+    format_directory(disk, cluster_id="c", node_id=1, directory_id=DIRECTORY_ID)
+    directory = LogDirectory.open(
+        disk,
+        effects=EffectQueue(),
+        trace=Trace(TraceList()),
+        default_config=LogConfig(),
+        wall_ms=WALL_MS,
+    )
+    log = directory.create(PARTITION, TOPIC_ID, LogConfig())
+    for _ in range(4):
+        log.append_as_leader(batch(2), 0, WALL_MS)
+    (path,) = tmp_path.glob(f"{PARTITION}/*.log")
+    os.truncate(path, kept * len(batch(2)))
+    with pytest.raises(LogDamaged, match="the file ends at byte"):
+        list(log.segments[0].scan())
 
 
 class _Device:

@@ -14,11 +14,11 @@ import pytest
 
 from tests.unit.log.harness import DIRECTORY_ID, TOPIC_ID, WALL_MS, batch, read_all
 from tidelog.config import LogConfig
-from tidelog.env.effects import EffectQueue, Flush
+from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import StorageError
-from tidelog.log.directory import LogDirectory, format_directory
+from tidelog.log.directory import LogDirectory, RenamesForgotten, format_directory
 from tidelog.model import TopicPartition
 from tidelog.runtime.flusher import DiskAnswer, Flusher
 from tidelog.runtime.open_files import SPARE_DESCRIPTORS, OpenFiles, share_of_files
@@ -122,8 +122,11 @@ def test_logs_are_served_with_fewer_descriptors_than_there_are(tmp_path: Path) -
     assert len(directory.logs) == 40 and open_below(tmp_path) <= 5
     for partition in partitions:
         directory.schedule_delete(partition)
-    directory.checkpoint_recovery_points()
-    assert directory.delete_renamed() == 40
+    directory.forget_renamed()
+    *_, last = effects.take()
+    assert isinstance(last, Replace) and isinstance(last.subject, RenamesForgotten)
+    directory.on_renames_forgotten(last.subject)
+    assert directory.clear_renamed() == 40
     assert open_files.descriptor_count == 0
 
 

@@ -17,7 +17,7 @@ from tidelog.env.effects import Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
 from tidelog.log.checkpoint import CleanShutdown
-from tidelog.log.directory import format_directory
+from tidelog.log.directory import RenamesForgotten, format_directory
 from tidelog.log.values import LogFlush
 from tidelog.model import TopicId, Uuid
 from tidelog.records.batch import build_batch
@@ -225,7 +225,8 @@ class Cluster:
 
     def _carry_out_effect(self, broker: Broker, effect: Flush | Replace) -> None:
         subject = effect.subject
-        assert subject is None or isinstance(subject, LogFlush | TruncationsAnnounced), f"{effect}"
+        known = LogFlush | TruncationsAnnounced | RenamesForgotten
+        assert subject is None or isinstance(subject, known), f"{effect}"
         try:
             if isinstance(effect, Replace):
                 broker.disk.replace(effect.path, effect.data)
@@ -237,6 +238,8 @@ class Cluster:
             return
         if isinstance(subject, LogFlush):
             broker.replicas.on_flushed(subject, self.now)
+        elif isinstance(subject, RenamesForgotten):
+            broker.replicas.on_renames_forgotten(subject)
         elif subject is not None:
             broker.replicas.on_truncations_announced(subject, self.now)
 

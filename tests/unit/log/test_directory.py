@@ -332,3 +332,20 @@ def test_a_damaged_checkpoint_means_full_recovery() -> None:
     log = bench.reopen_after_kill()
     assert (log.log_end_offset, log.high_watermark, log.log_start_offset) == (10, 0, 0)
     assert log.max_timestamp() is not None and log.max_timestamp()[0] == WALL_MS  # type: ignore[index]
+
+
+def test_what_a_repair_keeps_is_durable_before_it_is_claimed() -> None:
+    """Goal: the flushes that were under way were skipped when the damaged log was closed.
+    Method: nothing was flushed, the last segment is damaged and cut, then the power goes."""
+    bench = LogBench(LogConfig(segment_bytes=200))
+    for _ in range(6):
+        bench.append(count=2)
+    last = bench.log.segments[-1].base_offset
+    bench.disk.flip_bit(f"{PARTITION}/{last:020}.log", 8 * 70)
+    assert not bench.directory.is_sound(PARTITION)
+    bench.effects.take()
+    log = bench.directory.repair(PARTITION, TOPIC_ID, bench.config)
+    assert log.recovery_point == log.log_end_offset == last > 0
+    bench.settle()
+    assert bench.reopen_after_power_cut().log_end_offset == last
+    assert not bench.directory.damaged

@@ -7,6 +7,7 @@ from tidelog.cli.spark_campaign import as_json
 from tidelog.pipeline.campaign.seeds import Played
 from tidelog.pipeline.campaign.summary import Campaign, Failure, Growth, Spread, by_property
 from tidelog.sim.campaign import Tally, marks_of
+from tidelog.sim.quorum.membership import ADDED, REMOVED
 
 _LOST = Failure(7, "LeaderCompleteness", "violation", "LeaderCompleteness: a record is gone")
 _ENDED = Failure(9, "Crash", "crash", "Crash: the process was ended by SIGKILL")
@@ -47,7 +48,7 @@ def test_marks_are_held_against_those_of_the_tier() -> None:
     voters = marks_of("quorum")
     assert told["marks"] == {"hit": 1, "total": len(voters), "never": sorted(voters - {_MARK})}
     nodes = marks_of("cluster")
-    assert not nodes & voters
+    assert nodes & voters == {ADDED, REMOVED}
     none = replace(_FOUND, marks={})
     told = as_json(none, Played("cluster", "all", 300.0), "out/runs", 1.0)
     assert told["marks"] == {"hit": 0, "total": len(nodes), "never": sorted(nodes)}

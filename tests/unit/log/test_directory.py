@@ -8,7 +8,7 @@ from tidelog.config import LogConfig
 from tidelog.env.effects import EffectQueue, Replace
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Trace, TraceList
-from tidelog.errors import UsageError
+from tidelog.errors import LogDamaged, UsageError
 from tidelog.log.checkpoint import CleanShutdown, decode_offsets
 from tidelog.log.directory import (
     DirectoryClosed,
@@ -335,15 +335,17 @@ def test_a_damaged_checkpoint_means_full_recovery() -> None:
 
 
 def test_what_a_repair_keeps_is_durable_before_it_is_claimed() -> None:
-    """Goal: the flushes that were under way were skipped when the damaged log was closed.
-    Method: nothing was flushed, the last segment is damaged and cut, then the power goes."""
+    """Goal: the flushes that were under way are skipped when the damaged log is closed.
+    Method: damage is met in the newest segment, it is cut, and the power goes."""
     bench = LogBench(LogConfig(segment_bytes=200))
-    for _ in range(6):
+    bench.append(count=2)
+    bench.log.request_flush()
+    bench.settle()
+    for _ in range(5):
         bench.append(count=2)
     last = bench.log.segments[-1].base_offset
-    bench.disk.flip_bit(f"{PARTITION}/{last:020}.log", 8 * 70)
-    assert not bench.directory.is_sound(PARTITION)
-    bench.effects.take()
+    bench.directory.quarantine(PARTITION, LogDamaged("a bad batch", last))
+    bench.settle()
     log = bench.directory.repair(PARTITION, TOPIC_ID, bench.config)
     assert log.recovery_point == log.log_end_offset == last > 0
     bench.settle()

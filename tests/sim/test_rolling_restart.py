@@ -60,7 +60,7 @@ class Following:
         return None
 
 
-@pytest.mark.parametrize("seed", [2])
+@pytest.mark.parametrize("seed", [1, 2, 7])
 def test_no_request_fails_while_every_node_restarts(seed: int) -> None:
     """Also those of the node that is the controller."""
     world = running_world(seed)
@@ -95,3 +95,18 @@ def test_no_request_fails_while_every_node_restarts(seed: int) -> None:
     assert load.heard <= {"NOT_LEADER_OR_FOLLOWER"}
     assert load.longest_ms <= MAX_STALL_MS
     assert read == sent
+
+
+def test_a_controller_that_leaves_does_not_wait_for_the_dead():
+    """Goal: the goodbye is heard by whoever lives, and the stop comes to an end.
+    Method: one voter is dead when the leader of the quorum is stopped."""
+    world = running_world(4)
+    leader = world.hosts[1].node.broker.quorum.leader_id
+    one, other = (node_id for node_id in (1, 2, 3) if node_id != leader)
+    world.kill(one)
+    world.run_for(2_000)
+    world.stop(leader)
+    world.run_until(lambda: world.hosts[leader].node is None, 5_000)
+    assert world.hosts[leader].exit_code == 0
+    world.start(one)
+    world.run_until(lambda: world.hosts[other].node.broker.quorum.is_leader, 5_000)

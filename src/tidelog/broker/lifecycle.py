@@ -32,6 +32,7 @@ from tidelog.controller.messages import (
 from tidelog.env.instant import NEVER, Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
+from tidelog.log.checkpoint import CleanShutdown
 from tidelog.model import NO_EPOCH, Uuid
 
 CATCH_UP_INTERVAL_MS: Final = 10
@@ -100,7 +101,7 @@ class BrokerLifecycle:
         self._in_flight = False
         # The incarnation id of a registration that was sent in this life and never answered, or in
         # an earlier one that handed it on.
-        self.unanswered_id: Uuid | None = None
+        self._unanswered_id: Uuid | None = None
         # The code of the last refusal, so that a row of equal ones is one log line.
         self._last_refusal = ErrorCode.NONE
         # When to leave in any case, once leaving.
@@ -117,6 +118,15 @@ class BrokerLifecycle:
     def has_caught_up(self) -> bool:
         """Whether the metadata up to this life's registration was applied here."""
         return self.broker_epoch != NO_EPOCH and self.metadata_offset >= self.broker_epoch
+
+    def last_words(self, previous: CleanShutdown | None) -> CleanShutdown:
+        """The marker of a clean stop. A process that was never registered has changed no log: it
+        hands on what the one before has left, which ended cleanly too, and names itself where its
+        registration may yet come through."""
+        if self.broker_epoch != NO_EPOCH:
+            return CleanShutdown(self.broker_epoch)
+        known = previous or CleanShutdown()
+        return CleanShutdown(known.broker_epoch, self._unanswered_id or known.incarnation_id)
 
     def begin_shutdown(self, now: Instant) -> None:
         """The operator asked for a clean stop."""
@@ -145,7 +155,7 @@ class BrokerLifecycle:
             return None
         self._in_flight = True
         if self.state is BrokerState.REGISTERING:
-            self.unanswered_id = self._registration.incarnation_id
+            self._unanswered_id = self._registration.incarnation_id
             return self._registration
         return BrokerHeartbeat(
             broker_id=self._config.node_id,
@@ -178,7 +188,7 @@ class BrokerLifecycle:
         if self.state is not BrokerState.REGISTERING:
             return
         self.state = BrokerState.CATCHING_UP
-        self.unanswered_id = None
+        self._unanswered_id = None
         self.broker_epoch = broker_epoch
         self._next_call = now
         self._trace.info("broker", "on_response", "registered", broker_epoch=broker_epoch)

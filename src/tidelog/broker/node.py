@@ -39,14 +39,7 @@ from tidelog.broker.lifecycle import BrokerLifecycle, BrokerState
 from tidelog.broker.metadata_feed import MetadataFeed
 from tidelog.broker.metadata_log import MetadataLog
 from tidelog.broker.metadata_snapshots import MetadataSnapshots, with_images
-from tidelog.broker.peers import (
-    Answered,
-    Failed,
-    PeerChannels,
-    PeerLost,
-    PeerReached,
-    Purpose,
-)
+from tidelog.broker.peers import Answered, Failed, PeerChannels, PeerLost, PeerReached, Purpose
 from tidelog.broker.quorum_link import QuorumLink
 from tidelog.broker.replica_link import ReplicaLink
 from tidelog.broker.router import Router
@@ -68,7 +61,7 @@ from tidelog.env.effects import (
     StopRequested,
     WallClock,
 )
-from tidelog.env.instant import Instant, earliest
+from tidelog.env.instant import NEVER, Instant, earliest
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceSink
 from tidelog.errors import LogDamaged, MalformedFrame, StorageError, UsageError
@@ -93,6 +86,8 @@ from tidelog.replication.replicas import Replicas
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 
+GOODBYE_LIMIT_MS: Final = 1000
+"""How long a leader that stops waits for somebody to follow it."""
 MAX_ROUNDS: Final = 1000
 """Rounds of one tick; outputs that keep producing outputs for longer are a loop between rooms."""
 
@@ -154,6 +149,8 @@ class Node:
         self._woken_at = now
         # Whether a clean stop was asked for; a broker leaves by its own steps.
         self._stop_requested = False
+        # Until when the stop waits for voters to hear that this leader has resigned.
+        self._goodbye_by = NEVER
         # The last disk effect of a clean stop: until it is durable nothing else matters.
         self._closing: DirectoryClosed | None = None
         # Set by the last step of a stop: nothing is done any more.
@@ -356,7 +353,7 @@ class Node:
             self._snapshots.deadline(),
             None if self._controller_side is None else self._controller_side.deadline(),
             None if self._broker_side is None else self._broker_side.deadline(),
-            Instant(0) if self._is_stop_due else None,
+            self._leave_at,
             self._control.deadline(),
             self._peers.deadline(),
             self._detector.deadline(),
@@ -663,25 +660,26 @@ class Node:
         return NO_EPOCH if self._broker_side is None else self._broker_side.lifecycle.broker_epoch
 
     @property
-    def _last_words(self) -> CleanShutdown:
-        """The marker of a clean stop. A process that was never registered has changed no log: it
-        hands on the epoch of the one before, which ended cleanly too, and names itself where its
-        registration may yet come through."""
-        epoch = self._broker_epoch
-        if epoch != NO_EPOCH or self._broker_side is None:
-            return CleanShutdown(epoch)
-        previous = self._directory.clean_shutdown or CleanShutdown()
-        unanswered_id = self._broker_side.lifecycle.unanswered_id or previous.incarnation_id
-        return CleanShutdown(previous.broker_epoch, unanswered_id)
+    def _leave_at(self) -> Instant:
+        if not self._is_stop_due:
+            return NEVER
+        return Instant(0) if self._goodbye_by == NEVER else self._goodbye_by
 
     def _maybe_leave(self, now: Instant) -> None:
         if not self._is_stop_due or self._exited:
             return
-        self._quorum.resign(now)
-        self._quorum_link.flow(now)
+        if self._goodbye_by == NEVER:
+            self._goodbye_by = Instant(now + GOODBYE_LIMIT_MS)
+            self._quorum.resign(now)
+            self._quorum_link.flow(now)
+        if self._quorum.is_saying_goodbye and now < self._goodbye_by:
+            return
         self._peers.flush()
         self._connections.flush()
-        self._closing = self._directory.close_cleanly(self._last_words)
+        marker = CleanShutdown()
+        if self._broker_side is not None:
+            marker = self._broker_side.lifecycle.last_words(self._directory.clean_shutdown)
+        self._closing = self._directory.close_cleanly(marker)
 
     def _on_input_while_closing(self, event: Input) -> None:
         match event:

@@ -363,6 +363,12 @@ class Quorum:
         self._elections.resign(now, "asked to")
         self._settle(now)
 
+    @property
+    def is_saying_goodbye(self) -> bool:
+        """Whether it has resigned, some voter does not know, and no new epoch has begun."""
+        role = self._core.role
+        return isinstance(role, Resigned) and not role.is_heard
+
     def upgrade_version(
         self, level: int, now: Instant, *, validate_only: bool = False
     ) -> tuple[ErrorCode, str]:

@@ -308,6 +308,11 @@ class Resigned(Role):
         # Voters that have not confirmed the goodbye.
         self._unaware: list[int] = [successor.node_id for successor in successors]
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether all voters know that it leads no more."""
+        return not self._unaware
+
     def on_acknowledged(self, peer_id: int) -> None:
         """The peer knows."""
         if peer_id in self._unaware:

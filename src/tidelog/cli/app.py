@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tidelog import __version__
+from tidelog.cli.brokers import brokers_app
 from tidelog.cli.cluster import down, nodes_app, status, up
 from tidelog.cli.dump_log import dump_log
 from tidelog.cli.node import format_, random_uuid, server
@@ -67,6 +68,7 @@ app.command(
 )(format_)
 app.command("random-uuid", epilog="Example: tidelog random-uuid")(random_uuid)
 app.add_typer(topics_app, name="topics")
+app.add_typer(brokers_app, name="brokers")
 app.add_typer(quorum_app, name="quorum")
 sim_app.command("campaign", epilog="Example: tidelog sim campaign --jobs 2 --rounds 10")(campaign)
 app.add_typer(sim_app, name="sim")

@@ -144,6 +144,16 @@ class AdminClient:
         )
         self._asking.until_done(question, lambda it: it, f"remove controller {node_id}")
 
+    def unregister_broker(self, node_id: int) -> None:
+        """Has the cluster forget a broker; one that runs registers again."""
+        question = request(ApiKey.UNREGISTER_BROKER, broker_id=node_id)
+        self._asking.until_done(
+            question,
+            lambda it: it,
+            f"unregister broker {node_id}",
+            done_before=ErrorCode.BROKER_ID_NOT_REGISTERED,
+        )
+
     # Topics -----------------------------------------------------------------------------------
 
     def list_topics(self) -> list[str]:

@@ -148,6 +148,7 @@ BROKER_APIS: Final[ApiVersions] = {
     ApiKey.DESCRIBE_QUORUM: VersionRange(0, 2),
     ApiKey.UPDATE_FEATURES: VersionRange(0, 2),
     ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 2),
+    ApiKey.UNREGISTER_BROKER: VersionRange(0, 0),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: VersionRange(0, 0),
     ApiKey.ADD_RAFT_VOTER: VersionRange(0, 1),
     ApiKey.REMOVE_RAFT_VOTER: VersionRange(0, 0),

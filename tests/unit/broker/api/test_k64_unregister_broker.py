@@ -1,6 +1,9 @@
 """UnregisterBroker: the operator removes a broker that will not come back."""
 
+import pytest
+
 from tests.unit.broker.api.wire_turns import answered, request
+from tests.unit.broker.one_node import BROKER, CONTROLLER
 from tidelog.broker.api import k64_unregister_broker as module
 from tidelog.controller.messages import Refused, UnregisterBroker, UnregisterBrokerResult
 from tidelog.errors import ErrorCode
@@ -20,10 +23,13 @@ def test_there_and_back(broker):
     assert entity.error_message == "no 7"
 
 
-def test_end_to_end(node, controller_wire):
+@pytest.mark.parametrize("listener", [BROKER, CONTROLLER])
+def test_end_to_end(node, listener):
+    """Clients ask brokers, which forward it; Kafka's tools may ask controllers too."""
+    wire = node.client(listener)
     node.add_broker(2, fenced=True)
-    response = controller_wire.call(KEY, 0, broker_id=2)
+    response = wire.call(KEY, 0, broker_id=2)
     assert error_of(response.error_code) is ErrorCode.NONE
     assert 2 not in node.broker.image.brokers
-    response = controller_wire.call(KEY, 0, broker_id=2)
+    response = wire.call(KEY, 0, broker_id=2)
     assert error_of(response.error_code) is ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -1,0 +1,59 @@
+"""`tidelog brokers …`: the brokers that a cluster knows, whether they run or not."""
+
+from typing import Annotated, Final
+
+import typer
+
+from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, find_bootstrap
+from tidelog.cli.output import (
+    Output,
+    OutputFormat,
+    WorkFailed,
+    ids,
+    print_json,
+    print_line,
+)
+
+MAX_BROKER_ID: Final = 2**31 - 1
+"""What a request has room for."""
+
+brokers_app = typer.Typer(
+    help="Forget brokers that will not come back.",
+    epilog="Example: tidelog brokers unregister --id 4",
+    rich_markup_mode=None,
+)
+
+
+@brokers_app.callback()
+def _brokers() -> None:
+    """The words that follow are commands of their own."""
+
+
+@brokers_app.command("unregister", epilog="Example: tidelog brokers unregister --id 4")
+def unregister(
+    broker_id: Annotated[
+        int, typer.Option("--id", metavar="ID", min=0, max=MAX_BROKER_ID, help="The broker's id.")
+    ],
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Have the cluster forget a broker that will not come back.
+
+    Its replicas stay assigned to it: reassign them first. A broker that still runs registers again.
+    """
+    from tidelog.errors import ErrorCode
+    from tidelog.testing.admin_client import AdminClient, AdminError
+
+    with AdminClient(find_bootstrap(bootstrap, data_dir)) as admin:
+        try:
+            admin.unregister_broker(broker_id)
+        except AdminError as error:
+            if error.code is not ErrorCode.BROKER_ID_NOT_REGISTERED:
+                raise
+            known = ids([node.node_id for node in admin.describe_cluster().nodes])
+            raise WorkFailed(error.message, f"these are registered: {known}") from None
+    if output is OutputFormat.JSON:
+        print_json({"broker": broker_id, "unregistered": True})
+    else:
+        print_line(f"broker {broker_id} is forgotten")

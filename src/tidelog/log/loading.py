@@ -1,10 +1,11 @@
 """Opening one log: cleaning up what a crash left, recovery, and the offsets to start from.
 
 After a clean stop the files are taken as they are; a segment whose index is missing or does not fit
-is rebuilt from its batches. After anything else every segment from the recovery point on is
-recovered: batches are walked, checksums verified, indexes and epochs rebuilt. The newest segment
-is always recovered, also when the recovery point claims that it is durable, because the point may
-be newer than a truncation that a crash undid.
+is rebuilt from its batches, with a warning: an index goes to the disk with the batches. After
+anything else every segment from the recovery point on is recovered: batches are walked, checksums
+verified, indexes and epochs rebuilt. The newest segment is always recovered, also when the recovery
+point claims that it is durable, because the point may be newer than a truncation that a crash
+undid.
 
 **A torn tail is not damage.** What a crash may take and what only a failing medium takes differ by
 where it is missing:
@@ -58,10 +59,12 @@ from tidelog.log.segment import (
     CORRUPT_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
+    MISSING,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     Segment,
+    offset_name,
 )
 from tidelog.log.values import LogEnv
 from tidelog.model import (
@@ -345,11 +348,17 @@ class _Loader:
 
     def _load_segment(self, segment: Segment, epochs: LeaderEpochCache, sound: bool) -> int:
         """Makes a segment ready; returns its end. `sound` trusts its batches."""
-        if sound and segment.load_indexes():
+        bad = segment.load_indexes() if sound else None
+        if sound and bad is None:
             try:
                 return segment.next_offset()
             except LogDamaged as error:
                 self.env.trace.warn(self.path, "load", "segment is scanned", error.message)
+        elif bad is not None and (segment.size_bytes or bad.reason != MISSING):
+            # A log that never had records has no indexes. Recovery makes them anew unasked; where
+            # batches are trusted they were durable before, so something took them.
+            name = offset_name(segment.base_offset) + bad.suffix
+            self.env.trace.warn(self.path, "load", "index rebuilt", bad.reason, file=name)
         return self._rebuild(segment, epochs)
 
     def _rebuild(self, segment: Segment, epochs: LeaderEpochCache) -> int:

@@ -84,6 +84,17 @@ class ScannedBatch(NamedTuple):
     """The whole batch."""
 
 
+class BadIndex(NamedTuple):
+    """An index file that cannot be used as it is."""
+
+    suffix: str
+    reason: str
+
+
+MISSING: Final = "missing"
+"""The reason where there is no file."""
+
+
 class ReadWindow(NamedTuple):
     """What a read may give, and what it is checked against."""
 
@@ -369,24 +380,36 @@ class Segment:
 
     # Changing --------------------------------------------------------------------------------
 
-    def load_indexes(self) -> bool:
-        """Reads the index files; returns whether they are all there and sound."""
+    def load_indexes(self) -> BadIndex | None:
+        """Reads the index files; returns the first that is not there or not sound, if one is."""
         index = self._disk.read_file(self._path + INDEX_SUFFIX)
+        if index is None:
+            return BadIndex(INDEX_SUFFIX, MISSING)
         time_index = self._disk.read_file(self._path + TIME_INDEX_SUFFIX)
-        if index is None or time_index is None:
-            return False
-        sound = self.offset_index.load(index, self.size_bytes) and self.time_index.load(time_index)
-        if not (sound and self.txn_index.load()):
-            return False
+        if time_index is None:
+            return BadIndex(TIME_INDEX_SUFFIX, MISSING)
+        if not self.offset_index.load(index, self.size_bytes):
+            return BadIndex(INDEX_SUFFIX, "its entries make no sense")
+        if not self.time_index.load(time_index):
+            return BadIndex(TIME_INDEX_SUFFIX, "its entries make no sense")
+        if not self.txn_index.load():
+            return BadIndex(TXN_INDEX_SUFFIX, "its entries make no sense")
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry
         self.load_first_timestamp()
-        return self._agrees(*self.time_index.last_entry) and self._has_markers()
+        if not self._agrees(*self.time_index.last_entry):
+            return BadIndex(TIME_INDEX_SUFFIX, "the log has other batches")
+        if not self._has_markers():
+            return BadIndex(TXN_INDEX_SUFFIX, "the log has other markers")
+        return None
 
     def _agrees(self, timestamp: int, offset: int) -> bool:
         """Whether an entry of the time index is what the log says."""
-        header = self.header_of(offset) if timestamp >= 0 else None
+        if timestamp < 0:
+            # Sealing adds an entry wherever a batch has a timestamp.
+            return self.first_timestamp < 0
+        header = self.header_of(offset)
         if header is None:
-            return timestamp < 0
+            return False
         return (header.max_timestamp, header.last_offset) == (timestamp, offset)
 
     def _has_markers(self) -> bool:

@@ -1,6 +1,7 @@
 """Opening logs after crashes: torn tails, bad indexes, lost files, unfinished compactions."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -297,10 +298,17 @@ def test_an_epoch_without_records_is_trimmed_after_a_clean_stop_too() -> None:
     assert bench.reopen_cleanly().epochs.entries == [(3, 0)]
 
 
-@pytest.mark.parametrize("damage", ["missing", "odd length", "unsorted"])
-@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize(
+    ("suffix", "damage"),
+    [
+        *product((".index", ".timeindex"), ("missing", "odd length", "unsorted")),
+        # An empty offset index is only slow: every lookup scans from the segment's head.
+        (".timeindex", "empty"),
+    ],
+)
 def test_a_bad_index_is_rebuilt(suffix: str, damage: str) -> None:
-    """Goal: after a clean stop a missing or senseless index is rebuilt to the same bytes."""
+    """Goal: after a clean stop a missing or senseless index is rebuilt to the same bytes, and the
+    operator hears of it."""
     bench = LogBench(SMALL)
     for index in range(30):
         bench.append(timestamp=WALL_MS + index)
@@ -316,13 +324,41 @@ def test_a_bad_index_is_rebuilt(suffix: str, damage: str) -> None:
         bench.disk.delete(path)
     elif damage == "odd length":
         bench.disk.replace(path, good[:-1])
+    elif damage == "empty":
+        bench.disk.replace(path, b"")
     else:
         entry = 8 if suffix == ".index" else 12
         bench.disk.replace(path, good[-entry:] + good)
+    bench.trace.take_lines()
     log = bench.reopen()
     assert read_all(log) == before
     assert bench.disk.read_file(path) == good
+    reason = {"missing": "missing", "empty": "the log has other batches"}
+    why = reason.get(damage, "its entries make no sense")
+    file = offset_name(base) + suffix
+    warned, _ = bench.trace.take_lines()
+    assert warned == f"orders-3 load: index rebuilt ({why}) file={file}"
     log.check()
+
+
+@pytest.mark.parametrize("rolled", [False, True])
+def test_what_a_stop_leaves_behind_is_no_bad_index(rolled: bool) -> None:
+    """Goal: fresh logs, kills and power cuts are no reason to warn of an index."""
+    bench = LogBench(SMALL)
+    assert bench.reopen_cleanly().log_end_offset == 0
+    for index in range(30 if rolled else 1):
+        bench.append(timestamp=WALL_MS + index)
+    bench.reopen_after_kill()
+    bench.append()
+    bench.log.request_flush()
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    bench.reopen_after_power_cut()
+    bench.log.truncate_to(bench.log.log_end_offset // 2)
+    bench.reopen_cleanly()
+    assert (len(bench.log.segments) > 1) == rolled
+    assert "index rebuilt" not in " ".join(bench.trace.take_lines())
 
 
 def test_lost_epochs_are_rebuilt_from_the_headers() -> None:

@@ -580,8 +580,9 @@ def read_identity(disk: Disk) -> DirectoryIdentity:
             uuid_from_text(properties["directory.id"]),
         )
     except (CheckpointDamaged, KeyError, ValueError) as error:
+        detail = f"it has no `{error.args[0]}`" if isinstance(error, KeyError) else error
         raise UsageError(
-            f"`{disk.root}/{META_PROPERTIES_FILE}` cannot be used: {error}",
+            f"`{disk.root}/{META_PROPERTIES_FILE}` cannot be used: {detail}",
             "restore the file, or format an empty directory",
         ) from None
 

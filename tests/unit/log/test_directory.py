@@ -76,6 +76,17 @@ def test_foreign_identities_are_refused(content: bytes) -> None:
         read_identity(disk)
 
 
+@pytest.mark.parametrize("name", ["cluster.id", "node.id", "directory.id"])
+def test_an_identity_without_one_of_its_parts_is_told_which(name: str) -> None:
+    """Goal: the operator reads what is missing, not a bare name."""
+    parts = {"version": "1", "cluster.id": "c", "node.id": "1", "directory.id": "A" * 22}
+    lines = (f"{key}={value}\n" for key, value in parts.items() if key != name)
+    disk = MemoryDisk()
+    disk.replace("meta.properties", "".join(lines).encode())
+    with pytest.raises(UsageError, match=f"meta.properties` cannot be used: it has no `{name}`$"):
+        read_identity(disk)
+
+
 def test_formatting_happens_once() -> None:
     """Goal: a formatted directory is never overwritten."""
     disk = MemoryDisk()

@@ -19,7 +19,6 @@ TEST_PROFILE: Final = {
     "controller.quorum.election.timeout.ms": "300",
     "controller.quorum.fetch.timeout.ms": "600",
     "controller.quorum.election.backoff.max.ms": "200",
-    "controller.quorum.append.linger.ms": "5",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",

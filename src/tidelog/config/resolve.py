@@ -35,6 +35,7 @@ from tidelog.config.topic_properties import (
     TOPIC_SYNONYMS,
 )
 from tidelog.config.values import LogConfig, NodeConfig
+from tidelog.config.without_effect import without_effect
 from tidelog.errors import ErrorCode, ProtocolError, UsageError
 
 _INTERNAL_SEGMENT_PROPERTY = Property(
@@ -71,6 +72,7 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
         rack=settings.get("broker.rack") or None,
         metrics_port=_optional_int(settings, "tidelog.metrics.port"),
         settings={name: value for name, value in settings.items() if is_used(name)},
+        without_effect=without_effect(settings),
         **sections,
     )
     _check_contradictions(config, settings)

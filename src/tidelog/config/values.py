@@ -246,6 +246,8 @@ class NodeConfig:
     """`tidelog.metrics.port`: where Prometheus scrapes; `None` is no endpoint."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """The properties as they were written, known names only; for DescribeConfigs."""
+    without_effect: Mapping[str, str] = field(default_factory=dict)
+    """Properties that were set and are not obeyed: what holds instead."""
 
     @property
     def is_broker(self) -> bool:

@@ -149,6 +149,8 @@ def _start(
 ) -> tuple[Driver, asyncio.AbstractEventLoop]:
     """Everything up to the running loop, in the order of the module's words."""
     require_assertions()
+    for name, instead in config.without_effect.items():
+        log.line(Level.WARN, f"config start: property without effect ({instead}) name={name}")
     descriptors = _raise_open_files()
     if not Path(config.log_dir).is_dir():
         raise UsageError(

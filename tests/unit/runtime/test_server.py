@@ -214,3 +214,16 @@ raise SystemExit(run_node(node_config(Path({str(tmp_path)!r}))))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == EXIT_USAGE
     assert b"may open `100` files" in done.stderr and b"ulimit -n" in done.stderr
+
+
+def test_properties_without_effect_are_told_once_at_the_start(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Method: the start goes no further than to a directory that is not there."""
+    parsed = config_with(num__replica__fetchers="4", log__flush__interval__ms="10")
+    config = replace(node_config(tmp_path / "missing"), without_effect=parsed.without_effect)
+    assert run_node(config, make_core=echo_factory(lambda core: None)) == EXIT_USAGE
+    told = [line for line in capfd.readouterr().err.splitlines() if " config start: " in line]
+    assert [line.split(" WARN ")[1].split()[0] for line in told] == ["b2", "b2"]
+    assert "(nothing is flushed by time: set `log.flush.interval.messages`, or" in told[0]
+    assert told[1].endswith("(one fetcher follows each leader) name=num.replica.fetchers")

@@ -6,6 +6,9 @@ then it stops asking to be fenced and the controller unfences it. From then on a
 `broker.heartbeat.interval.ms` keeps the session; a changed controller hears from us at once.
 A STALE_BROKER_EPOCH answer means that the controller no longer knows this life: register again.
 
+A process that no controller has registered within `initial.broker.registration.timeout.ms` ends:
+what keeps it out, a wrong address or a quorum without a majority, is the operator's matter.
+
 Leaving is controlled: heartbeats with `want_shut_down` until the controller has moved every
 leadership away and says so. When no controller can be found, or after
 `CONTROLLED_SHUTDOWN_LIMIT_MS`, the broker leaves anyway.
@@ -108,6 +111,10 @@ class BrokerLifecycle:
         self._leave_by: Instant = NEVER
         # Until when a leaving broker looks for a controller.
         self._controller_by: Instant = NEVER
+        # When to end unless registered; from the first call on, and NEVER once registered.
+        self._registered_by: Instant | None = None
+        # Why the broker ended by itself; empty where an operator asked for it.
+        self.failure = ""
 
     @property
     def describe_state(self) -> str:
@@ -151,6 +158,7 @@ class BrokerLifecycle:
         if self.state is BrokerState.LEAVING and now >= min(self._leave_by, self._controller_by):
             self._trace.warn("broker", "next_call", "gone", "no controller let us go")
             self.state = BrokerState.GONE
+        self._maybe_give_up(now)
         if self._in_flight or now < self._next_call or self.state is BrokerState.GONE:
             return None
         self._in_flight = True
@@ -165,6 +173,22 @@ class BrokerLifecycle:
             and (self.metadata_offset < self.broker_epoch or self.must_stay_fenced),
             want_shut_down=self.state is BrokerState.LEAVING,
         )
+
+    def _maybe_give_up(self, now: Instant) -> None:
+        """Ends a process that was never registered, when its time is over."""
+        timeout_ms = self._config.broker.initial_registration_timeout_ms
+        if self._registered_by is None:
+            self._registered_by = Instant(now + timeout_ms)
+        if self.state is not BrokerState.REGISTERING or now < self._registered_by:
+            return
+        refused = self._last_refusal is not ErrorCode.NONE
+        why = f"refused with {self._last_refusal.name}" if refused else "no controller answered"
+        self.failure = (
+            f"the broker was not registered within {timeout_ms} ms: {why}; hint: see that most "
+            "controllers run and can be reached, then start the node again"
+        )
+        self._trace.error("broker", "next_call", "gone", f"not registered, {why}")
+        self.state = BrokerState.GONE
 
     def on_response(self, response: Response | None, now: Instant) -> None:
         """The outcome of the last call; `None` when no controller answered."""
@@ -189,6 +213,7 @@ class BrokerLifecycle:
             return
         self.state = BrokerState.CATCHING_UP
         self._unanswered_id = None
+        self._registered_by = NEVER
         self.broker_epoch = broker_epoch
         self._next_call = now
         self._trace.info("broker", "on_response", "registered", broker_epoch=broker_epoch)
@@ -231,4 +256,5 @@ class BrokerLifecycle:
         if self.state is BrokerState.GONE:
             return None
         next_call = NEVER if self._in_flight else self._next_call
-        return min(next_call, self._leave_by, self._controller_by)
+        registered_by = NEVER if self._registered_by is None else self._registered_by
+        return min(next_call, self._leave_by, self._controller_by, registered_by)

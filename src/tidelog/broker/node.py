@@ -685,7 +685,8 @@ class Node:
         match event:
             case Flushed(subject) if subject == self._closing:
                 self._trace.info("node", "leave", "stopped", broker_epoch=self._broker_epoch)
-                self._exit(0, "")
+                failure = "" if self._broker_side is None else self._broker_side.lifecycle.failure
+                self._exit(1 if failure else 0, failure)
             case FlushFailed(_, error):
                 self._exit(1, f"the stop is not clean, the next start recovers: {error}")
             case _:

@@ -143,7 +143,7 @@ _BROKER: Final = (
     _row(
         "initial.broker.registration.timeout.ms",
         _INT,
-        "How long a starting broker may try to register.",
+        "How long a starting broker tries to register before it stops.",
         "broker.initial_registration_timeout_ms",
         check=at_least(1),
     ),

@@ -235,6 +235,8 @@ class World:
             "log.dirs": "data",
             "default.replication.factor": str(min(3, nodes)),
             "min.insync.replicas": str(min(2, nodes)),
+            # Faults may keep nodes from a quorum for longer; whoever ends by itself is a bug here.
+            "initial.broker.registration.timeout.ms": str(2**31 - 1),
             **extra,
         }
         disk = self._new_disk(node_id)

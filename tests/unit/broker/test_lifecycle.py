@@ -21,7 +21,7 @@ from tidelog.controller.messages import (
     RegisterBroker,
     RegisterBrokerResult,
 )
-from tidelog.env.instant import NEVER, Instant
+from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import ErrorCode
@@ -29,6 +29,7 @@ from tidelog.model import Endpoint, Uuid
 
 EPOCH = 40
 INTERVAL_MS = 2000
+TIMEOUT_MS = 60_000
 FENCED = BrokerHeartbeatResult(is_caught_up=True, is_fenced=True, should_shut_down=False)
 UNFENCED = BrokerHeartbeatResult(is_caught_up=True, is_fenced=False, should_shut_down=False)
 LET_GO = BrokerHeartbeatResult(is_caught_up=True, is_fenced=True, should_shut_down=True)
@@ -90,8 +91,42 @@ def test_the_first_call_registers_this_process():
 def test_one_call_at_a_time():
     life = Life()
     assert life.call(0) is not None
-    assert life.call(60_000) is None
-    assert life.lifecycle.deadline() == NEVER
+    assert life.call(TIMEOUT_MS - 1) is None
+    assert life.lifecycle.deadline() == TIMEOUT_MS
+
+
+@pytest.mark.parametrize(
+    ("response", "why"),
+    [
+        (None, "no controller answered"),
+        (Refused(ErrorCode.NOT_CONTROLLER, "not me"), "no controller answered"),
+        (
+            Refused(ErrorCode.INCONSISTENT_CLUSTER_ID, "another"),
+            "refused with INCONSISTENT_CLUSTER_ID",
+        ),
+    ],
+)
+def test_who_is_never_registered_gives_up_in_time(response, why):
+    life = Life()
+    life.call(100)
+    life.answer(response, 100)
+    assert life.call(100 + TIMEOUT_MS - 1) is not None
+    life.answer(response, 100 + TIMEOUT_MS - 1)
+    assert life.lifecycle.failure == ""
+    assert life.lifecycle.deadline() == 100 + TIMEOUT_MS
+    assert life.call(100 + TIMEOUT_MS) is None
+    assert life.lifecycle.state is BrokerState.GONE
+    assert f"within {TIMEOUT_MS} ms: {why}; hint: " in life.lifecycle.failure
+
+
+def test_who_was_registered_once_never_gives_up():
+    life = Life().running()
+    life.heartbeat(INTERVAL_MS)
+    life.answer(STALE, INTERVAL_MS)
+    assert isinstance(life.call(10 * TIMEOUT_MS), RegisterBroker)
+    life.answer(None, 10 * TIMEOUT_MS)
+    assert isinstance(life.call(20 * TIMEOUT_MS), RegisterBroker)
+    assert life.lifecycle.failure == ""
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import TraceList
 from tidelog.errors import UsageError
-from tidelog.log.directory import format_directory
+from tidelog.log.directory import CLEAN_SHUTDOWN_FILE, format_directory
 from tidelog.model import Uuid
 from tidelog.sim.client import SimClient
 from tidelog.sim.world import World
@@ -92,6 +92,22 @@ def test_metadata_that_cannot_be_made_durable_stops_the_node():
     (exit_,) = node.exits
     assert exit_.code == 1
     assert "no space left on device" in exit_.message
+
+
+def test_a_broker_that_cannot_register_in_time_stops_cleanly_and_says_why():
+    """Two voters of three are not there. Its logs are as they were: the next start trusts them."""
+    voters = ",".join(f"{i}@host{i}:9093" for i in (1, 2, 3))
+    node = OneNode(
+        alone=False,
+        controller_quorum_voters=voters,
+        initial_broker_registration_timeout_ms="700",
+    )
+    begun = node.now
+    node.run_until_exit()
+    (exit_,) = node.exits
+    assert (exit_.code, node.now) == (1, begun + 700)
+    assert exit_.message.startswith("the broker was not registered within 700 ms: no controller")
+    assert node.disk.exists(CLEAN_SHUTDOWN_FILE)
 
 
 # Time --------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from tidelog.cli.sim import sim_app
 from tidelog.cli.sim_campaign import campaign
 from tidelog.cli.spark import spark_app
 from tidelog.cli.topics import topics_app
-from tidelog.errors import StorageError, UsageError
+from tidelog.errors import ErrorCode, StorageError, UsageError
 
 EXIT_DONE: Final = 0
 EXIT_BAD: Final = 1
@@ -138,6 +138,9 @@ def _report(error: BaseException, arguments: Sequence[str]) -> int:
             return EXIT_USAGE
         case WorkFailed():
             print_error(error.message, error.hint)
+            return EXIT_BAD
+        case AdminError(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            print_error(error.message, "the topics that are there: `tidelog topics list`")
             return EXIT_BAD
         case AdminError():
             print_error(error.message, "the cluster refused; correct the command and try again")

@@ -217,6 +217,8 @@ def alter(
             "give `--partitions N`, `--config NAME=VALUE` or `--delete-config NAME`",
         )
     with _admin(bootstrap, data_dir) as admin:
+        if delete_config:
+            _check_names(delete_config, admin.topic_config_names(name))
         if changes or delete_config:
             admin.alter_topic_configs(name, changes, delete_config or [])
         if partitions is not None:
@@ -225,6 +227,19 @@ def alter(
         print_json({"topic": name, "altered": True})
     else:
         print_line(f"altered `{name}`")
+
+
+def _check_names(given: list[str], known: list[str]) -> None:
+    """A cluster takes away what never was there without a word; whoever asks for it mistyped."""
+    from difflib import get_close_matches
+
+    from tidelog.errors import UsageError
+
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1, cutoff=0.75)
+            hint = f"did you mean `{near[0]}`?" if near else f"a topic has: {', '.join(known)}"
+            raise UsageError(f"`{name}` is no topic configuration", hint)
 
 
 @topics_app.command("delete", epilog="Example: tidelog topics delete orders")

@@ -276,6 +276,20 @@ class AdminClient:
 
     def topic_overrides(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """The topics' own configurations, without the defaults."""
+        return {
+            name: {
+                str(config.name): str(config.value)
+                for config in configs
+                if int(config.config_source) == _DYNAMIC_TOPIC
+            }
+            for name, configs in self._topic_configs(names).items()
+        }
+
+    def topic_config_names(self, name: str) -> list[str]:
+        """The configurations that the cluster knows for a topic, set or not."""
+        return [str(config.name) for config in self._topic_configs([name])[name]]
+
+    def _topic_configs(self, names: Sequence[str]) -> dict[str, Sequence[Any]]:
         key = ApiKey.DESCRIBE_CONFIGS
         resource_type = nested(request_type(key), "resources")
         resources = tuple(
@@ -290,16 +304,12 @@ class AdminClient:
         question = request(
             key, resources=resources, include_synonyms=False, include_documentation=False
         )
-        overrides: dict[str, dict[str, str]] = {}
+        described: dict[str, Sequence[Any]] = {}
         for found in self._asking.any(question).results:
             name = str(found.resource_name)
             check(error_of(found.error_code), found.error_message, f"describe `{name}`")
-            overrides[name] = {
-                str(config.name): str(config.value)
-                for config in found.configs
-                if int(config.config_source) == _DYNAMIC_TOPIC
-            }
-        return overrides
+            described[name] = found.configs
+        return described
 
     def _topic_pages(self, names: Sequence[str]) -> list[tuple[Any, list[Any]]]:
         """Each topic's entity and the partitions from all pages."""

@@ -54,6 +54,12 @@ _PASSING: Final = frozenset(
 )
 
 
+_WORDS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic",
+}
+"""For codes that come without a message."""
+
+
 class AdminError(Exception):
     """The cluster refused; `code` is Kafka's."""
 
@@ -66,7 +72,8 @@ class AdminError(Exception):
 def check(code: ErrorCode, message: str | None, what: str) -> None:
     """Raises `AdminError` unless the code is `NONE`; `what` is what was asked for."""
     if code is not ErrorCode.NONE:
-        raise AdminError(code, f"{what}: {message or 'refused'} ({code.name})")
+        text = message or _WORDS.get(code, "refused")
+        raise AdminError(code, f"{what}: {text} ({code.name})")
 
 
 def request_type(key: ApiKey) -> Any:

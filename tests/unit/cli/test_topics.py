@@ -119,6 +119,32 @@ def test_the_table_of_three_replicas_fits_eighty_columns(
 
 
 @pytest.mark.parametrize(
+    ("name", "hint"),
+    [("retention.m", "did you mean `retention.ms`?"), ("nosuch", "retention.ms, segment.ms")],
+)
+def test_a_config_that_nobody_knows_is_not_deleted(
+    capsys: pytest.CaptureFixture[str], name: str, hint: str
+) -> None:
+    with scripted_node({ApiKey.DESCRIBE_CONFIGS: configs}) as node:
+        command = ["topics", "alter", "t", "--bootstrap-server", node.address]
+        done = tidelog(capsys, *command, "--delete-config", name)
+        asked = [type(question).__name__ for question in node.requests]
+    assert done.code == 2
+    assert f"`{name}` is no topic configuration" in done.err
+    assert hint in done.err
+    assert asked == ["DescribeConfigsRequest"]
+
+
+def test_a_topic_that_is_not_there_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    nobody = topic_page("nope", [], code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    with scripted_node({ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda _: nobody}) as node:
+        done = tidelog(capsys, "topics", "describe", "nope", "--bootstrap-server", node.address)
+    assert done.code == 1
+    assert "describe topic `nope`: there is no such topic" in done.err
+    assert "hint: the topics that are there: `tidelog topics list`" in done.err
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         ("create", "x", "--replication-factor", "40000"),

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tidelog.cli.app import run
+from tidelog.sim.campaign import marks_of
 
 
 def test_run_ends_with_a_report(capsys):
@@ -50,6 +51,16 @@ def test_replay_prints_options_first_and_the_trace_on_request(capsys):
     assert "trace_hash" in quiet[-1]
 
 
+def test_replay_tells_the_trace_beside_the_json(capsys):
+    command = ["sim", "replay", "4", "--tier", "quorum", "--output", "json"]
+    assert run([*command, "--trace"]) == 0
+    loud = capsys.readouterr()
+    assert any(" n1 quorum " in line for line in loud.err.splitlines())
+    assert run(command) == 0
+    quiet = capsys.readouterr()
+    assert (quiet.err, quiet.out) == ("", loud.out)
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
@@ -60,6 +71,8 @@ def test_replay_prints_options_first_and_the_trace_on_request(capsys):
         (["run", "--seeds", "1", "--scenario", "kills", "--tier", "quorum"], "cluster"),
         (["replay", "1", "--scenario", "none"], "power-cuts"),
         (["ablate", "--only", "nothing"], "divergence"),
+        (["sweep", "--first", "999999"], "the last one is"),
+        (["campaign", "--cluster", "0", "--quorum", "0"], "--cluster N"),
     ],
 )
 def test_wrong_use_is_told_with_a_hint(capsys, arguments, hint):
@@ -96,6 +109,20 @@ def test_a_sweep_says_how_many_points_there_are_and_survive(capsys):
     report = json.loads(capsys.readouterr().out)
     assert (report["points"], report["survived"], report["failed"]) == (2, 2, [])
     assert sum(report["endings"].values()) == 2 and report["acknowledged"]
+
+
+def test_a_campaign_names_what_failed_and_the_marks_of_each_tier(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("tidelog.sim.quorum_run.RECOVERY_LIMIT_MS", 0)
+    monkeypatch.setattr("tidelog.cli.sim_campaign.TWICE", 1000)
+    results = tmp_path / "campaign.json"
+    seeds = ["--cluster", "0", "--quorum", "4"]
+    assert run(["sim", "campaign", "--results", str(results), "--rounds", "1", *seeds]) == 1
+    out, err = capsys.readouterr()
+    assert "  replay: tidelog sim replay 3 --tier quorum --trace" in err
+    assert "tidelog sim replay 3 --tier quorum --trace" in out
+    marks = len(marks_of("quorum"))
+    assert f" of {marks} marks hit; never:" in out
+    assert "cluster: " not in out
 
 
 def test_a_campaign_does_not_add_to_what_it_cannot_read(tmp_path, capsys):

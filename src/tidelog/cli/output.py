@@ -53,6 +53,11 @@ def print_line(text: str) -> None:
     sys.stdout.flush()
 
 
+def print_aside(text: str) -> None:
+    """One line on stderr: what is worth telling and no part of the answer."""
+    sys.stderr.write(text + "\n")
+
+
 def counted(number: int, noun: str, nouns: str = "") -> str:
     """So many of something: `1 file`, `2,000 batches`."""
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"

@@ -13,6 +13,7 @@ from tidelog.cli.output import (
     BadAnswer,
     Output,
     OutputFormat,
+    print_aside,
     print_json,
     print_line,
     print_table,
@@ -146,8 +147,9 @@ def replay(
     as_table = output is OutputFormat.TABLE
     if as_table:
         print_line(f"options {one.swarm.describe()}")
-    if trace and as_table:
-        one.listeners.append(print_line)
+    if trace:
+        # stdout carries the answer and nothing else where a script reads it.
+        one.listeners.append(print_line if as_table else print_aside)
     outcome = one.run()
     if as_table:
         verdict = "clean" if outcome.violation is None else f"failed: {outcome.violation}"
@@ -281,7 +283,10 @@ def sweep(
     runs loses anything."""
     from tidelog.sim.crash_points import Sweep, play, points
 
-    wanted = points()[first::every]
+    all_points = points()
+    if first >= len(all_points):
+        raise UsageError(f"there is no point `{first}`", f"the last one is {len(all_points) - 1}")
+    wanted = all_points[first::every]
     done = Sweep()
     with progress(f"{len(wanted)} points"):
         for point, outcome in zip(wanted, in_processes(jobs, play, wanted), strict=True):

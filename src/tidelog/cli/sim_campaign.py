@@ -50,6 +50,8 @@ def campaign(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Play ever more seeds and add them up; exit code 1 if any failed at this commit."""
+    if not cluster and not quorum:
+        raise UsageError("there are no seeds in a round", "give `--cluster N` or `--quorum N`")
     book = _read(results)
     entry = _entry(book)
     done = 0
@@ -94,6 +96,8 @@ def _blank() -> dict[str, Any]:
 
 
 def _play_round(sums: dict[str, Any], tier: str, count: int, jobs: int) -> None:
+    from tidelog.sim.campaign import replay_command
+
     first = sums["seeds"]
     wanted = range(first, first + count)
     with progress(f"{count} {tier} seeds from {first}"):
@@ -105,7 +109,10 @@ def _play_round(sums: dict[str, Any], tier: str, count: int, jobs: int) -> None:
                     violation = "Determinism: another order of hashes gives another run"
             _add(sums, outcome, cpu_s, violation)
             if violation is not None:
-                sys.stderr.write(f"{tier} seed {outcome.seed} failed: {violation}\n")
+                sys.stderr.write(
+                    f"{tier} seed {outcome.seed} failed: {violation}\n"
+                    f"  replay: {replay_command(tier, 'all', outcome.seed)}\n"
+                )
 
 
 def _add(sums: dict[str, Any], outcome: Any, cpu_s: float, violation: str | None) -> None:
@@ -153,7 +160,7 @@ def _write(path: Path, book: dict[str, Any]) -> None:
 
 
 def _print(entry: dict[str, Any]) -> None:
-    from tidelog.sim.marks import MARKS
+    from tidelog.sim.campaign import marks_of, replay_command
 
     rows = []
     for tier, sums in entry.items():
@@ -163,6 +170,17 @@ def _print(entry: dict[str, Any]) -> None:
         rows.append((tier, sums["seeds"], failed, faults, sums["acknowledged"], f"{ratio:.1f}"))
     columns = ("tier", "seeds", "failed", "faults", "acknowledged", "virtual : cpu")
     print_table("this commit", columns, rows)
-    hit = entry["cluster"]["marks"]
-    never = [(name,) for name in sorted(MARKS - set(hit))]
-    print_table(f"{len(hit)} of {len(MARKS)} marks hit; never:", ("mark",), never)
+    for tier, sums in entry.items():
+        if not sums["seeds"]:
+            continue
+        known, hit = marks_of(tier), sums["marks"]
+        never = [(name,) for name in sorted(known - set(hit))]
+        title = f"{tier}: {len(known) - len(never)} of {len(known)} marks hit; never:"
+        print_table(title, ("mark",), never)
+    failures = [
+        (tier, failed["violation"], replay_command(tier, "all", failed["seed"]))
+        for tier, sums in entry.items()
+        for failed in sums["failed"]
+    ]
+    if failures:
+        print_table("failed", ("tier", "violation", "replay"), failures)

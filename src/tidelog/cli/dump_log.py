@@ -114,6 +114,8 @@ def _record_line(record: "Entry", timestamp_type: str) -> str:
 def _control_text(control: "Entry") -> str:
     if "coordinator_epoch" in control:
         return f"endTxnMarker: {control['type']} coordinatorEpoch: {control['coordinator_epoch']}"
+    if "data" in control:
+        return f"{control['label']} {json.dumps(control['data'], separators=(',', ':'))}"
     return f"controlType: {control['type']}({control['type_id']})"
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from tidelog.cli.metadata_json import describe_record
+from tidelog.cli.metadata_json import describe_control, describe_record
 from tidelog.errors import CorruptBatch, ProtocolError, UsageError
 from tidelog.log.checkpoint import (
     CheckpointDamaged,
@@ -237,6 +237,9 @@ def _control_entries(batch: bytes) -> dict[int, Entry]:
         else:
             name = _CONTROL_NAMES.get(record.control_type, "UNKNOWN")
             entry = {"type": name, "type_id": record.control_type}
+            described = describe_control(record.control_type, record.value)
+            if described is not None:
+                entry["label"], entry["data"] = described
         entries[record.offset] = entry
     return entries
 

@@ -100,6 +100,11 @@ def read_state(data_dir: Path) -> ClusterState | None:
         return _decode(json.loads(path.read_text(encoding="utf-8")), data_dir)
     except FileNotFoundError:
         return None
+    except NotADirectoryError:
+        raise UsageError(
+            f"`{data_dir}` cannot be used: it is no directory",
+            "name another one with `--data-dir DIR`",
+        ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"`{path}` cannot be read: {error}",

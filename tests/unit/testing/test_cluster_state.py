@@ -54,6 +54,14 @@ def test_no_file_is_no_state(tmp_path: Path) -> None:
     assert read_state(tmp_path / "missing") is None
 
 
+@pytest.mark.parametrize("behind", ["", "below"])
+def test_a_file_is_no_directory(tmp_path: Path, behind: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UsageError, match="it is no directory") as raised:
+        read_state(tmp_path / "file" / behind)
+    assert raised.value.hint == "name another one with `--data-dir DIR`"
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cluster_id": "x"}', '{"nodes": 3}'])
 def test_a_damaged_file_is_a_usage_error(tmp_path: Path, text: str) -> None:
     (tmp_path / STATE_FILE).write_text(text)

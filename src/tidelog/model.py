@@ -22,6 +22,8 @@ Uuid = NewType("Uuid", bytes)
 ZERO_UUID: Final = Uuid(bytes(16))
 LOST_DIRECTORY: Final = Uuid(bytes(15) + b"\x01")
 """The directory of a replica whose log is gone (KIP-858)."""
+RESERVED_DIRECTORY_IDS: Final = 100
+"""Directory ids below this number have special meanings (KIP-858)."""
 ZERO_TOPIC_ID: Final = TopicId(bytes(16))
 
 METADATA_TOPIC: Final = "__cluster_metadata"

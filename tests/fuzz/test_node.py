@@ -22,7 +22,8 @@ SLICE = 250
 
 def running_node() -> World:
     """One node, unfenced, with a topic."""
-    world = World(1, nodes=1, check=False, settings={"tidelog.broker.disconnect.grace.ms": "0"})
+    world = World(1, nodes=1, settings={"tidelog.broker.disconnect.grace.ms": "0"})
+    world.check_every = 0
     world.start_all()
     image = lambda: world.hosts[1].node.broker.image  # noqa: E731
     world.run_until(lambda: any(broker.active for broker in image().brokers.values()))

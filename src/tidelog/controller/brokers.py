@@ -60,10 +60,7 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import METADATA_VERSION, BrokerImage
 from tidelog.metadata.records import MetadataRecord
-from tidelog.model import uuid_to_text
-
-RESERVED_DIRECTORY_IDS: Final = 100
-"""Directory ids below this number have special meanings (KIP-858)."""
+from tidelog.model import RESERVED_DIRECTORY_IDS, uuid_to_text
 
 _NO_FEATURE: Final = FeatureRange(0, 0)
 _LOWEST_METADATA_VERSION: Final = 7

@@ -563,15 +563,21 @@ def read_identity(disk: Disk) -> DirectoryIdentity:
     """Whose directory this is. Raises `UsageError` when that cannot be told."""
     data = disk.read_file(META_PROPERTIES_FILE)
     if data is None:
+        if any(parse_partition_name(name) is not None for name in disk.list_dir()):
+            raise UsageError(
+                f"`{disk.root}/{META_PROPERTIES_FILE}` is missing from a directory with logs",
+                "restore the file; what it says, cluster, node and directory id, is in the node's "
+                "log, and in the metadata of the others",
+            )
         raise UsageError(
             f"log directory `{disk.root}` is not formatted",
             "run `tidelog format FILE.properties --cluster-id ID` first",
         )
     try:
         properties = decode_properties(data)
-        if properties.get("version") != "1":
+        if properties["version"] != "1":
             raise UsageError(
-                f"`{disk.root}/{META_PROPERTIES_FILE}` has version `{properties.get('version')}`",
+                f"`{disk.root}/{META_PROPERTIES_FILE}` has version `{properties['version']}`",
                 "only version 1 is known; upgrade the directory with Kafka 3.7 or later",
             )
         return DirectoryIdentity(

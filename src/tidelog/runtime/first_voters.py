@@ -22,7 +22,13 @@ from tidelog.errors import UsageError
 from tidelog.kraft.messages import Voter
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, encode_snapshot, snapshot_name
 from tidelog.kraft.voters import DYNAMIC_VOTERS, by_id, voter_records
-from tidelog.model import METADATA_PARTITION, Endpoint, Uuid, uuid_from_text
+from tidelog.model import (
+    METADATA_PARTITION,
+    RESERVED_DIRECTORY_IDS,
+    Endpoint,
+    Uuid,
+    uuid_from_text,
+)
 
 BOOTSTRAP_PATH: Final = f"{METADATA_PARTITION}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
 
@@ -105,8 +111,10 @@ def parse_voters(text: str, listener: str) -> dict[int, Voter]:
             raise UsageError(f"`{item}` ends in no directory id", _VOTER_HINT) from None
         if not (host and node_id.isdecimal() and port.isdecimal() and int(port) < 1 << 16):
             raise UsageError(f"`{item}` is no voter", _VOTER_HINT)
-        if int(node_id) in voters or not any(directory_id):
-            raise UsageError(f"`{item}`: the node is named twice, or has no directory", _VOTER_HINT)
+        if int(node_id) in voters:
+            raise UsageError(f"`{item}`: the node is named twice", _VOTER_HINT)
+        if int.from_bytes(directory_id) < RESERVED_DIRECTORY_IDS:
+            raise UsageError(f"`{item}`: the directory id is a reserved one", _VOTER_HINT)
         endpoint = Endpoint(listener, host.strip("[]"), int(port))
         voters[int(node_id)] = Voter(int(node_id), directory_id, (endpoint,))
     if not voters:

@@ -36,7 +36,7 @@ def listen_failure(endpoint: Endpoint, error: OSError) -> UsageError:
         return UsageError(
             f"port `{endpoint.port}` of listener `{endpoint.listener}` is in use",
             f"stop the process that has it (`ss -ltnp 'sport = :{endpoint.port}'`), "
-            "or choose another port in `listeners`",
+            "or choose another port in `listeners` (`--base-port` of `tidelog up`)",
         )
     if error.errno == errno.EACCES:
         return UsageError(

@@ -98,7 +98,7 @@ def _ping() -> Any:
 def parse_address(text: str) -> Address:
     """`host:port` as a pair; raises `UsageError`."""
     host, separator, port = text.strip().rpartition(":")
-    if not separator or not host or not port.isdigit():
+    if not (separator and host and port.isdecimal() and 0 < int(port) < 1 << 16):
         raise UsageError(f"`{text}` is no `host:port`", "write it like `localhost:9092`")
     return host.strip("[]"), int(port)
 

@@ -76,7 +76,7 @@ def test_foreign_identities_are_refused(content: bytes) -> None:
         read_identity(disk)
 
 
-@pytest.mark.parametrize("name", ["cluster.id", "node.id", "directory.id"])
+@pytest.mark.parametrize("name", ["version", "cluster.id", "node.id", "directory.id"])
 def test_an_identity_without_one_of_its_parts_is_told_which(name: str) -> None:
     """Goal: the operator reads what is missing, not a bare name."""
     parts = {"version": "1", "cluster.id": "c", "node.id": "1", "directory.id": "A" * 22}
@@ -84,6 +84,17 @@ def test_an_identity_without_one_of_its_parts_is_told_which(name: str) -> None:
     disk = MemoryDisk()
     disk.replace("meta.properties", "".join(lines).encode())
     with pytest.raises(UsageError, match=f"meta.properties` cannot be used: it has no `{name}`$"):
+        read_identity(disk)
+
+
+def test_an_identity_that_is_lost_is_not_one_that_never_was() -> None:
+    """Goal: nobody is sent to format a directory with logs."""
+    disk = MemoryDisk()
+    disk.make_dir("orders-3")
+    with pytest.raises(UsageError, match=r"meta.properties` is missing from a directory with logs"):
+        read_identity(disk)
+    disk.delete("orders-3")
+    with pytest.raises(UsageError, match="is not formatted"):
         read_identity(disk)
 
 

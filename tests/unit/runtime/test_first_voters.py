@@ -69,8 +69,12 @@ def test_contradictions_are_refused_with_a_hint(settings, said, problem: str) ->
     assert caught.value.hint
 
 
+RESERVED = "1@a:9093:" + "A" * 21 + "Q"
+
+
 @pytest.mark.parametrize(
-    "text", ["", "1@a:9093", "1@a:x:" + "A" * 22, "x@a:1:" + "A" * 22, LIST + "," + LIST]
+    "text",
+    ["", "1@a:9093", "1@a:x:" + "A" * 22, "x@a:1:" + "A" * 22, LIST + "," + LIST, RESERVED],
 )
 def test_a_malformed_list_is_refused(text: str) -> None:
     with pytest.raises(UsageError):

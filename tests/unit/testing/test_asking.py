@@ -96,6 +96,13 @@ def test_codes_and_addresses_are_checked() -> None:
         check(ErrorCode.INVALID_REQUEST, None, "anything")
     assert parse_address(" localhost:9092") == ("localhost", 9092)
     assert parse_address("[::1]:9092") == ("::1", 9092)
-    for bad in ("localhost", ":9092", "localhost:", "localhost:kafka"):
+    for bad in (
+        "localhost",
+        ":9092",
+        "localhost:",
+        "localhost:kafka",
+        "localhost:0",
+        "localhost:75536",
+    ):
         with pytest.raises(UsageError, match="is no `host:port`"):
             parse_address(bad)

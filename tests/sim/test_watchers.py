@@ -180,20 +180,61 @@ def test_high_watermark_bounds():
     checker.on_leader(found, leader, PID, partition)
 
 
-def test_min_isr_guard():
-    log = a_log(A, B, high_watermark=4)
+def guarded(**leader: Any) -> tuple[Evidence, Any, Replica, Any]:
+    """A leader of epoch 1 with ISR 1 and 2 and its high watermark at 4, and the guard."""
     leadership = SimpleNamespace(maximal_isr=(1, 2), isr=(1, 2), min_isr=2)
-    partition = a_replica(log, leadership=leadership)
+    log = a_log(A, B, high_watermark=4)
+    values = {"leadership": leadership, "partition_epoch": 4, **leader}
+    partition = a_replica(log, **values)
     host = a_host(1, partition)
-    found, checker = evidence(host), MinIsrGuard()
+    found = evidence(host)
+    found.oracle.logs[PID].highest = 4
+    return found, host, partition, MinIsrGuard()
+
+
+def test_min_isr_guard():
+    found, host, partition, checker = guarded()
     checker.on_leader(found, host, PID, partition)
-    log.high_watermark = 5
+    partition.log.high_watermark = 5
     checker.on_leader(found, host, PID, partition)
-    leadership.maximal_isr = leadership.isr = (1,)
+    partition.leadership.isr, partition.partition_epoch = (1,), 5
     checker.on_leader(found, host, PID, partition)
-    log.high_watermark = 6
+    partition.log.high_watermark = 6
     with rejects("MinIsrGuard"):
         checker.on_leader(found, host, PID, partition)
+
+
+def test_min_isr_guard_counts_no_proposed_member():
+    found, host, partition, checker = guarded(partition_epoch=5)
+    partition.leadership.isr = (1,)
+    checker.on_leader(found, host, PID, partition)
+    partition.log.high_watermark = 5
+    with rejects("MinIsrGuard"):
+        checker.on_leader(found, host, PID, partition)
+
+
+def test_min_isr_guard_asks_the_controller():
+    found, host, partition, checker = guarded()
+    found.newest_image = an_image(replace(PARTITION, isr=(1,)))
+    checker.on_leader(found, host, PID, partition)
+    partition.log.high_watermark = 5
+    with rejects("MinIsrGuard"):
+        checker.on_leader(found, host, PID, partition)
+
+
+def test_min_isr_guard_looks_at_the_first_event_of_a_term():
+    found, host, partition, checker = guarded(partition_epoch=5)
+    partition.leadership.isr, partition.log.high_watermark = (1,), 5
+    with rejects("MinIsrGuard"):
+        checker.on_leader(found, host, PID, partition)
+
+
+def test_min_isr_guard_lets_an_isr_change_behind_an_advance():
+    found, host, partition, checker = guarded()
+    checker.on_leader(found, host, PID, partition)
+    partition.leadership.isr, partition.partition_epoch = (1,), 5
+    partition.log.high_watermark = 5
+    checker.on_leader(found, host, PID, partition)
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,8 @@ class TrueLog:
     """In order, without gaps."""
     end_offset: int = 0
     """The true high watermark: exclusive end of all that is committed."""
+    highest: int = 0
+    """The highest high watermark of any leader, also where its log could not be read."""
 
     def from_offset(self, offset: int) -> list[BatchMark]:
         """The batches that hold `offset` or lie above it."""
@@ -104,8 +106,14 @@ class Oracle:
         true_log = self.logs.get(pid)
         if true_log is None:
             true_log = self.logs[pid] = TrueLog()
+        true_log.highest = max(true_log.highest, log.high_watermark)
         if log.high_watermark > true_log.end_offset:
             self._learn(host, log, true_log)
+
+    def highest(self, pid: PartitionId) -> int:
+        """The highest high watermark that any leader of a partition had before this event."""
+        true_log = self.logs.get(pid)
+        return 0 if true_log is None else true_log.highest
 
     def _learn(self, host: Host, log: Log, true_log: TrueLog) -> None:
         try:

@@ -28,6 +28,10 @@ def _wait_for_committed_isr(self: LeaderState, replica_id: int, *_: Any) -> bool
     return replica_id in self.isr
 
 
+def _is_proposed_isr_too_small(self: LeaderState) -> bool:
+    return len(self.maximal_isr) < self.min_isr
+
+
 def _expand_without_epoch_start(self: LeaderState, replica_id: int) -> bool:
     remote = self.remotes[replica_id]
     return (
@@ -284,6 +288,13 @@ SAFEGUARDS: Final = (
         "min-isr",
         "committing below the min ISR",
         (LeaderState, "is_under_min_isr", property(lambda _: False)),
+    ),
+    of_cluster(
+        "elections",
+        "min-isr-is-committed",
+        "committing with a member that the controller has not admitted",
+        (LeaderState, "is_under_min_isr", property(_is_proposed_isr_too_small)),
+        (LeaderState, "_check_advance", lambda *_: None),
     ),
     # Reading ---------------------------------------------------------------------------------
     of_story(

@@ -36,7 +36,8 @@ class Evidence:
 
 
 class LeaderChecker(Protocol):
-    """Looks at a leader after each event that began its term or moved its high watermark."""
+    """Looks at a leader after each event that began its term, moved its high watermark or changed
+    its ISR."""
 
     name: str
 

@@ -18,6 +18,9 @@ from tidelog.sim.checkers.base import (
 from tidelog.sim.host import Host
 from tidelog.sim.oracle import partition_id
 
+_State = tuple[int, int, tuple[int, ...], int]
+"""Epoch, high watermark, committed ISR and min ISR."""
+
 
 class Watch:
     """An observer of the world."""
@@ -38,8 +41,8 @@ class Watch:
         self._newest = newest
         self._sweeps = sweeps
         self._sweep_every = sweep_every
-        # By node: the life of its process, and (epoch, high watermark) of what it led last.
-        self._seen: dict[int, tuple[int, dict[Partition, tuple[int, int]]]] = {}
+        # By node: the life of its process, and what each of its leaders was like.
+        self._seen: dict[int, tuple[int, dict[Partition, _State]]] = {}
         # The last image of each node.
         self._last_image: dict[int, MetadataImage] = {}
 
@@ -51,17 +54,6 @@ class Watch:
         if life != host.life:
             seen = {}
             self._seen[host.node_id] = (host.life, seen)
-        for partition in node.broker.replicas.partitions.values():
-            if partition.leadership is None:
-                continue
-            state = (partition.leader_epoch, partition.log.high_watermark)
-            if seen.get(partition) == state:
-                continue
-            seen[partition] = state
-            pid = partition_id(partition)
-            for one in self._leaders:
-                one.on_leader(evidence, host, pid, partition)
-            evidence.oracle.on_leader(host, pid, partition.log)
         image = node.broker.image
         if self._last_image.get(host.node_id) is not image:
             self._last_image[host.node_id] = image
@@ -71,6 +63,18 @@ class Watch:
                     checker.on_newest(image)
             for images in self._images:
                 images.on_image(host, image)
+        for partition in node.broker.replicas.partitions.values():
+            leads = partition.leadership
+            if leads is None:
+                continue
+            state = (leads.leader_epoch, partition.log.high_watermark, leads.isr, leads.min_isr)
+            if seen.get(partition) == state:
+                continue
+            seen[partition] = state
+            pid = partition_id(partition)
+            for one in self._leaders:
+                one.on_leader(evidence, host, pid, partition)
+            evidence.oracle.on_leader(host, pid, partition.log)
         if evidence.world.event_count % self._sweep_every == 0:
             self.sweep()
 

@@ -46,6 +46,7 @@ def a_log(*marks: BatchMark, high_watermark: int = 0, start: int = 0, **more: An
     end = marks[-1].last_offset + 1 if marks else start
     values = {"log_start_offset": start, "high_watermark": high_watermark, "marks": marks}
     values |= {"last_stable_offset": high_watermark, "log_end_offset": end}
+    values["epoch_at"] = lambda offset: next(m.leader_epoch for m in marks if offset <= m[1])
     return SimpleNamespace(**{**values, **more})
 
 
@@ -61,7 +62,7 @@ def a_host(node_id: int, *partitions: Replica, leads: int = -1) -> Any:
     )
     quorum = SimpleNamespace(is_leader=leads >= 0, epoch=leads)
     node = SimpleNamespace(broker=SimpleNamespace(replicas=replicas, quorum=quorum))
-    disk = SimpleNamespace(is_well=True)
+    disk = SimpleNamespace(is_well=True, was_damaged=False)
     return SimpleNamespace(node_id=node_id, name=f"host{node_id}", node=node, disk=disk)
 
 
@@ -159,25 +160,79 @@ def test_maximal_isr_superset():
     MaximalIsrSuperset().sweep(found)
 
 
+class Bounds:
+    """A leader of epoch 1 that counts on node 2, its high watermark at 4, and the checker."""
+
+    def __init__(self, *follower: BatchMark, spoke_as: int | None = 8, **more: Any) -> None:
+        remotes = {2: SimpleNamespace(broker_epoch=spoke_as), 3: SimpleNamespace(broker_epoch=9)}
+        leadership = SimpleNamespace(maximal_isr=(1, 2), remotes=remotes)
+        self.partition = a_replica(a_log(A, B, high_watermark=4), leadership=leadership)
+        self.follower = a_host(2, a_replica(a_log(*follower), **more))
+        self._leader = a_host(1, self.partition)
+        self.found = evidence(self._leader, self.follower)
+        self.found.oracle.logs[PID].highest = 4
+        self._checker = HighWatermarkBounds()
+
+    def advance(self, high_watermark: int) -> None:
+        self.partition.log.high_watermark = high_watermark
+        self._checker.on_leader(self.found, self._leader, PID, self.partition)
+
+
 def test_high_watermark_bounds():
-    log = a_log(A, B, high_watermark=4)
-    leadership = SimpleNamespace(maximal_isr=(1, 2))
-    partition = a_replica(log, leadership=leadership)
-    leader, follower = a_host(1, partition), a_host(2, a_replica(a_log(A)))
-    found, checker = evidence(leader, follower), HighWatermarkBounds()
-    checker.on_leader(found, leader, PID, partition)
-    log.high_watermark = 5
-    checker.on_leader(found, leader, PID, partition)
-    log.high_watermark = 6
+    bounds = Bounds(A)
+    bounds.advance(4)
+    bounds.advance(5)
     with rejects("HighWatermarkBounds"):
-        checker.on_leader(found, leader, PID, partition)
-    log.high_watermark = 7
-    found.newest_image = an_image(replace(PARTITION, isr=(1,)))
-    checker.on_leader(found, leader, PID, partition)
-    log.high_watermark = 8
-    found.newest_image = an_image()
-    follower.node.broker.replicas.broker_epoch = -1
-    checker.on_leader(found, leader, PID, partition)
+        bounds.advance(6)
+
+
+def test_high_watermark_bounds_of_a_member_that_is_only_proposed():
+    bounds = Bounds(A)
+    bounds.found.newest_image = an_image(replace(PARTITION, isr=(1,)))
+    bounds.advance(5)
+    with rejects("HighWatermarkBounds"):
+        bounds.advance(6)
+
+
+def test_high_watermark_bounds_in_the_first_event_of_a_term():
+    with rejects("HighWatermarkBounds"):
+        Bounds(A).advance(6)
+    elected_with_more = Bounds(A)
+    elected_with_more.found.oracle.logs[PID].highest = 6
+    elected_with_more.advance(6)
+
+
+def test_high_watermark_bounds_of_a_member_that_is_silent():
+    with rejects("HighWatermarkBounds"):
+        Bounds(A, spoke_as=None).advance(5)
+
+
+def test_high_watermark_bounds_of_a_member_in_a_former_epoch():
+    Bounds(A, leader_epoch=2).advance(5)
+    with rejects("HighWatermarkBounds"):
+        Bounds(A, leader_epoch=0).advance(5)
+    elected_again = Bounds(A)
+    elected_again.advance(4)
+    elected_again.partition.leader_epoch = 2
+    elected_again.advance(5)
+
+
+def test_high_watermark_bounds_of_a_member_with_another_history():
+    Bounds(A, B).advance(6)
+    with rejects("HighWatermarkBounds"):
+        Bounds(A, B._replace(leader_epoch=0)).advance(6)
+
+
+def test_high_watermark_bounds_of_a_process_that_never_said_so():
+    """The one before did; this one may have lost it, unless it is in sync."""
+    bounds = Bounds(A, spoke_as=5)
+    with rejects("HighWatermarkBounds"):
+        bounds.advance(6)
+    bounds.found.newest_image = an_image(replace(PARTITION, isr=(1,)))
+    bounds.advance(7)
+    bounds.found.newest_image = an_image()
+    bounds.follower.node.broker.replicas.broker_epoch = -1
+    bounds.advance(8)
 
 
 def guarded(**leader: Any) -> tuple[Evidence, Any, Replica, Any]:

@@ -1,16 +1,36 @@
-"""HighWatermarkBounds (I7): a high watermark never passes the log end of a member of the maximal
-ISR.
+"""HighWatermarkBounds (I7): a high watermark never passes what a member of the maximal ISR holds.
 
-Looked at when a leader's high watermark moved, for members whose process is the one that the
-metadata knows, and who still are in the ISR there. A process that began after an unclean end may
-have lost what its predecessor reported; the controller took it out of the ISR when it registered,
-and the leader, which counts on the report, may not have heard of either yet.
+Looked at when a leader's high watermark moved, within a leadership and at its first sight where it
+is above all that any leader had. Members are asked themselves, those that are proposed as well. Of
+each that runs it is demanded:
+
+- it has spoken to this leadership, in one of its epochs;
+- its log reaches the high watermark, and has there the epoch that the leader's log has.
+
+Left out are processes that began after the fetch on which the leader counts: after an unclean end
+they may have lost what their predecessor reported; the controller took that one out of the ISR
+when they registered, and the leader may not have heard of either yet. Whom the newest metadata has
+in the ISR must hold the records all the same. Left out are also disks that a fault has damaged:
+what was found bad there is fetched anew by the same process.
 """
 
+from typing import NamedTuple
+
+from tidelog.model import NO_EPOCH
+from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
 from tidelog.sim.checkers.base import Evidence, Violation
 from tidelog.sim.host import Host
 from tidelog.sim.oracle import PartitionId
+
+
+class _Look(NamedTuple):
+    """A leadership after some event."""
+
+    leadership: LeaderState
+    first_epoch: int
+    """Of this leadership; a leader that is elected again keeps what it was told."""
+    high_watermark: int
 
 
 class HighWatermarkBounds:
@@ -19,8 +39,8 @@ class HighWatermarkBounds:
     name = "HighWatermarkBounds"
 
     def __init__(self) -> None:
-        # What was looked at last, by leader.
-        self._seen: dict[Partition, tuple[int, int]] = {}
+        # The last look at each leader.
+        self._seen: dict[Partition, _Look] = {}
 
     def on_leader(
         self, evidence: Evidence, host: Host, pid: PartitionId, partition: Partition
@@ -28,31 +48,69 @@ class HighWatermarkBounds:
         """Compares a new high watermark with all who must hold it."""
         leadership = partition.leadership
         assert leadership is not None, f"{host.name} does not lead {pid}"
+        last = self._seen.get(partition)
+        if last is None or last.leadership is not leadership:
+            last = _Look(leadership, partition.leader_epoch, evidence.oracle.highest(pid))
         high_watermark = partition.log.high_watermark
-        epoch, before = self._seen.get(partition, (-1, 0))
-        self._seen[partition] = (partition.leader_epoch, high_watermark)
-        if epoch != partition.leader_epoch or high_watermark <= before:
+        self._seen[partition] = last._replace(high_watermark=high_watermark)
+        if high_watermark <= last.high_watermark:
             return
         for node_id in leadership.maximal_isr:
-            member = _replica(evidence, node_id, pid)
-            if member is not None and member.log.log_end_offset < high_watermark:
+            objection = _objection(evidence, pid, partition, last, node_id)
+            if objection is not None:
                 raise Violation(
                     self.name,
-                    f"{host.name} commits {pid} to {high_watermark}, node {node_id} of "
-                    f"{leadership.maximal_isr} ends at {member.log.log_end_offset}",
+                    f"{host.name} commits {pid} to {high_watermark} in epoch "
+                    f"{partition.leader_epoch}, node {node_id} of {leadership.maximal_isr} "
+                    f"{objection}",
                 )
 
 
-def _replica(evidence: Evidence, node_id: int, pid: PartitionId) -> Partition | None:
+def _objection(
+    evidence: Evidence, pid: PartitionId, partition: Partition, last: _Look, node_id: int
+) -> str | None:
+    """What a member lacks."""
+    remote = last.leadership.remotes.get(node_id)
+    if remote is None:
+        return None
+    if remote.broker_epoch is None:
+        return "has not spoken yet"
     host = evidence.world.hosts[node_id]
-    broker = evidence.newest_image.brokers.get(node_id)
-    if host.node is None or broker is None:
+    member = _replica(host, pid)
+    if member is None:
         return None
-    replicas = host.node.broker.replicas
-    known = evidence.newest_image.partition(pid.topic_id, pid.partition)
-    if replicas.broker_epoch != broker.broker_epoch or known is None or node_id not in known.isr:
+    log, high_watermark = partition.log, partition.log.high_watermark
+    spoke_itself = _epoch_of(host) == remote.broker_epoch and not host.disk.was_damaged
+    if spoke_itself and member.leader_epoch < last.first_epoch:
+        return f"is in epoch {member.leader_epoch} still"
+    if not spoke_itself and not _is_in_sync(evidence, host, pid):
         return None
-    for key, one in replicas.partitions.items():
+    if member.log.log_end_offset < high_watermark:
+        return f"ends at {member.log.log_end_offset}"
+    mine, theirs = (one.epoch_at(high_watermark - 1) for one in (log, member.log))
+    return None if mine == theirs else f"has epoch {theirs} there and not {mine}"
+
+
+def _replica(host: Host, pid: PartitionId) -> Partition | None:
+    if host.node is None:
+        return None
+    for key, one in host.node.broker.replicas.partitions.items():
         if one.topic_id == pid.topic_id and key.partition == pid.partition:
             return one if one.offline is None else None
     return None
+
+
+def _epoch_of(host: Host) -> int:
+    return NO_EPOCH if host.node is None else host.node.broker.replicas.broker_epoch
+
+
+def _is_in_sync(evidence: Evidence, host: Host, pid: PartitionId) -> bool:
+    """Whether the newest metadata knows this very process, and has it in the ISR."""
+    image = evidence.newest_image
+    broker, known = image.brokers.get(host.node_id), image.partition(pid.topic_id, pid.partition)
+    return (
+        broker is not None
+        and broker.broker_epoch == _epoch_of(host)
+        and known is not None
+        and host.node_id in known.isr
+    )

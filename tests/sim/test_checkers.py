@@ -199,7 +199,7 @@ def test_no_false_damage():
         checker.sweep(found)
 
 
-def test_image_is_fold_of_log():
+def test_images_of_two_nodes_at_one_offset():
     checker = ImageIsFoldOfLog()
     checker.on_image(HOST, MetadataImage(offset=3))
     checker.on_image(OTHER, MetadataImage(offset=3))

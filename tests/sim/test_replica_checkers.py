@@ -1,5 +1,6 @@
 """Checkers that look into replicas: where all is well, and where somebody tampered."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,9 +9,11 @@ from tests.sim.test_cluster import led_world, partition
 
 from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import CommittedBatch, ReplicaKey, Voter
-from tidelog.model import ZERO_UUID, TopicPartition, Uuid
+from tidelog.model import METADATA_PARTITION, ZERO_UUID, TopicPartition, Uuid
+from tidelog.records.batch import iter_headers
 from tidelog.sim.checkers.base import Evidence, Violation
 from tidelog.sim.checkers.candidate_completeness import CandidateCompleteness
+from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
 from tidelog.sim.checkers.replicas_equal import ReplicasEqual
 from tidelog.sim.checkers.watch import Watch
 from tidelog.sim.history import History
@@ -82,6 +85,66 @@ def test_replicas_equal_to_what_was_committed(found):
         replica(found, node_id).log.truncate_to(2)
     with rejects("ReplicasEqual"):
         ReplicasEqual().at_end(found)
+
+
+def images_of(evidence):
+    return [(host, host.node.broker.image) for host in evidence.world.hosts.values()]
+
+
+def test_image_is_fold_of_log(found):
+    """Images that came before the fold got to their offset, and after it."""
+    checker = ImageIsFoldOfLog()
+    for host, image in images_of(found):
+        checker.on_image(host, image)
+    checker.at_end(found)
+    for host, image in images_of(found):
+        checker.on_image(host, image)
+        with rejects("ImageIsFoldOfLog"):
+            checker.on_image(host, replace(image, next_producer_id=1 << 40))
+
+
+def test_images_on_which_all_nodes_agree_are_not_the_fold_of_the_log(found):
+    checker = ImageIsFoldOfLog()
+    for host, image in images_of(found):
+        checker.on_image(host, replace(image, next_producer_id=1 << 40))
+    with rejects("ImageIsFoldOfLog"):
+        checker.look(found)
+
+
+def test_a_fold_looks_at_each_fifth_sweep(found):
+    checker = ImageIsFoldOfLog()
+    for host, image in images_of(found):
+        checker.on_image(host, replace(image, next_producer_id=1 << 40))
+    for _ in range(4):
+        checker.sweep(found)
+    with rejects("ImageIsFoldOfLog"):
+        checker.sweep(found)
+
+
+def test_an_image_that_no_log_leads_to(found):
+    node = found.world.hosts[2].node
+    node.broker.image = replace(node.broker.image, offset=node.broker.image.offset + 7)
+    with rejects("ImageIsFoldOfLog"):
+        ImageIsFoldOfLog().at_end(found)
+
+
+def test_a_fold_goes_on_behind_what_retention_took(found):
+    """From an image that a node had there."""
+    checker = ImageIsFoldOfLog()
+    for host, image in images_of(found):
+        checker.on_image(host, image)
+    begin = found.world.hosts[1].node.broker.image.offset + 1
+    path = f"{METADATA_PARTITION}/{0:020}.log"
+    for host in found.world.hosts.values():
+        content = host.disk.content(path)
+        kept = [at for at, header in iter_headers(content.data) if header.base_offset >= begin]
+        data = bytes(content.data[kept[0] :]) if kept else b""
+        with host.disk.observed():
+            host.disk.replace(f"{METADATA_PARTITION}/{begin:020}.log", data)
+            host.disk.delete(path)
+    checker.at_end(found)
+    with rejects("ImageIsFoldOfLog"):
+        ImageIsFoldOfLog().at_end(found)
 
 
 # The quorum's oracle ------------------------------------------------------------------------------

@@ -92,13 +92,15 @@ class ClusterRun:
         self._voters = OneChangeAtATime()
         self.workload = Workload(self.world, self.history, self.swarm, seed, self._voters.oracle)
         self.outcome = Outcome(seed)
+        fold = ImageIsFoldOfLog()
         self._watch = Watch(
             self.evidence,
             leaders=leader_checkers(),
-            images=(ImageIsFoldOfLog(),),
+            images=(fold,),
             newest=(EpochsRise(), FencedNeverInSync(), ValidIsrAndElr()),
             sweeps=(
                 *sweep_checkers(),
+                fold,
                 *self.disks.sweeps,
             ),
             sweep_every=SWEEP_EVERY,
@@ -112,6 +114,7 @@ class ClusterRun:
             NoDuplicates(),
             ProducerOrder(frozenset(idempotent)),
             HistoryIsALog(),
+            fold,
             *self.disks.end_checkers,
         ]
         self.world.observers.append(self.disks.unseen(self._watch.on_event))

@@ -149,14 +149,27 @@ def test_committed_never_truncated():
 
 
 def test_maximal_isr_superset():
-    leadership = SimpleNamespace(maximal_isr=(1, 2))
-    partition = a_replica(a_log(A), leadership=leadership)
+    leadership = SimpleNamespace(maximal_isr=(1, 2), isr=(1, 2), min_isr=2)
+    partition = a_replica(a_log(A), leadership=leadership, partition_epoch=4)
     found = evidence(a_host(1, partition))
     MaximalIsrSuperset().sweep(found)
     leadership.maximal_isr = (1,)
     with rejects("MaximalIsrSuperset"):
         MaximalIsrSuperset().sweep(found)
     partition.leader_epoch = 0
+    MaximalIsrSuperset().sweep(found)
+
+
+def test_maximal_isr_superset_of_the_elr_while_the_leader_may_commit():
+    leadership = SimpleNamespace(maximal_isr=(1,), isr=(1,), min_isr=2)
+    partition = a_replica(a_log(A), leadership=leadership, partition_epoch=4)
+    found = evidence(a_host(1, partition))
+    found.newest_image = an_image(replace(PARTITION, isr=(1,), eligible_leaders=(2,)))
+    MaximalIsrSuperset().sweep(found)
+    leadership.min_isr = 1
+    with rejects("MaximalIsrSuperset"):
+        MaximalIsrSuperset().sweep(found)
+    partition.partition_epoch = 5
     MaximalIsrSuperset().sweep(found)
 
 

@@ -1,7 +1,12 @@
-"""MaximalIsrSuperset (I6): a leader waits for everybody whom the controller may elect.
+"""MaximalIsrSuperset (I6): a leader waits for everybody who may be elected while it commits.
 
-The maximal ISR of a leader that is not stale contains the ISR and the ELR of the newest committed
-metadata. (A leader of an older epoch commits nothing that counts: nobody fetches from it.)
+The maximal ISR of a leader in the newest epoch contains the ISR of the newest committed metadata;
+and its ELR too, while the leader may commit. Below the min ISR it may not, and waits for nobody in
+the ELR: they have all that was ever committed, and nothing is added (KIP-966). Once its ISR
+suffices again the controller has forgotten the ELR, in the record that made it so.
+
+A leader that is ahead of the newest metadata, by an answer, is held to the ISR alone. (A leader of
+an older epoch commits nothing that counts: nobody fetches from it.)
 """
 
 from tidelog.sim.checkers.base import Evidence, Violation
@@ -31,11 +36,15 @@ class MaximalIsrSuperset:
                     continue
                 if newest.leader_epoch != partition.leader_epoch:
                     continue
-                missing = [one for one in newest.isr if one not in leadership.maximal_isr]
+                wanted = newest.isr
+                may_commit = len(leadership.isr) >= leadership.min_isr
+                if may_commit and newest.partition_epoch >= partition.partition_epoch:
+                    wanted += newest.eligible_leaders
+                missing = [one for one in wanted if one not in leadership.maximal_isr]
                 if missing:
                     raise Violation(
                         self.name,
                         f"{host.name} leads {partition_id(partition)} in epoch "
                         f"{partition.leader_epoch} and waits for {leadership.maximal_isr}, "
-                        f"in sync are {newest.isr}",
+                        f"in sync are {newest.isr}, eligible {newest.eligible_leaders}",
                     )

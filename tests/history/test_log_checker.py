@@ -260,6 +260,14 @@ def test_g0_with_the_order_of_a_process():
     assert "G0-process" in names(story)
 
 
+def test_g1c_with_the_order_of_a_process():
+    """q answers to what p writes later; p has read the answer before."""
+    story = Story().poll((L, 0, "b"), who="p", at=(1, 2)).send((K, 0, "a"), who="p", at=(3, 4))
+    story.txn([(L, 0, "b")], [(K, 0, "a")], who="q", at=(1, 9))
+    assert names(story) == {"G1c-process"}
+    assert not check_history(story.ops).anomalies
+
+
 def test_a_read_before_its_write_is_a_cycle_with_time():
     story = Story().poll((K, 0, "a"), at=(1, 2)).send((K, 0, "a"), at=(3, 4))
     assert "G1c-realtime" in names(story)

@@ -1,6 +1,8 @@
 """P6: more is lost than was promised, and nothing in silence: a partition waits for a leader, or
 somebody is told what was given up."""
 
+from typing import Any
+
 import pytest
 from tests.sim.test_cluster import led_world, partition, unfenced
 
@@ -56,6 +58,26 @@ def test_losses_of_random_runs_are_told():
     outcomes = [run_seed(CLUSTER, beyond_run.NAME, seed) for seed in range(1, 9)]
     assert [one.violation for one in outcomes] == [None] * len(outcomes)
     assert sum(one.fired["loss-told"] for one in outcomes) > 0
+
+
+def test_some_clusters_rather_lose_records_than_wait():
+    marks = run_seed(CLUSTER, beyond_run.NAME, 1).marks
+    assert {"elect: elected (unclean)", "elect: gave up records (unclean)"} <= set(marks)
+    assert {beyond_run.swarm_beyond(seed).unclean_elections for seed in range(9)} == {
+        "", "topics", "cluster",
+    }  # fmt: skip
+
+
+class Unheard(beyond_run.BeyondRun):
+    """A run whose warnings never reached anybody."""
+
+    def _judge(self, image: Any) -> None:
+        self.world.lines = [line for line in self.world.lines if "gave up records" not in line]
+        super()._judge(image)
+
+
+def test_a_warning_that_is_missing_is_noticed():
+    assert "LossIsTold" in [Unheard(seed).run().violated for seed in (1, 2)]
 
 
 def test_a_silent_loss_is_noticed():

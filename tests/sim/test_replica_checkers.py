@@ -14,8 +14,10 @@ from tidelog.records.batch import iter_headers
 from tidelog.sim.checkers.base import Evidence, Violation
 from tidelog.sim.checkers.candidate_completeness import CandidateCompleteness
 from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
+from tidelog.sim.checkers.loss_is_told import LossIsTold
 from tidelog.sim.checkers.replicas_equal import ReplicasEqual
 from tidelog.sim.checkers.watch import Watch
+from tidelog.sim.client import SimClient
 from tidelog.sim.history import History
 from tidelog.sim.oracle import Oracle, partition_id
 from tidelog.sim.quorum.oracle import QuorumOracle
@@ -85,6 +87,63 @@ def test_replicas_equal_to_what_was_committed(found):
         replica(found, node_id).log.truncate_to(2)
     with rejects("ReplicasEqual"):
         ReplicasEqual().at_end(found)
+
+
+class Loss:
+    """The last of three committed records goes when its leader begins anew."""
+
+    def __init__(self, found, *, lost: int = 1):
+        self.partition = partition(found.world, "t")
+        self.checker = LossIsTold()
+        self.leader, self.epoch = self.partition.leader, self.partition.leader_epoch
+        host = found.world.hosts[self.leader]
+        self.checker.on_event(host)
+        host.node.broker.replicas.partitions[KEY].log.truncate_to(3 - lost)
+        host.life += 1
+        self.checker.on_event(host)
+
+    def lines(self, *, subject: str = "t-0", leader: int = 0, epoch: int = 0) -> list[str]:
+        """What a controller says of an unclean election, by default of the one that it was."""
+        who, when = leader or self.leader, self.epoch + epoch
+        return [
+            f"  7 host1 {subject} elect: gave up records (unclean) leader={who} cause=x",
+            f"  7 host1 {subject} elect: elected (unclean) leader={who} was=-1 leader_epoch={when}",
+        ]
+
+    def judge(self, *lines: str, **change: Any) -> None:
+        self.checker.judge(lines, "t-0", replace(self.partition, **change), ["c"])
+
+
+def test_a_loss_is_told_by_the_line_of_its_own_election(found):
+    loss = Loss(found)
+    loss.judge(*loss.lines())
+    others = (loss.lines(epoch=-1), loss.lines(epoch=1), loss.lines(subject="t-1"))
+    for lines in ([], *others, loss.lines(leader=9), loss.lines()[:1], loss.lines()[1:]):
+        with rejects("LossIsTold"):
+            loss.judge(*lines)
+
+
+def test_a_partition_that_waits_tells_nothing_of_what_had_gone_before(found):
+    loss, waiting = Loss(found), Loss(found, lost=0)
+    line = f"  8 host1 t-0 elect: leaderless (no valid leader) leader=-1 leader_epoch={loss.epoch}"
+    waiting.judge(line, leader=-1)
+    with rejects("LossIsTold"):
+        waiting.judge(leader=-1)
+    with rejects("LossIsTold"):
+        waiting.judge(line, leader=-1, leader_epoch=loss.epoch + 1)
+    with rejects("LossIsTold"):
+        loss.judge(line, leader=-1)
+
+
+def test_what_a_deposed_leader_commits_goes_with_the_newest_election(found):
+    loss = Loss(found, lost=0)
+    newer = loss.checker._newest["t-0"]._replace(leader=9, leader_epoch=loss.epoch + 1)
+    loss.checker._newest["t-0"] = newer
+    client = SimClient(found.world, loss.leader)
+    client.produce("t", 0, [b"d"])
+    found.world.run_for(100)
+    loss.checker.on_event(found.world.hosts[loss.leader])
+    assert loss.checker._gone["t-0"] == {"d": newer}
 
 
 def images_of(evidence):

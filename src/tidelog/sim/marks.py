@@ -93,6 +93,7 @@ MARKS: Final = frozenset(
         "elect: elected (last known leader, unclean)",
         "elect: elected (unclean)",
         "elect: gave up records (last known leader, unclean)",
+        "elect: gave up records (unclean)",
         "elect: leaderless (no valid leader)",
         "fence: fenced (connections lost and refused, silent for # ms)",
         "fence: fenced (it shuts down)",

@@ -23,6 +23,7 @@ from tidelog.sim.faults.kinds import FaultKind
 T = TypeVar("T")
 RACKS: Final = 3
 RACK_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+UNCLEAN_ELECTIONS: Final = "unclean.leader.election.enable"
 COMPOSITIONS: Final = (*((3, 0),) * 9, (1, 0), (5, 0), (3, 3))
 """(Brokers, separate controllers), as often as they are here."""
 FAULT_MS: Final = (5_000, 8_000, 12_000)
@@ -96,6 +97,9 @@ class Swarm:
     """The voters stand in the metadata log (`kraft.version` 1) and not in the configuration."""
     voter_gap_ms: int = 0
     """Mean time between voters that are added or removed; 0 for none."""
+    unclean_elections: str = ""
+    """Where `unclean.leader.election.enable` is true: on all `topics`, in the `cluster`, or nowhere
+    if empty."""
 
     @property
     def damages(self) -> bool:
@@ -114,6 +118,8 @@ class Swarm:
         settings["auto.create.topics.enable"] = "false"
         if self.profile == "kafka":
             settings["tidelog.broker.disconnect.grace.ms"] = "0"
+        if self.unclean_elections == "cluster":
+            settings[UNCLEAN_ELECTIONS] = "true"
         if self.racks:
             settings["replica.selector.class"] = RACK_SELECTOR
         return settings
@@ -138,7 +144,8 @@ class Swarm:
 
     def topic_configs(self) -> Mapping[str, str]:
         """Of every topic that the workload creates."""
-        return {"flush.messages": "1"} if self.group_commit else {}
+        configs = {"flush.messages": "1"} if self.group_commit else {}
+        return configs | ({UNCLEAN_ELECTIONS: "true"} if self.unclean_elections == "topics" else {})
 
     def describe(self) -> str:
         """One line, printed before a run."""

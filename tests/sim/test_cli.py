@@ -1,11 +1,14 @@
 """`tidelog sim`: what it prints, and its exit codes."""
 
 import json
+import subprocess
 
 import pytest
 
 from tidelog.cli.app import run
-from tidelog.sim.campaign import marks_of
+from tidelog.cli.sim_twice import hash_elsewhere
+from tidelog.sim.campaign import marks_of, run_seed
+from tidelog.sim.quorum_run import KINDS
 
 
 def test_run_ends_with_a_report(capsys):
@@ -26,6 +29,25 @@ def test_a_failed_seed_is_named_with_the_command_that_replays_it(capsys, monkeyp
     out, err = capsys.readouterr()
     assert json.loads(out)["failed"] == [{"seed": 3, "property": "Liveness"}]
     assert "tidelog sim replay 3 --tier quorum --trace" in err
+
+
+def test_one_seed_in_a_hundred_is_the_same_run_in_another_process(capsys, monkeypatch):
+    """What is changed here only is seen by the seed that is played there too."""
+    arguments = ["sim", "run", "--seeds", "99:101", "--tier", "quorum", "--output", "json"]
+    assert run(arguments) == 0
+    monkeypatch.setattr("tidelog.sim.quorum_run.KINDS", KINDS[::-1])
+    capsys.readouterr()
+    assert run(arguments) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["failed"] == [{"seed": 100, "property": "Determinism"}]
+    assert "tidelog sim replay 100 --tier quorum --trace" in err
+
+
+def test_the_other_process_plays_the_same_scenario():
+    ours = run_seed("cluster", "beyond", 1)
+    assert hash_elsewhere("cluster", "beyond", 1) == ours.trace_hash
+    with pytest.raises(subprocess.CalledProcessError):
+        hash_elsewhere("cluster", "none", 100)
 
 
 def test_several_processes_give_the_same_report(capsys):
@@ -113,7 +135,7 @@ def test_a_sweep_says_how_many_points_there_are_and_survive(capsys):
 
 def test_a_campaign_names_what_failed_and_the_marks_of_each_tier(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("tidelog.sim.quorum_run.RECOVERY_LIMIT_MS", 0)
-    monkeypatch.setattr("tidelog.cli.sim_campaign.TWICE", 1000)
+    monkeypatch.setattr("tidelog.cli.sim_twice.TWICE", 1000)
     results = tmp_path / "campaign.json"
     seeds = ["--cluster", "0", "--quorum", "4"]
     assert run(["sim", "campaign", "--results", str(results), "--rounds", "1", *seeds]) == 1

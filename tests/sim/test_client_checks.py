@@ -16,7 +16,7 @@ from tidelog.sim.cluster_run import ClusterRun
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.history import History, Key
-from tidelog.sim.swarm import Swarm, draw
+from tidelog.sim.swarm import Swarm, draw_plain
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions, records_of
 from tidelog.sim.workloads.producer import Acks, Lane, Producer, _Batch
@@ -114,7 +114,7 @@ def test_an_idempotent_producer_gets_an_error_that_should_not_be(code, name):
 
 def test_a_process_gives_up_by_itself():
     world = World(1)
-    nemesis = Nemesis(world, draw(1), Prng(1), Budget(world, group_commit=False))
+    nemesis = Nemesis(world, draw_plain(1), Prng(1), Budget(world, group_commit=False))
     for blameless in (0, None):
         world.hosts[2].exit_code = blameless
         nemesis._supervise()
@@ -132,7 +132,7 @@ def test_a_process_gives_up_by_itself():
 def quick() -> Swarm:
     """A run of hardly anything."""
     return replace(
-        draw(1),
+        draw_plain(1),
         nodes=3,
         controllers=0,
         profile="test",

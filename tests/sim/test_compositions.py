@@ -7,14 +7,14 @@ import pytest
 from tidelog.sim.cluster_run import ClusterRun
 from tidelog.sim.faults.kinds import FaultKind
 from tidelog.sim.quorum.membership import ADDED, REMOVED
-from tidelog.sim.swarm import COMPOSITIONS, Swarm, draw
+from tidelog.sim.swarm import COMPOSITIONS, Swarm, draw_plain
 
 K = FaultKind
 
 
 def busy(nodes: int, controllers: int) -> Swarm:
     return replace(
-        draw(3),
+        draw_plain(3),
         nodes=nodes,
         controllers=controllers,
         profile="test",

@@ -15,12 +15,12 @@ from tidelog.sim.faults.kinds import FaultKind
 from tidelog.sim.faults.links import LinkFaults
 from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.faults.processes import ProcessFaults
-from tidelog.sim.swarm import draw, stream
+from tidelog.sim.swarm import draw_plain, stream
 from tidelog.sim.world import World
 
 
 def arena(world: World) -> Arena:
-    return Arena(world, draw(1), stream(1, "faults"), Budget(world, group_commit=True))
+    return Arena(world, draw_plain(1), stream(1, "faults"), Budget(world, group_commit=True))
 
 
 def kinds_of(family: str) -> tuple[FaultKind, ...]:
@@ -33,7 +33,7 @@ def kinds_of(family: str) -> tuple[FaultKind, ...]:
 @pytest.mark.parametrize("family", ["links", "processes and clocks"])
 def test_a_family_of_faults_leaves_nothing_behind(family):
     swarm = replace(
-        draw(1),
+        draw_plain(1),
         profile="test",
         group_commit=True,
         faults=kinds_of(family),
@@ -88,7 +88,7 @@ def test_what_a_process_heard_of_its_disk_ends_with_it():
     world = World(1)
     world.start_all()
     budget = Budget(world, group_commit=True)
-    nemesis = Nemesis(world, draw(1), stream(1, "faults"), budget)
+    nemesis = Nemesis(world, draw_plain(1), stream(1, "faults"), budget)
     disk = world.hosts[1].disk
     disk.hurt = True
     # The device is not well, and has refused nothing to the next process.

@@ -4,12 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.sim import beyond_run
+from tidelog.sim.beyond_run import swarm_beyond
 from tidelog.sim.campaign import Tally, replay_command, run_seed
+from tidelog.sim.faults.disk_kinds import DiskFault
 from tidelog.sim.faults.kinds import FaultKind
 from tidelog.sim.marks import MARKS
 from tidelog.sim.outcome import Outcome
 from tidelog.sim.promises.families import FAMILIES
-from tidelog.sim.scenarios import names
+from tidelog.sim.scenarios import names, swarm_of
+from tidelog.sim.swarm import draw, draw_plain
 
 KNOWN = [
     tuple(line.split())
@@ -59,3 +63,28 @@ def test_whole_nodes_under_whatever_a_seed_draws():
 def test_the_quorum_alone(first):
     for seed in range(first, first + 50):
         play("quorum", "all", seed)
+
+
+def test_disks_go_wrong_in_a_fifth_of_the_seeds_and_change_no_other():
+    swarms = {seed: draw(seed) for seed in range(1000)}
+    struck = {seed: swarm for seed, swarm in swarms.items() if swarm.disk_faults}
+    assert 150 < len(struck) < 250
+    assert all(swarms[seed] == draw_plain(seed) for seed in swarms if seed not in struck)
+    kinds = {kind for swarm in struck.values() for kind in swarm.disk_faults}
+    assert kinds == set(DiskFault)
+
+
+def test_damage_stays_within_its_promise_in_whatever_seed():
+    damaged = [swarm for seed in range(1000) if (swarm := draw(seed)).damages]
+    assert damaged
+    for swarm in damaged:
+        assert (swarm.nodes, swarm.controllers, swarm.damaged_files) == (3, 0, ("data",))
+        assert {*swarm.faults} <= {FaultKind.KILL, FaultKind.CLEAN_STOP, FaultKind.PAUSE}
+
+
+def test_a_family_has_the_disk_faults_that_are_its_own():
+    seed = next(seed for seed in range(100) if draw(seed).disk_faults)
+    for scenario in names():
+        if scenario not in ("all", "p4-damage", "p7-bad-devices", "p7-bad-devices-lazily"):
+            swarm = swarm_beyond(seed) if scenario == beyond_run.NAME else swarm_of(scenario, seed)
+            assert not swarm.disk_faults, scenario

@@ -26,7 +26,7 @@ from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.history import History, Key
 from tidelog.sim.outcome import Outcome
 from tidelog.sim.quorum.membership import VoterOracle
-from tidelog.sim.swarm import Swarm, draw, stream
+from tidelog.sim.swarm import Swarm, draw_plain, stream
 from tidelog.sim.workloads.cluster_view import key_of
 from tidelog.sim.workloads.workload import Workload
 from tidelog.sim.world import World
@@ -211,7 +211,7 @@ def swarm_beyond(seed: int) -> Swarm:
     faults = tuple(kind for kind in kinds[2:] if prng.chance(1, 3))
     unclean = stream(seed, "unclean elections").choice(("", "", "topics", "cluster"))
     return replace(
-        draw(seed),
+        draw_plain(seed),
         nodes=3,
         controllers=0,
         profile="test",

@@ -30,7 +30,7 @@ from tidelog.sim.disk import ProcessKilled, SimDisk
 from tidelog.sim.faults.nemesis import SpontaneousExit
 from tidelog.sim.host import Host
 from tidelog.sim.outcome import Outcome
-from tidelog.sim.swarm import Swarm, draw
+from tidelog.sim.swarm import Swarm, draw_plain
 from tidelog.sim.world import World
 
 SEED: Final = 4
@@ -96,7 +96,7 @@ class Sweep:
 def swarm() -> Swarm:
     """The options of the script."""
     return replace(
-        draw(SEED),
+        draw_plain(SEED),
         nodes=3,
         controllers=0,
         profile="test",

@@ -13,9 +13,10 @@ from tidelog.sim import beyond_run
 from tidelog.sim.faults.kinds import FaultKind
 from tidelog.sim.promises.families import FAMILIES as PROMISES
 from tidelog.sim.promises.families import Family
-from tidelog.sim.swarm import Swarm, draw, some, stream
+from tidelog.sim.swarm import Swarm, draw, draw_plain, some, stream
 
 K = FaultKind
+ALL: Final = "all"
 
 
 def _without_restart(promise: str) -> Family:
@@ -50,7 +51,8 @@ def _topics(swarm: Swarm, prng: Prng) -> Swarm:
 
 
 _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
-    "all": ("whatever the seed draws", lambda swarm, _: swarm),
+    ALL: ("whatever the seed draws", lambda swarm, _: swarm),
+    "plain": ("the same, on disks that keep what they hold", lambda swarm, _: swarm),
     "kills": ("P1: any number of killed processes, lazy flush", _without_restart("p1-kills")),
     "power-cuts": ("P2: any number of power cuts, group commit", _power_cuts),
     "lossy-restarts": (
@@ -77,4 +79,5 @@ def swarm_of(scenario: str, seed: int) -> Swarm:
     """The options of a seed in a scenario. Raises `UsageError` for an unknown one."""
     if scenario not in _FAMILIES:
         raise UsageError(f"there is no scenario `{scenario}`", f"use one of {', '.join(_FAMILIES)}")
-    return _FAMILIES[scenario][1](draw(seed), stream(seed, scenario))
+    swarm = draw(seed) if scenario == ALL else draw_plain(seed)
+    return _FAMILIES[scenario][1](swarm, stream(seed, scenario))

@@ -17,7 +17,7 @@ import crc32c
 
 from tidelog.config import NodeConfig, profile_settings
 from tidelog.env.prng import Prng
-from tidelog.sim.faults.disk_kinds import DiskFault
+from tidelog.sim.faults.disk_kinds import DAMAGE, REPORTED, DiskFault
 from tidelog.sim.faults.kinds import FaultKind
 
 T = TypeVar("T")
@@ -159,7 +159,32 @@ class Swarm:
 
 
 def draw(seed: int) -> Swarm:
-    """The options of a seed."""
+    """The options of a seed; in a fifth of the seeds disks go wrong too (P4, P7)."""
+    swarm, prng = draw_plain(seed), stream(seed, "swarm of the disks")
+    if not prng.chance(1, 5):
+        return swarm
+    if prng.chance(1, 2):
+        return on_damaged_disks(swarm, prng)
+    disk_faults = some(prng, *REPORTED, DiskFault.STALL)
+    return replace(swarm, disk_faults=disk_faults, restart_at_end=True)
+
+
+def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:
+    """Three copies, bytes that change by themselves, and no more than P4 allows beside it."""
+    return replace(
+        swarm,
+        faults=some(prng, FaultKind.KILL, FaultKind.CLEAN_STOP, FaultKind.PAUSE),
+        nodes=3,
+        controllers=0,
+        disk_faults=some(prng, *DAMAGE),
+        # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
+        damaged_files=("data",),
+        restart_at_end=True,
+    )
+
+
+def draw_plain(seed: int) -> Swarm:
+    """The options of a seed on disks that keep what they hold."""
     prng = stream(seed, "swarm")
     metadata = stream(seed, "swarm of the metadata log")
     voters = stream(seed, "swarm of the voters")

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from tidelog.env.prng import Prng
-from tidelog.sim.faults.disk_kinds import DAMAGE, REPORTED, DiskFault
+from tidelog.sim.faults.disk_kinds import REPORTED, DiskFault
 from tidelog.sim.faults.kinds import FaultKind
-from tidelog.sim.swarm import Swarm, some
+from tidelog.sim.swarm import Swarm, on_damaged_disks, some
 
 K = FaultKind
 Family = Callable[[Swarm, Prng], Swarm]
@@ -33,19 +33,6 @@ def _power_cuts(swarm: Swarm, prng: Prng) -> Swarm:
 def _lossy_restarts(swarm: Swarm, prng: Prng) -> Swarm:
     faults = some(prng, K.KILL, K.KILL_IN_WRITE, K.CLEAN_STOP, K.PAUSE, K.CUT)
     return replace(swarm, group_commit=False, faults=(K.POWER_CUT, *faults), restart_at_end=True)
-
-
-def _damage(swarm: Swarm, prng: Prng) -> Swarm:
-    return replace(
-        swarm,
-        faults=some(prng, K.KILL, K.CLEAN_STOP, K.PAUSE),
-        nodes=3,
-        controllers=0,
-        disk_faults=some(prng, *DAMAGE),
-        # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
-        damaged_files=("data",),
-        restart_at_end=True,
-    )
 
 
 def _metadata(swarm: Swarm, prng: Prng) -> Swarm:
@@ -106,7 +93,7 @@ FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     "p1-kills": ("P1: any number of killed processes, lazy flush", _kills),
     "p2-power-cuts": ("P2: any number of power cuts, group commit", _power_cuts),
     "p3-lossy-restarts": ("P3: one lossy restart at a time, lazy flush", _lossy_restarts),
-    "p4-damage": ("P4: damaged files while the other replicas are intact", _damage),
+    "p4-damage": ("P4: damaged files while the other replicas are intact", on_damaged_disks),
     "p5-metadata": ("P5: power cuts while topics change", _metadata),
     "p7-bad-devices": ("P7: full, failing and stalling disks, group commit", _bad_devices),
     "p7-bad-devices-lazily": ("P7: the same, lazy flush", _bad_devices_lazily),

@@ -46,6 +46,7 @@ from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition, PartitionEnv
 from tidelog.replication.produce_path import ProducePath
 from tidelog.replication.quarantine import DamagedLogs, Quarantine
+from tidelog.replication.topic_ids import is_damaged_id
 
 LogConfigs = Callable[[str], LogConfig]
 """Topic name to the configuration that its logs obey."""
@@ -168,6 +169,10 @@ class Roles:
         config = log_configs(key.topic)
         log = self._directory.logs.get(key)
         if log is not None and log.topic_id == ZERO_TOPIC_ID:
+            log.assign_topic_id(topic_id)
+        if log is not None and is_damaged_id(log.topic_id, key.topic, self._parts.hosted.image):
+            reason = "`partition.metadata` has an id that no topic of this name can have"
+            self._trace.warn(key, "apply", "topic id restored", reason)
             log.assign_topic_id(topic_id)
         if log is not None and log.topic_id != topic_id:
             self._trace.info(key, "apply", "deleted", "the log has another topic id")

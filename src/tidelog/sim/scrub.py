@@ -107,11 +107,16 @@ def _scrub_partition(disk: Disk, directory: str, settled: bool) -> Iterator[str]
     }
     logs = sorted(name for name in files if _is_kind(name, LOG_SUFFIX))
     everything: list[ScrubbedBatch] = []
+    for name in files:
+        # A file may be gone from under a process that still has it open.
+        log = name.removesuffix(INDEX_SUFFIX) + LOG_SUFFIX
+        if _is_kind(name, INDEX_SUFFIX) and log not in files:
+            yield f"{log}: missing"
     for name in logs:
         batches, complaint = batches_of(files[name])
         if complaint is not None:
             yield f"{name}: {complaint}"
-        if everything and batches and batches[0].base_offset <= everything[-1].last_offset:
+        if everything and batches and batches[0].base_offset != everything[-1].last_offset + 1:
             yield f"{name}: begins with {batches[0]} after {everything[-1]}"
         everything += batches
         if name != logs[-1]:

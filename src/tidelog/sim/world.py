@@ -616,10 +616,14 @@ class World:
 
 def _replace(host: Host, path: str, data: bytes) -> None:
     directory, _, _ = path.rpartition("/")
-    if host.disk.is_well and directory and not host.disk.exists(directory):
-        # Its topic was deleted meanwhile, the directory renamed: nobody needs the file.
-        return
-    host.disk.replace(path, data)
+    try:
+        host.disk.replace(path, data)
+    except StorageError:
+        with host.disk.observed():
+            is_gone = bool(directory) and not host.disk.exists(directory)
+        if not is_gone:
+            raise
+        # The directory was renamed meanwhile, its log is gone: nobody needs the file.
 
 
 def _joined(chunks: list[Chunk]) -> bytes:

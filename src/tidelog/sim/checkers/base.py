@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tidelog.errors import LogDamaged
+from tidelog.log.log import Log
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.replication.partition import Partition
 from tidelog.sim.history import History, Key, Polled
@@ -18,6 +20,18 @@ class Violation(AssertionError):
     def __init__(self, name: str, message: str) -> None:
         super().__init__(f"{name}: {message}")
         self.name = name
+
+
+def waits_for_a_read(host: Host, log: Log) -> bool:
+    """Whether a fault damaged something in this log that nobody has read yet, and that a read would
+    find: so far P4 promises."""
+    if not host.disk.was_damaged:
+        return False
+    try:
+        log.verify()
+    except LogDamaged:
+        return True
+    return False
 
 
 @dataclass(slots=True)

@@ -2,10 +2,12 @@
 
 Every batch has its checksum, every index entry of a sealed segment leads to its batch, the epoch
 file agrees with the batches, every small file can be read. What a fault damaged on the way has been
-found and repaired, not stepped around.
+found and repaired, not stepped around, or a read of the log that nobody has made yet would find it.
 """
 
-from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.model import TopicPartition
+from tidelog.sim.checkers.base import Evidence, Violation, waits_for_a_read
+from tidelog.sim.host import Host
 from tidelog.sim.scrub import OFFSET_FILES, scrub
 
 
@@ -21,6 +23,14 @@ class DisksAreSound:
                 complaints = scrub(host.disk, settled=True)
             if host.disk.was_damaged:
                 # A bad checkpoint counts as empty, and is written anew when its time comes.
-                complaints = [each for each in complaints if not each.startswith(OFFSET_FILES)]
+                unread = tuple(f"{partition}/" for partition in _unread(host))
+                passed = OFFSET_FILES + unread
+                complaints = [each for each in complaints if not each.startswith(passed)]
             if complaints:
                 raise Violation(self.name, f"{host.name}: {'; '.join(complaints[:5])}")
+
+
+def _unread(host: Host) -> list[TopicPartition]:
+    assert host.node is not None, f"{host.name} is down at the end"
+    partitions = host.node.broker.replicas.partitions
+    return [key for key, one in partitions.items() if waits_for_a_read(host, one.log)]

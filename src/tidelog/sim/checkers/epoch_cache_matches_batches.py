@@ -1,7 +1,7 @@
 """EpochCacheMatchesBatches (I13): what the leader epoch cache says of an offset is what the batch
 there says, and epochs never fall along a log."""
 
-from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.base import Evidence, Violation, waits_for_a_read
 from tidelog.sim.oracle import marks_of, partition_id
 
 
@@ -16,6 +16,8 @@ class EpochCacheMatchesBatches:
             assert host.node is not None, f"{host.name} is down at the end"
             for partition in host.node.broker.replicas.partitions.values():
                 log, last = partition.log, 0
+                if waits_for_a_read(host, log):
+                    continue
                 for mark in marks_of(log, log.log_start_offset, log.log_end_offset):
                     said = log.epoch_at(mark.base_offset)
                     if said != mark.leader_epoch or mark.leader_epoch < last:

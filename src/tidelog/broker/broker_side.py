@@ -5,7 +5,7 @@ the life cycle and the producer ids want of it, are calls over the control link.
 here by their token.
 """
 
-from tidelog.broker.api import k00_produce, k01_fetch, k22_init_producer_id
+from tidelog.broker.api import k00_produce, k01_fetch, k21_delete_records, k22_init_producer_id
 from tidelog.broker.connections import PendingRequest
 from tidelog.broker.context import AutoCreate, Broker
 from tidelog.broker.control_link import CallEnded
@@ -53,6 +53,8 @@ class BrokerSide:
                 case replication_messages.Reply(reply_to, response):
                     if isinstance(reply_to, k00_produce.ProduceCall):
                         k00_produce.on_reply(self._broker, reply_to, response)  # type: ignore[arg-type]
+                    elif isinstance(reply_to, k21_delete_records.DeleteCall):
+                        k21_delete_records.on_reply(self._broker, reply_to, response)  # type: ignore[arg-type]
                     else:
                         k01_fetch.on_reply(self._broker, reply_to, response)  # type: ignore[arg-type]
                 case replication_messages.SendFetch() | replication_messages.SendListOffsets():

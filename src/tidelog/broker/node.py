@@ -81,7 +81,7 @@ from tidelog.model import (
     ZERO_UUID,
     Uuid,
 )
-from tidelog.replication.messages import TruncationsAnnounced
+from tidelog.replication.messages import LogStartsSaved, TruncationsAnnounced
 from tidelog.replication.replicas import Replicas
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
@@ -442,8 +442,8 @@ class Node:
         match subject:
             case LogFlush() if subject.topic_partition != METADATA_PARTITION:
                 self._replicas.on_flushed(subject, now)
-            case TruncationsAnnounced():
-                self._replicas.on_truncations_announced(subject, now)
+            case TruncationsAnnounced() | LogStartsSaved():
+                self._replicas.on_checkpointed(subject, now)
             case RenamesForgotten():
                 self._replicas.on_renames_forgotten(subject)
             case _:

@@ -475,7 +475,7 @@ class LogDirectory:
             for partition, damage in (*self.damaged.items(), *self.remembered.items())
         }
 
-    def checkpoint_log_start_offsets(self) -> None:
+    def checkpoint_log_start_offsets(self, subject: Hashable | None = None) -> None:
         """Emits `log-start-offset-checkpoint`, for logs that start above their first segment."""
         self._checkpoint(
             LOG_START_FILE,
@@ -484,6 +484,7 @@ class LogDirectory:
                 for partition, log in self.logs.items()
                 if log.log_start_offset > log.segments[0].base_offset
             },
+            subject,
         )
 
     def _checkpoint_all(self, subject: Hashable | None = None) -> None:

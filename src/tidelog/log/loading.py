@@ -32,11 +32,13 @@ identity, and to what a crash may have left of a cut.
 Invariants
 - The log start is at least the first segment's base; a log that ends below its checkpointed start
   is emptied and begins there.
+- What is missing below the checkpointed log start was deleted: it is no damage.
 - The epoch cache covers [log start, log end) and nothing else.
 
 Source: Kafka's `LogLoader` and `LogSegment.recover`; Alagappan et al., FAST '18.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -185,6 +187,7 @@ class _Loader:
     def load(self) -> LoadedLog:
         names = finish_swaps(self.env, self.path)
         self._open_segments(names)
+        names = self._drop_deleted(names)
         epochs = self._read_epochs(names)
         log_end_offset = self._recover(epochs)
         if self._is_durable(log_end_offset) and log_end_offset < self._durable_end():
@@ -242,6 +245,22 @@ class _Loader:
         segment = Segment(self.env.disk, self.path, base_offset, self.config)
         segment.contiguous = self.contiguous
         return segment
+
+    def _drop_deleted(self, names: list[str]) -> list[str]:
+        """Ends a deletion that a crash interrupted: what ends at or below the log start goes.
+        Returns the names that remain."""
+        start = self.checkpoints.log_start_offset
+        keep = bisect_right([segment.base_offset for segment in self.segments], start) - 1
+        if keep < 0 or not self.has_fixed_head:
+            return names
+        for segment in self.segments[:keep]:
+            segment.delete()
+        del self.segments[:keep]
+        first_base = self.segments[0].base_offset
+        gone = {name for name in names if _is_segment_file(name) and _offset_of(name) < first_base}
+        for name in sorted(gone):
+            self.env.disk.delete(f"{self.path}/{name}")
+        return [name for name in names if name not in gone]
 
     # Epochs ----------------------------------------------------------------------------------
 

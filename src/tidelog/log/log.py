@@ -241,14 +241,14 @@ class Log:
         self.epochs.truncate_from_start(value)
         return True
 
-    def delete_segments_below_start(self) -> int:
-        """Deletes the segments that end at or below the log start; returns how many. The active
-        one stays."""
-        keep = bisect_right(self._bases, self._log_start_offset) - 1
+    def delete_segments_below_start(self, limit: int = UNCUT) -> int:
+        """Deletes the segments that end at or below the log start and the limit; returns how many.
+        The active one stays."""
+        keep = bisect_right(self._bases, min(limit, self._log_start_offset)) - 1
         doomed = self._segments[: max(0, keep)]
+        del self._segments[: len(doomed)], self._bases[: len(doomed)]
         for segment in doomed:
             segment.delete()
-        del self._segments[: len(doomed)], self._bases[: len(doomed)]
         for offset in sorted(self._snapshot_offsets):
             if offset < self._bases[0]:
                 self._env.disk.delete(snapshot_path(self._path, offset))

@@ -55,6 +55,11 @@ class BrokerEpochs:
             return False
         return fetched_under in (NO_EPOCH, active)
 
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether a broker is registered and unfenced (it may be about to leave)."""
+        broker = self._images.get(broker_id)
+        return broker is not None and not broker.fenced
+
     def rack_of(self, broker_id: int) -> str | None:
         """The rack of a broker, `None` when it has none or is not registered."""
         broker = self._images.get(broker_id)

@@ -50,7 +50,13 @@ from tidelog.log.log import UNCUT
 from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset, TopicPartition
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_session import FollowerSession, SessionKey
-from tidelog.replication.follower import Progress, append_fetched, truncate, where_to_agree
+from tidelog.replication.follower import (
+    Progress,
+    append_fetched,
+    restart,
+    truncate,
+    where_to_agree,
+)
 from tidelog.replication.messages import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -122,6 +128,8 @@ class Cut(NamedTuple):
     target: int
     cause: str
     diverging: EpochEndOffset | None = None
+    restarts: bool = False
+    """Nothing is kept, the log begins anew at the target."""
 
 
 class FetchState:
@@ -418,8 +426,13 @@ class ReplicaFetcher:
     ) -> None:
         diverging = fetched.diverging_epoch
         assert diverging is not None, "asked to cut without a diverging epoch"
+        leader_start = fetched.log_start_offset
         target = where_to_agree(state.partition.log, diverging)
-        if self._cut(state, Cut(target, "diverging epoch", diverging), outcome):
+        cut = Cut(target, "diverging epoch", diverging)
+        if target <= leader_start and leader_start > 0:
+            # Nobody can say any more where the logs part, only that nothing above is common.
+            cut = Cut(leader_start, "diverging below the leader's log start", diverging, True)
+        if self._cut(state, cut, outcome):
             state.errors = 0
         else:
             self._delay(state, f"no progress with {diverging}", now)
@@ -442,6 +455,8 @@ class ReplicaFetcher:
     def _truncate(self, state: FetchState, cut: Cut) -> bool:
         values = {} if cut.diverging is None else {"diverging": tuple(cut.diverging)}
         log = state.partition.log
+        if cut.restarts:
+            return restart(log, cut.target, self._env.trace, cause=cut.cause, **values)
         return truncate(log, cut.target, self._env.trace, cause=cut.cause, **values)
 
     def on_announced(self, state: FetchState, outcome: FetchOutcome) -> None:

@@ -10,6 +10,9 @@ looked at.
 Cutting below the follower's own high watermark is allowed: its high watermark may come from a
 deposed leader. What is *committed* is never cut, because a leader elected from the ISR has it.
 
+Where a leader's log start was raised, nobody knows any more what was below: two logs that differ
+there may seem to agree. A follower that is told to cut at or below it keeps nothing.
+
 **Append.** Batches are taken as they are, with their offsets and epochs. Batches of an epoch above
 the one that the fetch was made in are left out (KAFKA-18723): they come from a leadership that
 this follower does not know yet, and it could not tell the next leader that it holds them.
@@ -88,6 +91,26 @@ def truncate(log: Log, target: int, trace: Trace, *, cause: str, **values: objec
     return True
 
 
+def restart(log: Log, start: int, trace: Trace, *, cause: str, **values: object) -> bool:
+    """Empties the log, which goes on at its leader's log start; returns whether it changed."""
+    before = (log.log_start_offset, log.log_end_offset)
+    if before == (start, start) and log.latest_epoch == NO_EPOCH:
+        return False
+    trace.warn(
+        log.topic_partition,
+        "restart",
+        "restarted",
+        cause,
+        leader_start=start,
+        log_start=before[0],
+        log_end=before[1],
+        high_watermark=log.high_watermark,
+        **values,
+    )
+    log.truncate_fully_and_start_at(start)
+    return True
+
+
 def append_fetched(log: Log, fetched: FetchedPartition, sent_epoch: int, trace: Trace) -> Progress:
     """Appends the records and takes over high watermark and log start.
 
@@ -96,6 +119,10 @@ def append_fetched(log: Log, fetched: FetchedPartition, sent_epoch: int, trace: 
     progress = Progress.NOTHING
     if fetched.records_bytes:
         records = as_buffer(fetched.records)
+        if log.log_end_offset == fetched.log_start_offset and _is_within(records, log):
+            # 1. Records were deleted up to the middle of a batch. 2. This log ends there with other
+            # batches: they are of another history, and below the leader's start nobody compares.
+            restart(log, log.log_end_offset, trace, cause="the leader's first batch begins below")
         appended = log.append_as_follower(records, sent_epoch)
         if appended.size_bytes:
             progress = Progress.APPENDED
@@ -113,6 +140,12 @@ def append_fetched(log: Log, fetched: FetchedPartition, sent_epoch: int, trace: 
     if log.log_start_offset < fetched.log_start_offset <= log.high_watermark:
         moved |= log.maybe_raise_log_start_offset(fetched.log_start_offset)
     return Progress.BOUNDS if moved and progress is Progress.NOTHING else progress
+
+
+def _is_within(records: Buffer, log: Log) -> bool:
+    """Whether the first batch begins below the end of a log that has records."""
+    begins_at = int.from_bytes(records[:8], "big")
+    return begins_at < log.log_end_offset > log.log_start_offset
 
 
 def as_buffer(chunks: list[Chunk]) -> Buffer:

@@ -74,13 +74,13 @@ class RemoteReplica:
         broker_epoch: int,
         now: Instant,
     ) -> bool:
-        """Takes in one fetch; returns whether the follower's end changed."""
+        """Takes in one fetch; returns whether the follower's end or start changed."""
         if fetch_offset >= leader_end:
             self.last_caught_up = max(self.last_caught_up, now)
         elif fetch_offset >= self.leader_end_at_fetch:
             # It now has what the leader had at the previous fetch: it was level back then.
             self.last_caught_up = max(self.last_caught_up, self.last_fetch)
-        changed = fetch_offset != self.log_end_offset
+        changed = fetch_offset != self.log_end_offset or log_start_offset != self.log_start_offset
         self.log_end_offset = fetch_offset
         self.log_start_offset = log_start_offset
         self.leader_end_at_fetch = leader_end
@@ -300,6 +300,17 @@ class LeaderState:
             if remote.log_end_offset <= high_watermark and self.waits_for(replica_id, remote, now)
         }
         return "replicas lack records", {"log_ends": slow}
+
+    @property
+    def low_watermark(self) -> int:
+        """The lowest log start of this replica and all others that are alive, in sync or not; -1
+        while one of them has not spoken under this leadership. Below it nobody serves records."""
+        starts = (
+            remote.log_start_offset
+            for replica_id, remote in self.remotes.items()
+            if self._brokers.is_alive(replica_id)
+        )
+        return min((self._log.log_start_offset, *starts))
 
     # In sync or not -----------------------------------------------------------------------
 

@@ -31,6 +31,9 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL_TIMESTAMP: Final = -4
 """Special timestamps of ListOffsets (API 2)."""
 
+TO_HIGH_WATERMARK: Final = -1
+"""The special offset of DeleteRecords (API 21)."""
+
 # Questions and answers ---------------------------------------------------------------------
 
 
@@ -39,6 +42,37 @@ class TruncationsAnnounced(NamedTuple):
     recovery points that they had before."""
 
     number: int
+
+
+class LogStartsSaved(NamedTuple):
+    """Subject of a checkpoint of log starts: when it is durable, segments below them may go."""
+
+    starts: tuple[tuple[TopicPartition, TopicId, int], ...]
+
+
+class RecordsToDelete(NamedTuple):
+    """Up to where (exclusive) the records of a partition are to go (DeleteRecords, API 21)."""
+
+    topic: str
+    partition: int
+    offset: int
+    """`TO_HIGH_WATERMARK`: all that is committed."""
+
+
+class DeletedRecords(NamedTuple):
+    """What became of one `RecordsToDelete`."""
+
+    topic: str
+    partition: int
+    error_code: ErrorCode
+    low_watermark: int = -1
+    """The lowest log start of the alive replicas; -1 where nobody here knows."""
+
+
+class DeleteRecordsResult(NamedTuple):
+    """The answer to a DeleteRecords, in the order of the request."""
+
+    partitions: list[DeletedRecords]
 
 
 class ListOffsetsQuery(NamedTuple):
@@ -117,11 +151,11 @@ class AlterPartitionResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a Produce or Fetch. For acks=0 the broker writes nothing, but closes the
-    connection when a partition failed."""
+    """The answer to a Produce, Fetch or DeleteRecords. For acks=0 the broker writes nothing, but
+    closes the connection when a partition failed."""
 
     reply_to: ReplyTo
-    response: ProduceResponse | FetchResponse
+    response: ProduceResponse | FetchResponse | DeleteRecordsResult
 
 
 @dataclass(frozen=True, slots=True)

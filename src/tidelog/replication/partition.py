@@ -49,7 +49,7 @@ from tidelog.replication.messages import (
     ReplicaView,
     Role,
 )
-from tidelog.replication.purgatory import AckQueue, Waiters
+from tidelog.replication.purgatory import AckQueue, Deletions, Waiters
 from tidelog.wire.fetch import LeaderHint
 
 _STAY_PENDING = frozenset(
@@ -83,6 +83,7 @@ class Partition:
         "_env",
         "_flush_in_flight",
         "acks",
+        "deletions",
         "fetch_waiters",
         "image",
         "last_consumer_read",
@@ -118,6 +119,8 @@ class Partition:
         self.offline: str | None = None
         # acks=all appends that are not committed; empty on a follower.
         self.acks = AckQueue()
+        # DeleteRecords that wait for the followers; empty on a follower.
+        self.deletions: Deletions = {}
         # Parked fetches that ask for this partition.
         self.fetch_waiters: Waiters = {}
         # When a consumer last read here while this replica followed.
@@ -460,6 +463,7 @@ class Partition:
         assert leads == (self.leader_id == self._env.node_id), f"RoleMatchesMetadata: {self}"
         if self.leadership is None:
             assert not self.acks, f"RoleMatchesMetadata: {self} follows, acks wait"
+            assert not self.deletions, f"RoleMatchesMetadata: {self} follows, deletions wait"
         else:
             self.leadership.check()
         self.acks.check()

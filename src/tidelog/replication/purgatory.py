@@ -1,4 +1,5 @@
-"""Requests that wait: for the high watermark (acks=all) or for records to read (long polls).
+"""Requests that wait: for the high watermark (acks=all), for records to read (long polls), or for
+all replicas to let go of records (DeleteRecords).
 
 A parked request completes exactly once, by progress or at its deadline, whichever comes first
 (`OneReply`). Progress is looked at once per tick: everything that moved during a tick is noted,
@@ -10,6 +11,8 @@ and `end_tick` then completes what became ready. So a hundred appends wake a par
   than the queue's end and is put where it belongs; that is rare.
 - **Fetches** are registered with every partition they ask for, in insertion-ordered dictionaries,
   so that runs repeat. The registers are the partitions' (`Partition.fetch_waiters`).
+
+- **Deletions** are rare and stand in a plain register of their partition (`Partition.deletions`).
 
 Deadlines live in one heap. Answered requests stay in it until they surface, or until they are
 many and the majority; then the heap is rebuilt.
@@ -26,7 +29,7 @@ from itertools import count
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import PURGATORY_PURGE_REQUESTS
-from tidelog.replication.messages import ReplyTo
+from tidelog.replication.messages import DeletedRecords, ReplyTo
 from tidelog.wire.fetch import FetchedPartition, FetchRequest, LeaderHint
 from tidelog.wire.produce import ProducedPartition
 
@@ -132,6 +135,55 @@ Waiters = dict[DelayedFetch, tuple[int, int]]
 which a follower wants to hear of one."""
 
 
+class DelayedDelete:
+    """A DeleteRecords: some alive replica still holds what is to go."""
+
+    __slots__ = ("deadline", "done", "in_heap", "pending", "reply_to", "results")
+
+    def __init__(
+        self, reply_to: ReplyTo, results: list[DeletedRecords], *, now: Instant, timeout_ms: int
+    ) -> None:
+        # Whose answer it is.
+        self.reply_to = reply_to
+        # In request order; what waits stands here as a success until told otherwise.
+        self.results = results
+        # When it is answered at the latest.
+        self.deadline = Instant(now + max(timeout_ms, 0))
+        # Indexes into `results` that wait, with the register they stand in.
+        self.pending: dict[int, Deletions] = {}
+        # It has been answered; nothing may answer it again.
+        self.done = False
+        # `Deadlines` watches over it.
+        self.in_heap = False
+
+    def register(self, deletions: "Deletions", index: int, offset: int) -> None:
+        """Waits until the low watermark is at least `offset`."""
+        self.pending[index] = deletions
+        deletions[self, index] = offset
+
+    def note(self, index: int, low_watermark: int) -> None:
+        """How far the slowest replica is."""
+        self.results[index] = self.results[index]._replace(low_watermark=low_watermark)
+
+    def resolve(self, index: int, error: ErrorCode) -> bool:
+        """One partition is decided; returns whether the whole request now is."""
+        assert not self.done, f"OneReply: {self.reply_to} is answered already"
+        del self.pending.pop(index)[self, index]
+        self.results[index] = self.results[index]._replace(error_code=error)
+        self.done = not self.pending
+        return self.done
+
+    def expire(self) -> None:
+        """The deadline has come: what still waits has timed out, as far as it got."""
+        for index in list(self.pending):
+            self.resolve(index, ErrorCode.REQUEST_TIMED_OUT)
+
+
+Deletions = dict[tuple[DelayedDelete, int], int]
+"""Deletions (request, index in it) that wait for one partition, with the low watermark they need.
+"""
+
+
 class AckQueue:
     """The acks that wait for one partition's high watermark."""
 
@@ -198,7 +250,7 @@ class AckQueue:
         assert live == len(self), f"OneReply: {live} acks wait, {len(self)} are counted"
 
 
-Parked = DelayedProduce | DelayedFetch
+Parked = DelayedProduce | DelayedFetch | DelayedDelete
 
 
 class Deadlines:

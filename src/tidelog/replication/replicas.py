@@ -8,7 +8,7 @@ until it says otherwise. It composes the parts that do the work and owns none of
 | `partition.Partition` | one hosted replica and its role |
 | `leader.LeaderState`, `isr` | followers' progress, high watermark, in-sync replicas |
 | `follower`, `fetcher`, `fetchers` | fetching, divergence, truncation |
-| `produce_path`, `fetch_path`, `purgatory` | requests and their waiting |
+| `produce_path`, `fetch_path`, `delete_path`, `purgatory` | requests and their waiting |
 | `isr_updates` | proposals on their way to the controller |
 | `lookups` | questions about offsets |
 | `quarantine` | damaged logs: out of service, reported, repaired |
@@ -41,6 +41,7 @@ from tidelog.model import (
     TopicPartition,
 )
 from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.fetcher import FetcherEnv, FetchOutcome
 from tidelog.replication.fetchers import Fetchers
@@ -63,8 +64,10 @@ from tidelog.replication.messages import (
     EpochEndResult,
     ListOffsetsQuery,
     ListOffsetsResult,
+    LogStartsSaved,
     Output,
     PartitionView,
+    RecordsToDelete,
     ReplyTo,
     Token,
     TruncationsAnnounced,
@@ -73,7 +76,7 @@ from tidelog.replication.moved import Moved
 from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition, PartitionEnv
 from tidelog.replication.produce_path import ProducePath
-from tidelog.replication.purgatory import Deadlines, DelayedProduce
+from tidelog.replication.purgatory import Deadlines, DelayedDelete, DelayedProduce
 from tidelog.replication.quarantine import Quarantine
 from tidelog.replication.read_replica import ReadReplicaSelector
 from tidelog.replication.roles import LogConfigs, LogStore, Parts, Roles
@@ -103,6 +106,7 @@ class Replicas:
         self._measures = Measures(trace)
         self._produce = ProducePath(self._hosted, self._outbox, self._deadlines, self._measures)
         self._fetch = self._make_fetch_path()
+        self._delete = DeletePath(self._hosted, self._outbox, self._deadlines)
         self._fetchers = Fetchers(
             FetcherEnv(node_id, config, self._brokers, self._outbox, trace, self._throttles)
         )
@@ -155,6 +159,7 @@ class Replicas:
             self._hosted,
             self._produce,
             self._fetch,
+            self._delete,
             self._fetchers,
             self._isr_updates,
             self._moved,
@@ -206,7 +211,7 @@ class Replicas:
         if delta.changed_brokers:
             self._brokers.follow(image)
             self._fetchers.resume(sorted(delta.changed_brokers))
-            # Whoever may no longer join an ISR is no longer waited for.
+            # Whoever may no longer join an ISR, or is fenced, is no longer waited for.
             self._mark_uncommitted()
         self._carry_out(
             decide_hosting(
@@ -349,6 +354,20 @@ class Replicas:
                 self._isr_updates.submit(proposal)
                 self._moved.mark(partition)
 
+    def delete_records(
+        self,
+        wanted: Sequence[RecordsToDelete],
+        reply_to: ReplyTo,
+        now: Instant,
+        *,
+        timeout_ms: int,
+    ) -> None:
+        """Raises log starts; the `Reply` follows when all alive replicas have raised theirs."""
+        self._stir()
+        for partition in self._delete.delete(wanted, reply_to, now, timeout_ms=timeout_ms):
+            self._moved.mark(partition, log_changed=False)
+            self._fetch.release_followers(partition.replicas)
+
     def list_offsets(
         self, queries: Sequence[ListOffsetsQuery], *, replica_id: int, isolation_level: int
     ) -> list[ListOffsetsResult]:
@@ -442,9 +461,13 @@ class Replicas:
             partition.on_flushed()
             self._moved.mark(partition)
 
-    def on_truncations_announced(self, subject: TruncationsAnnounced, now: Instant) -> None:
-        """A checkpoint without what is to be cut is durable."""
-        self._take_outcome(self._fetchers.on_announced(subject), now)
+    def on_checkpointed(self, subject: TruncationsAnnounced | LogStartsSaved, now: Instant) -> None:
+        """A checkpoint without what is to be cut, or with where logs start, is durable."""
+        if isinstance(subject, TruncationsAnnounced):
+            self._take_outcome(self._fetchers.on_announced(subject), now)
+            return
+        for partition, error in self._delete.on_log_starts_saved(subject):
+            self._roles.go_offline(partition, str(error))
 
     def on_flush_failed(self, subject: LogFlush, error: str, now: Instant) -> None:
         """A flush failed: what was not yet durable is taken to be lost."""
@@ -473,6 +496,8 @@ class Replicas:
                     self._measures.on_advance(partition, leadership, now)
                 if partition.acks:
                     self._produce.complete_acks(partition)
+                if partition.deletions:
+                    self._delete.complete(partition)
         self._fetch.end_tick(moved, now)
         self._produce.end_tick()
         self._request_flushes()
@@ -522,7 +547,7 @@ class Replicas:
             self._directory.checkpoint_high_watermarks()
         if self._recovery_checkpoints.due(now) is not None:
             self._directory.checkpoint_recovery_points()
-            self._directory.checkpoint_log_start_offsets()
+            self._directory.checkpoint_log_start_offsets(self._delete.log_starts_to_save())
             self._clear_renamed()
         if self._expiry_checks.due(now) is not None:
             self._expire_producers(now + self.wall_offset_ms)
@@ -530,6 +555,8 @@ class Replicas:
         for parked in self._deadlines.take_due(now):
             if isinstance(parked, DelayedProduce):
                 self._produce.expire(parked)
+            elif isinstance(parked, DelayedDelete):
+                self._delete.expire(parked)
             else:
                 self._fetch.complete(parked, now)
         self._collect(now)
@@ -554,10 +581,11 @@ class Replicas:
             log.producers.expire(wall_ms, log.config.producer_id_expiration_ms)
 
     def _mark_uncommitted(self) -> None:
-        """Looks again at led partitions with records above the high watermark."""
+        """Looks again at led partitions that wait for others."""
         for partition in self._hosted.partitions.values():
             log = partition.log
-            if partition.leadership is not None and log.high_watermark < log.log_end_offset:
+            waits = log.high_watermark < log.log_end_offset or partition.deletions
+            if partition.leadership is not None and waits:
                 self._moved.mark(partition, log_changed=False)
 
     def _check_isrs(self, late_ms: int, now: Instant) -> None:

@@ -2,7 +2,7 @@
 
 A role change touches every part of the room, in an order that matters:
 1. The partition itself takes its new role, and with it new epochs.
-2. Acks that wait on a leadership that is over are answered; the answer names the new leader.
+2. Acks and deletions that wait on a leadership that is over are answered.
 3. Fetches that wait are answered, because what they wait for may never come here.
 4. Fetching stops, or begins at the new leader.
 
@@ -35,6 +35,7 @@ from tidelog.model import (
     TopicId,
     TopicPartition,
 )
+from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.hosted import Hosted
@@ -76,7 +77,7 @@ class LogStore(DamagedLogs, Protocol):
     def checkpoint_recovery_points(self, subject: Hashable | None = None) -> None:
         """Emits the write of `recovery-point-offset-checkpoint`."""
 
-    def checkpoint_log_start_offsets(self) -> None:
+    def checkpoint_log_start_offsets(self, subject: Hashable | None = None) -> None:
         """Emits the write of `log-start-offset-checkpoint`."""
 
 
@@ -87,6 +88,7 @@ class Parts:
     hosted: Hosted
     produce: ProducePath
     fetch: FetchPath
+    delete: DeletePath
     fetchers: Fetchers
     isr_updates: IsrUpdates
     moved: Moved
@@ -208,6 +210,7 @@ class Roles:
         if not partition.become_follower(image):
             return
         self._parts.produce.fail_acks(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._parts.delete.fail(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._parts.fetch.release(partition)
         if led:
             self._cease_to_lead(partition)
@@ -244,6 +247,7 @@ class Roles:
     def _put_out_of_service(self, partition: Partition, cause: str, code: ErrorCode) -> None:
         led = partition.leadership is not None
         self._parts.produce.fail_acks(partition, code)
+        self._parts.delete.fail(partition, code)
         self._parts.fetch.release(partition)
         self._parts.fetchers.stop(partition)
         partition.go_offline(cause)

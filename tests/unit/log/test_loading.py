@@ -645,3 +645,63 @@ def test_a_cut_before_a_crash_is_durable_after_the_next_clean_stop() -> None:
     log = bench.reopen_after_power_cut()
     assert (log.log_end_offset, log.segments[0].size_bytes) == (0, 0)
     assert bench.directory.clean_shutdown.broker_epoch == 41
+
+
+class _DyingDisk(MemoryDisk):
+    """Ends the process instead of carrying out some deletion."""
+
+    deletions_left = 1 << 30
+
+    def begin(self, operation: Operation, path: str) -> None:
+        if operation is Operation.DELETE:
+            if not self.deletions_left:
+                raise KeyboardInterrupt(path)
+            self.deletions_left -= 1
+        super().begin(operation, path)
+
+
+@pytest.mark.parametrize("power_is_cut", [False, True])
+@pytest.mark.parametrize("deletions", range(12))
+def test_segments_that_were_being_deleted_are_no_damage(deletions: int, power_is_cut: bool) -> None:
+    """Goal: whichever of their files are left, the log starts where the checkpoint says."""
+    disk = _DyingDisk()
+    bench = LogBench(SMALL, disk=disk)
+    for index in range(30):
+        bench.append(epoch=index // 4)
+    bench.log.request_flush()
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    bench.log.update_high_watermark(30)
+    bench.log.maybe_raise_log_start_offset(25)
+    bench.directory.checkpoint_log_start_offsets()
+    bench.settle()
+    before = read_all(bench.log)
+    assert len(bench.log.segments) > 4
+    disk.deletions_left = deletions
+    with pytest.raises(KeyboardInterrupt):
+        bench.log.delete_segments_below_start()
+    disk.deletions_left = 1 << 30
+    log = bench.reopen_after_power_cut() if power_is_cut else bench.reopen_after_kill()
+    assert bench.directory.damaged == {}
+    assert (log.log_start_offset, log.log_end_offset) == (25, 30)
+    assert read_all(log) == before
+    assert len(log.segments) == 1 or log.segments[1].base_offset > 25
+    assert log.epochs.entries[0][1] == 25
+    assert not [name for name in disk.list_dir(str(PARTITION)) if name < offset_name(20)]
+    log.check()
+
+
+def test_a_lost_head_is_damage_unless_it_was_deleted() -> None:
+    """Goal: only a log start above the hole excuses it."""
+    bench = LogBench(SMALL)
+    for _ in range(30):
+        bench.append()
+    bench.log.update_high_watermark(30)
+    bench.log.maybe_raise_log_start_offset(3)
+    bases = [segment.base_offset for segment in bench.log.segments]
+    assert bases[1] > 3
+    bench.stop()
+    bench.disk.delete(_file(bases[0], ".log"))
+    with pytest.raises(KeyError):
+        bench.reopen()
+    assert list(bench.directory.damaged) == [PARTITION]

@@ -45,3 +45,14 @@ def test_joining_needs_an_active_broker_in_the_same_uptime() -> None:
     assert not brokers.may_join_isr(1, epoch + 1)
     assert not brokers.may_join_isr(1, None)
     assert not brokers.may_join_isr(2, epoch)
+
+
+def test_alive_is_registered_and_unfenced() -> None:
+    """In whatever uptime: deletions wait for it."""
+    feed = MetadataFeed()
+    feed.register(1)
+    assert not follow(feed).is_alive(1)
+    feed.unfence(1)
+    assert follow(feed).is_alive(1) and not follow(feed).is_alive(2)
+    feed.fence(1)
+    assert not follow(feed).is_alive(1)

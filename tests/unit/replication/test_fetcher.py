@@ -199,7 +199,7 @@ def test_durable_records_are_cut_when_no_checkpoint_claims_them_any_more() -> No
     claimed, subject = checkpoint_of(follower)
     assert claimed == 1 and isinstance(subject, TruncationsAnnounced)
     assert not follower.outputs(for_ms=10) and follower.log().log_end_offset == 3
-    follower.replicas.on_truncations_announced(subject, follower.now)
+    follower.replicas.on_checkpointed(subject, follower.now)
     assert follower.log().log_end_offset == 1
     (wanted,) = follower.sent().request.partitions
     assert wanted.fetch_offset == 1
@@ -214,7 +214,7 @@ def test_an_announced_truncation_ends_with_the_leadership_that_asked_for_it() ->
     follower.cluster.feed.change("orders", leader=2, isr=(1, 2))
     follower.cluster.feed.publish(2, follower.replicas, follower.now)
     follower.outputs()
-    follower.replicas.on_truncations_announced(subject, follower.now)
+    follower.replicas.on_checkpointed(subject, follower.now)
     assert follower.log().log_end_offset == 3
     follower.broker.effects.take()
     follower.broker.directory.checkpoint_recovery_points()

@@ -271,3 +271,28 @@ def test_an_isr_outside_of_the_assignment_is_a_bug() -> None:
     world = World(isr=(1, 2, 9))
     with pytest.raises(AssertionError, match="MaximalIsrSuperset"):
         world.state.check()
+
+
+def test_the_low_watermark_is_that_of_the_alive() -> None:
+    """A replica that is out of sync counts, one that is fenced does not, and one that has not
+    spoken under this leadership holds it back."""
+    world = World(isr=(1, 2))
+    world.log.update_high_watermark(10)
+    world.log.maybe_raise_log_start_offset(6)
+
+    def says(node: int, log_start: int) -> bool:
+        return world.state.remotes[node].on_fetch(
+            10, log_start, leader_end=10, broker_epoch=world.epochs[node], now=NOW
+        )
+
+    assert says(2, 4)
+    assert world.state.low_watermark == -1
+    says(3, 3)
+    assert world.state.low_watermark == 3
+    assert says(3, 5) and not says(3, 5)
+    assert world.state.low_watermark == 4
+    world.feed.fence(2)
+    world.brokers.follow(world.feed.image)
+    assert world.state.low_watermark == 5
+    says(3, 9)
+    assert world.state.low_watermark == 6

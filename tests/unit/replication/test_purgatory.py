@@ -6,7 +6,16 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import PURGATORY_PURGE_REQUESTS
 from tidelog.model import TopicId
-from tidelog.replication.purgatory import AckQueue, Deadlines, DelayedFetch, DelayedProduce, Waiters
+from tidelog.replication.messages import DeletedRecords
+from tidelog.replication.purgatory import (
+    AckQueue,
+    Deadlines,
+    DelayedDelete,
+    DelayedFetch,
+    DelayedProduce,
+    Deletions,
+    Waiters,
+)
 from tidelog.wire.fetch import FetchRequest, LeaderHint
 from tidelog.wire.produce import ProducedPartition
 
@@ -151,3 +160,24 @@ def test_a_completed_fetch_leaves_all_registers() -> None:
     assert registers == [{}, {}]
     with pytest.raises(AssertionError, match="OneReply"):
         parked.complete()
+
+
+def test_a_deletion_leaves_every_register_when_it_is_done() -> None:
+    """One partition comes through, the other times out with how far it got."""
+    first: Deletions = {}
+    second: Deletions = {}
+    results = [DeletedRecords("orders", number, ErrorCode.NONE, 0) for number in range(2)]
+    request = DelayedDelete("d", results, now=NOW, timeout_ms=100)
+    request.register(first, 0, 5)
+    request.register(second, 1, 5)
+    request.note(0, 6)
+    assert not request.resolve(0, ErrorCode.NONE)
+    request.note(1, 4)
+    request.expire()
+    assert request.done and not first and not second
+    assert request.results == [
+        DeletedRecords("orders", 0, ErrorCode.NONE, 6),
+        DeletedRecords("orders", 1, ErrorCode.REQUEST_TIMED_OUT, 4),
+    ]
+    with pytest.raises(AssertionError, match="OneReply"):
+        request.resolve(1, ErrorCode.NONE)

@@ -50,11 +50,13 @@ class Violation(AssertionError):
 class Storm:
     """One seed's run."""
 
+    config = STORM_CONFIG
+
     def __init__(self, seed: int, *, power_cuts: bool = False) -> None:
         self.seed = seed
         self.prng = Prng(seed)
         self.feed = ControlledFeed(seed)
-        self.cluster = Cluster(NODES, config=STORM_CONFIG, feed=self.feed)
+        self.cluster = Cluster(NODES, config=self.config, feed=self.feed)
         # Everything that any leader showed below its high watermark.
         self.committed: list[Written] = []
         # Values sent, by the name of the request; and where they were acknowledged.

@@ -26,6 +26,7 @@ from tidelog.replication.messages import (
     AlterPartitionResult,
     ListOffsetsResult,
     LogDirFailed,
+    LogStartsSaved,
     Output,
     Reply,
     RoleChanged,
@@ -225,7 +226,7 @@ class Cluster:
 
     def _carry_out_effect(self, broker: Broker, effect: Flush | Replace) -> None:
         subject = effect.subject
-        known = LogFlush | TruncationsAnnounced | RenamesForgotten
+        known = LogFlush | TruncationsAnnounced | LogStartsSaved | RenamesForgotten
         assert subject is None or isinstance(subject, known), f"{effect}"
         try:
             if isinstance(effect, Replace):
@@ -241,7 +242,7 @@ class Cluster:
         elif isinstance(subject, RenamesForgotten):
             broker.replicas.on_renames_forgotten(subject)
         elif subject is not None:
-            broker.replicas.on_truncations_announced(subject, self.now)
+            broker.replicas.on_checkpointed(subject, self.now)
 
     # Messages ---------------------------------------------------------------------------------
 

@@ -213,11 +213,12 @@ def log_config(image: MetadataImage, topic: str) -> LogConfig:
         "min.insync.replicas": "min_insync_replicas",
         "flush.messages": "flush_messages",
         "segment.bytes": "segment_bytes",
+        "cleanup.policy": "cleanup_policy",
         "leader.replication.throttled.replicas": "leader_replication_throttled_replicas",
         "follower.replication.throttled.replicas": "follower_replication_throttled_replicas",
     }
     values: dict[str, Any] = {
-        known[key]: value if key.endswith(".replicas") and "throttled" in key else int(value)
+        known[key]: value if key.endswith((".throttled.replicas", ".policy")) else int(value)
         for key, value in configs.items()
     }
     return LogConfig(**values)

@@ -1,0 +1,75 @@
+"""DeleteRecords (21), versions 0-2: everything below an offset goes, on all replicas (KIP-107).
+
+To be asked of the leaders. Refused here: topics and partitions that the metadata does not have
+(UNKNOWN_TOPIC_OR_PARTITION) and internal topics (INVALID_TOPIC_EXCEPTION); the rest is the
+replication room's, see `replication/delete_path.py`. The answer comes when all alive replicas have
+let go of the records, or at the deadline of the request.
+"""
+
+from tidelog.broker.connections import PendingRequest
+from tidelog.broker.context import Broker
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.model import INTERNAL_TOPICS
+from tidelog.replication.messages import DeletedRecords, DeleteRecordsResult, RecordsToDelete
+from tidelog.wire import codec
+from tidelog.wire.entities import Entity, make, nested
+from tidelog.wire.values import error, millis, to_millis
+
+
+class DeleteCall:
+    """A deletion under way: whom to answer, and what was refused already."""
+
+    __slots__ = ("pending", "refused")
+
+    def __init__(self, pending: PendingRequest, refused: list[DeletedRecords]) -> None:
+        self.pending = pending
+        # Partitions that no log was asked for.
+        self.refused = refused
+
+
+def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+    """Hands the offsets to the replicas; the reply comes through `on_reply`."""
+    wanted: list[RecordsToDelete] = []
+    refused: list[DeletedRecords] = []
+    for topic in request.topics:
+        for partition in topic.partitions:
+            want = RecordsToDelete(topic.name, partition.partition_index, partition.offset)
+            code = _refusal(broker, want)
+            if code is ErrorCode.NONE:
+                wanted.append(want)
+            else:
+                refused.append(DeletedRecords(want.topic, want.partition, code))
+    call = DeleteCall(pending, refused)
+    broker.replicas.delete_records(wanted, call, now, timeout_ms=to_millis(request.timeout))
+
+
+def _refusal(broker: Broker, want: RecordsToDelete) -> ErrorCode:
+    topic = broker.image.topics_by_name.get(want.topic)
+    if topic is None or want.partition not in topic.partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if want.topic in INTERNAL_TOPICS:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.NONE
+
+
+def on_reply(broker: Broker, call: DeleteCall, response: DeleteRecordsResult) -> None:
+    """The replicas are done with every partition."""
+    response_type = codec.response_class(21, call.pending.header.api_version)
+    topic_type = nested(response_type, "topics")
+    partition_type = nested(topic_type, "partitions")
+    by_topic: dict[str, list[Entity]] = {}
+    for result in (*response.partitions, *call.refused):
+        by_topic.setdefault(result.topic, []).append(
+            make(
+                partition_type,
+                partition_index=result.partition,
+                low_watermark=result.low_watermark,
+                error_code=error(result.error_code),
+            )
+        )
+    topics = tuple(
+        make(topic_type, name=name, partitions=tuple(partitions))
+        for name, partitions in by_topic.items()
+    )
+    broker.answer(call.pending, make(response_type, throttle_time=millis(0), topics=topics))

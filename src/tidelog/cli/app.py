@@ -20,6 +20,7 @@ from tidelog.cli.dump_log import dump_log
 from tidelog.cli.node import format_, random_uuid, server
 from tidelog.cli.output import BadAnswer, WorkFailed, print_error, print_line
 from tidelog.cli.quorum import quorum_app
+from tidelog.cli.records import records_app
 from tidelog.cli.sim import sim_app
 from tidelog.cli.sim_campaign import campaign
 from tidelog.cli.spark import spark_app
@@ -69,6 +70,7 @@ app.command(
 app.command("random-uuid", epilog="Example: tidelog random-uuid")(random_uuid)
 app.add_typer(topics_app, name="topics")
 app.add_typer(brokers_app, name="brokers")
+app.add_typer(records_app, name="records")
 app.add_typer(quorum_app, name="quorum")
 sim_app.command("campaign", epilog="Example: tidelog sim campaign --jobs 2 --rounds 10")(campaign)
 app.add_typer(sim_app, name="sim")

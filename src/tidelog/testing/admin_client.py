@@ -8,6 +8,7 @@ code; no answer at all is `Unreachable`.
 Not for several threads.
 """
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -15,7 +16,15 @@ from typing import Any, Final
 from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import Voter
 from tidelog.model import METADATA_TOPIC, Uuid, uuid_to_text
-from tidelog.testing.asking import Address, AdminError, Asking, check, request, request_type
+from tidelog.testing.asking import (
+    PASSING,
+    Address,
+    AdminError,
+    Asking,
+    check,
+    request,
+    request_type,
+)
 from tidelog.testing.descriptions import (
     ClusterDescription,
     NodeDescription,
@@ -26,6 +35,7 @@ from tidelog.testing.descriptions import (
     VoterDescription,
 )
 from tidelog.testing.replica_logs import ask_replica_logs
+from tidelog.testing.waiting import POLL_S, Deadline
 from tidelog.testing.wire_client import Unreachable
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make, nested
@@ -242,6 +252,34 @@ class AdminClient:
             done_before=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         )
 
+    def delete_records(self, name: str, partition: int, before_offset: int) -> int:
+        """Deletes what is below an offset (-1: all that is committed) on every alive replica;
+        returns the lowest log start of these. Raises `AdminError`."""
+        what = f"delete records of `{name}-{partition}` below {before_offset}"
+        deadline = Deadline(self._asking.timeout_s)
+        while True:
+            code, low_watermark = ErrorCode.LEADER_NOT_AVAILABLE, -1
+            leader = self._leader_of(name, partition, what)
+            if leader is not None:
+                question = _deletion(name, partition, before_offset, deadline.left_s())
+                try:
+                    response = self._asking.node((leader.host, leader.port), question)
+                except Unreachable:
+                    code = ErrorCode.NETWORK_EXCEPTION
+                else:
+                    row = response.topics[0].partitions[0]
+                    code, low_watermark = error_of(row.error_code), int(row.low_watermark)
+            if code not in PASSING or deadline.passed():
+                check(code, None, what)
+                return low_watermark
+            time.sleep(POLL_S)
+
+    def _leader_of(self, name: str, partition: int, what: str) -> NodeDescription | None:
+        found = [p for p in self.describe_topic(name).partitions if p.partition == partition]
+        if not found:
+            check(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such partition", what)
+        return self.describe_cluster().node(found[0].leader)
+
     def create_partitions(self, name: str, count: int) -> None:
         """Grows a topic to this many partitions."""
         key = ApiKey.CREATE_PARTITIONS
@@ -397,6 +435,16 @@ class AdminClient:
             replace(topic, partitions=tuple(with_logs(topic.name, p) for p in topic.partitions))
             for topic in topics
         ]
+
+
+def _deletion(name: str, partition: int, before_offset: int, timeout_s: float) -> Any:
+    key = ApiKey.DELETE_RECORDS
+    topic_type = nested(request_type(key), "topics")
+    wish = make(nested(topic_type, "partitions"), partition_index=partition, offset=before_offset)
+    topic = make(topic_type, name=name, partitions=(wish,))
+    # The answer of a leader that waits in vain must still arrive.
+    timeout = millis(int(timeout_s * 1000 * 3 / 4))
+    return request(key, topics=(topic,), timeout=timeout)
 
 
 def _ids(nodes: Iterable[int] | None) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ VERSIONS: Final = {
     ApiKey.LIST_OFFSETS: 6,
     ApiKey.CREATE_TOPICS: 7,
     ApiKey.DELETE_TOPICS: 6,
+    ApiKey.DELETE_RECORDS: 2,
     ApiKey.CREATE_PARTITIONS: 3,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
     ApiKey.DESCRIBE_CONFIGS: 4,
@@ -40,7 +41,7 @@ VERSIONS: Final = {
 ATTEMPT_S: Final = 1.5
 """How long one node may take over a question that every node can answer at once."""
 
-_PASSING: Final = frozenset(
+PASSING: Final = frozenset(
     (
         ErrorCode.NOT_CONTROLLER,
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -52,6 +53,7 @@ _PASSING: Final = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     )
 )
+"""Errors after which the same question may get another answer."""
 
 
 _WORDS: Final = {
@@ -140,7 +142,7 @@ class Asking:
             code = error_of(result.error_code)
             if code in fine:
                 return
-            if code not in _PASSING or deadline.passed():
+            if code not in PASSING or deadline.passed():
                 check(code, result.error_message, what)
             fine.add(done_before)
             time.sleep(POLL_S)

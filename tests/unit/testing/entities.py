@@ -139,3 +139,17 @@ def offsets(name: str, found: dict[int, tuple[ErrorCode, int]]) -> Any:
     )
     topics = (make(topic, name=name, partitions=rows),)
     return make(kind, throttle_time=millis(0), topics=topics)
+
+
+def deleted_records(name: str, partition: int, code: ErrorCode, low_watermark: int) -> Any:
+    """A DeleteRecords response for one partition."""
+    kind = response_type(ApiKey.DELETE_RECORDS)
+    topic_type = nested(kind, "topics")
+    row = make(
+        nested(topic_type, "partitions"),
+        partition_index=partition,
+        low_watermark=low_watermark,
+        error_code=error(code),
+    )
+    topics = (make(topic_type, name=name, partitions=(row,)),)
+    return make(kind, throttle_time=millis(0), topics=topics)

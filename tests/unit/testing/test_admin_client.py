@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.testing.entities import TOPIC_ID, cluster, moving, offsets, topic_page
+from tests.unit.testing.entities import (
+    TOPIC_ID,
+    cluster,
+    deleted_records,
+    moving,
+    offsets,
+    topic_page,
+)
 from tests.unit.testing.fake_node import ScriptedNode, scripted_node
 from tidelog.errors import ErrorCode
 from tidelog.model import uuid_to_text
@@ -147,3 +154,32 @@ def described_logs(node: ScriptedNode) -> tuple[ReplicaDescription, ...]:
     """The replicas of the only partition."""
     with AdminClient([node.address]) as admin:
         return admin.describe_topic("t", replica_logs=True).partitions[0].replica_logs
+
+
+def _deleting(*codes: ErrorCode) -> tuple[dict[ApiKey, Any], list[ErrorCode]]:
+    """A leader that answers one deletion after the other with these codes."""
+    left = list(codes)
+    answers: dict[ApiKey, Any] = {
+        KEY: lambda _: topic_page("t", [0]),
+        ApiKey.DELETE_RECORDS: lambda _: deleted_records("t", 0, left.pop(0), 3),
+    }
+    return answers, left
+
+
+def test_a_deletion_follows_a_leader_that_moves() -> None:
+    answers, left = _deleting(ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE)
+    with scripted_node(answers) as node, AdminClient([node.address]) as admin:
+        answers[ApiKey.DESCRIBE_CLUSTER] = lambda _: cluster((1, "127.0.0.1", node.port, False))
+        assert admin.delete_records("t", 0, 3) == 3
+    assert not left
+
+
+def test_a_deletion_that_is_refused_or_has_no_place_is_an_admin_error() -> None:
+    answers, left = _deleting(ErrorCode.POLICY_VIOLATION)
+    with scripted_node(answers) as node, AdminClient([node.address]) as admin:
+        answers[ApiKey.DESCRIBE_CLUSTER] = lambda _: cluster((1, "127.0.0.1", node.port, False))
+        with pytest.raises(AdminError, match="POLICY_VIOLATION"):
+            admin.delete_records("t", 0, 3)
+        with pytest.raises(AdminError, match="no such partition"):
+            admin.delete_records("t", 5, 3)
+    assert not left

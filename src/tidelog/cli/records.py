@@ -1,0 +1,72 @@
+"""`tidelog records …`: delete the oldest records of a partition, of any Kafka cluster."""
+
+from typing import Annotated, Final
+
+import typer
+
+from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, find_bootstrap
+from tidelog.cli.output import Output, OutputFormat, WorkFailed, print_json, print_line
+
+MAX_OFFSET: Final = 2**63 - 1
+MAX_PARTITION: Final = 2**31 - 1
+"""What requests have room for."""
+
+records_app = typer.Typer(
+    help="Delete the oldest records of a partition.",
+    epilog="Example: tidelog records delete --topic orders --partition 0 --before-offset 4200",
+    rich_markup_mode=None,
+)
+
+
+@records_app.callback()
+def _records() -> None:
+    """The words that follow are commands of their own."""
+
+
+@records_app.command(
+    "delete",
+    epilog="Example: tidelog records delete --topic orders --partition 0 --before-offset 4200",
+)
+def delete(
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME")],
+    partition: Annotated[int, typer.Option("--partition", metavar="P", min=0, max=MAX_PARTITION)],
+    before_offset: Annotated[
+        int,
+        typer.Option(
+            "--before-offset",
+            metavar="N",
+            min=-1,
+            max=MAX_OFFSET,
+            help="The first offset that stays; -1 deletes all that is committed.",
+        ),
+    ],
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Delete all records below an offset, on every replica.
+
+    Done when no replica that is alive serves them any more. It cannot be taken back.
+    """
+    from tidelog.errors import ErrorCode
+    from tidelog.testing.admin_client import AdminClient, AdminError
+
+    hints = {
+        ErrorCode.OFFSET_OUT_OF_RANGE: "only what is committed can be deleted: `tidelog topics "
+        f"describe {topic}` shows the high watermark",
+        ErrorCode.POLICY_VIOLATION: "a topic that is only compacted keeps the last record of each "
+        f"key: `tidelog topics alter {topic} --config cleanup.policy=compact,delete` allows it",
+        ErrorCode.REQUEST_TIMED_OUT: "the leader has deleted them, another replica is slow: "
+        f"`tidelog topics describe {topic}` shows where each log starts",
+    }
+    with AdminClient(find_bootstrap(bootstrap, data_dir)) as admin:
+        try:
+            low_watermark = admin.delete_records(topic, partition, before_offset)
+        except AdminError as error:
+            if error.code not in hints:
+                raise
+            raise WorkFailed(error.message, hints[error.code]) from None
+    if output is OutputFormat.JSON:
+        print_json({"topic": topic, "partition": partition, "low_watermark": low_watermark})
+    else:
+        print_line(f"`{topic}-{partition}` starts at {low_watermark}")

@@ -12,6 +12,7 @@ from tidelog.kraft.messages import SnapshotId
 from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, decode_state
 from tidelog.kraft.snapshot_format import snapshot_name
 from tidelog.model import LOST_DIRECTORY
+from tidelog.records.batch import batch_size_at
 from tidelog.sim.client import SimClient
 from tidelog.sim.world import World
 
@@ -261,6 +262,28 @@ def test_every_kind_of_file_may_be_damaged_while_its_node_is_down(damage):
             assert heard, f"{kind}: nothing was said"
         logs = {told.log_bytes(each) for each in (1, 2, 3)}
         assert len(logs) == 1, f"{kind}: replicas differ"
+
+
+def test_an_epoch_that_never_was_is_damage():
+    """Goal: no checksum covers the leader epoch of a batch. A replica whose newest batch claims an
+    epoch to come repairs itself; its node neither stops nor starts in vain again and again.
+    Method: a follower is killed, a high bit of that field flips, it starts."""
+    told = story(13)
+    world = told.world
+    node_id = next(one for one in (1, 2, 3) if one != told.leader)
+    host = world.hosts[node_id]
+    world.kill(node_id)
+    path = told.files(node_id, ".log")[-1]
+    data = host.disk.read_file(path)
+    position = 0
+    while position + batch_size_at(data, position) < len(data):
+        position += batch_size_at(data, position)
+    host.disk.flip_bit(path, 8 * (position + 12) + 4)
+    world.start(node_id)
+    world.run_until(lambda: bool(told.said("quarantine: cut")))
+    told.until_healed()
+    assert told.said("leader epoch `26843545")
+    assert len({told.log_bytes(each) for each in (1, 2, 3)}) == 1
 
 
 def test_a_voter_whose_log_is_cut_keeps_its_votes_and_its_snapshots():

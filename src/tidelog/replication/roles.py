@@ -189,10 +189,11 @@ class Roles:
         image = decision.image
         led = partition.leadership is not None
         if image.leader_epoch < partition.log.latest_epoch:
-            # The metadata was lost or restored from an old copy: records of a leadership that it
-            # does not know. Going on would cut them.
-            self.go_offline(partition, f"the log has leader epoch {partition.log.latest_epoch}, "
-                             f"the metadata {image.leader_epoch}")  # fmt: skip
+            # No checksum covers the epoch of a batch; or the metadata was lost, or restored from an
+            # old copy: records of a leadership that it does not know. Going on would cut them.
+            # Whoever counts on this replica hears of it, and decides without it.
+            self._take_out(partition, _of_later_epoch(partition.log, image.leader_epoch))
+            self._host(decision, now)
             return
         self._parts.moved.mark(partition)
         if image.leader == self._env.node_id:
@@ -268,10 +269,14 @@ class Roles:
         if partition.offline is not None or self._parts.hosted.partitions.get(key) is not partition:
             return
         assert image is not None, f"{key} is hosted without metadata"
+        self._take_out(partition, error)
+        self._host(Host(key, partition.topic_id, image), now)
+
+    def _take_out(self, partition: Partition, error: LogDamaged) -> None:
+        key = partition.topic_partition
         self._parts.quarantine.open_case(key, partition.topic_id, error)
         del self._parts.hosted.partitions[key]
         self._put_out_of_service(partition, error.message, ErrorCode.KAFKA_STORAGE_ERROR)
-        self._host(Host(key, partition.topic_id, image), now)
 
     def go_offline(self, partition: Partition, error: str) -> None:
         """The device failed under a replica: it is out of service, and the node hears of it."""
@@ -280,3 +285,12 @@ class Roles:
         self._trace.error(partition, "go_offline", "offline", error)
         self._put_out_of_service(partition, error, ErrorCode.KAFKA_STORAGE_ERROR)
         self._parts.outbox.emit(LogDirFailed(partition.topic_partition, error))
+
+
+def _of_later_epoch(log: Log, leader_epoch: int) -> LogDamaged:
+    """A log with batches of a later leader epoch than there has been."""
+    epoch, start = next(entry for entry in log.epochs.entries if entry[0] > leader_epoch)
+    base_offset = max(each.base_offset for each in log.segments if each.base_offset <= start)
+    return LogDamaged(
+        f"leader epoch `{epoch}` at offset `{start}`, the metadata has {leader_epoch}", base_offset
+    )

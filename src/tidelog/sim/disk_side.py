@@ -37,7 +37,8 @@ class DiskSide:
     @property
     def sweeps(self) -> list[SweepChecker]:
         """What looks at the devices every so often."""
-        if not self._swarm.group_commit:
+        if not self._swarm.group_commit or self._swarm.damages:
+            # What was durable may be damaged on one device at a time.
             return []
         # An operator may turn the min ISR down to one.
         alone = self._swarm.nodes == 1 or self._swarm.operator_gap_ms

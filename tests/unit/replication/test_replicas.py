@@ -42,8 +42,9 @@ def test_metadata_that_comes_before_the_broker_epoch_takes_effect_later(cluster:
     assert len(broker.replicas.describe(cluster.now)) == 1
 
 
-def test_metadata_older_than_the_log_is_refused(cluster: Cluster) -> None:
-    """A log with epochs that the metadata does not know must not be cut: it stays offline."""
+def test_a_log_with_epochs_to_come_is_damaged_and_left_as_it_is(cluster: Cluster) -> None:
+    """Its field was damaged, or the metadata is an old copy: nothing is cut before the controller
+    counts on the replica no longer and somebody else leads."""
     cluster.kill(1)
     broker = cluster.brokers[1]
     broker.log("orders").assign_epoch(7, 0)
@@ -51,11 +52,15 @@ def test_metadata_older_than_the_log_is_refused(cluster: Cluster) -> None:
     for effect in effects:
         broker.disk.replace(effect.path, effect.data)
     broker.log("orders").append_as_leader(build_batch([Record(1, None, b"v")]), 7, 1)
+    path = f"{KEY}/{0:020}.log"
+    before = broker.disk.read_file(path)
+    assert before
     cluster.start(1)
     cluster.run(0)
-    (view,) = broker.replicas.describe(cluster.now)
-    assert view.role is Role.OFFLINE
-    assert any("leader epoch 7" in line for line in cluster.lines)
+    assert broker.replicas.describe(cluster.now) == []
+    assert KEY in broker.directory.damaged
+    assert broker.disk.read_file(path) == before
+    assert any("leader epoch `7` at offset `0`" in line for line in cluster.lines)
 
 
 def test_roles_are_told_to_those_who_live_on_them(cluster: Cluster) -> None:

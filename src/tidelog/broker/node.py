@@ -442,10 +442,8 @@ class Node:
         match subject:
             case LogFlush() if subject.topic_partition != METADATA_PARTITION:
                 self._replicas.on_flushed(subject, now)
-            case TruncationsAnnounced() | LogStartsSaved():
+            case TruncationsAnnounced() | LogStartsSaved() | RenamesForgotten():
                 self._replicas.on_checkpointed(subject, now)
-            case RenamesForgotten():
-                self._replicas.on_renames_forgotten(subject)
             case _:
                 if isinstance(subject, LogFlush):
                     self._directory.logs[METADATA_PARTITION].on_flushed(subject)

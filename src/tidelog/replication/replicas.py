@@ -85,6 +85,9 @@ from tidelog.replication.throttle import Throttles
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceRequest
 
+Checkpointed = TruncationsAnnounced | LogStartsSaved | RenamesForgotten
+"""Subjects of checkpoints that something waits for."""
+
 
 class Replicas:
     """Leaders, followers, fetchers, purgatories and ISR updates of one broker."""
@@ -461,13 +464,18 @@ class Replicas:
             partition.on_flushed()
             self._moved.mark(partition)
 
-    def on_checkpointed(self, subject: TruncationsAnnounced | LogStartsSaved, now: Instant) -> None:
-        """A checkpoint without what is to be cut, or with where logs start, is durable."""
-        if isinstance(subject, TruncationsAnnounced):
-            self._take_outcome(self._fetchers.on_announced(subject), now)
-            return
-        for partition, error in self._delete.on_log_starts_saved(subject):
-            self._roles.go_offline(partition, str(error))
+    def on_checkpointed(self, subject: Checkpointed, now: Instant) -> None:
+        """A checkpoint without what is to be cut or was renamed, or with where logs start, is
+        durable."""
+        match subject:
+            case TruncationsAnnounced():
+                self._take_outcome(self._fetchers.on_announced(subject), now)
+            case LogStartsSaved():
+                for partition, error in self._delete.on_log_starts_saved(subject):
+                    self._roles.go_offline(partition, str(error))
+            case RenamesForgotten():
+                self._directory.on_renames_forgotten(subject)
+                self._clear_renamed()
 
     def on_flush_failed(self, subject: LogFlush, error: str, now: Instant) -> None:
         """A flush failed: what was not yet durable is taken to be lost."""
@@ -562,11 +570,6 @@ class Replicas:
         self._collect(now)
         self._is_stirred = bool(self._moved) or self._fetch.has_released
         self._deadline.forget()
-
-    def on_renames_forgotten(self, subject: RenamesForgotten) -> None:
-        """Checkpoints are durable that do not speak of directories that were renamed."""
-        self._directory.on_renames_forgotten(subject)
-        self._clear_renamed()
 
     def _clear_renamed(self) -> None:
         try:

@@ -239,8 +239,6 @@ class Cluster:
             return
         if isinstance(subject, LogFlush):
             broker.replicas.on_flushed(subject, self.now)
-        elif isinstance(subject, RenamesForgotten):
-            broker.replicas.on_renames_forgotten(subject)
         elif subject is not None:
             broker.replicas.on_checkpointed(subject, self.now)
 

@@ -102,9 +102,6 @@ class BrokerLifecycle:
         self._next_call: Instant = Instant(0)
         # Whether a call is under way.
         self._in_flight = False
-        # The incarnation id of a registration that was sent in this life and never answered, or in
-        # an earlier one that handed it on.
-        self._unanswered_id: Uuid | None = None
         # The code of the last refusal, so that a row of equal ones is one log line.
         self._last_refusal = ErrorCode.NONE
         # When to leave in any case, once leaving.
@@ -133,7 +130,9 @@ class BrokerLifecycle:
         if self.broker_epoch != NO_EPOCH:
             return CleanShutdown(self.broker_epoch)
         known = previous or CleanShutdown()
-        return CleanShutdown(known.broker_epoch, self._unanswered_id or known.incarnation_id)
+        has_asked = self._registered_by is not None
+        incarnation_id = self._registration.incarnation_id if has_asked else known.incarnation_id
+        return CleanShutdown(known.broker_epoch, incarnation_id)
 
     def begin_shutdown(self, now: Instant) -> None:
         """The operator asked for a clean stop."""
@@ -163,7 +162,6 @@ class BrokerLifecycle:
             return None
         self._in_flight = True
         if self.state is BrokerState.REGISTERING:
-            self._unanswered_id = self._registration.incarnation_id
             return self._registration
         return BrokerHeartbeat(
             broker_id=self._config.node_id,
@@ -212,7 +210,6 @@ class BrokerLifecycle:
         if self.state is not BrokerState.REGISTERING:
             return
         self.state = BrokerState.CATCHING_UP
-        self._unanswered_id = None
         self._registered_by = NEVER
         self.broker_epoch = broker_epoch
         self._next_call = now

@@ -510,12 +510,19 @@ def cut_from(disk: Disk, path: str, base_offset: int, *, set_aside: bool = False
         if not (beyond or (not kept and of_log)):
             continue
         file = f"{path}/{name}"
-        if set_aside and name.endswith(LOG_SUFFIX) and disk.read_file(file):
+        if set_aside and name.endswith(LOG_SUFFIX) and _has_content(disk, file):
             disk.delete(file + CORRUPT_SUFFIX)
             disk.rename(file, file + CORRUPT_SUFFIX)
         else:
             disk.delete(file)
     return bool(kept)
+
+
+def _has_content(disk: Disk, path: str) -> bool:
+    file = disk.open(path)
+    size_bytes = file.size_bytes
+    file.close()
+    return size_bytes > 0
 
 
 def finish_swaps(env: LogEnv, path: str) -> list[str]:

@@ -31,10 +31,16 @@ from typing import Any, Final, NamedTuple
 from kio.schema.k_raft_version_record.v0.data import KRaftVersionRecord
 from kio.schema.voters_record.v0.data import VotersRecord
 
+from tidelog.env.disk import Disk
 from tidelog.errors import CorruptBatch, MalformedFrame
 from tidelog.kraft.messages import ReplicaKey, Voter
-from tidelog.kraft.snapshot_format import ControlEntry
-from tidelog.model import ZERO_UUID, Endpoint
+from tidelog.kraft.snapshot_format import (
+    BOOTSTRAP_SNAPSHOT,
+    ControlEntry,
+    encode_snapshot,
+    snapshot_name,
+)
+from tidelog.model import METADATA_PARTITION, ZERO_UUID, Endpoint
 from tidelog.records.control import ControlType, kraft_version_value
 from tidelog.wire.entities import make, nested
 from tidelog.wire.schema import read_entity, write_entity
@@ -46,6 +52,7 @@ DYNAMIC_VOTERS: Final = 1
 SUPPORTED_VERSIONS: Final = (STATIC_VOTERS, DYNAMIC_VOTERS)
 """Lowest and highest `kraft.version` served."""
 
+BOOTSTRAP_PATH: Final = f"{METADATA_PARTITION}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
 BEFORE_THE_LOG: Final = -1
 """The offset of what formatting has left behind."""
 
@@ -122,6 +129,13 @@ def voter_records(version: int, voters: Mapping[int, Voter]) -> tuple[ControlEnt
         ControlEntry(ControlType.KRAFT_VERSION, kraft_version_value(version)),
         ControlEntry(ControlType.KRAFT_VOTERS, encode_voters(voters)),
     )
+
+
+def write_first_voters(disk: Disk, voters: Mapping[int, Voter], wall_ms: int) -> None:
+    """What formatting leaves behind of the voters: `0-0.checkpoint`."""
+    entries = voter_records(DYNAMIC_VOTERS, voters)
+    disk.make_dir(str(METADATA_PARTITION))
+    disk.replace(BOOTSTRAP_PATH, encode_snapshot(BOOTSTRAP_SNAPSHOT, wall_ms, (), entries))
 
 
 def _encoded(entity: Any) -> bytes:

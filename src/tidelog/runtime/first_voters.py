@@ -20,17 +20,13 @@ from typing import Final
 from tidelog.config import NodeConfig
 from tidelog.errors import UsageError
 from tidelog.kraft.messages import Voter
-from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, encode_snapshot, snapshot_name
-from tidelog.kraft.voters import DYNAMIC_VOTERS, by_id, voter_records
+from tidelog.kraft.voters import by_id
 from tidelog.model import (
-    METADATA_PARTITION,
     RESERVED_DIRECTORY_IDS,
     Endpoint,
     Uuid,
     uuid_from_text,
 )
-
-BOOTSTRAP_PATH: Final = f"{METADATA_PARTITION}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
 
 _CHOICES: Final = "`--standalone`, `--initial-controllers` or `--no-initial-controllers`"
 _VOTER_HINT: Final = (
@@ -120,9 +116,3 @@ def parse_voters(text: str, listener: str) -> dict[int, Voter]:
     if not voters:
         raise UsageError("`--initial-controllers` is empty", _VOTER_HINT)
     return by_id(list(voters.values()))
-
-
-def bootstrap_snapshot(voters: Mapping[int, Voter], wall_ms: int) -> bytes:
-    """The content of `0-0.checkpoint`."""
-    entries = voter_records(DYNAMIC_VOTERS, voters)
-    return encode_snapshot(BOOTSTRAP_SNAPSHOT, wall_ms, (), entries)

@@ -6,19 +6,15 @@ from typing import Final
 
 from tidelog.config import NodeConfig
 from tidelog.errors import UsageError
+from tidelog.kraft.voters import write_first_voters
 from tidelog.log.directory import (
     format_directory,
     is_formatted,
     read_identity,
     require_unformatted,
 )
-from tidelog.model import METADATA_PARTITION, Uuid, uuid_to_text
-from tidelog.runtime.first_voters import (
-    BOOTSTRAP_PATH,
-    FirstVoters,
-    bootstrap_snapshot,
-    decide_first_voters,
-)
+from tidelog.model import Uuid, uuid_to_text
+from tidelog.runtime.first_voters import FirstVoters, decide_first_voters
 from tidelog.runtime.os_disk import OsDisk
 
 NOTHING_SAID: Final = FirstVoters()
@@ -61,9 +57,7 @@ def format_node(
                 "choose an empty directory in `log.dirs`",
             )
         if voters:
-            disk.make_dir(str(METADATA_PARTITION))
-            wall_ms = time.time_ns() // 1_000_000
-            disk.replace(BOOTSTRAP_PATH, bootstrap_snapshot(voters, wall_ms))
+            write_first_voters(disk, voters, time.time_ns() // 1_000_000)
         format_directory(
             disk, cluster_id=cluster_id, node_id=config.node_id, directory_id=directory_id
         )

@@ -54,10 +54,9 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, TraceEvent
 from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import Voter
-from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, encode_snapshot, snapshot_name
-from tidelog.kraft.voters import DYNAMIC_VOTERS, voter_records
+from tidelog.kraft.voters import write_first_voters
 from tidelog.log.directory import format_directory, read_identity
-from tidelog.model import METADATA_PARTITION, Uuid
+from tidelog.model import Uuid
 from tidelog.sim.availability import Elections
 from tidelog.sim.disk import ProcessKilled, SimDisk
 from tidelog.sim.host import Host
@@ -259,12 +258,9 @@ class World:
         return {host.node_id: _seat_of(host) for host in controllers}
 
     def _write_first_voters(self) -> None:
-        entries = voter_records(DYNAMIC_VOTERS, self.seats)
-        data = encode_snapshot(BOOTSTRAP_SNAPSHOT, WALL_START_MS, (), entries)
-        for node_id in self.seats:
-            disk = self.hosts[node_id].disk
-            disk.make_dir(str(METADATA_PARTITION))
-            disk.replace(f"{METADATA_PARTITION}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}", data)
+        voters = self.seats
+        for node_id in voters:
+            write_first_voters(self.hosts[node_id].disk, voters, WALL_START_MS)
 
     def start(self, node_id: int) -> bool:
         """Starts the process of a host on its disk; False when the disk does not let it."""

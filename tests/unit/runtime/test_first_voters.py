@@ -3,13 +3,13 @@
 import pytest
 
 from tidelog.config import parse_node_config
+from tidelog.env.memory_disk import MemoryDisk
 from tidelog.errors import UsageError
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, read_snapshot
-from tidelog.kraft.voters import VoterHistory
+from tidelog.kraft.voters import BOOTSTRAP_PATH, VoterHistory, write_first_voters
 from tidelog.model import Uuid, uuid_to_text
 from tidelog.runtime.first_voters import (
     FirstVoters,
-    bootstrap_snapshot,
     decide_first_voters,
     parse_voters,
 )
@@ -83,7 +83,9 @@ def test_a_malformed_list_is_refused(text: str) -> None:
 
 def test_the_snapshot_at_zero_establishes_version_and_voters() -> None:
     voters, _ = decide(DYNAMIC, standalone=True)
-    content = read_snapshot(bootstrap_snapshot(voters, 5), BOOTSTRAP_SNAPSHOT)
+    disk = MemoryDisk()
+    write_first_voters(disk, voters, 5)
+    content = read_snapshot(disk.read_file(BOOTSTRAP_PATH) or b"", BOOTSTRAP_SNAPSHOT)
     history = VoterHistory({})
     history.restart(0, content.control_entries)
     assert (history.version, dict(history.voters), history.voters_offset) == (1, voters, -1)

@@ -41,8 +41,7 @@ from tidelog.kraft.messages import (
 )
 from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.kraft.quorum_state import QuorumStateFile
-from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, encode_snapshot, snapshot_name
-from tidelog.kraft.voters import DYNAMIC_VOTERS, SUPPORTED_VERSIONS, voter_records
+from tidelog.kraft.voters import SUPPORTED_VERSIONS, write_first_voters
 from tidelog.log.loading import Checkpoints, open_log
 from tidelog.log.log import Log
 from tidelog.log.values import LogEnv, LogFlush
@@ -212,12 +211,8 @@ class QuorumCluster:
     def _format(self) -> None:
         for replica in self.replicas.values():
             replica.configured = False
-        entries = voter_records(DYNAMIC_VOTERS, self.voters)
-        data = encode_snapshot(BOOTSTRAP_SNAPSHOT, WALL_START_MS, (), entries)
         for node_id in self.voters:
-            disk = self.replicas[node_id].disk
-            disk.make_dir(str(METADATA_PARTITION))
-            disk.replace(f"{METADATA_PARTITION}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}", data)
+            write_first_voters(self.replicas[node_id].disk, self.voters, WALL_START_MS)
 
     @staticmethod
     def _new_replica(node_id: int) -> Replica:

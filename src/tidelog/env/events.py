@@ -14,58 +14,13 @@ about them (`followers`, `log_ends`) have one order.
 """
 
 from collections.abc import Callable
-from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
+from tidelog.env.event import Event, EventRecord, Payload, record_of
+from tidelog.env.event import Kind as Kind
 from tidelog.env.trace import TraceEvent
 
-Payload = dict[str, object]
-
-
-class Kind(StrEnum):
-    """What happened."""
-
-    STARTED = "started"
-    """A process began; written by the driver."""
-    CONTROLLER_ACTIVE = "controller_active"
-    CONTROLLER_INACTIVE = "controller_inactive"
-    FENCED = "fenced"
-    UNFENCED = "unfenced"
-    CONTROLLED_SHUTDOWN = "controlled_shutdown"
-    LOST_CONTACT = "lost_contact"
-    """A connection to the node was cut or refused; nothing is decided yet."""
-    SUSPECTED = "suspected"
-    REACHED = "reached"
-    ELECTION = "election"
-    """The controller chose a leader, or none (-1)."""
-    UNCLEAN_ELECTION = "unclean_election"
-    ISR_CHANGE = "isr_change"
-    """The controller changed the in-sync replicas and not the leader."""
-    PARTITION_STATE = "partition_state"
-    """A new controller found a partition that was not whole."""
-    TOPIC_DELETED = "topic_deleted"
-    ISR_PROPOSAL = "isr_proposal"
-    """A leader asks for a change, with the offsets that are its reason."""
-    LEADING = "leading"
-    FOLLOWING = "following"
-    APPEND = "append"
-    """Sampled: the log end after an append that is now waited for."""
-    HW_ADVANCE = "hw_advance"
-    """Sampled: the high watermark moved; `required` names the append that is now committed."""
-    HW_STALL = "hw_stall"
-    FETCH_LAG = "fetch_lag"
-    TRUNCATE = "truncate"
-    REPLICA_OFFLINE = "replica_offline"
-
-
-class NodeEvent(NamedTuple):
-    """One event, without what the driver adds."""
-
-    kind: Kind
-    topic: str | None
-    partition: int | None
-    leader_epoch: int | None
-    payload: Payload
+NodeEvent = EventRecord
 
 
 def _as_is(event: TraceEvent) -> Payload:
@@ -168,8 +123,10 @@ _OF_THE_CLUSTER: Final = frozenset(
 )
 
 
-def event_of(traced: TraceEvent) -> NodeEvent | None:
+def event_of(traced: Event | TraceEvent) -> NodeEvent | None:
     """The event that a trace line stands for; `None` for a line that is only for people."""
+    if isinstance(traced, Event):
+        return record_of(traced)
     row = _TABLE.get((traced.handler, traced.decision))
     if row is None:
         return None

@@ -1,27 +1,19 @@
-"""Where state changes say why: one structured event per decision.
+"""The way of events and lines from a component to whoever reads them.
 
-A trace event is the log line and the simulator's script line at once. Its text form is
+`Trace.event` takes an `Event` (`env/event.py`): everything that a program reads is one. `info`,
+`warn` and their like take a line for people that no program reads. Both have the same text form,
 `b2 orders-3 on_fetch: ignored (stale leader_epoch) have=7 got=6`: node, subject, handler,
 decision, reason, key=value.
 """
 
-from enum import IntEnum
 from typing import NamedTuple, Protocol
 
-
-class Level(IntEnum):
-    """How loud an event is. DEBUG: routine. INFO: a state change. WARN: a fault was met. MEASURE: a
-    figure for `env/events.py`, never a log line."""
-
-    MEASURE = 5
-    DEBUG = 10
-    INFO = 20
-    WARN = 30
-    ERROR = 40
+from tidelog.env.event import Event
+from tidelog.env.event import Level as Level
 
 
 class TraceEvent(NamedTuple):
-    """One decision of one node."""
+    """One line for people. It answers what an `Event` answers, for sinks that take both."""
 
     level: Level
     subject: str
@@ -35,6 +27,14 @@ class TraceEvent(NamedTuple):
     values: tuple[tuple[str, object], ...]
     """The numbers at that moment, as (key, value)."""
 
+    def why(self) -> str:
+        """The reason."""
+        return self.reason
+
+    def shown(self) -> tuple[tuple[str, object], ...]:
+        """The (key, value) pairs."""
+        return self.values
+
     def text(self) -> str:
         """The line without the node's name."""
         reason = f" ({self.reason})" if self.reason else ""
@@ -45,12 +45,12 @@ class TraceEvent(NamedTuple):
 class TraceSink(Protocol):
     """Receives events in the order in which a node decided."""
 
-    def emit(self, event: TraceEvent) -> None:
-        """Takes one event; must not raise."""
+    def emit(self, event: Event | TraceEvent) -> None:
+        """Takes one event or line; must not raise."""
 
 
 class Trace:
-    """What a room holds to write its events; a thin front of a sink with a level threshold."""
+    """What a component holds to emit its events; a thin front of a sink with a level threshold."""
 
     __slots__ = ("_level", "_sink", "measures")
 
@@ -66,6 +66,13 @@ class Trace:
     def enabled(self, level: Level) -> bool:
         """Whether an event of this level would be kept; guards costly arguments."""
         return level >= self._level
+
+    def event(self, event: Event) -> None:
+        """A decision that programs read. Where it is made often and below the usual level, guard
+        its construction with `enabled`, and figures with `measures`."""
+        wanted = self.measures if event.level is Level.MEASURE else event.level >= self._level
+        if wanted:
+            self._sink.emit(event)
 
     def debug(
         self, subject: object, handler: str, decision: str, reason: str = "", **values: object
@@ -95,8 +102,8 @@ class Trace:
         self._emit(Level.ERROR, subject, handler, decision, reason, values)
 
     def measure(self, subject: object, kind: str, **values: object) -> None:
-        """A figure or a state as it is now, of a `Kind` of `env/events.py`; for whoever computes
-        health from events, and not for people."""
+        """A figure or a state as it is now, of a `Kind` of `env/event.py`; for programs that
+        compute health from events, and not for people."""
         if self.measures:
             self._emit(Level.MEASURE, subject, "measure", kind, "", values)
 
@@ -120,9 +127,9 @@ class TraceList:
 
     def __init__(self) -> None:
         # In the order of emission.
-        self.events: list[TraceEvent] = []
+        self.events: list[Event | TraceEvent] = []
 
-    def emit(self, event: TraceEvent) -> None:
+    def emit(self, event: Event | TraceEvent) -> None:
         """Appends the event."""
         self.events.append(event)
 

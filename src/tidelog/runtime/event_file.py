@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
+from tidelog.env.event import Event
 from tidelog.env.events import Kind, NodeEvent, event_of
 from tidelog.env.trace import Level, TraceEvent
 
@@ -32,7 +33,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 class LineSink(Protocol):
     """Where all trace events go on to; `LogLines` in production."""
 
-    def emit(self, event: TraceEvent) -> None:
+    def emit(self, event: Event | TraceEvent) -> None:
         """Takes one event."""
 
 
@@ -88,7 +89,7 @@ class EventFile:
             self._lines.append("\n")
         self._take(NodeEvent(Kind.STARTED, None, None, None, {"pid": os.getpid()}))
 
-    def emit(self, event: TraceEvent) -> None:
+    def emit(self, event: Event | TraceEvent) -> None:
         """Passes a line on, and keeps it when it is an event."""
         if event.level > Level.MEASURE:
             self._onward.emit(event)

@@ -9,6 +9,7 @@ import time
 import traceback
 from typing import Final, TextIO
 
+from tidelog.env.event import Event
 from tidelog.env.trace import Level, TraceEvent
 
 MAX_LINE_CHARS: Final = 4000
@@ -31,7 +32,7 @@ class LogLines:
         self._second = -1
         self._prefix = ""
 
-    def emit(self, event: TraceEvent) -> None:
+    def emit(self, event: Event | TraceEvent) -> None:
         """Takes one event; it is written at the next `flush`."""
         self.line(event.level, event.text())
 

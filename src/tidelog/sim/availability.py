@@ -10,6 +10,7 @@ Left out: leaders that were cut off or paused (their process lives, and they may
 
 from typing import Final
 
+from tidelog.env.event import Event
 from tidelog.env.trace import TraceEvent
 from tidelog.sim.history import History, Key, Kind, Op, Outcome
 
@@ -30,13 +31,13 @@ class Elections:
         # In the order of their ends.
         self.durations_ms: list[int] = []
 
-    def note(self, event: TraceEvent, host: str, now: int) -> None:
+    def note(self, event: Event | TraceEvent, host: str, now: int) -> None:
         """Looks at one decision of a node."""
         if event.handler != "become_leader" or event.decision != "leads":
             return
         lost_at = self._lost_at.pop(event.subject, None)
         # Epoch 0 is a new partition, perhaps under the name of a deleted one.
-        if lost_at is not None and dict(event.values).get("leader_epoch") != 0:
+        if lost_at is not None and dict(event.shown()).get("leader_epoch") != 0:
             self.durations_ms.append(now - lost_at)
         self._leaders[event.subject] = host
 

@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from tidelog.env.event import Event
 from tidelog.env.trace import TraceEvent
 
 _VARIES: Final = re.compile(r"\d+|`[^`]*`|host\S+")
@@ -33,9 +34,9 @@ class MarksHit:
         # In the order of the first hit.
         self.names: dict[str, None] = {}
 
-    def note(self, event: TraceEvent) -> None:
+    def note(self, event: Event | TraceEvent) -> None:
         """Looks at one decision."""
-        name = mark_of(event.handler, event.decision, event.reason)
+        name = mark_of(event.handler, event.decision, event.why())
         if name is not None:
             self.names[name] = None
 

@@ -49,6 +49,7 @@ from tidelog.env.effects import (
     WallClock,
     is_of_metadata,
 )
+from tidelog.env.event import Event
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, TraceEvent
@@ -77,7 +78,7 @@ class HostTrace:
         self._world = world
         self._host = host
 
-    def emit(self, event: TraceEvent) -> None:
+    def emit(self, event: Event | TraceEvent) -> None:
         """Appends one line, and looks for a mark and a new leader."""
         self._world.marks.note(event)
         self._world.elections.note(event, self._host, self._world.now)

@@ -27,6 +27,7 @@ from itertools import pairwise
 
 from tidelog.config import LogConfig, QuorumConfig
 from tidelog.env.effects import Effect, EffectQueue, Flush, Replace
+from tidelog.env.event import Event
 from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
@@ -280,7 +281,7 @@ class _NodeSink:
         self._cluster = cluster
         self._node_id = node_id
 
-    def emit(self, event: TraceEvent) -> None:
+    def emit(self, event: Event | TraceEvent) -> None:
         """Takes one event."""
         if event.subject == "quorum":
             self._cluster.note(f"n{self._node_id} {event.text()}")

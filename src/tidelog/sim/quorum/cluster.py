@@ -17,6 +17,7 @@ from functools import partial
 from tidelog.config import LogConfig, QuorumConfig
 from tidelog.env.disk import FileSlice
 from tidelog.env.effects import Effect, EffectQueue, Flush, Replace
+from tidelog.env.event import Event
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceEvent
@@ -230,7 +231,7 @@ class QuorumCluster:
         for listener in self.listeners:
             listener(line)
 
-    def emit(self, node_id: int, event: TraceEvent) -> None:
+    def emit(self, node_id: int, event: Event | TraceEvent) -> None:
         """A node's trace event."""
         if event.subject == "quorum":
             self.note(f"n{node_id} {event.text()}")
@@ -626,7 +627,7 @@ class _Sink:
         self._cluster = cluster
         self._node_id = node_id
 
-    def emit(self, event: TraceEvent) -> None:
+    def emit(self, event: Event | TraceEvent) -> None:
         """Takes one event."""
         self._cluster.emit(self._node_id, event)
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from tidelog.config import LogConfig, NodeConfig, QuorumConfig, ReplicationConfig
 from tidelog.env.effects import EffectQueue, Flush, Replace
+from tidelog.env.event import Event
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceEvent
 from tidelog.log.directory import LogDirectory, format_directory
@@ -37,7 +38,7 @@ class LogStage:
     # What the directory asked its driver for.
     effects: EffectQueue = field(default_factory=EffectQueue)
 
-    def emit(self, event: TraceEvent) -> None:
+    def emit(self, event: Event | TraceEvent) -> None:
         """Takes one event of the trace."""
         self.lines.append(event.text())
 

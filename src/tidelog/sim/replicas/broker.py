@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.config import LogConfig, ReplicationConfig
 from tidelog.env.effects import EffectQueue, Flush, Replace
+from tidelog.env.event import Event
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceEvent
 from tidelog.log.directory import LogDirectory
@@ -21,7 +22,7 @@ class NodeSink:
         self._name = name
         self._lines = lines
 
-    def emit(self, event: TraceEvent) -> None:
+    def emit(self, event: Event | TraceEvent) -> None:
         """Adds a line; the log's own lines are left to the log's tests."""
         if event.handler not in ("truncate_to", "truncate_fully", "open", "schedule_delete"):
             self._lines.append(f"{self._name} {event.text()}")

@@ -1,0 +1,212 @@
+"""Events: what a node decides and measures, as small typed values.
+
+Theory. A component that decides something makes an event where it decides: a frozen dataclass with
+typed fields, declared in the `events.py` of its package, and hands it to its `Trace`. Everything
+that reads decisions is a projection of that value, and none of them parses text:
+
+- the log line and the line of the simulator's trace: `Event.text`;
+- a record of `events.jsonl`: `record_of`, for events that have a `kind`;
+- the simulator's marks, by the event's type and its `reason`;
+- checkers and tests, by the event's fields.
+
+So words can change without a reader noticing, and a field that a reader needs cannot vanish
+without the type checker noticing.
+
+An event class says which function decides (`handler`), what is decided (`decision`), how loud it
+is (`level`) and, if events files keep it, its `kind`. Its fields are the numbers at that moment.
+Where several reasons are possible, the field `reason` is a `StrEnum` of that event: its members
+are the whole list. Example::
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Truncated(PartitionEvent):
+        \"\"\"A follower cut records that its leader does not have.\"\"\"
+
+        handler: ClassVar = "truncate"
+        decision: ClassVar = "truncated"
+        kind: ClassVar = Kind.TRUNCATE
+        reason: TruncationReason
+        high_watermark: int
+
+Invariants: a kind's payload fields have one type each, whoever emits them; an event is never
+changed after it was made.
+
+Left out: clocks, node ids, incarnations and numbers, which a core cannot know; drivers add them.
+`docs/reference/events.md` is made from these classes.
+"""
+
+from dataclasses import dataclass, fields
+from enum import IntEnum, StrEnum
+from typing import Any, ClassVar, Final, NamedTuple, cast
+
+from tidelog.model import TopicPartition
+
+Payload = dict[str, object]
+
+_SHOWN: Final[dict[type, tuple[str, ...]]] = {}
+"""The names of an event class's fields that its line shows, from the first use on."""
+
+
+class Level(IntEnum):
+    """How loud an event is. DEBUG: routine. INFO: a state change. WARN: a fault was met. MEASURE: a
+    figure for event files and marks, never a log line."""
+
+    MEASURE = 5
+    DEBUG = 10
+    INFO = 20
+    WARN = 30
+    ERROR = 40
+
+
+class Kind(StrEnum):
+    """The events that event files keep, by the name that they have there."""
+
+    STARTED = "started"
+    """A process began; written by the driver."""
+    CONTROLLER_ACTIVE = "controller_active"
+    CONTROLLER_INACTIVE = "controller_inactive"
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled_shutdown"
+    LOST_CONTACT = "lost_contact"
+    """A connection to the node was cut or refused; nothing is decided yet."""
+    SUSPECTED = "suspected"
+    REACHED = "reached"
+    ELECTION = "election"
+    """The controller chose a leader, or none (-1)."""
+    UNCLEAN_ELECTION = "unclean_election"
+    ISR_CHANGE = "isr_change"
+    """The controller changed the in-sync replicas and not the leader."""
+    PARTITION_STATE = "partition_state"
+    """A new controller found a partition that was not whole."""
+    TOPIC_DELETED = "topic_deleted"
+    ISR_PROPOSAL = "isr_proposal"
+    """A leader asks for a change, with the offsets that are its reason."""
+    LEADING = "leading"
+    FOLLOWING = "following"
+    APPEND = "append"
+    """Sampled: the log end after an append that is now waited for."""
+    HW_ADVANCE = "hw_advance"
+    """Sampled: the high watermark moved; `required` names the append that is now committed."""
+    HW_STALL = "hw_stall"
+    FETCH_LAG = "fetch_lag"
+    TRUNCATE = "truncate"
+    REPLICA_OFFLINE = "replica_offline"
+
+
+class Event:
+    """One decision of one node. Subclasses are frozen, slotted, keyword-only dataclasses."""
+
+    __slots__ = ()
+
+    level: ClassVar[Level] = Level.INFO
+    kind: ClassVar[Kind | None] = None
+    """The name in event files; `None` for an event that they do not keep."""
+    about: ClassVar[tuple[str, ...]] = ()
+    """The fields that `subject` is made of; neither the line nor the payload repeats them."""
+
+    @property
+    def subject(self) -> str:
+        """What it is about: `orders-3`, `quorum`, `broker 2`, `connection 17`."""
+        raise NotImplementedError
+
+    @property
+    def handler(self) -> str:
+        """The function that decided: `on_fetch`, `become_leader`."""
+        raise NotImplementedError
+
+    @property
+    def decision(self) -> str:
+        """What was decided, in one or two words: `ignored`, `elected`, `shrunk`."""
+        raise NotImplementedError
+
+    @property
+    def place(self) -> tuple[str | None, int | None]:
+        """The topic and partition that an event file notes; `None` where it is about neither."""
+        return None, None
+
+    def why(self) -> str:
+        """The reason in words; empty when the decision says it."""
+        return str(getattr(self, "reason", ""))
+
+    def shown(self) -> tuple[tuple[str, object], ...]:
+        """The (key, value) pairs of the log line: all fields that no other part of it shows."""
+        names = _SHOWN.get(type(self)) or _SHOWN.setdefault(type(self), self._shown_fields())
+        return tuple((name, getattr(self, name)) for name in names)
+
+    @classmethod
+    def _shown_fields(cls) -> tuple[str, ...]:
+        hidden = (*cls.about, "reason")
+        return tuple(each.name for each in fields(cast(Any, cls)) if each.name not in hidden)
+
+    def payload(self) -> Payload:
+        """The fields as event files keep them, reason included."""
+        found: Payload = dict(self.shown())
+        reason = self.why()
+        if reason:
+            found["reason"] = reason
+        return found
+
+    def text(self) -> str:
+        """The line without the node's name."""
+        why = self.why()
+        reason = f" ({why})" if why else ""
+        values = "".join(f" {key}={value}" for key, value in self.shown())
+        return f"{self.subject} {self.handler}: {self.decision}{reason}{values}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionEvent(Event):
+    """An event about one partition, or one replica of it. An event that knows the leader epoch has
+    it in a field `leader_epoch`."""
+
+    about: ClassVar = ("partition",)
+
+    partition: TopicPartition
+
+    @property
+    def subject(self) -> str:
+        """`orders-3`."""
+        return str(self.partition)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerEvent(Event):
+    """An event about another node."""
+
+    about: ClassVar = ("node_id",)
+
+    node_id: int
+
+    @property
+    def subject(self) -> str:
+        """`broker 2`."""
+        return f"broker {self.node_id}"
+
+    def payload(self) -> Payload:
+        """With the node first."""
+        return {"node": self.node_id, **Event.payload(self)}
+
+
+class EventRecord(NamedTuple):
+    """One event as event files keep it, without what the driver adds."""
+
+    kind: Kind
+    topic: str | None
+    partition: int | None
+    leader_epoch: int | None
+    payload: Payload
+
+
+def record_of(event: Event) -> EventRecord | None:
+    """The record of an event; `None` for one that event files do not keep."""
+    if event.kind is None:
+        return None
+    payload = event.payload()
+    epoch = payload.pop("leader_epoch", None)
+    assert epoch is None or isinstance(epoch, int), f"leader epoch {epoch!r}"
+    return EventRecord(event.kind, *event.place, epoch, payload)

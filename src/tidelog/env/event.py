@@ -159,7 +159,7 @@ class PartitionEvent(Event):
     """An event about one partition, or one replica of it. An event that knows the leader epoch has
     it in a field `leader_epoch`."""
 
-    about: ClassVar = ("partition",)
+    about: ClassVar[tuple[str, ...]] = ("partition",)
 
     partition: TopicPartition
 
@@ -178,7 +178,7 @@ class PartitionEvent(Event):
 class BrokerEvent(Event):
     """An event about another node."""
 
-    about: ClassVar = ("node_id",)
+    about: ClassVar[tuple[str, ...]] = ("node_id",)
 
     node_id: int
 

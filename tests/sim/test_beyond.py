@@ -14,7 +14,11 @@ from tidelog.sim.world import World
 
 def told(world: World) -> list[str]:
     """Warnings of elections that gave up records."""
-    return [line for line in world.lines if "elect: gave up records" in line and "t-0" in line]
+    return [
+        line
+        for line in world.lines
+        if "change_partition: gave up records" in line and "t-0" in line
+    ]
 
 
 @pytest.mark.parametrize("victims", [(1, 2, 3), (1, 2), (2, 3), (1, 3)])
@@ -62,7 +66,10 @@ def test_losses_of_random_runs_are_told():
 
 def test_some_clusters_rather_lose_records_than_wait():
     marks = run_seed(CLUSTER, beyond_run.NAME, 1).marks
-    assert {"elect: elected (unclean)", "elect: gave up records (unclean)"} <= set(marks)
+    assert {
+        "change_partition: elected (unclean)",
+        "change_partition: gave up records (unclean)",
+    } <= set(marks)
     assert {beyond_run.swarm_beyond(seed).unclean_elections for seed in range(9)} == {
         "", "topics", "cluster",
     }  # fmt: skip

@@ -95,7 +95,7 @@ def test_allowing_an_unclean_election_trades_records_for_a_leader_and_says_so():
     assert partition(world, "t").recovering
     world.run_for(200)
     assert client.produce("t", 0, [b"kept"]).partitions[0].error_code == ErrorCode.NONE
-    assert any("gave up records" in line and "t-0 elect" in line for line in world.lines)
+    assert any("gave up records" in line and "t-0 change_partition" in line for line in world.lines)
     world.start(first)
     world.run_until(lambda: set(partition(world, "t").isr) == {first, second})
     assert not partition(world, "t").recovering
@@ -136,6 +136,6 @@ def test_a_registration_that_comes_late_makes_no_clean_stop_unclean(arrives):
     if arrives == "after":
         world.resume(4)
     world.run_until(lambda: unfenced(world) == {1, 2, 3}, 10_000)
-    registered = [line for line in world.lines if "broker 3 on_register_broker" in line]
+    registered = [line for line in world.lines if "broker 3 decide_registration" in line]
     assert "amended" in registered[-1], registered
     assert len({line.split("incarnation=")[1].split()[0] for line in registered}) == 2

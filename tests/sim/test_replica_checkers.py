@@ -105,9 +105,10 @@ class Loss:
     def lines(self, *, subject: str = "t-0", leader: int = 0, epoch: int = 0) -> list[str]:
         """What a controller says of an unclean election, by default of the one that it was."""
         who, when = leader or self.leader, self.epoch + epoch
+        decided = f"{subject} change_partition"
         return [
-            f"  7 host1 {subject} elect: gave up records (unclean) leader={who} cause=x",
-            f"  7 host1 {subject} elect: elected (unclean) leader={who} was=-1 leader_epoch={when}",
+            f"  7 host1 {decided}: gave up records (unclean) leader={who} cause=x",
+            f"  7 host1 {decided}: elected (unclean) leader={who} was=-1 leader_epoch={when}",
         ]
 
     def judge(self, *lines: str, **change: Any) -> None:
@@ -125,7 +126,8 @@ def test_a_loss_is_told_by_the_line_of_its_own_election(found):
 
 def test_a_partition_that_waits_tells_nothing_of_what_had_gone_before(found):
     loss, waiting = Loss(found), Loss(found, lost=0)
-    line = f"  8 host1 t-0 elect: leaderless (no valid leader) leader=-1 leader_epoch={loss.epoch}"
+    decided = "t-0 change_partition: leaderless (no valid leader)"
+    line = f"  8 host1 {decided} leader=-1 leader_epoch={loss.epoch}"
     waiting.judge(line, leader=-1)
     with rejects("LossIsTold"):
         waiting.judge(leader=-1)

@@ -66,7 +66,8 @@ class Module(NamedTuple):
 @cache
 def texts() -> dict[str, str]:
     """Every text file of the repository by its path."""
-    files = [path for path in ROOT.iterdir() if path.is_file()]
+    # In a second work tree `.git` is a file.
+    files = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]
     for place in _PLACES:
         files += [path for path in (ROOT / place).rglob("*") if path.is_file()]
     found = {}

@@ -30,6 +30,17 @@ Source: KIP-631, KIP-841, KIP-858, KIP-966; Kafka's cluster control.
 
 from typing import Final
 
+from tidelog.controller.events import (
+    BrokerAmended,
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerUnfenced,
+    BrokerUnregistered,
+    Cause,
+    CauseKind,
+    ControlledShutdownBegun,
+    FenceReason,
+)
 from tidelog.controller.forms import (
     controlled_shutdown_record,
     fence_record,
@@ -95,13 +106,14 @@ def decide_registration(
         records = _clean_up(view, existing, request)
     kept = existing if amends else None
     records.append(register_broker_record(request, broker_epoch, kept))
-    view.trace.info(
-        f"broker {request.broker_id}",
-        "on_register_broker",
-        "amended" if amends else "registered",
-        broker_epoch=broker_epoch,
-        incarnation=uuid_to_text(request.incarnation_id),
-        was=None if existing is None else existing.broker_epoch,
+    registered = BrokerAmended if amends else BrokerRegistered
+    view.trace.event(
+        registered(
+            node_id=request.broker_id,
+            broker_epoch=broker_epoch,
+            incarnation=uuid_to_text(request.incarnation_id),
+            was=None if existing is None else existing.broker_epoch,
+        )
     )
     return ControllerDecision(RegisterBrokerResult(broker_epoch), records, atomic=False)
 
@@ -126,8 +138,8 @@ def _clean_up(
     # is in no ISR any more, but it may still be in an ELR.
     clean = existing is not None and request.previous_broker_epoch == existing.broker_epoch
     if clean or not view.image.elr_enabled:
-        return decide_broker_left(view, broker_id, f"broker {broker_id} restarted")
-    cause = f"broker {broker_id} restarted uncleanly"
+        return decide_broker_left(view, broker_id, Cause(CauseKind.RESTARTED, broker_id))
+    cause = Cause(CauseKind.RESTARTED_UNCLEANLY, broker_id)
     return decide_unclean_restart(view, broker_id, cause)
 
 
@@ -175,15 +187,10 @@ def decide_unregistration(view: View, request: UnregisterBroker) -> ControllerDe
     if broker is None:
         text = f"Broker ID {request.broker_id} is not currently registered"
         raise ProtocolError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
-    cause = f"broker {broker.node_id} unregistered"
+    cause = Cause(CauseKind.UNREGISTERED, broker.node_id)
     records = decide_broker_left(view, broker.node_id, cause)
     records.append(unregister_broker_record(broker))
-    view.trace.info(
-        f"broker {broker.node_id}",
-        "on_unregister_broker",
-        "unregistered",
-        broker_epoch=broker.broker_epoch,
-    )
+    view.trace.event(BrokerUnregistered(node_id=broker.node_id, broker_epoch=broker.broker_epoch))
     return ControllerDecision(UnregisterBrokerResult(), records, atomic=False)
 
 
@@ -194,7 +201,7 @@ def decide_controller_registration(view: View, request: RegisterController) -> C
         return ControllerDecision(RegisterControllerResult())
     view.trace.info(
         f"controller {request.controller_id}",
-        "on_register_controller",
+        "decide_controller_registration",
         "registered",
         incarnation=uuid_to_text(request.incarnation_id),
     )
@@ -212,7 +219,7 @@ def decide_heartbeat(view: View, request: BrokerHeartbeat, phase: Phase) -> Cont
         records = _enter(view, broker, phase)
     elif phase is Phase.CONTROLLED_SHUTDOWN:
         # An earlier controller may have failed between the two steps of the beginning.
-        cause = f"broker {broker.node_id} in controlled shutdown"
+        cause = Cause(CauseKind.CONTROLLED_SHUTDOWN, broker.node_id)
         records = decide_broker_left(view, broker.node_id, cause)
     response = BrokerHeartbeatResult(
         is_caught_up=request.current_metadata_offset >= broker.registration_offset,
@@ -229,23 +236,27 @@ def _enter(view: View, broker: BrokerImage, phase: Phase) -> list[MetadataRecord
         return _begin_controlled_shutdown(view, broker)
     if broker.fenced:
         return []
-    asked = "it shuts down" if phase is Phase.SHUTDOWN_NOW else "it asked to be"
-    return fence(view, broker, asked)
+    shuts_down = phase is Phase.SHUTDOWN_NOW
+    reason = FenceReason.SHUTS_DOWN if shuts_down else FenceReason.ASKED_TO_BE_FENCED
+    return fence(view, broker, reason)
 
 
-def fence(view: View, broker: BrokerImage, cause: str) -> list[MetadataRecord]:
+def fence(
+    view: View, broker: BrokerImage, reason: FenceReason, silent_ms: int | None = None
+) -> list[MetadataRecord]:
     """The broker leaves all ISRs, then is fenced."""
     assert not broker.fenced, f"broker {broker.node_id} is fenced already"
-    text = f"broker {broker.node_id} fenced: {cause}"
-    records = decide_broker_left(view, broker.node_id, text)
+    cause = Cause.fenced(broker.node_id, reason, silent_ms)
+    records = decide_broker_left(view, broker.node_id, cause)
     records.append(fence_record(broker))
-    view.trace.info(
-        f"broker {broker.node_id}",
-        "fence",
-        "fenced",
-        cause,
-        broker_epoch=broker.broker_epoch,
-        partitions=len(records) - 1,
+    view.trace.event(
+        BrokerFenced(
+            node_id=broker.node_id,
+            reason=reason,
+            silent_ms=silent_ms,
+            broker_epoch=broker.broker_epoch,
+            partitions=len(records) - 1,
+        )
     )
     return records
 
@@ -254,29 +265,27 @@ def unfence(view: View, broker: BrokerImage) -> list[MetadataRecord]:
     """The broker may lead again, and leads what waited for it."""
     records: list[MetadataRecord] = [unfence_record(broker)]
     if not broker.in_controlled_shutdown:
-        cause = f"broker {broker.node_id} unfenced"
+        cause = Cause(CauseKind.UNFENCED, broker.node_id)
         records += decide_broker_returned(view, broker.node_id, cause)
-    view.trace.info(
-        f"broker {broker.node_id}",
-        "unfence",
-        "unfenced",
-        "it caught up",
-        broker_epoch=broker.broker_epoch,
-        elections=len(records) - 1,
+    view.trace.event(
+        BrokerUnfenced(
+            node_id=broker.node_id,
+            broker_epoch=broker.broker_epoch,
+            elections=len(records) - 1,
+        )
     )
     return records
 
 
 def _begin_controlled_shutdown(view: View, broker: BrokerImage) -> list[MetadataRecord]:
-    cause = f"broker {broker.node_id} in controlled shutdown"
+    cause = Cause(CauseKind.CONTROLLED_SHUTDOWN, broker.node_id)
     records: list[MetadataRecord] = [controlled_shutdown_record(broker)]
     records += decide_broker_left(view, broker.node_id, cause)
-    view.trace.info(
-        f"broker {broker.node_id}",
-        "begin_controlled_shutdown",
-        "leaving",
-        "it asked to",
-        broker_epoch=broker.broker_epoch,
-        partitions=len(records) - 1,
+    view.trace.event(
+        ControlledShutdownBegun(
+            node_id=broker.node_id,
+            broker_epoch=broker.broker_epoch,
+            partitions=len(records) - 1,
+        )
     )
     return records

@@ -24,6 +24,7 @@ from dataclasses import replace
 from tidelog.config import LogConfig, PropertyType, validate_broker_config, validate_topic_config
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.controller.elections import PartitionChange, effective_min_isr
+from tidelog.controller.events import ConfigsAltered
 from tidelog.controller.forms import clear_elr_record, config_record, partition_change_record
 from tidelog.controller.messages import (
     ConfigChange,
@@ -66,11 +67,12 @@ def decide_alter_configs(view: View, request: IncrementalAlterConfigs) -> Contro
     view.check_atomic(records)
     for item, result in zip(request.resources, results, strict=True):
         if result.error_code is ErrorCode.NONE:
-            view.trace.info(
-                f"config {item.resource_type}:{item.resource_name}",
-                "on_alter_configs",
-                "altered",
-                names=",".join(change.name for change in item.changes),
+            view.trace.event(
+                ConfigsAltered(
+                    resource_type=item.resource_type,
+                    resource_name=item.resource_name,
+                    names=",".join(change.name for change in item.changes),
+                )
             )
     return ControllerDecision(response, records)
 

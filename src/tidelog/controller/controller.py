@@ -37,6 +37,14 @@ from tidelog.controller.elect_leaders import (
     decide_unclean,
     may_allow_unclean,
 )
+from tidelog.controller.events import (
+    BrokerSuspected,
+    Cause,
+    CauseKind,
+    ControllerActivated,
+    ControllerResigned,
+    ResignReason,
+)
 from tidelog.controller.features import QuorumVersion, decide_update_features
 from tidelog.controller.forms import is_unclean_election, producer_ids_record
 from tidelog.controller.heartbeats import (
@@ -46,6 +54,7 @@ from tidelog.controller.heartbeats import (
     next_phase,
     phase_of,
 )
+from tidelog.controller.isr_proposals import decide_alter_partition
 from tidelog.controller.messages import (
     AllocateProducerIds,
     AllocateProducerIdsResult,
@@ -69,11 +78,8 @@ from tidelog.controller.messages import (
     UnregisterBroker,
     UpdateFeatures,
 )
-from tidelog.controller.partitions import (
-    decide_alter_partition,
-    decide_leaderless,
-    measure_unhealthy,
-)
+from tidelog.controller.partition_events import measure_unhealthy
+from tidelog.controller.partitions import decide_leaderless
 from tidelog.controller.reassignments import (
     decide_alter_reassignments,
     decide_list_reassignments,
@@ -224,7 +230,7 @@ class Controller:
         if elected == self._elected:
             return
         if self.active:
-            self._resign("another leader or epoch", epoch=epoch, leader=leader_id)
+            self._resign(ResignReason.OTHER_LEADER, epoch, leader_id)
         self._elected = elected
         self._maybe_activate(now)
 
@@ -244,13 +250,13 @@ class Controller:
             )
             decision = ControllerDecision(Refused(error.code, error.message))
         if self._submit(decision, now, reply_to) is not None and may_allow_unclean(request):
-            self._elect_unclean("unclean elections were allowed", now)
+            self._elect_unclean(CauseKind.UNCLEAN_ALLOWED, now)
 
     def on_broker_suspected(self, broker_id: int, now: Instant) -> None:
         """The node's failure detector: the broker's connections are gone and it has refused new
         ones for the grace period. It is fenced unless it was heard of since."""
         if self.active and self._sessions.on_suspected(broker_id, now):
-            self._trace.info(f"broker {broker_id}", "on_broker_suspected", "suspected")
+            self._trace.event(BrokerSuspected(node_id=broker_id))
             self._fence_stale(now)
 
     def on_broker_reachable(self, broker_id: int, now: Instant) -> None:
@@ -270,7 +276,7 @@ class Controller:
             self._submit(ControllerDecision(None, records, atomic=False), now)
         if self.active and self._unclean.is_due(now):
             self._unclean.finish(now, complete=True)
-            self._elect_unclean("still without a leader", now)
+            self._elect_unclean(CauseKind.STILL_LEADERLESS, now)
 
     def deadline(self) -> Instant | None:
         """When it wants to be woken."""
@@ -307,24 +313,24 @@ class Controller:
         self._kernel.become_active(epoch)
         image = self._kernel.latest
         self._sessions.start(image.brokers.values(), now, image.offset, self._former_controller)
-        self._trace.info("controller", "become_active", "active", epoch=epoch, offset=image.offset)
+        self._trace.event(ControllerActivated(epoch=epoch, offset=image.offset))
         self._schedule_no_op(now)
         self._balance.start(now)
         self._unclean.start(now)
         opening = ControllerDecision(None, activation_records(image, self._config))
         if self._submit(opening, now) is not None:
             measure_unhealthy(self._view())
-            elections = decide_leaderless(self._view(), "controller activated")
+            elections = decide_leaderless(self._view(), Cause(CauseKind.CONTROLLER_ACTIVATED))
             self._submit(ControllerDecision(None, elections, atomic=False), now)
 
-    def _resign(self, reason: str, **values: object) -> None:
+    def _resign(self, reason: ResignReason, epoch: int, leader_id: int) -> None:
         self._elected = None
         self._kernel.resign(_NOT_CONTROLLER)
         self._sessions.stop()
         self._no_op_at = None
         self._balance.stop()
         self._unclean.stop()
-        self._trace.info("controller", "resign", "inactive", reason, **values)
+        self._trace.event(ControllerResigned(reason=reason, epoch=epoch, leader=leader_id))
 
     # The cycle -----------------------------------------------------------------------------
 
@@ -350,9 +356,11 @@ class Controller:
         self, decision: ControllerDecision, now: Instant, reply_to: Hashable | None = None
     ) -> int | None:
         """Appends a decision; `None` when leadership turned out to be lost."""
+        elected = self._elected
         offset = self._kernel.submit(decision, reply_to)
         if offset is None:
-            self._resign("the log refused an append")
+            assert elected is not None, "an active controller was elected"
+            self._resign(ResignReason.APPEND_REFUSED, elected[0], NO_LEADER)
             if reply_to is not None:
                 self._answer(reply_to, _NOT_CONTROLLER)
         elif decision.records:
@@ -360,8 +368,8 @@ class Controller:
             self.unclean_elections += sum(map(is_unclean_election, decision.records))
         return offset
 
-    def _elect_unclean(self, cause: str, now: Instant) -> None:
-        records = decide_unclean(self._view(), cause)
+    def _elect_unclean(self, cause: CauseKind, now: Instant) -> None:
+        records = decide_unclean(self._view(), Cause(cause))
         self._submit(ControllerDecision(None, records, atomic=False), now)
 
     def _schedule_no_op(self, now: Instant) -> None:
@@ -378,7 +386,7 @@ class Controller:
             # Nothing to write: only its session is over.
             self._sessions.on_fenced(stale.broker_id, expired=True)
             return
-        records = brokers.fence(self._view(), broker, stale.cause)
+        records = brokers.fence(self._view(), broker, stale.reason, stale.silent_ms)
         self._sessions.on_fenced(
             stale.broker_id, expired=not stale.suspected, suspected=stale.suspected
         )

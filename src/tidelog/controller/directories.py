@@ -24,6 +24,7 @@ Source: KIP-858; Kafka's replication control.
 from dataclasses import replace
 
 from tidelog.controller.elections import PartitionChange, PartitionTarget
+from tidelog.controller.events import Cause, CauseKind, DirectoryAssigned
 from tidelog.controller.forms import partition_change_record
 from tidelog.controller.messages import (
     AssignedReplica,
@@ -31,8 +32,8 @@ from tidelog.controller.messages import (
     AssignReplicasResult,
     ReplicaDirectory,
 )
-from tidelog.controller.partitions import Place, change_partition, rules_of
-from tidelog.controller.view import ControllerDecision, View
+from tidelog.controller.partitions import change_partition, rules_of
+from tidelog.controller.view import ControllerDecision, Place, View
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import BrokerImage
 from tidelog.metadata.records import LEADER_UNCHANGED, MetadataRecord, PartitionChangeRecord
@@ -90,9 +91,8 @@ def _assign(
     unclean = (broker_id,) if lost else ()
     target = PartitionTarget(isr, before.recovering, unclean)
     rules = rules_of(view, place.topic, view.image.is_active)
-    cause = f"broker {broker_id} {'has lost' if lost else 'has'} its log"
-    subject = f"{place.topic.name}-{place.number}"
-    view.trace.info(subject, "assign_directory", "lost" if lost else "assigned", cause)
+    cause = Cause(CauseKind.LOST_LOG if lost else CauseKind.HAS_LOG, broker_id)
+    view.trace.event(DirectoryAssigned(partition=place.topic_partition, cause=cause))
     changed = place._replace(partition=replace(before, directories=directories))
     record = change_partition(view, changed, target, rules, cause)
     if record is None:

@@ -21,6 +21,7 @@ Source: KIP-183, KIP-460; Kafka's replication control.
 from dataclasses import replace
 
 from tidelog.controller.elections import Election, PartitionTarget
+from tidelog.controller.events import Cause, CauseKind
 from tidelog.controller.messages import (
     ElectionResult,
     ElectionType,
@@ -29,11 +30,13 @@ from tidelog.controller.messages import (
     IncrementalAlterConfigs,
     Request,
 )
-from tidelog.controller.partitions import Place, change_partition, places_where, rules_of
+from tidelog.controller.partitions import change_partition, rules_of
 from tidelog.controller.view import (
     UNCLEAN_LEADER_ELECTION_ENABLE,
     ControllerDecision,
+    Place,
     View,
+    places_where,
 )
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_ELECTIONS_PER_ROUND
@@ -45,7 +48,11 @@ _ELECTIONS = {
     ElectionType.PREFERRED: Election.PREFERRED,
     ElectionType.UNCLEAN: Election.UNCLEAN,
 }
-_NOBODY = {
+_CAUSES = {
+    ElectionType.PREFERRED: CauseKind.PREFERRED_BY_HAND,
+    ElectionType.UNCLEAN: CauseKind.UNCLEAN_BY_HAND,
+}
+_NO_CANDIDATE = {
     ElectionType.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     ElectionType.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
 }
@@ -83,18 +90,18 @@ def _elect(view: View, name: str, number: int, kind: ElectionType) -> MetadataRe
     if not _needs_election(partition, kind):
         text = "The leader is the one that this election would choose."
         raise ProtocolError(ErrorCode.ELECTION_NOT_NEEDED, text)
-    cause = f"{kind.name.lower()} election by hand"
+    cause = Cause(_CAUSES[kind])
     record = _change_leader(view, Place(topic, number, partition), _ELECTIONS[kind], cause)
     if record is None:
         text = f"None of the replicas {list(partition.replicas)} may take over."
         if kind is ElectionType.PREFERRED:
             text = f"The preferred leader {partition.replicas[0]} is not in sync, or not alive."
-        raise ProtocolError(_NOBODY[kind], text)
+        raise ProtocolError(_NO_CANDIDATE[kind], text)
     return record
 
 
 def _change_leader(
-    view: View, place: Place, election: Election, cause: str
+    view: View, place: Place, election: Election, cause: Cause
 ) -> MetadataRecord | None:
     rules = replace(rules_of(view, place.topic, view.image.is_active), election=election)
     target = PartitionTarget(place.partition.isr, place.partition.recovering)
@@ -113,11 +120,12 @@ def _needs_election(partition: PartitionImage, kind: ElectionType) -> bool:
 def decide_balance(view: View, limit: int = MAX_ELECTIONS_PER_ROUND) -> list[MetadataRecord]:
     """Leaders back to their preferred replicas, `limit` of them at most."""
     is_active = view.image.is_active
+    cause = Cause(CauseKind.PREFERRED_IS_BACK)
     records: list[MetadataRecord] = []
     for place in places_where(view, lambda partition: partition.leader != partition.replicas[0]):
         if not is_active(place.partition.replicas[0]):
             continue
-        record = _change_leader(view, place, Election.PREFERRED, "preferred replica is back")
+        record = _change_leader(view, place, Election.PREFERRED, cause)
         if record is not None:
             records.append(record)
         if len(records) == limit:
@@ -125,7 +133,7 @@ def decide_balance(view: View, limit: int = MAX_ELECTIONS_PER_ROUND) -> list[Met
     return records
 
 
-def decide_unclean(view: View, cause: str) -> list[MetadataRecord]:
+def decide_unclean(view: View, cause: Cause) -> list[MetadataRecord]:
     """Leaders for all partitions without one whose topic would rather lose records than wait."""
     records: list[MetadataRecord] = []
     for place in places_where(view, lambda partition: partition.leader == NO_LEADER):

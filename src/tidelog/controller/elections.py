@@ -29,7 +29,7 @@ Source: KIP-966, KIP-841; Kafka's partition change rules.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 
 from tidelog.controller.assignments import Assignment, assignment_of, without
 from tidelog.metadata.image import PartitionImage
@@ -44,8 +44,8 @@ class Election(Enum):
     UNCLEAN = "unclean"
 
 
-class Outcome(Enum):
-    """What a decision did to the leadership; the reason in the trace."""
+class Outcome(StrEnum):
+    """What a decision did to the leadership; where the leader came from."""
 
     KEPT = "kept"
     FROM_ISR = "from isr"

@@ -87,7 +87,7 @@ def decide_update_features(
     for update in updates.values():
         view.trace.info(
             "controller",
-            "on_update_features",
+            "decide_update_features",
             "updated",
             feature=update.name,
             level=update.level,

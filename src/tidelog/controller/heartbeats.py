@@ -37,6 +37,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from tidelog.controller.events import FenceReason
 from tidelog.controller.messages import BrokerHeartbeat
 from tidelog.env.instant import Instant, earliest
 from tidelog.metadata.image import BrokerImage
@@ -139,10 +140,9 @@ class Stale:
     """How long it had not been heard of."""
 
     @property
-    def cause(self) -> str:
-        """For the trace."""
-        why = "connections lost and refused" if self.suspected else "session expired"
-        return f"{why}, silent for {self.silent_ms} ms"
+    def reason(self) -> FenceReason:
+        """Why it is to be fenced."""
+        return FenceReason.CONNECTIONS_LOST if self.suspected else FenceReason.SESSION_EXPIRED
 
 
 class BrokerSessions:

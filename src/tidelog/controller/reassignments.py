@@ -12,6 +12,7 @@ Source: KIP-455, KIP-860; Kafka's replication control.
 
 from tidelog.controller.assignments import Assignment, assignment_of, reassigned, without
 from tidelog.controller.elections import PartitionTarget
+from tidelog.controller.events import Cause, CauseKind
 from tidelog.controller.messages import (
     AlterReassignments,
     AlterReassignmentsResult,
@@ -21,8 +22,8 @@ from tidelog.controller.messages import (
     ReassignmentInProgress,
     ReassignmentResult,
 )
-from tidelog.controller.partitions import Place, change_partition, rules_of
-from tidelog.controller.view import ControllerDecision, View
+from tidelog.controller.partitions import change_partition, rules_of
+from tidelog.controller.view import ControllerDecision, Place, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.records import MetadataRecord
 
@@ -61,18 +62,19 @@ def _decide(view: View, wish: Reassignment, allow_factor_change: bool) -> Metada
         raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     place = Place(topic, wish.partition, partition)
     if wish.replicas is None:
-        assignment, cause = _cancelled(view, place), "cancelled by hand"
+        assignment, cause = _cancelled(view, place), CauseKind.CANCELLED_BY_HAND
     else:
         origin = assignment_of(partition).origin
         _check_target(view, wish.replicas, None if allow_factor_change else len(origin))
-        assignment, cause = reassigned(partition, wish.replicas), "asked for by hand"
+        assignment = reassigned(partition, wish.replicas)
+        cause = CauseKind.REASSIGNED_BY_HAND
     target = PartitionTarget(
         tuple(replica for replica in partition.isr if replica in assignment.replicas),
         partition.recovering,
         assignment=assignment,
     )
     rules = rules_of(view, topic, view.image.is_active)
-    return change_partition(view, place, target, rules, cause)
+    return change_partition(view, place, target, rules, Cause(cause))
 
 
 def _cancelled(view: View, place: Place) -> Assignment:

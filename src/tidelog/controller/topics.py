@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tidelog.controller.configs import new_topic_config_records
+from tidelog.controller.events import TopicCreated, TopicDeleted, TopicGrown
 from tidelog.controller.forms import partition_record, remove_topic_record, topic_record
 from tidelog.controller.messages import (
     CreatePartitions,
@@ -194,9 +195,7 @@ def decide_create_partitions(view: View, request: CreatePartitions) -> Controlle
     view.check_atomic(records)
     for topic, result in zip(request.topics, results, strict=True):
         if result.error_code is ErrorCode.NONE:
-            view.trace.info(
-                f"topic {topic.name}", "on_create_partitions", "grown", partitions=topic.count
-            )
+            view.trace.event(TopicGrown(topic=topic.name, partitions=topic.count))
     return ControllerDecision(response, records)
 
 
@@ -310,13 +309,8 @@ def decide_delete_topics(view: View, request: DeleteTopics) -> ControllerDecisio
             deleted.add(topic.topic_id)
             records.append(remove_topic_record(topic.topic_id))
             results.append(DeletedTopic(topic.name, topic.topic_id, ErrorCode.NONE))
-            view.trace.info(
-                f"topic {topic.name}",
-                "on_delete_topics",
-                "deleted",
-                topic_id=uuid_to_text(topic.topic_id),
-            )
-            view.trace.measure(topic.name, "topic_deleted", topic_id=uuid_to_text(topic.topic_id))
+            topic_id = uuid_to_text(topic.topic_id)
+            view.trace.event(TopicDeleted(topic=topic.name, topic_id=topic_id))
         except ProtocolError as error:
             results.append(DeletedTopic(ref.name, ref.topic_id, error.code, error.message))
     view.check_atomic(records)
@@ -353,11 +347,11 @@ def _refuse_assignment(text: str) -> NoReturn:
 
 def _trace_created(view: View, result: NewTopicResult) -> None:
     if result.error_code is ErrorCode.NONE:
-        view.trace.info(
-            f"topic {result.name}",
-            "on_create_topics",
-            "created",
-            topic_id=uuid_to_text(result.topic_id),
-            partitions=result.num_partitions,
-            replicas=result.replication_factor,
+        view.trace.event(
+            TopicCreated(
+                topic=result.name,
+                topic_id=uuid_to_text(result.topic_id),
+                partitions=result.num_partitions,
+                replicas=result.replication_factor,
+            )
         )

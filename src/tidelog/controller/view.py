@@ -5,9 +5,9 @@ speculative records included, and returns a `ControllerDecision`; it changes not
 state it consumes is the seeded generator.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tidelog.config import ControllerConfig
 from tidelog.controller.messages import Response
@@ -20,9 +20,11 @@ from tidelog.metadata.image import (
     BrokerImage,
     ConfigResource,
     MetadataImage,
+    PartitionImage,
+    TopicImage,
 )
 from tidelog.metadata.records import MetadataRecord
-from tidelog.model import ZERO_UUID, Uuid
+from tidelog.model import ZERO_UUID, TopicPartition, Uuid
 from tidelog.rsm.kernel import Decision
 
 ControllerDecision: TypeAlias = Decision[MetadataRecord, Response]
@@ -101,3 +103,24 @@ class View:
             if value is not None:
                 return value
         return None
+
+
+class Place(NamedTuple):
+    """One partition and where it stands."""
+
+    topic: TopicImage
+    number: int
+    partition: PartitionImage
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition by name."""
+        return TopicPartition(self.topic.name, self.number)
+
+
+def places_where(view: View, wanted: Callable[[PartitionImage], bool]) -> Iterator[Place]:
+    """The partitions that `wanted` holds for, topic by topic."""
+    for topic in view.image.topics_by_id.values():
+        for number, partition in topic.partitions.items():
+            if wanted(partition):
+                yield Place(topic, number, partition)

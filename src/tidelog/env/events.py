@@ -74,14 +74,8 @@ def _offline(event: TraceEvent) -> Payload:
 _Shape = Callable[[TraceEvent], Payload]
 
 _TABLE: Final[dict[tuple[str, str], tuple[Kind, _Shape]]] = {
-    ("become_active", "active"): (Kind.CONTROLLER_ACTIVE, _as_is),
-    ("resign", "inactive"): (Kind.CONTROLLER_INACTIVE, _as_is),
-    ("fence", "fenced"): (Kind.FENCED, _of_broker),
-    ("unfence", "unfenced"): (Kind.UNFENCED, _of_broker),
-    ("begin_controlled_shutdown", "leaving"): (Kind.CONTROLLED_SHUTDOWN, _of_broker),
     ("detector", "suspected"): (Kind.SUSPECTED, _of_broker),
     ("detector", "reached"): (Kind.REACHED, _of_broker),
-    ("elect", "gave up records"): (Kind.UNCLEAN_ELECTION, _as_is),
     ("maybe_expand_isr", "proposed"): (Kind.ISR_PROPOSAL, _proposal),
     ("maybe_shrink_isr", "proposed"): (Kind.ISR_PROPOSAL, _proposal),
     ("become_leader", "leads"): (Kind.LEADING, _as_is),
@@ -96,10 +90,6 @@ _TABLE: Final[dict[tuple[str, str], tuple[Kind, _Shape]]] = {
     **{
         ("measure", kind): (kind, _as_is)
         for kind in (
-            Kind.ELECTION,
-            Kind.ISR_CHANGE,
-            Kind.PARTITION_STATE,
-            Kind.TOPIC_DELETED,
             Kind.APPEND,
             Kind.HW_ADVANCE,
             Kind.FETCH_LAG,

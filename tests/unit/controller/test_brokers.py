@@ -16,6 +16,7 @@ from tests.unit.controller.harness import (
     directory_of,
 )
 from tidelog.controller.brokers import fence, unfence
+from tidelog.controller.events import FenceReason
 from tidelog.controller.messages import (
     FeatureRange,
     RegisterBrokerResult,
@@ -240,7 +241,7 @@ def test_fencing_comes_after_the_changes() -> None:
     """Goal: no prefix of the list leaves a fenced broker in an ISR."""
     partitions = [PartitionImage((1, 2), (1, 2), 1, 0, 0)] * 3
     image = an_image(a_broker(1), a_broker(2), orders=partitions)
-    records = fence(a_view(image), image.brokers[1], "test")
+    records = fence(a_view(image), image.brokers[1], FenceReason.SHUTS_DOWN)
     assert [type(record) for record in records[:-1]] == [PartitionChangeRecord] * 3
     assert records[-1] == BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=10, fenced=FENCE)
 
@@ -268,4 +269,4 @@ def test_fencing_twice_is_a_bug() -> None:
     """Goal: the caller looks first."""
     broker = a_broker(1, fenced=True)
     with pytest.raises(AssertionError, match="fenced already"):
-        fence(a_view(an_image(broker)), broker, "test")
+        fence(a_view(an_image(broker)), broker, FenceReason.SHUTS_DOWN)

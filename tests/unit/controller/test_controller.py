@@ -494,8 +494,8 @@ def test_every_state_change_says_why() -> None:
     epoch = stage.epochs[1]
     assert stage.lines() == [
         "broker 1 on_broker_suspected: suspected",
-        "orders-0 elect: elected (from isr) leader=2 was=1 leader_epoch=1 isr=(2,) elr=(1,) "
-        "cause=broker 1 fenced: connections lost and refused, silent for 500 ms",
+        "orders-0 change_partition: elected (from isr) leader=2 was=1 leader_epoch=1 isr=(2,) "
+        "elr=(1,) cause=broker 1 fenced: connections lost and refused, silent for 500 ms",
         "broker 1 fence: fenced (connections lost and refused, silent for 500 ms) "
         f"broker_epoch={epoch} partitions=1",
         f"broker 1 unfence: unfenced (it caught up) broker_epoch={epoch} elections=0",

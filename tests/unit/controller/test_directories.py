@@ -13,6 +13,8 @@ from tests.unit.controller.harness import (
     topic_id_of,
 )
 from tidelog.controller.directories import decide_assign_replicas
+from tidelog.controller.events import Cause, CauseKind
+from tidelog.controller.isr_proposals import decide_alter_partition
 from tidelog.controller.messages import (
     AlterPartition,
     AssignedReplica,
@@ -22,7 +24,7 @@ from tidelog.controller.messages import (
     IsrProposal,
     ReplicaDirectory,
 )
-from tidelog.controller.partitions import decide_alter_partition, decide_leaderless
+from tidelog.controller.partitions import decide_leaderless
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import LOST_DIRECTORY, Uuid
@@ -64,7 +66,7 @@ def test_the_last_member_leaves_nobody_to_lead(elr):
     image = say(image_of(replace(PARTITION, isr=(1,)), elr=elr), 1, LOST_DIRECTORY)
     assert of(image).leader == -1
     assert 1 not in of(image).eligible_leaders
-    assert decide_leaderless(a_view(image), "again") == []
+    assert decide_leaderless(a_view(image), Cause(CauseKind.STILL_LEADERLESS)) == []
 
 
 def test_a_member_of_the_elr_is_eligible_no_more():

@@ -277,7 +277,7 @@ def test_allowing_unclean_elections_elects_at_once_and_tells_what_was_given_up(
     assert stage.controller.unclean_elections == 1
     warned = [line for line in stage.lines() if "gave up records" in line]
     assert warned == [
-        "t-0 elect: gave up records (unclean) leader=1 instead_of=(2,) last_leader=(2,) "
+        "t-0 change_partition: gave up records (unclean) leader=1 instead_of=(2,) last_leader=(2,) "
         "cause=unclean elections were allowed"
     ]
 

@@ -16,6 +16,7 @@ from tests.unit.controller.harness import (
     code_of,
     directory_of,
 )
+from tidelog.controller.events import UncleanLeaderElected
 from tidelog.controller.messages import (
     AlterReassignments,
     AlterReassignmentsResult,
@@ -172,7 +173,7 @@ def test_where_records_may_be_lost_even_a_costly_cancel_goes_through() -> None:
 
 
 @pytest.mark.parametrize("leader", [4, -1])
-def test_a_costly_cancel_while_the_origin_is_away_is_told_and_makes_no_clean_leader(
+def test_a_costly_cancel_while_the_origin_is_away_is_warned_of_and_makes_no_clean_leader(
     leader: int,
 ) -> None:
     """Without ELR the ISR must name somebody, so the first of the origin; whatever it lacks is
@@ -187,8 +188,8 @@ def test_a_costly_cancel_while_the_origin_is_away_is_told_and_makes_no_clean_lea
     partition = after(image, decision.records).topics_by_name["t"].partitions[0]
     assert (partition.replicas, partition.isr, partition.leader) == ((1, 2, 3), (1,), -1)
     assert partition.recovering
-    (told,) = [event for event in seen.events if event.decision == "gave up records"]
-    assert dict(told.values)["instead_of"] == (4,)
+    (warning,) = [each for each in seen.events if isinstance(each, UncleanLeaderElected)]
+    assert warning.instead_of == (4,)
 
 
 def test_the_factor_stays_where_the_request_says_so() -> None:
@@ -248,8 +249,8 @@ def test_the_last_newcomer_in_sync_completes_it_and_the_old_leader_hears_of_a_ne
     assert partition.directories == (directory_of(3), directory_of(4))
     assert (partition.leader_epoch, partition.partition_epoch) == (1, 3)
     assert [line for line in stage.lines() if "reassign" in line] == [
-        "t-0 reassign: complete (its newcomers are in sync) replicas=(3, 4) was=(3, 4, 1, 2) "
-        "adding=() removing=() isr=(3, 4) leader=3"
+        "t-0 change_partition: reassignment complete (its newcomers are in sync) "
+        "replicas=(3, 4) was=(3, 4, 1, 2) adding=() removing=() isr=(3, 4) leader=3"
     ]
 
 

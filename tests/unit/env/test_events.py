@@ -47,18 +47,6 @@ def test_a_line_for_people_is_no_event() -> None:
     assert [event_of(line) for line in sink.events] == [None, None]
 
 
-def test_a_fenced_broker_is_named_with_the_reason() -> None:
-    trace, sink = told()
-    trace.info("broker 2", "fence", "fenced", "session expired", broker_epoch=9, partitions=3)
-    assert only_event(sink) == NodeEvent(
-        Kind.FENCED,
-        None,
-        None,
-        None,
-        {"node": 2, "broker_epoch": 9, "partitions": 3, "reason": "session expired"},
-    )
-
-
 def test_a_truncation_says_from_where_to_where() -> None:
     trace, sink = told()
     trace.info(

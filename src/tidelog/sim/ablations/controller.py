@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidelog.controller import brokers, elections, partitions
+from tidelog.controller.events import Cause, CauseKind
 from tidelog.sim.ablations.safeguard import of_story
 
 
@@ -18,7 +19,8 @@ def _elect_anybody(partition: Any, replicas: Any, isr: Any, elr: Any, rules: Any
 
 
 def _treat_as_clean(view: Any, existing: Any, request: Any) -> Any:
-    return partitions.decide_broker_left(view, request.broker_id, "restarted")
+    cause = Cause(CauseKind.RESTARTED, request.broker_id)
+    return partitions.decide_broker_left(view, request.broker_id, cause)
 
 
 def _elect_last_known(elect: Callable[..., Any]) -> Callable[..., Any]:

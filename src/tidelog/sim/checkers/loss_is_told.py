@@ -22,7 +22,7 @@ from tidelog.sim.host import Host
 from tidelog.sim.oracle import committed_chunks
 
 _LINE: Final = re.compile(
-    r" (\S+) elect: (gave up records|elected|leaderless) \(.*?\) leader=(-?\d+)"
+    r" (\S+) change_partition: (gave up records|elected|leaderless) \(.*?\) leader=(-?\d+)"
     r"(?:.* leader_epoch=(\d+))?"
 )
 

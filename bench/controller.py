@@ -34,9 +34,9 @@ from pathlib import Path
 from tidelog.config import profile_settings
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import PartitionImage
-from tidelog.sim.client import SimClient
-from tidelog.sim.host import Host
-from tidelog.sim.world import World
+from tidelog.sim.engine.client import SimClient
+from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.world import World
 from tidelog.testing import LocalCluster
 from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
 from tidelog.testing.asking import Asking

@@ -49,7 +49,7 @@ from tidelog.pipeline.logs.layout import find_replicas, plan_tasks
 from tidelog.pipeline.spark.spark_session import session
 from tidelog.records.batch import build_batch, patch_base
 from tidelog.records.record import Record
-from tidelog.sim.campaign import run_seed
+from tidelog.sim.campaign.seeds import run_seed
 from tidelog.testing import LocalCluster
 
 MASTER = "local[2]"

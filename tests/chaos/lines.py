@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from tidelog.sim.history import Key, Kind, Op, Outcome, Polled, Sent
+from tidelog.sim.evidence.history import Key, Kind, Op, Outcome, Polled, Sent
 
 VALUE_BYTES: Final = 60
 

@@ -12,8 +12,8 @@ from tests.fuzz.mutations import REQUEST_MUTATIONS, mutated
 from tests.wire_corpus import wire_corpus
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.sim.client import SimClient
-from tidelog.sim.world import BROKER_LISTENER, CONTROLLER_LISTENER, ClientPort, World
+from tidelog.sim.engine.client import SimClient
+from tidelog.sim.engine.world import BROKER_LISTENER, CONTROLLER_LISTENER, ClientPort, World
 from tidelog.wire.api import ApiKey
 
 SEED = 4_711

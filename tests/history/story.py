@@ -1,6 +1,6 @@
 """Histories written by hand: one line per operation, in the order of completion."""
 
-from tidelog.sim.history import Key, Kind, Op, Outcome, Polled, Sent
+from tidelog.sim.evidence.history import Key, Kind, Op, Outcome, Polled, Sent
 
 K = Key("t", 0)
 L = Key("t", 1)

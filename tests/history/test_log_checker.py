@@ -6,7 +6,7 @@ from tests.history.story import K, L, Story
 from tidelog.env.prng import Prng
 from tidelog.sim.checkers.log_history import cycles
 from tidelog.sim.checkers.log_history.checker import SUBSCRIBED, WITHOUT_ISOLATION, check_history
-from tidelog.sim.history import Outcome
+from tidelog.sim.evidence.history import Outcome
 
 
 def names(story: Story) -> set[str]:

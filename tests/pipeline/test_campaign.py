@@ -14,7 +14,7 @@ from tidelog.pipeline.campaign.runs import runs_of
 from tidelog.pipeline.campaign.seeds import Played
 from tidelog.pipeline.campaign.summary import Growth, Spread
 from tidelog.pipeline.jobs.campaign import Wanted, play_campaign
-from tidelog.sim.campaign import run_seed
+from tidelog.sim.campaign.seeds import run_seed
 
 pytestmark = pytest.mark.spark
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tidelog.sim.ablations import SAFEGUARDS, ablate, switched_off
-from tidelog.sim.campaign import QUORUM
+from tidelog.sim.campaign.seeds import QUORUM
 from tidelog.sim.regressions.stories import STORIES
-from tidelog.sim.scenarios import names
+from tidelog.sim.scenarios.families import names
 
 QUICK = [one for one in SAFEGUARDS if one.tier == QUORUM]
 

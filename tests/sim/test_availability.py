@@ -1,9 +1,10 @@
 """Goal: what stood still is measured from what clients and nodes saw, and nothing else is."""
 
 from tidelog.env.trace import Level, TraceEvent
-from tidelog.sim.availability import Elections, unavailable_ms
-from tidelog.sim.campaign import run_seed
-from tidelog.sim.history import History, Key, Outcome, Sent
+from tidelog.sim.campaign.seeds import run_seed
+from tidelog.sim.evidence.history import History, Key, Outcome, Sent
+from tidelog.sim.evidence.unavailability import unavailable_ms
+from tidelog.sim.report.elections import Elections
 
 _KEY = Key("t", 0)
 

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from tests.sim.test_cluster import led_world, partition, unfenced
 
-from tidelog.sim import beyond_run
 from tidelog.sim.ablations import SAFEGUARDS, switched_off
-from tidelog.sim.campaign import CLUSTER, run_seed
-from tidelog.sim.world import World
+from tidelog.sim.campaign.seeds import CLUSTER, run_seed
+from tidelog.sim.engine.world import World
+from tidelog.sim.runs.data_loss import BeyondRun
+from tidelog.sim.scenarios import data_loss
 
 
 def told(world: World) -> list[str]:
@@ -59,23 +60,23 @@ def test_without_a_power_cut_nothing_is_given_up():
 
 def test_losses_of_random_runs_are_told():
     """They do lose: otherwise this family would be within the promise."""
-    outcomes = [run_seed(CLUSTER, beyond_run.NAME, seed) for seed in range(1, 9)]
+    outcomes = [run_seed(CLUSTER, data_loss.NAME, seed) for seed in range(1, 9)]
     assert [one.violation for one in outcomes] == [None] * len(outcomes)
     assert sum(one.fired["loss-told"] for one in outcomes) > 0
 
 
 def test_some_clusters_rather_lose_records_than_wait():
-    marks = run_seed(CLUSTER, beyond_run.NAME, 1).marks
+    marks = run_seed(CLUSTER, data_loss.NAME, 1).marks
     assert {
         "change_partition: elected (unclean)",
         "change_partition: gave up records (unclean)",
     } <= set(marks)
-    assert {beyond_run.swarm_beyond(seed).unclean_elections for seed in range(9)} == {
+    assert {data_loss.swarm_beyond(seed).unclean_elections for seed in range(9)} == {
         "", "topics", "cluster",
     }  # fmt: skip
 
 
-class Unheard(beyond_run.BeyondRun):
+class Unheard(BeyondRun):
     """A run whose warnings never reached anybody."""
 
     def _judge(self, image: Any) -> None:
@@ -92,5 +93,5 @@ def test_a_silent_loss_is_noticed():
     them, and nobody hears of it."""
     safeguard = next(one for one in SAFEGUARDS if one.name == "unclean-restarts")
     with switched_off(safeguard):
-        found = [run_seed(CLUSTER, beyond_run.NAME, seed).violated for seed in range(1, 9)]
+        found = [run_seed(CLUSTER, data_loss.NAME, seed).violated for seed in range(1, 9)]
     assert "LossIsTold" in found

@@ -3,10 +3,10 @@
 from tests.sim.test_cluster import all_know, led_world, partition
 
 from tidelog.errors import ErrorCode
-from tidelog.sim.client import SimClient
+from tidelog.sim.engine.client import SimClient
+from tidelog.sim.engine.world import World
 from tidelog.sim.faults.budget import Budget, is_back, newest_image
-from tidelog.sim.faults.kinds import FaultKind
-from tidelog.sim.world import World
+from tidelog.sim.scenarios.fault_kinds import FaultKind
 
 
 def test_with_group_commit_everything_may_happen_at_once():

@@ -8,7 +8,7 @@ import pytest
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import TopicId
 from tidelog.sim.checkers.acknowledged_is_committed import AcknowledgedIsCommitted
-from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.base import Evidence
 from tidelog.sim.checkers.history_is_a_log import HistoryIsALog
 from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
 from tidelog.sim.checkers.leader_completeness import LeaderCompleteness
@@ -18,9 +18,10 @@ from tidelog.sim.checkers.nothing_lost import NothingLost
 from tidelog.sim.checkers.one_leader_per_epoch import OneLeaderPerEpoch
 from tidelog.sim.checkers.producer_order import ProducerOrder
 from tidelog.sim.checkers.repeatable_read import RepeatableRead
-from tidelog.sim.history import History, Key, Outcome, Polled, Sent
-from tidelog.sim.oracle import BatchMark, Oracle, PartitionId, TrueLog
-from tidelog.sim.world import World
+from tidelog.sim.engine.world import World
+from tidelog.sim.evidence.history import History, Key, Outcome, Polled, Sent
+from tidelog.sim.evidence.oracle import BatchMark, Oracle, PartitionId, TrueLog
+from tidelog.sim.report.violation import Violation
 
 PID = PartitionId(TopicId(b"\x01\x02\x03" + bytes(13)), "t", 0)
 K = Key("t.010203", 0)

@@ -7,8 +7,8 @@ import pytest
 
 from tidelog.cli.app import run
 from tidelog.cli.sim_twice import hash_elsewhere
-from tidelog.sim.campaign import marks_of, run_seed
-from tidelog.sim.quorum_run import KINDS
+from tidelog.sim.campaign.seeds import marks_of, run_seed
+from tidelog.sim.runs.quorum import KINDS
 
 
 def test_run_ends_with_a_report(capsys):
@@ -24,7 +24,7 @@ def test_run_ends_with_a_report(capsys):
 
 
 def test_a_failed_seed_is_named_with_the_command_that_replays_it(capsys, monkeypatch):
-    monkeypatch.setattr("tidelog.sim.quorum_run.RECOVERY_LIMIT_MS", 0)
+    monkeypatch.setattr("tidelog.sim.runs.quorum.RECOVERY_LIMIT_MS", 0)
     assert run(["sim", "run", "--seeds", "3", "--tier", "quorum", "--output", "json"]) == 1
     out, err = capsys.readouterr()
     assert json.loads(out)["failed"] == [{"seed": 3, "property": "Liveness"}]
@@ -35,7 +35,7 @@ def test_one_seed_in_a_hundred_is_the_same_run_in_another_process(capsys, monkey
     """What is changed here only is seen by the seed that is played there too."""
     arguments = ["sim", "run", "--seeds", "99:101", "--tier", "quorum", "--output", "json"]
     assert run(arguments) == 0
-    monkeypatch.setattr("tidelog.sim.quorum_run.KINDS", KINDS[::-1])
+    monkeypatch.setattr("tidelog.sim.runs.quorum.KINDS", KINDS[::-1])
     capsys.readouterr()
     assert run(arguments) == 1
     out, err = capsys.readouterr()
@@ -134,7 +134,7 @@ def test_a_sweep_says_how_many_points_there_are_and_survive(capsys):
 
 
 def test_a_campaign_names_what_failed_and_the_marks_of_each_tier(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("tidelog.sim.quorum_run.RECOVERY_LIMIT_MS", 0)
+    monkeypatch.setattr("tidelog.sim.runs.quorum.RECOVERY_LIMIT_MS", 0)
     monkeypatch.setattr("tidelog.cli.sim_twice.TWICE", 1000)
     results = tmp_path / "campaign.json"
     seeds = ["--cluster", "0", "--quorum", "4"]

@@ -11,16 +11,16 @@ from tidelog.model import TopicId
 from tidelog.records.batch import build_batch
 from tidelog.records.compression import Codec
 from tidelog.records.record import Record
-from tidelog.sim.beyond_run import BeyondRun
-from tidelog.sim.cluster_run import ClusterRun
+from tidelog.sim.engine.world import World
+from tidelog.sim.evidence.history import History, Key
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.nemesis import Nemesis
-from tidelog.sim.history import History, Key
-from tidelog.sim.swarm import Swarm, draw_plain
+from tidelog.sim.runs.cluster import ClusterRun
+from tidelog.sim.runs.data_loss import BeyondRun
+from tidelog.sim.scenarios.swarm import Swarm, draw_plain
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions, records_of
 from tidelog.sim.workloads.producer import Acks, Lane, Producer, _Batch
-from tidelog.sim.world import World
 from tidelog.wire.fetch import FetchedPartition
 
 K = Key("t.010203", 0)

@@ -7,8 +7,8 @@ import pytest
 
 from tidelog.errors import ErrorCode
 from tidelog.records.batch import decode_batch
-from tidelog.sim.client import SimClient
-from tidelog.sim.world import World
+from tidelog.sim.engine.client import SimClient
+from tidelog.sim.engine.world import World
 
 
 def running_world(seed: int = 1, **settings: str) -> World:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tidelog.sim.cluster_run import ClusterRun
-from tidelog.sim.faults.kinds import FaultKind
 from tidelog.sim.quorum.membership import ADDED, REMOVED
-from tidelog.sim.swarm import COMPOSITIONS, Swarm, draw_plain
+from tidelog.sim.runs.cluster import ClusterRun
+from tidelog.sim.scenarios.fault_kinds import FaultKind
+from tidelog.sim.scenarios.swarm import COMPOSITIONS, Swarm, draw_plain
 
 K = FaultKind
 

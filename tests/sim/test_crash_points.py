@@ -3,8 +3,8 @@
 import pytest
 
 from tidelog.env.memory_disk import Operation
-from tidelog.sim.crash_points import Ending, Point, Sweep, play, points
-from tidelog.sim.outcome import Outcome
+from tidelog.sim.report.outcome import Outcome
+from tidelog.sim.runs.crash_points import Ending, Point, Sweep, play, points
 
 STRIDE = 157
 

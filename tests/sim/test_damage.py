@@ -13,8 +13,8 @@ from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, decode_state
 from tidelog.kraft.snapshot_format import snapshot_name
 from tidelog.model import LOST_DIRECTORY
 from tidelog.records.batch import batch_size_at
-from tidelog.sim.client import SimClient
-from tidelog.sim.world import World
+from tidelog.sim.engine.client import SimClient
+from tidelog.sim.engine.world import World
 
 SMALL_SEGMENTS = {"log_segment_bytes": "1048576"}
 VALUES = [b"%06d" % index + b"v" * 60_000 for index in range(60)]

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tidelog.sim.campaign import prepare, run_seed
-from tidelog.sim.world import World
+from tidelog.sim.campaign.seeds import prepare, run_seed
+from tidelog.sim.engine.world import World
 
 COMMAND = [sys.executable, "-m", "tidelog.cli.main", "sim", "replay"]
 

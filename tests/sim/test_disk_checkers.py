@@ -15,10 +15,10 @@ from tidelog.sim.checkers.committed_is_durable import CommittedIsDurable
 from tidelog.sim.checkers.disks_are_sound import DisksAreSound
 from tidelog.sim.checkers.recovered_from_image import RecoveredFromImage
 from tidelog.sim.checkers.restart_loses_nothing import RestartLosesNothing
-from tidelog.sim.disk import SimDisk
-from tidelog.sim.history import Polled
-from tidelog.sim.oracle import BatchMark, TrueLog
-from tidelog.sim.scrub import batches_of, scrub
+from tidelog.sim.engine.disk import SimDisk
+from tidelog.sim.evidence.history import Polled
+from tidelog.sim.evidence.oracle import BatchMark, TrueLog
+from tidelog.sim.evidence.scrub import batches_of, scrub
 
 LOG = "t-0/00000000000000000000.log"
 INDEX = "t-0/00000000000000000000.index"

@@ -5,8 +5,8 @@ from tests.sim.test_cluster import all_know, led_world, partition, read_all, unf
 
 from tidelog.config import profile_settings
 from tidelog.errors import ErrorCode
-from tidelog.sim.client import SimClient
-from tidelog.sim.world import World
+from tidelog.sim.engine.client import SimClient
+from tidelog.sim.engine.world import World
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make, nested

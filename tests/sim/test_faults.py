@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from tidelog.sim.cluster_run import ClusterRun
+from tidelog.sim.engine.world import World
 from tidelog.sim.faults.arena import Arena
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.clocks import ClockFaults
-from tidelog.sim.faults.kinds import FaultKind
 from tidelog.sim.faults.links import LinkFaults
 from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.faults.processes import ProcessFaults
-from tidelog.sim.swarm import draw_plain, stream
-from tidelog.sim.world import World
+from tidelog.sim.runs.cluster import ClusterRun
+from tidelog.sim.scenarios.fault_kinds import FaultKind
+from tidelog.sim.scenarios.swarm import draw_plain, stream
 
 
 def arena(world: World) -> Arena:

@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.env.effects import CloseReason
 from tidelog.env.prng import Prng
-from tidelog.sim.network import End, Network
+from tidelog.sim.engine.network import End, Network
 
 
 class Box:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tidelog.sim.cluster_run import ClusterRun
-from tidelog.sim.outcome import Outcome
-from tidelog.sim.promises.families import FAMILIES
-from tidelog.sim.scenarios import swarm_of
+from tidelog.sim.report.outcome import Outcome
+from tidelog.sim.runs.cluster import ClusterRun
+from tidelog.sim.scenarios.families import swarm_of
+from tidelog.sim.scenarios.promises import FAMILIES
 
 SHORT_MS = 6_000
 

@@ -11,9 +11,10 @@ from tidelog.kraft.messages import (
     Voter,
     VoterChangeResponse,
 )
-from tidelog.sim.campaign import Tally, run_seed
-from tidelog.sim.checkers.base import Violation
-from tidelog.sim.quorum.cluster import Composition, Conditions, QuorumCluster, Saving
+from tidelog.sim.campaign.seeds import run_seed
+from tidelog.sim.campaign.tally import Tally
+from tidelog.sim.engine.world import CLUSTER_ID
+from tidelog.sim.quorum.cluster import QUICK, Composition, Conditions, QuorumCluster, Saving
 from tidelog.sim.quorum.membership import (
     MARKS,
     VoterOracle,
@@ -21,8 +22,8 @@ from tidelog.sim.quorum.membership import (
     draw_change,
     endpoint_of,
 )
-from tidelog.sim.quorum_run import QUICK, draw_quorum
-from tidelog.sim.world import CLUSTER_ID
+from tidelog.sim.report.violation import Violation
+from tidelog.sim.runs.quorum import draw_quorum
 
 SEEDS = 150
 

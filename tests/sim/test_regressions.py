@@ -8,7 +8,7 @@ import pytest
 
 from tidelog.cli.app import run
 from tidelog.sim.ablations import SAFEGUARDS, ablate, switched_off
-from tidelog.sim.campaign import CLUSTER, STORY, replay_command, run_seed
+from tidelog.sim.campaign.seeds import CLUSTER, STORY, replay_command, run_seed
 from tidelog.sim.regressions.stories import STORIES
 from tidelog.sim.replicas.stage import Stage
 

@@ -11,18 +11,19 @@ from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import CommittedBatch, ReplicaKey, Voter
 from tidelog.model import METADATA_PARTITION, ZERO_UUID, TopicPartition, Uuid
 from tidelog.records.batch import iter_headers
-from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.base import Evidence
 from tidelog.sim.checkers.candidate_completeness import CandidateCompleteness
 from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
 from tidelog.sim.checkers.loss_is_told import LossIsTold
 from tidelog.sim.checkers.replicas_equal import ReplicasEqual
 from tidelog.sim.checkers.watch import Watch
-from tidelog.sim.client import SimClient
-from tidelog.sim.history import History
-from tidelog.sim.oracle import Oracle, partition_id
+from tidelog.sim.engine.client import SimClient
+from tidelog.sim.evidence.history import History
+from tidelog.sim.evidence.oracle import Oracle, partition_id
 from tidelog.sim.quorum.oracle import QuorumOracle
 from tidelog.sim.replicas.cluster import Producer
 from tidelog.sim.replicas.stage import Stage
+from tidelog.sim.report.violation import Violation
 
 KEY = TopicPartition("t", 0)
 

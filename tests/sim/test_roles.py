@@ -9,8 +9,8 @@ from tests.sim.test_cluster import all_know, partition, values_of
 
 from tidelog.errors import ErrorCode
 from tidelog.kraft.quorum_state import RoleName
-from tidelog.sim.client import SimClient
-from tidelog.sim.world import World
+from tidelog.sim.engine.client import SimClient
+from tidelog.sim.engine.world import World
 from tidelog.wire.api import BROKER_APIS, CONTROLLER_APIS, ApiKey
 
 BROKERS = (1, 2, 3)

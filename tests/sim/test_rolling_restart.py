@@ -8,8 +8,8 @@ import pytest
 from tests.sim.test_cluster import all_know, partition, running_world, unfenced, values_of
 
 from tidelog.errors import ErrorCode
-from tidelog.sim.client import Disconnected, SimClient
-from tidelog.sim.world import World
+from tidelog.sim.engine.client import Disconnected, SimClient
+from tidelog.sim.engine.world import World
 
 MAX_STALL_MS = 250
 """The longest time, of the cluster, from the first attempt of a request to its success."""

@@ -4,16 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.sim import beyond_run
-from tidelog.sim.beyond_run import swarm_beyond
-from tidelog.sim.campaign import Tally, replay_command, run_seed
-from tidelog.sim.faults.disk_kinds import DiskFault
-from tidelog.sim.faults.kinds import FaultKind
-from tidelog.sim.marks import MARKS
-from tidelog.sim.outcome import Outcome
-from tidelog.sim.promises.families import FAMILIES
-from tidelog.sim.scenarios import names, swarm_of
-from tidelog.sim.swarm import draw, draw_plain
+from tidelog.sim.campaign.seeds import replay_command, run_seed
+from tidelog.sim.campaign.tally import Tally
+from tidelog.sim.report.marks import MARKS
+from tidelog.sim.report.outcome import Outcome
+from tidelog.sim.scenarios import data_loss
+from tidelog.sim.scenarios.data_loss import swarm_beyond
+from tidelog.sim.scenarios.disk_faults import DiskFault
+from tidelog.sim.scenarios.families import names, swarm_of
+from tidelog.sim.scenarios.fault_kinds import FaultKind
+from tidelog.sim.scenarios.promises import FAMILIES
+from tidelog.sim.scenarios.swarm import draw, draw_plain
 
 KNOWN = [
     tuple(line.split())
@@ -86,5 +87,5 @@ def test_a_family_has_the_disk_faults_that_are_its_own():
     seed = next(seed for seed in range(100) if draw(seed).disk_faults)
     for scenario in names():
         if scenario not in ("all", "p4-damage", "p7-bad-devices", "p7-bad-devices-lazily"):
-            swarm = swarm_beyond(seed) if scenario == beyond_run.NAME else swarm_of(scenario, seed)
+            swarm = swarm_beyond(seed) if scenario == data_loss.NAME else swarm_of(scenario, seed)
             assert not swarm.disk_faults, scenario

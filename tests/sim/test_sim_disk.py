@@ -5,9 +5,9 @@ import pytest
 from tidelog.env.memory_disk import Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import StorageError
-from tidelog.sim.disk import READS, SYNCS, WRITES, ProcessKilled, SimDisk, Trouble
+from tidelog.sim.engine.disk import READS, SYNCS, WRITES, ProcessKilled, SimDisk, Trouble
 from tidelog.sim.faults.damage import candidates, damage
-from tidelog.sim.faults.disk_kinds import DAMAGE, DiskFault
+from tidelog.sim.scenarios.disk_faults import DAMAGE, DiskFault
 
 
 def disk_with_files() -> SimDisk:

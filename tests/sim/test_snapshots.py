@@ -8,9 +8,9 @@ import pytest
 
 from tidelog.kraft.messages import CommittedBatch, SnapshotId, Voter
 from tidelog.model import ZERO_UUID
-from tidelog.sim.checkers.base import Violation
 from tidelog.sim.quorum.oracle import QuorumOracle
-from tidelog.sim.quorum_run import QuorumRun
+from tidelog.sim.report.violation import Violation
+from tidelog.sim.runs.quorum import QuorumRun
 
 EVENTS = (
     "snapshot made",

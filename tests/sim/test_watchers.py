@@ -10,7 +10,7 @@ from tidelog.env.trace import Level, TraceEvent
 from tidelog.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tidelog.model import TopicId, TopicPartition, Uuid
 from tidelog.sim.checkers import epoch_cache_matches_batches, log_matching
-from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.base import Evidence
 from tidelog.sim.checkers.committed_never_truncated import CommittedNeverTruncated
 from tidelog.sim.checkers.epoch_cache_matches_batches import EpochCacheMatchesBatches
 from tidelog.sim.checkers.epochs_rise import EpochsRise
@@ -23,9 +23,10 @@ from tidelog.sim.checkers.offsets_in_order import OffsetsInOrder
 from tidelog.sim.checkers.one_quorum_leader_per_epoch import OneQuorumLeaderPerEpoch
 from tidelog.sim.checkers.true_high_watermark_monotonic import TrueHighWatermarkMonotonic
 from tidelog.sim.checkers.valid_isr_and_elr import ValidIsrAndElr
-from tidelog.sim.history import History
-from tidelog.sim.marks import MARKS, MarksHit
-from tidelog.sim.oracle import BatchMark, Oracle, PartitionId, TrueLog
+from tidelog.sim.evidence.history import History
+from tidelog.sim.evidence.oracle import BatchMark, Oracle, PartitionId, TrueLog
+from tidelog.sim.report.marks import MARKS, MarksHit
+from tidelog.sim.report.violation import Violation
 
 TOPIC = TopicId(b"\x01\x02\x03" + bytes(13))
 PID = PartitionId(TOPIC, "t", 0)

@@ -6,8 +6,8 @@ import pytest
 from tests.sim.test_cluster import led_world, partition, read_all, running_world, unfenced
 
 from tidelog.errors import ErrorCode
-from tidelog.sim.client import Disconnected, SimClient
-from tidelog.sim.world import World
+from tidelog.sim.engine.client import Disconnected, SimClient
+from tidelog.sim.engine.world import World
 
 
 def metadata_log_bytes(world: World, node_id: int) -> int:

@@ -52,7 +52,8 @@ def run(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Play seeds and judge them; exit code 1 if any failed."""
-    from tidelog.sim.campaign import Tally, marks_of, prepare, replay_command
+    from tidelog.sim.campaign.seeds import marks_of, prepare, replay_command
+    from tidelog.sim.campaign.tally import Tally
 
     wanted = seed_range(seeds)
     prepare(tier, scenario, wanted[0])
@@ -101,7 +102,7 @@ def in_processes(
 def timed(tier: str, scenario: str, seed: int) -> tuple[Any, float]:
     """The outcome of a seed, one in a hundred played twice, and the CPU seconds of the first."""
     from tidelog.cli import sim_twice
-    from tidelog.sim.campaign import run_seed
+    from tidelog.sim.campaign.seeds import run_seed
 
     begun = time.process_time()
     outcome = run_seed(tier, scenario, seed)
@@ -145,7 +146,7 @@ def replay(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Play one seed again, exactly; exit code 1 if it fails."""
-    from tidelog.sim.campaign import prepare
+    from tidelog.sim.campaign.seeds import prepare
 
     one = prepare(tier, scenario, seed)
     as_table = output is OutputFormat.TABLE
@@ -234,7 +235,7 @@ def regressions(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Play the stories of bugs that other logs had; exit code 1 if one goes wrong."""
-    from tidelog.sim.campaign import STORY, run_seed
+    from tidelog.sim.campaign.seeds import STORY, run_seed
     from tidelog.sim.regressions.stories import STORIES
 
     unknown = set(only or ()) - set(STORIES)
@@ -263,7 +264,7 @@ def regressions(
 def list_(output: Output = OutputFormat.TABLE) -> None:
     """Name the scenarios of the cluster tier, and the stories."""
     from tidelog.sim.regressions.stories import STORIES
-    from tidelog.sim.scenarios import names
+    from tidelog.sim.scenarios.families import names
 
     found = {**names(), **{story.number: story.title for story in STORIES.values()}}
     if output is OutputFormat.JSON:
@@ -285,7 +286,7 @@ def sweep(
 ) -> None:
     """End a process at every write, flush and rename of a scripted run; exit code 1 if one of these
     runs loses anything."""
-    from tidelog.sim.crash_points import Sweep, play, points
+    from tidelog.sim.runs.crash_points import Sweep, play, points
 
     all_points = points()
     if first >= len(all_points):

@@ -93,7 +93,7 @@ def _blank() -> dict[str, Any]:
 
 
 def _play_round(sums: dict[str, Any], tier: str, count: int, jobs: int) -> None:
-    from tidelog.sim.campaign import replay_command
+    from tidelog.sim.campaign.seeds import replay_command
 
     first = sums["seeds"]
     wanted = range(first, first + count)
@@ -141,7 +141,7 @@ def _write(path: Path, book: dict[str, Any]) -> None:
 
 
 def _print(entry: dict[str, Any]) -> None:
-    from tidelog.sim.campaign import marks_of, replay_command
+    from tidelog.sim.campaign.seeds import marks_of, replay_command
 
     rows = []
     for tier, sums in entry.items():

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import Final
 
-from tidelog.sim.outcome import Outcome
+from tidelog.sim.report.outcome import Outcome
 
 TWICE: Final = 100
 """One seed in so many is played twice."""

@@ -64,7 +64,7 @@ def campaign(
     again: an interrupted campaign is continued by the same command. On a cluster, `--out` is a
     path that all workers see, and Tidelog is installed on each.
     """
-    from tidelog.sim.campaign import prepare, run_seed
+    from tidelog.sim.campaign.seeds import prepare, run_seed
 
     wanted = seed_range(seeds)
     prepare(tier, scenario, wanted[0])
@@ -98,8 +98,9 @@ def campaign(
 
 def as_json(found: "Campaign", played: "Played", table: str, seconds: float) -> dict[str, Any]:
     """What `tidelog sim run` reports, and what only a table of runs can tell."""
-    from tidelog.sim.campaign import Tally, marks_of, replay_command
-    from tidelog.sim.outcome import Outcome
+    from tidelog.sim.campaign.seeds import marks_of, replay_command
+    from tidelog.sim.campaign.tally import Tally
+    from tidelog.sim.report.outcome import Outcome
 
     tally = Tally(
         seeds=found.seeds,

@@ -13,7 +13,7 @@ from tidelog.errors import ErrorCode
 from tidelog.log.values import LogFlush
 from tidelog.metadata.image import EMPTY_IMAGE, TOPIC_RESOURCE
 from tidelog.model import TopicPartition
-from tidelog.sim.world import World
+from tidelog.sim.engine.world import World
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make, nested

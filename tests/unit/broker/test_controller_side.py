@@ -1,6 +1,6 @@
 """The controller's part of a node: it follows the log, and doubts everybody when it takes over."""
 
-from tidelog.sim.world import World
+from tidelog.sim.engine.world import World
 
 
 def test_a_new_active_controller_makes_sure_of_every_broker() -> None:

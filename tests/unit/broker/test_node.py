@@ -14,8 +14,8 @@ from tidelog.env.trace import TraceList
 from tidelog.errors import UsageError
 from tidelog.log.directory import CLEAN_SHUTDOWN_FILE, format_directory
 from tidelog.model import Uuid
-from tidelog.sim.client import SimClient
-from tidelog.sim.world import World
+from tidelog.sim.engine.client import SimClient
+from tidelog.sim.engine.world import World
 
 
 def made(disk: MemoryDisk, **settings: str) -> Node:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from tidelog.cli.spark_campaign import as_json
 from tidelog.pipeline.campaign.seeds import Played
 from tidelog.pipeline.campaign.summary import Campaign, Failure, Growth, Spread, by_property
-from tidelog.sim.campaign import Tally, marks_of
+from tidelog.sim.campaign.seeds import marks_of
+from tidelog.sim.campaign.tally import Tally
 from tidelog.sim.quorum.membership import ADDED, REMOVED
 
 _LOST = Failure(7, "LeaderCompleteness", "violation", "LeaderCompleteness: a record is gone")

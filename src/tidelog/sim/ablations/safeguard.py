@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidelog.sim.campaign import CLUSTER, QUORUM, STORY, run_seed
-from tidelog.sim.outcome import Outcome
+from tidelog.sim.campaign.seeds import CLUSTER, QUORUM, STORY, run_seed
+from tidelog.sim.report.outcome import Outcome
 
 Patch = tuple[Any, str, Any]
 """The class or module that has it, its name there, what takes its place."""

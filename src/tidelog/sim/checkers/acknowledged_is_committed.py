@@ -4,8 +4,9 @@ Looked at every so often: an acknowledgement that reaches a client may only spea
 some leader had committed before.
 """
 
-from tidelog.sim.checkers.base import Evidence, Violation
-from tidelog.sim.history import Kind, Outcome
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.evidence.history import Kind, Outcome
+from tidelog.sim.report.violation import Violation
 
 
 class AcknowledgedIsCommitted:

@@ -8,18 +8,10 @@ from tidelog.errors import LogDamaged
 from tidelog.log.log import Log
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.replication.partition import Partition
-from tidelog.sim.history import History, Key, Polled
-from tidelog.sim.host import Host
-from tidelog.sim.oracle import Oracle, PartitionId
-from tidelog.sim.world import World
-
-
-class Violation(AssertionError):
-    """A property does not hold."""
-
-    def __init__(self, name: str, message: str) -> None:
-        super().__init__(f"{name}: {message}")
-        self.name = name
+from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.world import World
+from tidelog.sim.evidence.history import History, Key, Polled
+from tidelog.sim.evidence.oracle import Oracle, PartitionId
 
 
 def waits_for_a_read(host: Host, log: Log) -> bool:

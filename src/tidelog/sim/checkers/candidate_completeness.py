@@ -5,9 +5,10 @@ newest committed metadata, whose process has registered (before that it may hold
 out of both by its registration, if its end was unclean).
 """
 
-from tidelog.sim.checkers.base import Evidence, Violation
-from tidelog.sim.host import Host
-from tidelog.sim.oracle import PartitionId
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.engine.host import Host
+from tidelog.sim.evidence.oracle import PartitionId
+from tidelog.sim.report.violation import Violation
 
 
 class CandidateCompleteness:

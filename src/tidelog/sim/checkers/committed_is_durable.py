@@ -12,10 +12,11 @@ from tidelog.log.checkpoint import (
     CheckpointDamaged,
     decode_partition_metadata,
 )
-from tidelog.sim.checkers.base import Evidence, Violation
-from tidelog.sim.durable import LogReader
-from tidelog.sim.host import Host
-from tidelog.sim.oracle import BatchMark, PartitionId
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.engine.host import Host
+from tidelog.sim.evidence.durable import LogReader
+from tidelog.sim.evidence.oracle import BatchMark, PartitionId
+from tidelog.sim.report.violation import Violation
 
 EVERY_SWEEPS: Final = 10
 

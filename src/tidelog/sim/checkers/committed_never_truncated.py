@@ -5,8 +5,9 @@ Within one life of a replica: a new process may know less, and what it then may 
 """
 
 from tidelog.replication.partition import Partition
-from tidelog.sim.checkers.base import Evidence, Violation
-from tidelog.sim.oracle import partition_id
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.evidence.oracle import partition_id
+from tidelog.sim.report.violation import Violation
 
 
 class CommittedNeverTruncated:

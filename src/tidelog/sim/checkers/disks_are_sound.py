@@ -6,9 +6,10 @@ found and repaired, not stepped around, or a read of the log that nobody has mad
 """
 
 from tidelog.model import TopicPartition
-from tidelog.sim.checkers.base import Evidence, Violation, waits_for_a_read
-from tidelog.sim.host import Host
-from tidelog.sim.scrub import OFFSET_FILES, scrub
+from tidelog.sim.checkers.base import Evidence, waits_for_a_read
+from tidelog.sim.engine.host import Host
+from tidelog.sim.evidence.scrub import OFFSET_FILES, scrub
+from tidelog.sim.report.violation import Violation
 
 
 class DisksAreSound:

@@ -1,8 +1,9 @@
 """EpochCacheMatchesBatches (I13): what the leader epoch cache says of an offset is what the batch
 there says, and epochs never fall along a log."""
 
-from tidelog.sim.checkers.base import Evidence, Violation, waits_for_a_read
-from tidelog.sim.oracle import marks_of, partition_id
+from tidelog.sim.checkers.base import Evidence, waits_for_a_read
+from tidelog.sim.evidence.oracle import marks_of, partition_id
+from tidelog.sim.report.violation import Violation
 
 
 class EpochCacheMatchesBatches:

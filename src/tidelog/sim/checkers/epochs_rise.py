@@ -2,7 +2,7 @@
 one."""
 
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
-from tidelog.sim.checkers.base import Violation
+from tidelog.sim.report.violation import Violation
 
 
 class EpochsRise:

@@ -1,7 +1,7 @@
 """FencedNeverInSync (I15): a broker that is fenced or shuts down is in no ISR and leads nothing."""
 
 from tidelog.metadata.image import MetadataImage
-from tidelog.sim.checkers.base import Violation
+from tidelog.sim.report.violation import Violation
 
 
 class FencedNeverInSync:

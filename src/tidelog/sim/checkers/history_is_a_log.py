@@ -6,9 +6,10 @@ topics that were deleted are left out: nothing is promised about them.
 
 from dataclasses import replace
 
-from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.base import Evidence
 from tidelog.sim.checkers.log_history.checker import check_history
-from tidelog.sim.history import Key, Kind, Op, Outcome, Polled
+from tidelog.sim.evidence.history import Key, Kind, Op, Outcome, Polled
+from tidelog.sim.report.violation import Violation
 
 
 class HistoryIsALog:

@@ -20,9 +20,10 @@ from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.records import decode_record
 from tidelog.model import METADATA_PARTITION
 from tidelog.records.batch import batch_size_at, decode_batch, read_header
-from tidelog.sim.checkers.base import Evidence, Violation
-from tidelog.sim.disk import SimDisk
-from tidelog.sim.host import Host
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.engine.disk import SimDisk
+from tidelog.sim.engine.host import Host
+from tidelog.sim.report.violation import Violation
 
 EVERY_SWEEPS: Final = 5
 

@@ -5,9 +5,10 @@ not know it yet; what it may still do is bounded by `OneLeaderPerEpoch` and by t
 """
 
 from tidelog.replication.partition import Partition
-from tidelog.sim.checkers.base import Evidence, Violation
-from tidelog.sim.host import Host
-from tidelog.sim.oracle import PartitionId, marks_of
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.engine.host import Host
+from tidelog.sim.evidence.oracle import PartitionId, marks_of
+from tidelog.sim.report.violation import Violation
 
 
 class LeaderCompleteness:

@@ -6,9 +6,10 @@ Each batch of each replica is read once; a new process is read again, its files 
 
 from tidelog.errors import CorruptBatch, ProtocolError, StorageError
 from tidelog.replication.partition import Partition
-from tidelog.sim.checkers.base import Evidence, Violation
-from tidelog.sim.host import Host
-from tidelog.sim.oracle import TrueLog, marks_of, partition_id
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.engine.host import Host
+from tidelog.sim.evidence.oracle import TrueLog, marks_of, partition_id
+from tidelog.sim.report.violation import Violation
 
 
 class LogMatching:

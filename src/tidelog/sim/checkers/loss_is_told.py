@@ -17,9 +17,9 @@ from tidelog.log.log import Log
 from tidelog.metadata.image import PartitionImage
 from tidelog.records.batch import decode_batch, iter_headers
 from tidelog.replication.partition import Partition
-from tidelog.sim.checkers.base import Violation
-from tidelog.sim.host import Host
-from tidelog.sim.oracle import committed_chunks
+from tidelog.sim.engine.host import Host
+from tidelog.sim.evidence.oracle import committed_chunks
+from tidelog.sim.report.violation import Violation
 
 _LINE: Final = re.compile(
     r" (\S+) change_partition: (gave up records|elected|leaderless) \(.*?\) leader=(-?\d+)"

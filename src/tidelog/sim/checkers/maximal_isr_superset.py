@@ -9,8 +9,9 @@ A leader that is ahead of the newest metadata, by an answer, is held to the ISR 
 an older epoch commits nothing that counts: nobody fetches from it.)
 """
 
-from tidelog.sim.checkers.base import Evidence, Violation
-from tidelog.sim.oracle import partition_id
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.evidence.oracle import partition_id
+from tidelog.sim.report.violation import Violation
 
 
 class MaximalIsrSuperset:

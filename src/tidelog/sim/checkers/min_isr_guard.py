@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
-from tidelog.sim.checkers.base import Evidence, Violation
-from tidelog.sim.host import Host
-from tidelog.sim.oracle import PartitionId
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.engine.host import Host
+from tidelog.sim.evidence.oracle import PartitionId
+from tidelog.sim.report.violation import Violation
 
 
 class _Look(NamedTuple):

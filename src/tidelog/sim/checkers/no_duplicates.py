@@ -4,7 +4,8 @@ Every producer of the workload either sends a value in one attempt or is idempot
 two offsets means that a retry was appended again.
 """
 
-from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.report.violation import Violation
 
 
 class NoDuplicates:

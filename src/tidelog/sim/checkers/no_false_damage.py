@@ -4,7 +4,8 @@ Crashes, power cuts and truncations at any time leave logs that the next process
 only then does a log that is called damaged mean something, and no replica is given up for nothing.
 """
 
-from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.report.violation import Violation
 
 
 class NoFalseDamage:

@@ -1,6 +1,7 @@
 """NothingLost (V1): every record acknowledged with acks=all is read at the end, at its offset."""
 
-from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.report.violation import Violation
 
 
 class NothingLost:

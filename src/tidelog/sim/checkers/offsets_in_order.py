@@ -1,7 +1,8 @@
 """OffsetsInOrder (I12): log start <= last stable offset <= high watermark <= log end."""
 
-from tidelog.sim.checkers.base import Evidence, Violation
-from tidelog.sim.oracle import partition_id
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.evidence.oracle import partition_id
+from tidelog.sim.report.violation import Violation
 
 
 class OffsetsInOrder:

@@ -4,7 +4,7 @@ The oracle of the quorum tier looks at every node after each of its events, beca
 followed by another is forgotten as soon as both are committed.
 """
 
-from tidelog.sim.host import Host
+from tidelog.sim.engine.host import Host
 from tidelog.sim.quorum.membership import VoterOracle
 
 

@@ -1,9 +1,10 @@
 """OneLeaderPerEpoch (I9): a leader epoch of a partition has one leader."""
 
 from tidelog.replication.partition import Partition
-from tidelog.sim.checkers.base import Evidence, Violation
-from tidelog.sim.host import Host
-from tidelog.sim.oracle import PartitionId
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.engine.host import Host
+from tidelog.sim.evidence.oracle import PartitionId
+from tidelog.sim.report.violation import Violation
 
 
 class OneLeaderPerEpoch:

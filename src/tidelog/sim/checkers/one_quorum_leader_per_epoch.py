@@ -1,6 +1,7 @@
 """OneQuorumLeaderPerEpoch (I17): a quorum epoch has one leader, on whole nodes too."""
 
-from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.report.violation import Violation
 
 
 class OneQuorumLeaderPerEpoch:

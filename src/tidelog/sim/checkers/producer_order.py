@@ -5,7 +5,8 @@ all producers of the workload: those without sequences send one batch after the 
 connection, but may have lost some, so gaps are fine.
 """
 
-from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.report.violation import Violation
 
 
 class ProducerOrder:

@@ -21,10 +21,10 @@ from collections.abc import Iterable
 
 from tidelog.kraft.snapshot_format import parse_snapshot_name
 from tidelog.log.directory import parse_partition_name
-from tidelog.sim.checkers.base import Violation
-from tidelog.sim.disk import SimDisk
-from tidelog.sim.durable import LogImages, LogReader, seen_files
-from tidelog.sim.scrub import ScrubbedBatch
+from tidelog.sim.engine.disk import SimDisk
+from tidelog.sim.evidence.durable import LogImages, LogReader, seen_files
+from tidelog.sim.evidence.scrub import ScrubbedBatch
+from tidelog.sim.report.violation import Violation
 
 
 class RecoveredFromImage:

@@ -4,7 +4,8 @@ Also for records that nobody promised to keep: a reader who acted on one must no
 (R28), so nothing above what is committed may ever be served.
 """
 
-from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.report.violation import Violation
 
 
 class RepeatableRead:

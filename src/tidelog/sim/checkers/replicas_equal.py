@@ -4,8 +4,9 @@ With full ISRs and nothing under way, the high watermark is the log end everywhe
 below it is equality of the logs; and all of them hold what the oracle saw committed.
 """
 
-from tidelog.sim.checkers.base import Evidence, Violation, waits_for_a_read
-from tidelog.sim.oracle import BatchMark, PartitionId, marks_of, partition_id
+from tidelog.sim.checkers.base import Evidence, waits_for_a_read
+from tidelog.sim.evidence.oracle import BatchMark, PartitionId, marks_of, partition_id
+from tidelog.sim.report.violation import Violation
 
 
 class ReplicasEqual:

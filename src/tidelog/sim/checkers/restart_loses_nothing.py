@@ -4,7 +4,8 @@ With group commit all machines lose power and start from their durable images; w
 processes are killed. What a new consumer read before it reads again, record by record.
 """
 
-from tidelog.sim.checkers.base import Evidence, Violation
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.report.violation import Violation
 
 
 class RestartLosesNothing:

@@ -4,8 +4,9 @@ The oracle only ever adds. This looks at it from outside, so that a mistake in t
 noticed too.
 """
 
-from tidelog.sim.checkers.base import Evidence, Violation
-from tidelog.sim.oracle import BatchMark, PartitionId
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.evidence.oracle import BatchMark, PartitionId
+from tidelog.sim.report.violation import Violation
 
 
 class TrueHighWatermarkMonotonic:

@@ -3,7 +3,7 @@ who is being removed or added is a replica."""
 
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import TopicId
-from tidelog.sim.checkers.base import Violation
+from tidelog.sim.report.violation import Violation
 
 
 class ValidIsrAndElr:

@@ -15,8 +15,8 @@ from tidelog.sim.checkers.base import (
     NewestChecker,
     SweepChecker,
 )
-from tidelog.sim.host import Host
-from tidelog.sim.oracle import partition_id
+from tidelog.sim.engine.host import Host
+from tidelog.sim.evidence.oracle import partition_id
 
 _State = tuple[int, int, tuple[int, ...], int]
 """Epoch, high watermark, committed ISR and min ISR."""

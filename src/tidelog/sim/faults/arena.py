@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable
 
 from tidelog.env.prng import Prng
+from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.world import World
 from tidelog.sim.faults.budget import Budget, newest_image
-from tidelog.sim.faults.kinds import FaultKind
-from tidelog.sim.host import Host
-from tidelog.sim.swarm import Swarm
-from tidelog.sim.world import World
+from tidelog.sim.scenarios.fault_kinds import FaultKind
+from tidelog.sim.scenarios.swarm import Swarm
 
 Strike = Callable[[], bool]
 """Does it, and returns whether it was possible."""

@@ -28,9 +28,9 @@ their way: no voter's disk is wiped there. The quorum tier does that.
 """
 
 from tidelog.metadata.image import MetadataImage
-from tidelog.sim.host import Host
-from tidelog.sim.scrub import scrub
-from tidelog.sim.world import World
+from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.world import World
+from tidelog.sim.evidence.scrub import scrub
 
 
 def newest_image(world: World) -> MetadataImage | None:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from tidelog.sim.faults.arena import Arena, Strike
-from tidelog.sim.faults.kinds import FaultKind
+from tidelog.sim.scenarios.fault_kinds import FaultKind
 
 CLOCK_JUMP_MS: Final = 3_600_000
 DRIFT_PER_MILLE: Final = 50

@@ -6,8 +6,8 @@ few that matter more. Nothing is reported to anybody; a damaged file keeps its n
 
 from tidelog.env.crash_image import PAGE_BYTES, Content
 from tidelog.env.prng import Prng
-from tidelog.sim.disk import IDENTITY_FILE, SimDisk, flipped
-from tidelog.sim.faults.disk_kinds import DiskFault
+from tidelog.sim.engine.disk import IDENTITY_FILE, SimDisk, flipped
+from tidelog.sim.scenarios.disk_faults import DiskFault
 
 
 def file_kind(path: str) -> str:

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Final
 
 from tidelog.env.prng import Prng
-from tidelog.sim.disk import READS, SYNCS, WRITES, Trouble
+from tidelog.sim.engine.disk import READS, SYNCS, WRITES, Trouble
+from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.world import World
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.damage import damage
-from tidelog.sim.faults.disk_kinds import DiskFault
-from tidelog.sim.host import Host
-from tidelog.sim.swarm import Swarm
-from tidelog.sim.world import World
+from tidelog.sim.scenarios.disk_faults import DiskFault
+from tidelog.sim.scenarios.swarm import Swarm
 
 STALL_MS: Final = 30_000
 _TROUBLES: Final = {

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from tidelog.sim.engine.host import Host
 from tidelog.sim.faults.arena import Arena, Strike
-from tidelog.sim.faults.kinds import FaultKind
-from tidelog.sim.host import Host
+from tidelog.sim.scenarios.fault_kinds import FaultKind
 
 
 class DiskFaults:

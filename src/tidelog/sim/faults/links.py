@@ -1,13 +1,13 @@
 """Faults of the network: links that are cut, slow or flap, streams that stall, break or are
-forgotten. What each of them does to bytes is in `sim/network.py`."""
+forgotten. What each of them does to bytes is in `sim/engine/network.py`."""
 
 from functools import partial
 
 from tidelog.config import NodeConfig
+from tidelog.sim.engine.network import End
+from tidelog.sim.engine.world import CLIENT
 from tidelog.sim.faults.arena import Arena, Strike
-from tidelog.sim.faults.kinds import FaultKind
-from tidelog.sim.network import End
-from tidelog.sim.world import CLIENT
+from tidelog.sim.scenarios.fault_kinds import FaultKind
 
 Link = tuple[str, str]
 

@@ -13,16 +13,16 @@ from collections import Counter
 from typing import Final
 
 from tidelog.env.prng import Prng
+from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.world import World
 from tidelog.sim.faults.arena import Arena, Strike
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.clocks import ClockFaults
 from tidelog.sim.faults.disks import DiskFaults
-from tidelog.sim.faults.kinds import FaultKind
 from tidelog.sim.faults.links import LinkFaults
 from tidelog.sim.faults.processes import ProcessFaults
-from tidelog.sim.host import Host
-from tidelog.sim.swarm import Swarm
-from tidelog.sim.world import World
+from tidelog.sim.scenarios.fault_kinds import FaultKind
+from tidelog.sim.scenarios.swarm import Swarm
 
 SUPERVISOR_MS: Final = 50
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from tidelog.sim.engine.host import Host
 from tidelog.sim.faults.arena import Arena, Strike
 from tidelog.sim.faults.budget import is_back, newest_image
-from tidelog.sim.faults.kinds import FaultKind
-from tidelog.sim.host import Host
+from tidelog.sim.scenarios.fault_kinds import FaultKind
 
 ROLL_LIMIT_MS: Final = 8_000
 """A rolling restart waits so long for a node to come back, then gives up."""

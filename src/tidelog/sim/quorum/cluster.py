@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
 
 from tidelog.config import LogConfig, QuorumConfig
 from tidelog.env.disk import FileSlice
@@ -47,7 +48,8 @@ from tidelog.log.loading import Checkpoints, open_log
 from tidelog.log.log import Log
 from tidelog.log.values import LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID
-from tidelog.sim.disk import ProcessKilled, SimDisk
+from tidelog.sim.engine.disk import ProcessKilled, SimDisk
+from tidelog.sim.engine.world import CLUSTER_ID, WALL_START_MS
 from tidelog.sim.quorum.membership import (
     FIRST_PORT,
     VoterOracle,
@@ -57,10 +59,18 @@ from tidelog.sim.quorum.membership import (
 )
 from tidelog.sim.quorum.oracle import QuorumOracle
 from tidelog.sim.quorum.state import RecordList
-from tidelog.sim.world import CLUSTER_ID, WALL_START_MS
 
 LOG_CONFIG = LogConfig(segment_bytes=1 << 14, max_message_bytes=1 << 20)
 REFUSED_MS = 1
+QUICK: Final = QuorumConfig(
+    election_timeout_ms=200,
+    fetch_timeout_ms=400,
+    election_backoff_max_ms=200,
+    request_timeout_ms=400,
+    fetch_max_wait_ms=100,
+    first_election_max_ms=50,
+)
+"""Kafka's timers divided by five: more happens in a virtual second."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from tidelog.kraft.messages import (
 )
 from tidelog.kraft.quorum import Quorum
 from tidelog.model import Endpoint, Uuid
-from tidelog.sim.checkers.base import Violation
+from tidelog.sim.report.violation import Violation
 
 LISTENER: Final = "CONTROLLER"
 FIRST_PORT: Final = 9093

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from tidelog.kraft.messages import CommittedBatch, ReplicaKey, SnapshotId, Voter
 from tidelog.kraft.quorum import Quorum
 from tidelog.log.log import Log
-from tidelog.sim.checkers.base import Violation
+from tidelog.sim.report.violation import Violation
 
 
 class QuorumOracle:

@@ -15,8 +15,8 @@ from tidelog.log.checkpoint import CleanShutdown
 from tidelog.model import TopicId, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.sim.client import SimClient
-from tidelog.sim.disk import ProcessKilled
+from tidelog.sim.engine.client import SimClient
+from tidelog.sim.engine.disk import ProcessKilled
 from tidelog.sim.regressions.scene import LogStage, Scene
 from tidelog.sim.regressions.small_cluster import SmallCluster
 

@@ -14,8 +14,7 @@ from tidelog.kraft.messages import (
 )
 from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, decode_state
 from tidelog.model import ZERO_UUID, EpochEndOffset
-from tidelog.sim.quorum.cluster import QuorumCluster, Replica, Saving
-from tidelog.sim.quorum_run import QUICK
+from tidelog.sim.quorum.cluster import QUICK, QuorumCluster, Replica, Saving
 from tidelog.sim.regressions.scene import Scene
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tidelog.config import RACK_AWARE_SELECTOR
 from tidelog.errors import ErrorCode
-from tidelog.sim.client import SimClient
+from tidelog.sim.engine.client import SimClient
 from tidelog.sim.regressions.scene import Scene
 from tidelog.sim.regressions.small_cluster import SmallCluster
 from tidelog.sim.replicas.cluster import CONFIG, Producer

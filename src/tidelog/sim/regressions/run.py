@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidelog.env.trace import Level
-from tidelog.sim.outcome import Outcome
 from tidelog.sim.regressions.scene import Scene
 from tidelog.sim.regressions.stories import Story
+from tidelog.sim.report.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)

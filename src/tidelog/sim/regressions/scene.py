@@ -17,13 +17,12 @@ from tidelog.env.trace import Level, Trace, TraceEvent
 from tidelog.log.directory import LogDirectory, format_directory
 from tidelog.log.values import LogFlush
 from tidelog.model import Uuid
-from tidelog.sim.checkers.base import Violation
-from tidelog.sim.disk import SimDisk
-from tidelog.sim.quorum.cluster import Composition, Conditions, QuorumCluster, Saving
-from tidelog.sim.quorum_run import QUICK
+from tidelog.sim.engine.disk import SimDisk
+from tidelog.sim.engine.world import World
+from tidelog.sim.quorum.cluster import QUICK, Composition, Conditions, QuorumCluster, Saving
 from tidelog.sim.replicas.cluster import CONFIG
 from tidelog.sim.replicas.stage import Stage
-from tidelog.sim.world import World
+from tidelog.sim.report.violation import Violation
 
 NO_SNAPSHOTS: Final = Saving()
 

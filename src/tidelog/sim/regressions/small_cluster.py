@@ -3,9 +3,9 @@
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.metadata.image import PartitionImage
 from tidelog.records.batch import decode_batch, iter_headers
-from tidelog.sim.client import Disconnected, SimClient
+from tidelog.sim.engine.client import Disconnected, SimClient
+from tidelog.sim.engine.world import World
 from tidelog.sim.replicas.reading import joined
-from tidelog.sim.world import World
 
 
 class SmallCluster:

@@ -12,7 +12,7 @@ from tidelog.log.directory import LogDirectory
 from tidelog.log.log import Log
 from tidelog.model import TopicPartition
 from tidelog.replication.replicas import Replicas
-from tidelog.sim.disk import SimDisk
+from tidelog.sim.engine.disk import SimDisk
 
 
 class NodeSink:

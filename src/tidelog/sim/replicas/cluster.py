@@ -35,7 +35,7 @@ from tidelog.replication.messages import (
     SendListOffsets,
     TruncationsAnnounced,
 )
-from tidelog.sim.disk import SimDisk
+from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.replicas.broker import Broker
 from tidelog.sim.replicas.feed import LISTENER, MetadataFeed
 from tidelog.sim.replicas.reading import joined

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tidelog.model import TopicId
-from tidelog.sim.history import History, Key
+from tidelog.sim.evidence.history import History, Key
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
-from tidelog.sim.history import Key
+from tidelog.sim.engine.world import World
+from tidelog.sim.evidence.history import Key
 from tidelog.sim.workloads.session import Session
-from tidelog.sim.world import World
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make

@@ -16,7 +16,7 @@ from tidelog.env.disk import FileSlice
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.records.batch import batch_size_at, decode_batch
-from tidelog.sim.history import History, Key, Polled
+from tidelog.sim.evidence.history import History, Key, Polled
 from tidelog.sim.workloads.cluster_view import ClusterView, Place
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest

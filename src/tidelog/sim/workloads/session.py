@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from tidelog.limits import MAX_REQUEST_BYTES
-from tidelog.sim.world import ClientPort, World
+from tidelog.sim.engine.world import ClientPort, World
 from tidelog.wire.frames import FrameReader
 
 Done = Callable[[bytes | None], None]

@@ -14,9 +14,9 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.kraft import voter_codec
 from tidelog.kraft.messages import AddVoterRequest
+from tidelog.sim.engine.world import CLUSTER_ID, World
 from tidelog.sim.quorum.membership import VoterOracle, draw_change
 from tidelog.sim.workloads.admin import Admin
-from tidelog.sim.world import CLUSTER_ID, World
 from tidelog.wire.entities import Entity
 from tidelog.wire.values import error_of
 

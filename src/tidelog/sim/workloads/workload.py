@@ -10,16 +10,16 @@ from typing import Final
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.records.compression import Codec
-from tidelog.sim.history import History, Key
+from tidelog.sim.engine.world import World
+from tidelog.sim.evidence.history import History, Key
 from tidelog.sim.quorum.membership import VoterOracle
-from tidelog.sim.swarm import RACKS, Swarm, stream
+from tidelog.sim.scenarios.swarm import RACKS, Swarm, stream
 from tidelog.sim.workloads.admin import Admin
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
 from tidelog.sim.workloads.producer import Acks, Producer
 from tidelog.sim.workloads.reconfiguration import Operator
 from tidelog.sim.workloads.voters import VoterOperator
-from tidelog.sim.world import World
 
 MAX_TOPICS: Final = 6
 MAX_PARTITIONS: Final = 5

@@ -4,7 +4,7 @@ from tidelog.pipeline.campaign.revision import source_revision
 
 
 def _package(root):
-    for place in ("sim/world.py", "log/log.py", "cli/app.py"):
+    for place in ("sim/engine/world.py", "log/log.py", "cli/app.py"):
         (root / place).parent.mkdir(parents=True, exist_ok=True)
         (root / place).write_text("value = 1\n")
     return root

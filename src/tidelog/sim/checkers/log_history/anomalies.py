@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tidelog.sim.checkers.log_history.index import Anomaly, KeyIndex, LogIndex
-from tidelog.sim.history import Outcome
+from tidelog.sim.evidence.history import Outcome
 
 
 def inconsistent_offsets(index: LogIndex) -> Iterator[Anomaly]:

@@ -8,7 +8,7 @@ above an append must not be before the append began.
 from collections.abc import Iterator
 
 from tidelog.sim.checkers.log_history.index import Anomaly, LogIndex
-from tidelog.sim.history import Op, Outcome
+from tidelog.sim.evidence.history import Op, Outcome
 
 
 def append_order(index: LogIndex) -> Iterator[Anomaly]:

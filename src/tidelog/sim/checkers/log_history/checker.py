@@ -22,7 +22,7 @@ from tidelog.sim.checkers.log_history.session_order import (
     internal_polls,
     internal_sends,
 )
-from tidelog.sim.history import Op
+from tidelog.sim.evidence.history import Op
 
 CHECKS = (
     inconsistent_offsets,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum
 
 from tidelog.sim.checkers.log_history.index import Anomaly, LogIndex
-from tidelog.sim.history import Op, Outcome
+from tidelog.sim.evidence.history import Op, Outcome
 
 
 class Edge(IntEnum):

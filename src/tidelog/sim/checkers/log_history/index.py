@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidelog.sim.history import Key, Kind, Op, Outcome
+from tidelog.sim.evidence.history import Key, Kind, Op, Outcome
 
 
 class Anomaly(NamedTuple):

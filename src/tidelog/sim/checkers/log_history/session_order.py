@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tidelog.sim.checkers.log_history.index import Anomaly, LogIndex
-from tidelog.sim.history import Key, Kind, Op, Outcome
+from tidelog.sim.evidence.history import Key, Kind, Op, Outcome
 
 
 def _step(index: LogIndex, key: Key, before: str, after: str) -> int:

@@ -12,11 +12,11 @@ from tidelog.sim.checkers.committed_is_durable import CommittedIsDurable
 from tidelog.sim.checkers.disks_are_sound import DisksAreSound
 from tidelog.sim.checkers.recovered_from_image import RecoveredFromImage
 from tidelog.sim.checkers.restart_loses_nothing import RestartLosesNothing
+from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.world import World
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.disk_nemesis import DiskNemesis
-from tidelog.sim.host import Host
-from tidelog.sim.swarm import Swarm, stream
-from tidelog.sim.world import World
+from tidelog.sim.scenarios.swarm import Swarm, stream
 
 MIN_ISR = 2
 

@@ -17,8 +17,8 @@ import crc32c
 
 from tidelog.config import NodeConfig, profile_settings
 from tidelog.env.prng import Prng
-from tidelog.sim.faults.disk_kinds import DAMAGE, REPORTED, DiskFault
-from tidelog.sim.faults.kinds import FaultKind
+from tidelog.sim.scenarios.disk_faults import DAMAGE, REPORTED, DiskFault
+from tidelog.sim.scenarios.fault_kinds import FaultKind
 
 T = TypeVar("T")
 RACKS: Final = 3

@@ -12,7 +12,7 @@ from tidelog.limits import MAX_REQUEST_BYTES
 from tidelog.model import ZERO_TOPIC_ID, TopicId
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.sim.world import BROKER_LISTENER, WALL_START_MS, ClientPort, World
+from tidelog.sim.engine.world import BROKER_LISTENER, WALL_START_MS, ClientPort, World
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire import produce as wire_produce

@@ -58,11 +58,11 @@ from tidelog.kraft.messages import Voter
 from tidelog.kraft.voters import write_first_voters
 from tidelog.log.directory import format_directory, read_identity
 from tidelog.model import Uuid
-from tidelog.sim.availability import Elections
-from tidelog.sim.disk import ProcessKilled, SimDisk
-from tidelog.sim.host import Host
-from tidelog.sim.marks import MarksHit
-from tidelog.sim.network import End, Network
+from tidelog.sim.engine.disk import ProcessKilled, SimDisk
+from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.network import End, Network
+from tidelog.sim.report.elections import Elections
+from tidelog.sim.report.marks import MarksHit
 
 WALL_START_MS: Final = 1_700_000_000_000
 CLUSTER_ID: Final = "c2ltdWxhdGVkLWNsdXN0ZQ"

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import crc32c
 
 from tidelog.log.segment import LOG_SUFFIX
-from tidelog.sim.disk import SimDisk
-from tidelog.sim.scrub import ScrubbedBatch, batches_of
+from tidelog.sim.engine.disk import SimDisk
+from tidelog.sim.evidence.scrub import ScrubbedBatch, batches_of
 
 
 class LogImages(NamedTuple):

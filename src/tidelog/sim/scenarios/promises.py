@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from tidelog.env.prng import Prng
-from tidelog.sim.faults.disk_kinds import REPORTED, DiskFault
-from tidelog.sim.faults.kinds import FaultKind
-from tidelog.sim.swarm import Swarm, on_damaged_disks, some
+from tidelog.sim.scenarios.disk_faults import REPORTED, DiskFault
+from tidelog.sim.scenarios.fault_kinds import FaultKind
+from tidelog.sim.scenarios.swarm import Swarm, on_damaged_disks, some
 
 K = FaultKind
 Family = Callable[[Swarm, Prng], Swarm]

@@ -10,26 +10,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from tidelog.config import QuorumConfig
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level
 from tidelog.kraft.messages import AddVoterRequest
-from tidelog.sim.checkers.base import Violation
-from tidelog.sim.outcome import Outcome
-from tidelog.sim.quorum.cluster import Composition, Conditions, QuorumCluster, Replica, Saving
-from tidelog.sim.quorum.membership import draw_change, voters_without_disk
-from tidelog.sim.swarm import stream
-from tidelog.sim.world import CLUSTER_ID
-
-QUICK: Final = QuorumConfig(
-    election_timeout_ms=200,
-    fetch_timeout_ms=400,
-    election_backoff_max_ms=200,
-    request_timeout_ms=400,
-    fetch_max_wait_ms=100,
-    first_election_max_ms=50,
+from tidelog.sim.engine.world import CLUSTER_ID
+from tidelog.sim.quorum.cluster import (
+    QUICK,
+    Composition,
+    Conditions,
+    QuorumCluster,
+    Replica,
+    Saving,
 )
-"""Kafka's timers divided by five: more happens in a virtual second."""
+from tidelog.sim.quorum.membership import draw_change, voters_without_disk
+from tidelog.sim.report.outcome import Outcome
+from tidelog.sim.report.violation import Violation
+from tidelog.sim.scenarios.swarm import stream
 
 RECOVERY_LIMIT_MS: Final = 20_000
 QUIET_LIMIT_MS: Final = 2_000

@@ -8,8 +8,8 @@ from tidelog.broker.node import Node
 from tidelog.config import NodeConfig
 from tidelog.env.effects import Closed, CloseReason, Flush, Input, Opened, Received, Replace
 from tidelog.env.instant import Instant
-from tidelog.sim.disk import SimDisk
-from tidelog.sim.network import End
+from tidelog.sim.engine.disk import SimDisk
+from tidelog.sim.engine.network import End
 
 
 @dataclass(slots=True, eq=False)

@@ -25,13 +25,13 @@ from typing import Final, NamedTuple
 from tidelog.env.memory_disk import Operation
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level
-from tidelog.sim.cluster_run import ClusterRun
-from tidelog.sim.disk import ProcessKilled, SimDisk
+from tidelog.sim.engine.disk import ProcessKilled, SimDisk
+from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.world import World
 from tidelog.sim.faults.nemesis import SpontaneousExit
-from tidelog.sim.host import Host
-from tidelog.sim.outcome import Outcome
-from tidelog.sim.swarm import Swarm, draw_plain
-from tidelog.sim.world import World
+from tidelog.sim.report.outcome import Outcome
+from tidelog.sim.runs.cluster import ClusterRun
+from tidelog.sim.scenarios.swarm import Swarm, draw_plain
 
 SEED: Final = 4
 SCRIPT_MS: Final = 5_000

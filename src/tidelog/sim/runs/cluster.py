@@ -18,12 +18,7 @@ from typing import Final
 from tidelog.env.trace import Level
 from tidelog.metadata.image import MetadataImage
 from tidelog.records.compression import Codec
-from tidelog.sim.availability import unavailable_ms
-from tidelog.sim.checkers.base import (
-    EndChecker,
-    Evidence,
-    Violation,
-)
+from tidelog.sim.checkers.base import EndChecker, Evidence
 from tidelog.sim.checkers.epoch_cache_matches_batches import EpochCacheMatchesBatches
 from tidelog.sim.checkers.epochs_rise import EpochsRise
 from tidelog.sim.checkers.fenced_never_in_sync import FencedNeverInSync
@@ -38,19 +33,21 @@ from tidelog.sim.checkers.replicas_equal import ReplicasEqual
 from tidelog.sim.checkers.suite import leader_checkers, sweep_checkers
 from tidelog.sim.checkers.valid_isr_and_elr import ValidIsrAndElr
 from tidelog.sim.checkers.watch import Watch
-from tidelog.sim.disk_side import DiskSide
+from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.world import World
+from tidelog.sim.evidence.history import History, Key, Polled
+from tidelog.sim.evidence.oracle import Oracle, partition_id
+from tidelog.sim.evidence.unavailability import unavailable_ms
 from tidelog.sim.faults.budget import Budget, is_back, newest_image
 from tidelog.sim.faults.nemesis import Nemesis
-from tidelog.sim.history import History, Key, Polled
-from tidelog.sim.host import Host
-from tidelog.sim.oracle import Oracle, partition_id
-from tidelog.sim.outcome import Outcome
-from tidelog.sim.swarm import Swarm, draw, stream
+from tidelog.sim.report.outcome import Outcome
+from tidelog.sim.report.violation import Violation
+from tidelog.sim.runs.disks import DiskSide
+from tidelog.sim.scenarios.swarm import Swarm, draw, stream
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
 from tidelog.sim.workloads.producer import Acks, Producer
 from tidelog.sim.workloads.workload import Workload
-from tidelog.sim.world import World
 
 HEAL_LIMIT_MS: Final = 60_000
 PROBE_LIMIT_MS: Final = 10_000

@@ -19,7 +19,7 @@ from tidelog.log.log import Log
 from tidelog.model import TopicId
 from tidelog.records.batch import iter_headers
 from tidelog.replication.partition import Partition
-from tidelog.sim.host import Host
+from tidelog.sim.engine.host import Host
 
 READ_BYTES = 1 << 20
 

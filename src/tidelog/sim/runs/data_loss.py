@@ -12,27 +12,24 @@ acks=all that never repeat a batch work here; sequences mean nothing once a log 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
 
 from tidelog.env.trace import Level
 from tidelog.log.log import Log
 from tidelog.metadata.image import MetadataImage, PartitionImage
-from tidelog.sim.checkers.base import Violation
 from tidelog.sim.checkers.loss_is_told import LossIsTold, values_of
+from tidelog.sim.engine.world import World
+from tidelog.sim.evidence.history import History, Key
 from tidelog.sim.faults.budget import Budget, newest_image
-from tidelog.sim.faults.kinds import FaultKind
 from tidelog.sim.faults.nemesis import Nemesis
-from tidelog.sim.history import History, Key
-from tidelog.sim.outcome import Outcome
 from tidelog.sim.quorum.membership import VoterOracle
-from tidelog.sim.swarm import Swarm, draw_plain, stream
+from tidelog.sim.report.outcome import Outcome
+from tidelog.sim.report.violation import Violation
+from tidelog.sim.scenarios.data_loss import swarm_beyond
+from tidelog.sim.scenarios.swarm import stream
 from tidelog.sim.workloads.cluster_view import key_of
 from tidelog.sim.workloads.workload import Workload
-from tidelog.sim.world import World
 
-NAME: Final = "beyond"
-ABOUT: Final = "P6: power cuts beyond the promise, lazy flush: losses are told"
 SETTLE_LIMIT_MS: Final = 60_000
 QUIET_MS: Final = 3_000
 
@@ -195,37 +192,3 @@ class BeyondRun:
 
 def _committed_values(log: Log) -> dict[str, int]:
     return values_of(log, log.log_start_offset, log.high_watermark)
-
-
-def swarm_beyond(seed: int) -> Swarm:
-    """The options of a seed: lossy and many, on few partitions."""
-    prng = stream(seed, NAME)
-    kinds = (
-        FaultKind.POWER_CUT,
-        FaultKind.POWER_CUT_ALL,
-        FaultKind.KILL,
-        FaultKind.CLEAN_STOP,
-        FaultKind.PAUSE,
-        FaultKind.ISOLATE,
-    )
-    faults = tuple(kind for kind in kinds[2:] if prng.chance(1, 3))
-    unclean = stream(seed, "unclean elections").choice(("", "", "topics", "cluster"))
-    return replace(
-        draw_plain(seed),
-        nodes=3,
-        controllers=0,
-        profile="test",
-        group_commit=False,
-        topics=prng.between(1, 2),
-        producers=("all",) * prng.between(1, 3),
-        consumers=0,
-        follower_reads=False,
-        racks=False,
-        admin_gap_ms=0,
-        operator_gap_ms=0,
-        rewind_gap_ms=0,
-        faults=(*kinds[: prng.between(1, 2)], *faults),
-        fault_gap_ms=prng.choice((200, 500, 1_500)),
-        voter_gap_ms=0,
-        unclean_elections=unclean,
-    )

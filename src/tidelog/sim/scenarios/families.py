@@ -9,11 +9,11 @@ from typing import Final
 
 from tidelog.env.prng import Prng
 from tidelog.errors import UsageError
-from tidelog.sim import beyond_run
-from tidelog.sim.faults.kinds import FaultKind
-from tidelog.sim.promises.families import FAMILIES as PROMISES
-from tidelog.sim.promises.families import Family
-from tidelog.sim.swarm import Swarm, draw, draw_plain, some, stream
+from tidelog.sim.scenarios import data_loss
+from tidelog.sim.scenarios.fault_kinds import FaultKind
+from tidelog.sim.scenarios.promises import FAMILIES as PROMISES
+from tidelog.sim.scenarios.promises import Family
+from tidelog.sim.scenarios.swarm import Swarm, draw, draw_plain, some, stream
 
 K = FaultKind
 ALL: Final = "all"
@@ -70,9 +70,7 @@ _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
 
 def names() -> dict[str, str]:
     """Every scenario and what it is about."""
-    return {name: text for name, (text, _) in _FAMILIES.items()} | {
-        beyond_run.NAME: beyond_run.ABOUT
-    }
+    return {name: text for name, (text, _) in _FAMILIES.items()} | {data_loss.NAME: data_loss.ABOUT}
 
 
 def swarm_of(scenario: str, seed: int) -> Swarm:

@@ -1,0 +1,1 @@
+"""What checkers judge by: what clients did, what was committed, what lies on the devices."""

@@ -1,0 +1,1 @@
+"""What is kept of a run: its outcome, the rare states it reached, how long it had no leaders."""

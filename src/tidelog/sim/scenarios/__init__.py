@@ -1,0 +1,1 @@
+"""What a seed decides before anything happens: options, fault kinds, families of runs."""

@@ -20,7 +20,7 @@ from tidelog.config import (
 from tidelog.env.instant import Instant
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import BROKER_RESOURCE, EMPTY_IMAGE, MetadataImage
-from tidelog.metadata.records import decode_record
+from tidelog.metadata.record_codec import decode_record
 from tidelog.replication.replicas import Replicas
 
 

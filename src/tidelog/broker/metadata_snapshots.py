@@ -25,7 +25,8 @@ from tidelog.kraft.snapshot_format import snapshot_name
 from tidelog.kraft.snapshots import SnapshotWriter
 from tidelog.metadata.image import MetadataImage
 from tidelog.metadata.image_records import image_of_records, image_records
-from tidelog.metadata.records import MetadataRecord, encode_record
+from tidelog.metadata.record_codec import encode_record
+from tidelog.metadata.records import MetadataRecord
 from tidelog.model import METADATA_PARTITION
 
 RECORDS_PER_TICK: Final = 100

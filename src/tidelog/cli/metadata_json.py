@@ -12,7 +12,7 @@ from kio.schema.snapshot_header_record.v0.data import SnapshotHeaderRecord
 from kio.schema.voters_record.v0.data import VotersRecord
 
 from tidelog.errors import CorruptBatch, MalformedFrame
-from tidelog.metadata.records import decode_record
+from tidelog.metadata.record_codec import decode_record
 from tidelog.model import uuid_to_text
 from tidelog.records.control import ControlType
 from tidelog.wire.notation import read_uvarint

@@ -100,12 +100,8 @@ from tidelog.limits import MAX_ELECTIONS_PER_ROUND
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.invariants import check_image
-from tidelog.metadata.records import (
-    MetadataRecord,
-    NoOpRecord,
-    decode_record,
-    encode_record,
-)
+from tidelog.metadata.record_codec import decode_record, encode_record
+from tidelog.metadata.records import MetadataRecord, NoOpRecord
 from tidelog.model import NO_LEADER
 from tidelog.rsm.kernel import Kernel, ReplicatedLog
 

@@ -26,6 +26,7 @@ from tidelog.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from tidelog.metadata.record_codec import decode_record
 from tidelog.metadata.records import (
     RECOVERED,
     RECOVERING,
@@ -39,7 +40,6 @@ from tidelog.metadata.records import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
     TopicRecord,
-    decode_record,
 )
 from tidelog.model import Endpoint, TopicId
 

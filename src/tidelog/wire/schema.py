@@ -30,248 +30,25 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from operator import attrgetter
-from struct import Struct, pack, unpack_from
+from struct import Struct
 from typing import Any, Final, NamedTuple, Union, get_args, get_origin
 
 from tidelog.errors import MalformedFrame
-from tidelog.wire.notation import (
-    INT16,
-    INT32,
-    MALFORMED,
-    NO_TAGS,
-    check_count,
-    read_tags,
-    read_uvarint,
-    skip_tags,
-    write_tags,
-    write_uvarint,
+from tidelog.wire.notation import MALFORMED, NO_TAGS, read_tags, skip_tags, write_tags
+from tidelog.wire.primitives import (
+    COMPACT,
+    LEGACY_16,
+    LEGACY_32,
+    NUMBERS,
+    Codec,
+    Number,
+    array_codec,
+    blob_codec,
+    decode_text,
+    nullable_entity_codec,
+    number_array_codec,
+    number_codec,
 )
-from tidelog.wire.values import (
-    bytes_of,
-    error,
-    millis,
-    timestamp,
-    to_millis,
-    to_timestamp_ms,
-    uuid_of,
-)
-
-Read = Callable[[Any, int], tuple[Any, int]]
-"""From a buffer and a position to a value and the position behind it."""
-Write = Callable[[bytearray, Any], None]
-"""Appends the encoded value."""
-Convert = Callable[[Any], Any]
-
-_NULL_ENTITY: Final = 0xFF
-"""The marker byte before a nullable nested entity: -1 is null, 1 is present."""
-
-
-class Codec(NamedTuple):
-    """How one type is read and written."""
-
-    read: Read
-    write: Write
-    min_bytes: int
-    """No value takes fewer bytes; bounds the length of an array of them."""
-
-
-class _Number(NamedTuple):
-    """A type of fixed size: a `struct` layout, and conversions where the value is no number."""
-
-    layout: str
-    decode: Convert | None = None
-    encode: Convert | None = None
-
-
-def _value_of(code: Any) -> int:
-    return int(code.value)
-
-
-_NUMBERS: Final = {
-    "int8": _Number("b"),
-    "int16": _Number("h"),
-    "int32": _Number("i"),
-    "int64": _Number("q"),
-    "uint8": _Number("B"),
-    "uint16": _Number("H"),
-    "uint32": _Number("I"),
-    "uint64": _Number("Q"),
-    "float64": _Number("d"),
-    "bool": _Number("?"),
-    "uuid": _Number("16s", uuid_of, bytes_of),
-    "uuid_bytes": _Number("16s"),
-    "error_code": _Number("h", error, _value_of),
-    "timedelta_i32": _Number("i", millis, to_millis),
-    "timedelta_i64": _Number("q", millis, to_millis),
-    "datetime_i64": _Number("q", timestamp, to_timestamp_ms),
-    "nullable_datetime_i64": _Number(
-        "q",
-        lambda value: None if value == -1 else timestamp(value),
-        lambda value: -1 if value is None else to_timestamp_ms(value),
-    ),
-}
-
-
-# Variable-length primitives ----------------------------------------------------------------
-
-
-def _read_compact_length(buffer: Any, position: int) -> tuple[int, int]:
-    length, position = read_uvarint(buffer, position)
-    return length - 1, position
-
-
-def _read_int32_length(buffer: Any, position: int) -> tuple[int, int]:
-    return INT32.unpack_from(buffer, position)[0], position + 4
-
-
-def _read_int16_length(buffer: Any, position: int) -> tuple[int, int]:
-    return INT16.unpack_from(buffer, position)[0], position + 2
-
-
-def _write_compact_length(out: bytearray, length: int) -> None:
-    if -1 <= length < 0x7F:
-        # One byte, as for nearly every text and array.
-        out.append(length + 1)
-    else:
-        write_uvarint(out, length + 1)
-
-
-def _write_int32_length(out: bytearray, length: int) -> None:
-    out += INT32.pack(length)
-
-
-def _write_int16_length(out: bytearray, length: int) -> None:
-    out += INT16.pack(length)
-
-
-class _Length(NamedTuple):
-    """How the length of a string, bytes or array is written; -1 stands for null."""
-
-    read: Read
-    write: Callable[[bytearray, int], None]
-    min_bytes: int
-
-
-_COMPACT: Final = _Length(_read_compact_length, _write_compact_length, 1)
-_LEGACY_32: Final = _Length(_read_int32_length, _write_int32_length, 4)
-_LEGACY_16: Final = _Length(_read_int16_length, _write_int16_length, 2)
-
-
-def _blob_codec(length_codec: _Length, decode: Convert, encode: Convert, nullable: bool) -> Codec:
-    read_length = length_codec.read
-    write_length = length_codec.write
-
-    def read(buffer: Any, position: int) -> tuple[Any, int]:
-        length, position = read_length(buffer, position)
-        if length < 0:
-            if length == -1 and nullable:
-                return None, position
-            raise MalformedFrame(f"a length of `{length}`")
-        end = position + length
-        if end > len(buffer):
-            raise MalformedFrame(f"`{length}` bytes announced, {len(buffer) - position} left")
-        return decode(buffer[position:end]), end
-
-    def write(out: bytearray, value: Any) -> None:
-        if value is None:
-            assert nullable, "null where the schema has none"
-            write_length(out, -1)
-        else:
-            encoded = encode(value)
-            write_length(out, len(encoded))
-            out += encoded
-
-    return Codec(read, write, length_codec.min_bytes)
-
-
-def _decode_text(value: Any) -> str:
-    return str(value, "utf-8")
-
-
-def _array_codec(length_codec: _Length, item: Codec, nullable: bool) -> Codec:
-    read_length = length_codec.read
-    write_length = length_codec.write
-    read_item, write_item, min_item_bytes = item
-
-    def read(buffer: Any, position: int) -> tuple[Any, int]:
-        count, position = read_length(buffer, position)
-        if count == -1 and nullable:
-            return None, position
-        check_count(buffer, position, count, min_item_bytes)
-        items = []
-        for _ in range(count):
-            value, position = read_item(buffer, position)
-            items.append(value)
-        return tuple(items), position
-
-    def write(out: bytearray, values: Any) -> None:
-        if values is None:
-            assert nullable, "null where the schema has none"
-            write_length(out, -1)
-        else:
-            write_length(out, len(values))
-            for value in values:
-                write_item(out, value)
-
-    return Codec(read, write, length_codec.min_bytes)
-
-
-def _number_array_codec(length_codec: _Length, number: _Number, nullable: bool) -> Codec:
-    """Numbers that need no conversion are read and written all at once."""
-    read_length = length_codec.read
-    write_length = length_codec.write
-    layout, size = number.layout, Struct(">" + number.layout).size
-
-    def read(buffer: Any, position: int) -> tuple[Any, int]:
-        count, position = read_length(buffer, position)
-        if count == -1 and nullable:
-            return None, position
-        check_count(buffer, position, count, size)
-        return unpack_from(f">{count}{layout}", buffer, position), position + count * size
-
-    def write(out: bytearray, values: Any) -> None:
-        if values is None:
-            assert nullable, "null where the schema has none"
-            write_length(out, -1)
-        else:
-            write_length(out, len(values))
-            out += pack(f">{len(values)}{layout}", *values)
-
-    return Codec(read, write, length_codec.min_bytes)
-
-
-def _nullable_entity_codec(entity: Codec) -> Codec:
-    def read(buffer: Any, position: int) -> tuple[Any, int]:
-        if buffer[position] == _NULL_ENTITY:
-            return None, position + 1
-        return entity.read(buffer, position + 1)
-
-    def write(out: bytearray, value: Any) -> None:
-        if value is None:
-            out.append(_NULL_ENTITY)
-        else:
-            out.append(1)
-            entity.write(out, value)
-
-    return Codec(read, write, 1)
-
-
-def _number_codec(number: _Number) -> Codec:
-    struct = Struct(">" + number.layout)
-    unpack_one, pack_one, size = struct.unpack_from, struct.pack, struct.size
-    decode, encode = number.decode, number.encode
-
-    def read(buffer: Any, position: int) -> tuple[Any, int]:
-        value = unpack_one(buffer, position)[0]
-        return value if decode is None else decode(value), position + size
-
-    def write(out: bytearray, value: Any) -> None:
-        out += pack_one(value if encode is None else encode(value))
-
-    return Codec(read, write, size)
-
-
-# Fields and entities -----------------------------------------------------------------------
 
 ReadStep = Callable[[Any, int, dict[str, Any]], int]
 WriteStep = Callable[[bytearray, Any], None]
@@ -303,12 +80,12 @@ def _without_none(declared: Any) -> tuple[Any, bool]:
     return inner[0], True
 
 
-def _number_of(field: Field[Any]) -> _Number | None:
+def _number_of(field: Field[Any]) -> Number | None:
     """The fixed-size form of a field, `None` when it has none."""
     parts = _field_type(field.type)
     if parts.is_array or parts.is_entity:
         return None
-    return _NUMBERS.get(_kafka_type(field, parts))
+    return NUMBERS.get(_kafka_type(field, parts))
 
 
 def _kafka_type(field: Field[Any], parts: _FieldType) -> str:
@@ -320,34 +97,34 @@ def _kafka_type(field: Field[Any], parts: _FieldType) -> str:
 
 def _field_codec(field: Field[Any], flexible: bool, version: int | None) -> Codec:
     parts = _field_type(field.type)
-    length = _COMPACT if flexible else _LEGACY_32
+    length = COMPACT if flexible else LEGACY_32
     if parts.is_array and not parts.is_entity:
-        number = _NUMBERS.get(field.metadata["kafka_type"])
+        number = NUMBERS.get(field.metadata["kafka_type"])
         if number is not None and number.decode is None and len(number.layout) == 1:
-            return _number_array_codec(length, number, parts.nullable)
+            return number_array_codec(length, number, parts.nullable)
     item_nullable = parts.nullable and not parts.is_array
     if parts.is_entity:
         item = _entity_codec(parts.item, version)
         if item_nullable and "tag" not in field.metadata:
-            item = _nullable_entity_codec(item)
+            item = nullable_entity_codec(item)
     else:
         item = _primitive_codec(_kafka_type(field, parts), flexible, item_nullable)
     if not parts.is_array:
         return item
-    return _array_codec(length, item, parts.nullable)
+    return array_codec(length, item, parts.nullable)
 
 
 def _primitive_codec(kafka_type: str, flexible: bool, nullable: bool) -> Codec:
-    number = _NUMBERS.get(kafka_type)
+    number = NUMBERS.get(kafka_type)
     if number is not None:
-        return _number_codec(number)
+        return number_codec(number)
     if kafka_type == "string":
-        return _blob_codec(_COMPACT if flexible else _LEGACY_16, _decode_text, str.encode, nullable)
+        return blob_codec(COMPACT if flexible else LEGACY_16, decode_text, str.encode, nullable)
     assert kafka_type in ("bytes", "records"), f"no wire form for `{kafka_type}`"
-    return _blob_codec(_COMPACT if flexible else _LEGACY_32, bytes, bytes, nullable)
+    return blob_codec(COMPACT if flexible else LEGACY_32, bytes, bytes, nullable)
 
 
-def _run_steps(run: list[tuple[str, _Number]]) -> tuple[ReadStep, WriteStep, int]:
+def _run_steps(run: list[tuple[str, Number]]) -> tuple[ReadStep, WriteStep, int]:
     """The steps for neighbouring fields of fixed size: one `struct` for all of them."""
     struct = Struct(">" + "".join(number.layout for _, number in run))
     unpack_run, pack_run, size = struct.unpack_from, struct.pack, struct.size
@@ -391,7 +168,7 @@ def _untagged_steps(
     untagged: list[Field[Any]], flexible: bool, version: int | None
 ) -> list[tuple[ReadStep, WriteStep, int]]:
     steps = []
-    run: list[tuple[str, _Number]] = []
+    run: list[tuple[str, Number]] = []
     for field in untagged:
         number = _number_of(field)
         if number is not None:
@@ -462,7 +239,7 @@ def _default_of(field: Field[Any]) -> Any:
     assert not parts.nullable and not parts.is_array, f"`{field.name}` needs a default"
     if parts.is_entity:
         return parts.item(**{inner.name: _default_of(inner) for inner in fields(parts.item)})
-    number = _NUMBERS.get(field.metadata["kafka_type"])
+    number = NUMBERS.get(field.metadata["kafka_type"])
     if number is None:
         return "" if field.metadata["kafka_type"] == "string" else b""
     zero = bytes(16) if number.layout == "16s" else 0

@@ -6,7 +6,8 @@ from tests.unit.broker.one_node import WALL_MS, OneNode
 from tidelog.broker.metadata_log import MetadataLog
 from tidelog.env.instant import Instant
 from tidelog.kraft.messages import NotLeader
-from tidelog.metadata.records import NoOpRecord, encode_record
+from tidelog.metadata.record_codec import encode_record
+from tidelog.metadata.records import NoOpRecord
 
 
 def test_appends_go_to_the_end_with_the_time_of_the_input():

@@ -12,7 +12,7 @@ from tidelog.kraft.messages import LoadedSnapshot, SnapshotId
 from tidelog.kraft.snapshots import SnapshotFlush
 from tidelog.metadata.image import EMPTY_IMAGE
 from tidelog.metadata.image_records import image_records
-from tidelog.metadata.records import encode_record
+from tidelog.metadata.record_codec import encode_record
 
 BETWEEN = "metadata.log.max.record.bytes.between.snapshots"
 INTERVAL = "metadata.log.max.snapshot.interval.ms"

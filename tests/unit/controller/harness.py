@@ -41,7 +41,8 @@ from tidelog.metadata.image import (
     PartitionImage,
     TopicImage,
 )
-from tidelog.metadata.records import MetadataRecord, decode_record
+from tidelog.metadata.record_codec import decode_record
+from tidelog.metadata.records import MetadataRecord
 from tidelog.model import Endpoint, TopicId, Uuid
 
 CLUSTER_ID = "cluster"

@@ -34,7 +34,7 @@ from tidelog.controller.messages import (
 from tidelog.controller.view import ControllerDecision
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import ConfigResource, MetadataImage, PartitionImage
-from tidelog.metadata.records import encode_record
+from tidelog.metadata.record_codec import encode_record
 
 PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
 LED_BY_2 = PartitionImage((1, 2, 3), (1, 2, 3), 2, 4, 8)

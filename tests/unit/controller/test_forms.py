@@ -9,14 +9,13 @@ from tidelog.controller import forms
 from tidelog.controller.elections import PartitionChange
 from tidelog.controller.messages import RegisterBroker, RegisterController
 from tidelog.metadata.image import ConfigResource, PartitionImage
+from tidelog.metadata.record_codec import decode_record, encode_record
 from tidelog.metadata.records import (
     LEADER_UNCHANGED,
     RECOVERED,
     RECOVERING,
     RECOVERY_UNCHANGED,
     MetadataRecord,
-    decode_record,
-    encode_record,
 )
 from tidelog.model import Endpoint, Uuid
 

@@ -15,7 +15,8 @@ from tidelog.kraft.snapshot_format import (
     read_snapshot,
     snapshot_name,
 )
-from tidelog.metadata.records import FeatureLevelRecord, decode_record
+from tidelog.metadata.record_codec import decode_record
+from tidelog.metadata.records import FeatureLevelRecord
 from tidelog.records.batch import iter_headers
 from tidelog.records.control import ControlType, kraft_version_value
 

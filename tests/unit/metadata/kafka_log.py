@@ -6,7 +6,8 @@ from typing import NamedTuple
 from tests.fixtures import kafka_files
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
-from tidelog.metadata.records import MetadataRecord, decode_record
+from tidelog.metadata.record_codec import decode_record
+from tidelog.metadata.records import MetadataRecord
 from tidelog.records.batch import decode_batch, iter_headers
 
 

@@ -9,6 +9,7 @@ from tidelog.env.prng import Prng
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.image_records import image_of_records, image_records
+from tidelog.metadata.record_codec import encode_record
 from tidelog.metadata.records import (
     FENCE,
     RECOVERING,
@@ -37,7 +38,6 @@ from tidelog.metadata.records import (
     UnregisterBrokerRecord,
     UnregisterControllerRecord,
     UserScramCredentialRecord,
-    encode_record,
 )
 from tidelog.model import TopicId, Uuid
 

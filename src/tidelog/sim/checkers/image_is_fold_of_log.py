@@ -17,7 +17,7 @@ from tidelog.errors import CorruptBatch
 from tidelog.log.segment import LOG_SUFFIX
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
-from tidelog.metadata.records import decode_record
+from tidelog.metadata.record_codec import decode_record
 from tidelog.model import METADATA_PARTITION
 from tidelog.records.batch import batch_size_at, decode_batch, read_header
 from tidelog.sim.checkers.base import Evidence

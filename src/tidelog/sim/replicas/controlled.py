@@ -10,7 +10,8 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceList
 from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import CommittedBatch
-from tidelog.metadata.records import NoOpRecord, decode_record
+from tidelog.metadata.record_codec import decode_record
+from tidelog.metadata.records import NoOpRecord
 from tidelog.model import Endpoint, TopicId, Uuid
 from tidelog.replication.messages import AlterPartitionResult, SendAlterPartition
 from tidelog.sim.replicas.feed import MetadataFeed

@@ -11,17 +11,15 @@ from tests.fixtures import kafka_dump_text, kafka_files
 from tests.unit.wire.random_entities import random_entity
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
+from tidelog.metadata.record_codec import RECORD_TYPES, decode_record, encode_record
 from tidelog.metadata.records import (
     FENCE,
     LEADER_UNCHANGED,
-    RECORD_TYPES,
     BrokerRegistrationChangeRecord,
     NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
-    decode_record,
-    encode_record,
 )
 from tidelog.model import Uuid, uuid_to_text
 from tidelog.records.batch import decode_batch, iter_headers

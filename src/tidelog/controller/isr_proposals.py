@@ -36,9 +36,9 @@ from tidelog.controller.partition_events import measure_change, trace_assignment
 from tidelog.controller.partitions import record_of, rules_of
 from tidelog.controller.view import ControllerDecision, Place, View
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.metadata.delta import merge_partition
 from tidelog.metadata.image import PartitionImage
 from tidelog.metadata.records import MetadataRecord, PartitionChangeRecord
+from tidelog.metadata.topics_delta import merge_partition
 from tidelog.model import TopicId, TopicPartition
 
 R: Final = RefusedProposal

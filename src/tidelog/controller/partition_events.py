@@ -23,9 +23,9 @@ from tidelog.controller.events import (
 )
 from tidelog.controller.view import Place, View, places_where
 from tidelog.env.trace import Level
-from tidelog.metadata.delta import merge_partition
 from tidelog.metadata.image import PartitionImage, TopicImage
 from tidelog.metadata.records import PartitionChangeRecord
+from tidelog.metadata.topics_delta import merge_partition
 from tidelog.model import NO_LEADER, uuid_to_text
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fixtures import kafka_files
 from tests.unit.metadata.kafka_log import kafka_steps
-from tidelog.metadata.delta import MetadataDelta, merge_partition
+from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import (
     CLUSTER_DEFAULT,
     EMPTY_IMAGE,
@@ -45,6 +45,7 @@ from tidelog.metadata.records import (
     UnregisterBrokerRecord,
     UnregisterControllerRecord,
 )
+from tidelog.metadata.topics_delta import merge_partition
 from tidelog.model import Endpoint, TopicId, Uuid, uuid_to_text
 
 ORDERS = TopicId(b"o" * 16)

@@ -1,0 +1,123 @@
+"""Brokers and controllers, while records are replayed on top of an image.
+
+A part of `MetadataDelta`. Registrations are few and rarely change, so a change copies the map.
+
+Source: KIP-631, KIP-919; Kafka's cluster delta.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tidelog.metadata.image import BrokerImage, ControllerImage, MetadataImage
+from tidelog.metadata.records import (
+    FENCE,
+    UNFENCE,
+    BrokerRegistrationChangeRecord,
+    EndpointEntry,
+    FeatureEntry,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+    UnregisterControllerRecord,
+)
+from tidelog.model import Endpoint
+
+
+class ClusterDelta:
+    """What records say of the cluster's nodes on top of an image."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        # The image's maps until a record changes one; replaced then, never changed in place.
+        self.brokers: Mapping[int, BrokerImage] = image.brokers
+        self.controllers: Mapping[int, ControllerImage] = image.controllers
+        # Brokers registered, changed or unregistered, in the order of the first change.
+        self.changed_brokers: dict[int, None] = {}
+
+    def on_register_broker(self, record: RegisterBrokerRecord, offset: int) -> None:
+        """A broker process is known."""
+        self._change_broker(
+            BrokerImage(
+                node_id=record.broker_id,
+                broker_epoch=record.broker_epoch,
+                incarnation_id=record.incarnation_id,
+                endpoints=_endpoints(record.end_points),
+                rack=record.rack,
+                fenced=record.fenced,
+                in_controlled_shutdown=record.in_controlled_shutdown,
+                features=_features(record.features),
+                log_dirs=record.log_dirs,
+                registration_offset=offset,
+                cordoned_log_dirs=record.cordoned_log_dirs or (),
+            )
+        )
+
+    def on_unregister_broker(self, record: UnregisterBrokerRecord) -> None:
+        """A broker is forgotten."""
+        self._registered(record.broker_id, record.broker_epoch)
+        brokers = dict(self.brokers)
+        del brokers[record.broker_id]
+        self.brokers = brokers
+        self.changed_brokers[record.broker_id] = None
+
+    def on_broker_change(self, record: BrokerRegistrationChangeRecord) -> None:
+        """A broker was fenced or unfenced, leaves, or has other directories."""
+        broker = self._registered(record.broker_id, record.broker_epoch)
+        cordoned = record.cordoned_log_dirs
+        self._change_broker(
+            replace(
+                broker,
+                fenced={FENCE: True, UNFENCE: False}.get(record.fenced, broker.fenced),
+                in_controlled_shutdown=(
+                    broker.in_controlled_shutdown or record.in_controlled_shutdown == 1
+                ),
+                log_dirs=record.log_dirs or broker.log_dirs,
+                cordoned_log_dirs=broker.cordoned_log_dirs if cordoned is None else cordoned,
+            )
+        )
+
+    def on_fence_broker(self, record: FenceBrokerRecord) -> None:
+        """A broker was fenced (older form)."""
+        self._change_broker(replace(self._registered(record.id, record.epoch), fenced=True))
+
+    def on_unfence_broker(self, record: UnfenceBrokerRecord) -> None:
+        """A broker was unfenced (older form)."""
+        self._change_broker(replace(self._registered(record.id, record.epoch), fenced=False))
+
+    def _registered(self, broker_id: int, broker_epoch: int) -> BrokerImage:
+        broker = self.brokers.get(broker_id)
+        assert broker is not None, f"broker {broker_id} is not registered"
+        assert broker.broker_epoch == broker_epoch, (
+            f"broker {broker_id} is registered with epoch {broker.broker_epoch}, not {broker_epoch}"
+        )
+        return broker
+
+    def _change_broker(self, broker: BrokerImage) -> None:
+        self.brokers = {**self.brokers, broker.node_id: broker}
+        self.changed_brokers[broker.node_id] = None
+
+    def on_register_controller(self, record: RegisterControllerRecord) -> None:
+        """A controller process is known."""
+        controllers = dict(self.controllers)
+        controllers[record.controller_id] = ControllerImage(
+            record.controller_id,
+            record.incarnation_id,
+            _endpoints(record.end_points),
+            _features(record.features),
+        )
+        self.controllers = controllers
+
+    def on_unregister_controller(self, record: UnregisterControllerRecord) -> None:
+        """A controller is forgotten."""
+        controllers = dict(self.controllers)
+        controllers.pop(record.controller_id, None)
+        self.controllers = controllers
+
+
+def _endpoints(entries: tuple[EndpointEntry, ...]) -> tuple[Endpoint, ...]:
+    return tuple(Endpoint(e.name, e.host, e.port, e.security_protocol) for e in entries)
+
+
+def _features(entries: tuple[FeatureEntry, ...]) -> dict[str, tuple[int, int]]:
+    return {e.name: (e.min_supported_version, e.max_supported_version) for e in entries}

@@ -143,7 +143,7 @@ class Controller:
         node_id: int,
         cluster_id: str,
         config: ControllerConfig,
-        log: ReplicatedLog,
+        log: ReplicatedLog[bytes],
         prng: Prng,
         trace: Trace,
         quorum: QuorumVersion | None = None,
@@ -155,7 +155,7 @@ class Controller:
         self._config = config
         self._prng = prng
         self._trace = trace
-        self._kernel: Kernel[MetadataImage, MetadataRecord, Response] = Kernel(
+        self._kernel: Kernel[MetadataImage, MetadataRecord, bytes, Response] = Kernel(
             MetadataMachine(),
             log,
             initial=EMPTY_IMAGE,

@@ -1,7 +1,8 @@
 """The replicated-state-machine kernel: decide, append, replay, and answer once it is committed.
 
 Theory. A coordinator (the controller today, group and transaction coordinators later) is a pure
-function of a log. While it leads, each request is *decided* against the newest state, which may
+function of a log. Until it leads, and also to load, it *replays* the committed batches that others
+wrote. While it leads, each request is *decided* against the newest state, which may
 still be uncommitted; the decision is a list of records and a response. The records are appended
 in one step with being *replayed* into the next newest state, so that the next request sees them.
 The response waits until the log has committed the decision's last record: nobody outside ever
@@ -12,7 +13,12 @@ everything appended before it, which also keeps all answers in the order of thei
 
 States are immutable values. The kernel holds the committed one, and for each batch that waits the
 state after it; committing a batch drops the older state, losing leadership goes back to the
-committed one by assignment. Batches appended by this node are never decoded again.
+committed one by assignment. Going back is therefore free, and a large state is built from maps that
+share what did not change. Batches appended by this node are never decoded again.
+
+What is committed arrives in one of two ways. A quorum hands out batches, this node's own among them
+(`on_committed`). A partition's leader knows its own batches and only learns how far they are
+committed (`on_high_watermark`); it has replayed the log below its first batch before.
 
 Invariants:
 - CommittedOnly: no response leaves before its offset is committed, or after leadership was lost.
@@ -30,35 +36,64 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from tidelog.kraft.messages import CommittedBatch, NotLeader
+from tidelog.kraft.messages import NotLeader
 from tidelog.limits import MAX_PENDING_DECISIONS
 
 State = TypeVar("State")
 Rec = TypeVar("Rec")
+Raw = TypeVar("Raw")
+"""A record as the log has it: the value of one without a key, or a key and a value."""
+RawOut = TypeVar("RawOut", covariant=True)
+RawIn = TypeVar("RawIn", contravariant=True)
 Response = TypeVar("Response")
 
 
-class ReplicatedLog(Protocol):
+class Committed(Protocol[RawOut]):
+    """One committed record batch."""
+
+    @property
+    def base_offset(self) -> int:
+        """The offset of its first record."""
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of its last record, inclusive."""
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch that wrote it."""
+
+    @property
+    def records(self) -> Sequence[RawOut]:
+        """Its records, in offset order."""
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is not for the state machine: only its offset passes."""
+
+
+class ReplicatedLog(Protocol[RawIn]):
     """The log as its leader sees it."""
 
     @property
     def end_offset(self) -> int:
         """The offset that the next record will get."""
 
-    def append(self, records: Sequence[bytes]) -> int:
+    def append(self, records: Sequence[RawIn]) -> int:
         """Appends one batch; returns the offset of its last record.
 
         Raises `kraft.messages.NotLeader` when leadership is gone; nothing is appended then.
         """
 
 
-class StateMachine(Protocol[State, Rec]):
-    """What a coordinator gives the kernel: records to bytes and back, and their effect."""
+class StateMachine(Protocol[State, Rec, Raw]):
+    """What a coordinator gives the kernel: records to their form in the log and back, and their
+    effect."""
 
-    def encode(self, record: Rec) -> bytes:
-        """The record's value in the log."""
+    def encode(self, record: Rec) -> Raw:
+        """The record as the log has it."""
 
-    def decode(self, value: bytes) -> Rec:
+    def decode(self, raw: Raw) -> Rec:
         """The inverse of `encode`."""
 
     def replay(self, state: State, records: Sequence[Rec], last_offset: int, epoch: int) -> State:
@@ -69,10 +104,10 @@ class StateMachine(Protocol[State, Rec]):
 # No slots: calling a generic alias sets an attribute, which Python 3.11 refuses on frozen slots.
 @dataclass(frozen=True)
 class Decision(Generic[Rec, Response]):
-    """What a request shall do and what its sender shall hear."""
+    """What a request shall do and what its sender shall receive."""
 
     response: Response | None
-    """`None` when nobody asked."""
+    """`None` when no request asked for the decision."""
     records: Sequence[Rec] = ()
     atomic: bool = True
     """Whether a failover must see all records or none. A list that need not be atomic is split
@@ -95,27 +130,30 @@ class _Waiting(NamedTuple, Generic[Response]):
     response: Response
 
 
-class Kernel(Generic[State, Rec, Response]):
+class Kernel(Generic[State, Rec, Raw, Response]):
     """One coordinator's cycle over one log."""
 
     def __init__(
         self,
-        machine: StateMachine[State, Rec],
-        log: ReplicatedLog,
+        machine: StateMachine[State, Rec, Raw],
+        log: ReplicatedLog[Raw],
         *,
         initial: State,
-        initial_offset: int = -1,
         max_batch_records: int,
         max_pending: int = MAX_PENDING_DECISIONS,
+        compacted: bool = False,
     ) -> None:
+        """`compacted` says that the log may lack offsets between batches, and at its beginning."""
         self._machine = machine
         self._log = log
         self._max_batch_records = max_batch_records
         self._max_pending = max_pending
+        # Whether batches may be missing between two committed ones.
+        self._compacted = compacted
         # The fold of everything committed. Never goes back.
         self._committed: State = initial
         # The last committed offset that arrived here, inclusive; -1 before the first.
-        self.committed_offset = initial_offset
+        self.committed_offset = -1
         # Appended and not committed, oldest first; empty unless active.
         self._tail: deque[_Speculation[State]] = deque()
         # Responses by rising offset; empty unless active.
@@ -192,30 +230,39 @@ class Kernel(Generic[State, Rec, Response]):
             self._waiting.append(_Waiting(offset, reply_to, decision.response))
         return offset
 
-    def on_committed(self, batch: CommittedBatch) -> None:
-        """Takes the next committed batch, whoever wrote it."""
-        assert batch.base_offset == self.committed_offset + 1, (
-            f"expected offset {self.committed_offset + 1}, got {batch.base_offset}"
+    def on_committed(self, batch: Committed[Raw]) -> None:
+        """Takes the next committed batch, its own ones too; also how a log is loaded."""
+        expected, last_offset = self.committed_offset + 1, batch.last_offset
+        assert batch.base_offset == expected or (
+            self._compacted and batch.base_offset > expected
+        ), f"expected offset {expected}, got {batch.base_offset}"
+        if self._tail and self._tail[0].last_offset <= last_offset:
+            self._commit_through(last_offset)
+            # The state after it is known. The log may join decisions, it splits none.
+            assert self.committed_offset == last_offset, (
+                f"appended through {self.committed_offset}, committed {last_offset}"
+            )
+            return
+        assert not self._tail or batch.is_control, (
+            f"foreign records at {batch.base_offset} while active in epoch {self._epoch}"
         )
-        last_offset, speculation = batch.last_offset, None
-        while self._tail and self._tail[0].last_offset <= last_offset:
-            speculation = self._tail.popleft()
-        if speculation is not None:
-            # Ours: the state after it is known. The log may join decisions, it splits none.
-            assert speculation.last_offset == last_offset, (
-                f"appended through {speculation.last_offset}, committed {last_offset}"
-            )
-            self._committed = speculation.state
-        else:
-            assert not self._tail or batch.is_control, (
-                f"foreign records at {batch.base_offset} while active in epoch {self._epoch}"
-            )
-            decode = self._machine.decode
-            records = () if batch.is_control else [decode(value) for value in batch.records]
-            self._committed = self._machine.replay(
-                self._committed, records, last_offset, batch.epoch
-            )
+        decode = self._machine.decode
+        records = () if batch.is_control else [decode(raw) for raw in batch.records]
+        self._committed = self._machine.replay(self._committed, records, last_offset, batch.epoch)
         self.committed_offset = last_offset
+        self._release()
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Everything that this node appended below `high_watermark` (exclusive) is committed."""
+        self._commit_through(high_watermark - 1)
+
+    def _commit_through(self, last_offset: int) -> None:
+        while self._tail and self._tail[0].last_offset <= last_offset:
+            self.committed_offset, self._committed = self._tail.popleft()
+        self._release()
+
+    def _release(self) -> None:
+        """Hands out the responses that waited for what is committed now."""
         while self._waiting and self._waiting[0].offset <= self.committed_offset:
             waiting = self._waiting.popleft()
             self._replies.append((waiting.reply_to, waiting.response))

@@ -30,18 +30,21 @@ class Numbers:
         return (*state, *records)
 
 
-class Room:
+class Coordinator:
     """A kernel, its log, and the loop between them."""
 
-    def __init__(self, *, max_batch_records: int = 3, max_pending: int = 4) -> None:
+    def __init__(
+        self, *, max_batch_records: int = 3, max_pending: int = 4, compacted: bool = False
+    ) -> None:
         self.machine = Numbers()
         self.log = MemoryLog()
-        self.kernel: Kernel[tuple[int, ...], int, str] = Kernel(
+        self.kernel: Kernel[tuple[int, ...], int, bytes, str] = Kernel(
             self.machine,
             self.log,
             initial=(),
             max_batch_records=max_batch_records,
             max_pending=max_pending,
+            compacted=compacted,
         )
 
     def lead(self, epoch: int = 1) -> None:
@@ -64,172 +67,174 @@ class Room:
 
 
 @pytest.fixture
-def room() -> Room:
-    """An active room in epoch 1."""
-    room = Room()
-    room.lead()
-    return room
+def coordinator() -> Coordinator:
+    """An active coordinator in epoch 1."""
+    coordinator = Coordinator()
+    coordinator.lead()
+    return coordinator
 
 
-def test_a_reply_waits_for_its_commit(room: Room) -> None:
+def test_a_reply_waits_for_its_commit(coordinator: Coordinator) -> None:
     """Goal: CommittedOnly, while the newest state shows the records at once."""
-    room.submit("a", 1, 2)
-    assert (room.kernel.latest, room.kernel.committed) == ((1, 2), ())
-    assert room.replies() == []
-    room.commit()
-    assert room.kernel.committed == (1, 2)
-    assert room.replies() == ["a: did a"]
-    assert room.replies() == []
+    coordinator.submit("a", 1, 2)
+    assert (coordinator.kernel.latest, coordinator.kernel.committed) == ((1, 2), ())
+    assert coordinator.replies() == []
+    coordinator.commit()
+    assert coordinator.kernel.committed == (1, 2)
+    assert coordinator.replies() == ["a: did a"]
+    assert coordinator.replies() == []
 
 
-def test_decisions_see_what_is_not_committed(room: Room) -> None:
+def test_decisions_see_what_is_not_committed(coordinator: Coordinator) -> None:
     """Goal: the second decision is made on top of the first."""
-    room.submit("a", 1)
-    assert room.submit("b", *(number + 1 for number in room.kernel.latest)) == 2
-    room.commit(1)
-    assert (room.kernel.committed, room.kernel.latest) == ((1,), (1, 2))
-    assert room.replies() == ["a: did a"]
-    room.commit(1)
-    assert room.kernel.committed == (1, 2)
-    assert room.replies() == ["b: did b"]
+    coordinator.submit("a", 1)
+    assert coordinator.submit("b", *(number + 1 for number in coordinator.kernel.latest)) == 2
+    coordinator.commit(1)
+    assert (coordinator.kernel.committed, coordinator.kernel.latest) == ((1,), (1, 2))
+    assert coordinator.replies() == ["a: did a"]
+    coordinator.commit(1)
+    assert coordinator.kernel.committed == (1, 2)
+    assert coordinator.replies() == ["b: did b"]
 
 
-def test_an_answer_without_records_waits_for_what_it_read(room: Room) -> None:
+def test_an_answer_without_records_waits_for_what_it_read(coordinator: Coordinator) -> None:
     """Goal: nobody hears of uncommitted state through a read, and order is kept."""
-    room.submit("write", 1)
-    room.submit("read")
-    assert room.replies() == []
-    room.commit()
-    assert room.replies() == ["write: did write", "read: did read"]
+    coordinator.submit("write", 1)
+    coordinator.submit("read")
+    assert coordinator.replies() == []
+    coordinator.commit()
+    assert coordinator.replies() == ["write: did write", "read: did read"]
 
 
-def test_an_answer_without_records_leaves_at_once_when_all_is_committed(room: Room) -> None:
+def test_a_decision_without_records_is_answered_at_once_when_all_is_committed(
+    coordinator: Coordinator,
+) -> None:
     """Goal: reads of committed state need no round."""
-    room.submit("write", 1)
-    room.commit()
-    room.submit("read")
-    assert room.replies() == ["write: did write", "read: did read"]
+    coordinator.submit("write", 1)
+    coordinator.commit()
+    coordinator.submit("read")
+    assert coordinator.replies() == ["write: did write", "read: did read"]
 
 
-def test_lost_leadership_rolls_back_and_refuses(room: Room) -> None:
+def test_lost_leadership_rolls_back_and_refuses(coordinator: Coordinator) -> None:
     """Goal: back to the committed state; everyone who waits hears the refusal, in order."""
-    room.submit("a", 1)
-    room.commit()
-    room.submit("b", 2)
-    room.submit("c")
-    room.log.lose()
-    room.kernel.resign(REFUSED)
-    room.kernel.check()
-    assert not room.kernel.active
-    assert room.kernel.latest == room.kernel.committed == (1,)
-    assert room.replies() == ["a: did a", "b: refused", "c: refused"]
+    coordinator.submit("a", 1)
+    coordinator.commit()
+    coordinator.submit("b", 2)
+    coordinator.submit("c")
+    coordinator.log.lose()
+    coordinator.kernel.resign(REFUSED)
+    coordinator.kernel.check()
+    assert not coordinator.kernel.active
+    assert coordinator.kernel.latest == coordinator.kernel.committed == (1,)
+    assert coordinator.replies() == ["a: did a", "b: refused", "c: refused"]
 
 
-def test_records_that_survive_the_failover_come_back_as_foreign(room: Room) -> None:
+def test_records_that_survive_the_failover_come_back_as_foreign(coordinator: Coordinator) -> None:
     """Goal: a refused decision may still be committed by the next leader, and is replayed."""
-    room.submit("a", 1)
-    room.submit("b", 2)
-    room.log.lose(keep=1)
-    room.kernel.resign(REFUSED)
-    room.log.follow([b"7"], epoch=2)
-    room.commit()
-    assert room.kernel.committed == (1, 7)
-    assert room.replies() == ["a: refused", "b: refused"]
+    coordinator.submit("a", 1)
+    coordinator.submit("b", 2)
+    coordinator.log.lose(keep=1)
+    coordinator.kernel.resign(REFUSED)
+    coordinator.log.follow([b"7"], epoch=2)
+    coordinator.commit()
+    assert coordinator.kernel.committed == (1, 7)
+    assert coordinator.replies() == ["a: refused", "b: refused"]
 
 
-def test_active_again_in_a_later_epoch(room: Room) -> None:
+def test_active_again_in_a_later_epoch(coordinator: Coordinator) -> None:
     """Goal: a second leadership starts from what was committed in between."""
-    room.submit("a", 1)
-    room.log.lose()
-    room.kernel.resign(REFUSED)
-    room.log.follow([b"5"], epoch=2)
-    room.commit()
-    room.lead(epoch=3)
-    room.submit("b", 6)
-    room.commit()
-    assert room.kernel.committed == (5, 6)
-    assert room.replies() == ["a: refused", "b: did b"]
+    coordinator.submit("a", 1)
+    coordinator.log.lose()
+    coordinator.kernel.resign(REFUSED)
+    coordinator.log.follow([b"5"], epoch=2)
+    coordinator.commit()
+    coordinator.lead(epoch=3)
+    coordinator.submit("b", 6)
+    coordinator.commit()
+    assert coordinator.kernel.committed == (5, 6)
+    assert coordinator.replies() == ["a: refused", "b: did b"]
 
 
-def test_own_batches_are_not_decoded_again(room: Room) -> None:
+def test_own_batches_are_not_decoded_again(coordinator: Coordinator) -> None:
     """Goal: the states are kept, foreign batches only are decoded."""
-    room.submit("a", 1, 2)
-    room.commit()
-    assert room.machine.decoded == 0
+    coordinator.submit("a", 1, 2)
+    coordinator.commit()
+    assert coordinator.machine.decoded == 0
 
 
-def test_a_long_list_is_split_and_answered_after_its_last_batch(room: Room) -> None:
+def test_a_long_list_is_split_and_answered_after_its_last_batch(coordinator: Coordinator) -> None:
     """Goal: batches of the bound, one reply, prefixes visible as they are committed."""
-    room.submit("a", *range(7), atomic=False)
-    assert room.log.batch_sizes == [3, 3, 1]
-    room.commit(2)
-    assert room.kernel.committed == (0, 1, 2, 3, 4, 5)
-    assert room.replies() == []
-    room.commit(1)
-    assert room.replies() == ["a: did a"]
+    coordinator.submit("a", *range(7), atomic=False)
+    assert coordinator.log.batch_sizes == [3, 3, 1]
+    coordinator.commit(2)
+    assert coordinator.kernel.committed == (0, 1, 2, 3, 4, 5)
+    assert coordinator.replies() == []
+    coordinator.commit(1)
+    assert coordinator.replies() == ["a: did a"]
 
 
-def test_an_atomic_list_above_the_bound_is_a_bug(room: Room) -> None:
+def test_an_atomic_list_above_the_bound_is_a_bug(coordinator: Coordinator) -> None:
     """Goal: atomicity is never given up silently."""
     with pytest.raises(AssertionError, match="cannot be atomic"):
-        room.submit("a", *range(4))
+        coordinator.submit("a", *range(4))
 
 
-def test_the_log_may_join_decisions_in_one_batch(room: Room) -> None:
+def test_the_log_may_join_decisions_in_one_batch(coordinator: Coordinator) -> None:
     """Goal: the quorum's linger joins appends; all of them are answered."""
-    room.submit("a", 1)
-    room.submit("b", 2)
-    room.commit(join=True)
-    assert room.kernel.committed == (1, 2)
-    assert room.replies() == ["a: did a", "b: did b"]
+    coordinator.submit("a", 1)
+    coordinator.submit("b", 2)
+    coordinator.commit(join=True)
+    assert coordinator.kernel.committed == (1, 2)
+    assert coordinator.replies() == ["a: did a", "b: did b"]
 
 
-def test_control_batches_pass_while_active(room: Room) -> None:
+def test_control_batches_pass_while_active(coordinator: Coordinator) -> None:
     """Goal: a control batch moves the offset and nothing else."""
-    room.submit("a", 1)
-    room.log.add_control()
-    room.submit("b", 2)
-    room.commit()
-    assert room.kernel.committed == (1, 2)
-    assert room.kernel.committed_offset == 3
-    assert room.replies() == ["a: did a", "b: did b"]
+    coordinator.submit("a", 1)
+    coordinator.log.add_control()
+    coordinator.submit("b", 2)
+    coordinator.commit()
+    assert coordinator.kernel.committed == (1, 2)
+    assert coordinator.kernel.committed_offset == 3
+    assert coordinator.replies() == ["a: did a", "b: did b"]
 
 
-def test_a_refused_append_changes_nothing(room: Room) -> None:
-    """Goal: the log may know before the room that leadership is gone."""
-    room.log.lose()
-    assert room.submit("a", 1) is None
-    assert room.kernel.latest == ()
-    assert room.replies() == []
+def test_a_refused_append_changes_nothing(coordinator: Coordinator) -> None:
+    """Goal: the log may know before the coordinator that leadership is gone."""
+    coordinator.log.lose()
+    assert coordinator.submit("a", 1) is None
+    assert coordinator.kernel.latest == ()
+    assert coordinator.replies() == []
 
 
-def test_pending_answers_are_bounded(room: Room) -> None:
+def test_pending_answers_are_bounded(coordinator: Coordinator) -> None:
     """Goal: `has_room` says when to refuse, and recovers."""
     for number in range(4):
-        assert room.kernel.has_room
-        room.submit(str(number), number)
-    assert not room.kernel.has_room
-    room.commit(1)
-    assert room.kernel.has_room
+        assert coordinator.kernel.has_room
+        coordinator.submit(str(number), number)
+    assert not coordinator.kernel.has_room
+    coordinator.commit(1)
+    assert coordinator.kernel.has_room
 
 
-def test_a_gap_in_the_committed_batches_is_a_bug(room: Room) -> None:
+def test_a_gap_in_the_committed_batches_is_a_bug(coordinator: Coordinator) -> None:
     """Goal: each committed batch arrives exactly once and in order."""
     with pytest.raises(AssertionError, match="expected offset 1, got 4"):
-        room.kernel.on_committed(CommittedBatch(4, 4, 1, 0, [b"1"], False))
+        coordinator.kernel.on_committed(CommittedBatch(4, 4, 1, 0, [b"1"], False))
 
 
-def test_foreign_records_while_active_are_a_bug(room: Room) -> None:
+def test_foreign_records_while_active_are_a_bug(coordinator: Coordinator) -> None:
     """Goal: two writers in one epoch do not go unnoticed."""
-    room.submit("a", 1, 2)
+    coordinator.submit("a", 1, 2)
     with pytest.raises(AssertionError, match="foreign records"):
-        room.kernel.on_committed(CommittedBatch(1, 1, 1, 0, [b"9"], False))
+        coordinator.kernel.on_committed(CommittedBatch(1, 1, 1, 0, [b"9"], False))
 
 
-def test_activation_needs_a_clean_room(room: Room) -> None:
+def test_activation_needs_an_empty_tail(coordinator: Coordinator) -> None:
     """Goal: becoming active twice is refused."""
     with pytest.raises(AssertionError, match="already active"):
-        room.kernel.become_active(2)
+        coordinator.kernel.become_active(2)
 
 
 # Snapshots ---------------------------------------------------------------------------------
@@ -237,25 +242,80 @@ def test_activation_needs_a_clean_room(room: Room) -> None:
 
 def test_a_snapshot_takes_the_place_of_the_committed_state() -> None:
     """Goal: the log goes on behind it. Method: a kernel that fell behind."""
-    room = Room()
-    room.kernel.load((7, 8), 4)
-    room.kernel.check()
-    assert (room.kernel.committed, room.kernel.committed_offset) == ((7, 8), 4)
-    room.kernel.on_committed(CommittedBatch(5, 5, 1, 0, [b"9"], is_control=False))
-    assert room.kernel.committed == (7, 8, 9)
+    coordinator = Coordinator()
+    coordinator.kernel.load((7, 8), 4)
+    coordinator.kernel.check()
+    assert (coordinator.kernel.committed, coordinator.kernel.committed_offset) == ((7, 8), 4)
+    coordinator.kernel.on_committed(CommittedBatch(5, 5, 1, 0, [b"9"], is_control=False))
+    assert coordinator.kernel.committed == (7, 8, 9)
 
 
 def test_a_leader_is_never_given_a_snapshot() -> None:
     """Goal: what it decided rests on what it has."""
-    room = Room()
-    room.lead()
+    coordinator = Coordinator()
+    coordinator.lead()
     with pytest.raises(AssertionError, match="while active"):
-        room.kernel.load((7,), 9)
+        coordinator.kernel.load((7,), 9)
 
 
 def test_a_snapshot_of_the_past_is_a_bug() -> None:
     """CommittedOnly: what was told to clients is never taken back."""
-    room = Room()
-    room.kernel.load((7, 8), 4)
+    coordinator = Coordinator()
+    coordinator.kernel.load((7, 8), 4)
     with pytest.raises(AssertionError, match="committed through 4"):
-        room.kernel.load((7,), 3)
+        coordinator.kernel.load((7,), 3)
+
+
+# A partition's log ---------------------------------------------------------------------------
+
+
+def foreign(base_offset: int, *numbers: int) -> CommittedBatch:
+    """A batch that another leader wrote."""
+    records = [str(number).encode() for number in numbers]
+    last_offset = base_offset + len(records) - 1
+    return CommittedBatch(base_offset, last_offset, 1, 0, records, is_control=False)
+
+
+def test_a_compacted_log_is_loaded_over_its_gaps() -> None:
+    """Goal: what the cleaner removed is not waited for, neither first nor between."""
+    coordinator = Coordinator(compacted=True)
+    coordinator.kernel.on_committed(foreign(5, 1, 2))
+    coordinator.kernel.on_committed(foreign(9, 3))
+    coordinator.kernel.check()
+    assert (coordinator.kernel.committed, coordinator.kernel.committed_offset) == ((1, 2, 3), 9)
+
+
+def test_a_log_that_is_not_compacted_has_no_gaps() -> None:
+    with pytest.raises(AssertionError, match="expected offset 0, got 5"):
+        Coordinator().kernel.on_committed(foreign(5, 1))
+
+
+def test_a_compacted_log_does_not_go_back() -> None:
+    coordinator = Coordinator(compacted=True)
+    coordinator.kernel.on_committed(foreign(5, 1))
+    with pytest.raises(AssertionError, match="expected offset 6, got 4"):
+        coordinator.kernel.on_committed(foreign(4, 1))
+
+
+def test_the_high_watermark_commits_what_is_below_it(coordinator: Coordinator) -> None:
+    """Goal: own batches only, in order, those that end at or above it still wait."""
+    first = coordinator.submit("a", 1)
+    second = coordinator.submit("b", 2, 3)
+    assert (first, second) == (1, 3)
+    coordinator.kernel.on_high_watermark(3)
+    coordinator.kernel.check()
+    assert (coordinator.kernel.committed, coordinator.kernel.latest) == ((1,), (1, 2, 3))
+    assert coordinator.replies() == ["a: did a"]
+    coordinator.kernel.on_high_watermark(4)
+    assert coordinator.kernel.committed == (1, 2, 3)
+    assert coordinator.replies() == ["b: did b"]
+    assert coordinator.machine.decoded == 0
+
+
+def test_what_the_high_watermark_did_not_reach_is_rolled_back(coordinator: Coordinator) -> None:
+    coordinator.submit("a", 1)
+    coordinator.submit("b", 2)
+    coordinator.kernel.on_high_watermark(2)
+    coordinator.kernel.resign(REFUSED)
+    assert coordinator.kernel.latest == coordinator.kernel.committed == (1,)
+    assert coordinator.replies() == ["a: did a", "b: refused"]

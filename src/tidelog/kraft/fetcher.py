@@ -25,6 +25,7 @@ from typing import Final
 from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError
 from tidelog.kraft.committed import CommittedReader, contiguous
+from tidelog.kraft.control_records import on_appended, on_truncated
 from tidelog.kraft.core import SUBJECT, QuorumCore
 from tidelog.kraft.elections import Elections
 from tidelog.kraft.messages import (
@@ -36,6 +37,7 @@ from tidelog.kraft.messages import (
 )
 from tidelog.kraft.roles import Follower, Unattached
 from tidelog.kraft.snapshot_fetcher import SnapshotFetcher
+from tidelog.kraft.transitions import Transitions
 from tidelog.model import ZERO_UUID, EpochEndOffset
 from tidelog.records.batch import batch_size_at, read_header
 
@@ -68,16 +70,18 @@ def check_contiguous(records: bytes, offset: int) -> None:
 class Fetcher:
     """Fetches the metadata log from the leader, or looks for one."""
 
-    __slots__ = ("_asks_for_base", "_core", "_elections", "_reader", "_snapshots")
+    __slots__ = ("_asks_for_base", "_core", "_elections", "_reader", "_snapshots", "_transitions")
 
     def __init__(
         self,
         core: QuorumCore,
+        transitions: Transitions,
         elections: Elections,
         snapshots: SnapshotFetcher,
         reader: CommittedReader,
     ) -> None:
         self._core = core
+        self._transitions = transitions
         # Is told when the leader says that it leads no more.
         self._elections = elections
         # Takes over when the leader names a snapshot.
@@ -139,8 +143,10 @@ class Fetcher:
     ) -> None:
         """An answer that was waited for."""
         core = self._core
-        core.learn_endpoint(response.leader_id, response.leader_endpoint)
-        if core.maybe_move(response.leader_epoch, response.leader_id, now, f"told by {peer_id}"):
+        core.addresses.learn(response.leader_id, response.leader_endpoint)
+        if self._transitions.maybe_move(
+            response.leader_epoch, response.leader_id, now, f"told by {peer_id}"
+        ):
             return
         role = core.role
         if isinstance(role, Unattached):
@@ -156,7 +162,7 @@ class Fetcher:
         role = core.role
         if isinstance(role, Unattached):
             self.on_probe_over(role, now)
-        elif isinstance(role, Follower) and core.is_voter and not core.has_known_leader:
+        elif isinstance(role, Follower) and core.is_voter and not core.timers.has_known_leader:
             assert role.leader_id == peer_id, f"fetch from {peer_id}, not {role.leader_id}"
             self._elections.doubt_leader(now, "never reached")
 
@@ -215,7 +221,7 @@ class Fetcher:
 
     def _on_success(self, role: Follower, now: Instant) -> None:
         core = self._core
-        core.has_known_leader = True
+        core.timers.has_known_leader = True
         role.is_in_doubt = False
         role.fetch_deadline = Instant(now + core.config.fetch_timeout_ms)
 
@@ -248,7 +254,9 @@ class Fetcher:
     ) -> None:
         """A piece of a snapshot, or an error."""
         core = self._core
-        if core.maybe_move(response.leader_epoch, response.leader_id, now, f"told by {peer_id}"):
+        if self._transitions.maybe_move(
+            response.leader_epoch, response.leader_id, now, f"told by {peer_id}"
+        ):
             return
         role = core.role
         if not isinstance(role, Follower) or role.leader_id != peer_id or role.has_heard_goodbye:
@@ -278,7 +286,7 @@ class Fetcher:
         try:
             check_contiguous(records, core.log.log_end_offset)
             appended = core.log.append_as_follower(records, role.epoch)
-            core.on_appended(records, core.log.log_end_offset)
+            on_appended(core, records, core.log.log_end_offset)
         except ProtocolError as error:
             core.env.trace.warn(
                 SUBJECT, "on_fetch_response", "refused", error.message, leader=role.leader_id
@@ -325,4 +333,4 @@ class Fetcher:
             epoch=role.epoch,
         )
         core.log.truncate_to(offset)
-        core.on_truncated()
+        on_truncated(core)

@@ -23,6 +23,7 @@ from typing import Final
 from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.kraft.committed import CommittedReader
+from tidelog.kraft.control_records import on_snapshot_loaded
 from tidelog.kraft.core import SUBJECT, QuorumCore
 from tidelog.kraft.log_cleaning import LogCleaner
 from tidelog.kraft.messages import (
@@ -204,7 +205,7 @@ class SnapshotFetcher:
             # A part of what is missing before the own log; the rest is fed.
             assert core.lacks_base, f"snapshot {content.snapshot_id} below the log's start"
             core.snapshots.forget_before(log.log_start_offset, "ends below the log's start")
-            core.on_snapshot_loaded(content)
+            on_snapshot_loaded(core, content)
             self._reader.restart(content)
             return
         keeps_log = (
@@ -228,7 +229,7 @@ class SnapshotFetcher:
             log_end=log.log_end_offset,
         )
         core.lacks_base = False
-        core.on_snapshot_loaded(content)
+        on_snapshot_loaded(core, content)
         if end_offset > core.high_watermark:
             core.raise_high_watermark(end_offset)
         self._cleaner.align()

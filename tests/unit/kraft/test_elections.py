@@ -9,8 +9,6 @@ from tests.unit.kraft.solo import Solo, begin, end, fetch, fetched, pre_vote, vo
 from tidelog.config import QuorumConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, UsageError
-from tidelog.kraft.core import SUSPICION_JITTER_MS, YIELD_MS
-from tidelog.kraft.elections import LOST_WAIT_MS, end_epoch_backoff_ms
 from tidelog.kraft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -25,6 +23,12 @@ from tidelog.kraft.messages import (
 )
 from tidelog.kraft.quorum_state import ElectionState, RoleName
 from tidelog.kraft.roles import Campaign, Follower
+from tidelog.kraft.timers import (
+    LOST_WAIT_MS,
+    SUSPICION_JITTER_MS,
+    YIELD_MS,
+    end_epoch_backoff_ms,
+)
 from tidelog.model import ZERO_UUID, Endpoint, Uuid
 
 WRONG_DIRECTORY = Uuid(b"\x77" * 16)
@@ -213,7 +217,7 @@ def test_a_request_that_names_this_disk_comes_from_voters_in_a_log(
         expected = ErrorCode.INCONSISTENT_VOTER_SET, ErrorCode.INVALID_REQUEST
     assert (voted.error_code, begun.error_code) == expected
     assert (voted.granted, solo.quorum.epoch) == ((True, 4) if names_disk else (False, 3))
-    assert solo.core.endpoint_of(8) == (address if names_disk else None)
+    assert solo.core.addresses.of(8) == (address if names_disk else None)
 
 
 def test_who_grants_a_pre_vote_steps_back_once() -> None:

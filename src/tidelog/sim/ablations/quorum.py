@@ -17,6 +17,7 @@ from tidelog.kraft.roles import (
     Unattached,
     VoteDecision,
 )
+from tidelog.kraft.transitions import Transitions
 from tidelog.model import METADATA_PARTITION, EpochEndOffset
 from tidelog.sim.ablations.safeguard import of_quorum, of_story
 
@@ -71,7 +72,7 @@ def _never_follow_anybody(self: Follower, request: Any, *, log_is_fresh: bool) -
 def _begin_at_once(become: Callable[..., None]) -> Callable[..., None]:
     """No pre-vote: a replica that misses its leader begins an epoch."""
 
-    def become_candidate(self: QuorumCore, now: Any, reason: str) -> None:
+    def become_candidate(self: Transitions, now: Any, reason: str) -> None:
         become(self, now, reason)
         self.become_candidate(now, reason)
 
@@ -107,7 +108,7 @@ SAFEGUARDS: Final = (
         "r40",
         "pre-vote",
         "a voter that comes back with a higher epoch and deposes the leader",
-        (QuorumCore, "become_prospective", _begin_at_once(QuorumCore.become_prospective)),
+        (Transitions, "become_prospective", _begin_at_once(Transitions.become_prospective)),
     ),
     of_quorum(
         "durable-before-counted-leader",

@@ -10,7 +10,8 @@ from typing import Final
 
 from tidelog.env.instant import Instant
 from tidelog.kraft.committed import contiguous, read_own
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import VotersChanged
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.snapshot_format import ControlEntry, SnapshotContent
 from tidelog.kraft.voters import BEFORE_THE_LOG, encode_voters, voter_records
@@ -65,7 +66,7 @@ def on_appended(core: QuorumCore, records: bytes, end_offset: int) -> None:
 def on_truncated(core: QuorumCore) -> None:
     """The log was cut: the voter set of its new end counts."""
     if core.history.truncate_to(core.log.log_end_offset):
-        _on_voters_changed(core, "truncated")
+        _on_voters(core, "truncated")
 
 
 def read_history(core: QuorumCore, begin: int) -> None:
@@ -82,28 +83,27 @@ def on_snapshot_loaded(core: QuorumCore, content: SnapshotContent) -> None:
     """What a snapshot says of the quorum counts, and everything below it is committed."""
     core.history.restart(content.snapshot_id.end_offset, content.control_entries)
     if content.control_entries:
-        _on_voters_changed(core, f"snapshot {content.snapshot_id}")
+        _on_voters(core, f"snapshot {content.snapshot_id}")
 
 
 def _note_control(core: QuorumCore, control_type: int, value: bytes, offset: int) -> None:
     core.history.on_record(control_type, value, offset)
     if control_type == ControlType.KRAFT_VOTERS:
         # A new version comes in one batch with the voters that obey it.
-        _on_voters_changed(core, f"offset {offset}")
+        _on_voters(core, f"offset {offset}")
 
 
-def _on_voters_changed(core: QuorumCore, reason: str) -> None:
+def _on_voters(core: QuorumCore, source: str) -> None:
     core.history.forget_before(core.log.log_start_offset)
     core.state_file.kraft_version = core.history.version
     core.addresses.on_voters_changed()
     if isinstance(core.role, Leader):
         core.role.on_voters_changed(core.voter_keys())
-    core.env.trace.info(
-        SUBJECT,
-        "on_voters",
-        "voters",
-        reason,
-        kraft_version=core.history.version,
-        voters=tuple(core.voters),
-        is_voter=core.is_voter,
+    core.env.trace.event(
+        VotersChanged(
+            source=source,
+            kraft_version=core.history.version,
+            voters=tuple(core.voters),
+            is_voter=core.is_voter,
+        )
     )

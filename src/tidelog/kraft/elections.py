@@ -24,6 +24,7 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.kraft.core import SUBJECT, QuorumCore
 from tidelog.kraft.epochs import Epochs
+from tidelog.kraft.events import DoubtReason, LeaderDoubted, RoleCause, RoleReason
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import VoteRequest, VoteResponse
 from tidelog.kraft.quorum_state import ElectionState
@@ -99,7 +100,10 @@ class Elections:
         else:
             core.addresses.learn(response.leader_id, response.leader_endpoint)
             if self._transitions.maybe_move(
-                response.leader_epoch, response.leader_id, now, f"told by {peer_id}"
+                response.leader_epoch,
+                response.leader_id,
+                now,
+                RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
             ):
                 return
         role = core.role
@@ -108,7 +112,7 @@ class Elections:
             return
         if response.error_code is ErrorCode.UNSUPPORTED_VERSION and request.pre_vote:
             # It knows no pre-votes: do without.
-            self._transitions.become_candidate(now, f"{peer_id} knows no pre-vote")
+            self._transitions.become_candidate(now, RoleCause(RoleReason.PRE_VOTE_UNKNOWN, peer_id))
         else:
             granted = response.granted and response.error_code is ErrorCode.NONE
             role.ballot.record(peer_id, granted=granted)
@@ -124,11 +128,11 @@ class Elections:
             return
         if role.ballot.is_won:
             if isinstance(role, Candidate):
-                self._transitions.become_leader(now, f"elected by {role.ballot}")
+                self._transitions.become_leader(now, role.ballot.cause(RoleReason.ELECTED))
             elif isinstance(role, Prospective) and role.yield_until <= now:
-                self._transitions.become_candidate(now, f"pre-vote won with {role.ballot}")
+                self._transitions.become_candidate(now, role.ballot.cause(RoleReason.PRE_VOTE_WON))
         elif isinstance(role, Prospective) and role.ballot.is_lost:
-            self._give_up(f"pre-vote lost with {role.ballot}", now)
+            self._give_up(role.ballot.cause(RoleReason.PRE_VOTE_LOST), now)
         elif isinstance(role, Candidate) and not role.has_lost:
             unreachable = [peer for peer in core.peers if core.requests.is_failing(peer)]
             if not role.ballot.can_be_won_without(unreachable):
@@ -137,13 +141,13 @@ class Elections:
                     role.election_deadline, core.timers.draw_lost_wait(now)
                 )
 
-    def _give_up(self, reason: str, now: Instant) -> None:
+    def _give_up(self, cause: RoleCause, now: Instant) -> None:
         core = self._core
         if not core.addresses.knows(core.role.leader_id):
             # Nobody, or somebody of whom only the own disk speaks.
-            self._transitions.become_unattached(core.role.election, now, reason)
+            self._transitions.become_unattached(core.role.election, now, cause)
         else:
-            self._transitions.become_follower(core.epoch, core.role.leader_id, now, reason)
+            self._transitions.become_follower(core.epoch, core.role.leader_id, now, cause)
 
     # Doubt and time --------------------------------------------------------------------------
 
@@ -153,9 +157,9 @@ class Elections:
         if self._core.config.disconnect_grace_ms == 0:
             return
         if isinstance(role, Follower) and role.leader_id == peer_id:
-            self.doubt_leader(now, "suspected dead")
+            self.doubt_leader(now, DoubtReason.SUSPECTED_DEAD)
 
-    def doubt_leader(self, now: Instant, reason: str) -> None:
+    def doubt_leader(self, now: Instant, reason: DoubtReason) -> None:
         """The leader that is followed leads no more, probably: ask for votes soon."""
         core = self._core
         role = core.role
@@ -164,9 +168,7 @@ class Elections:
             return
         role.is_in_doubt = True
         role.fetch_deadline = min(role.fetch_deadline, core.timers.draw_suspicion_jitter(now))
-        core.env.trace.info(
-            SUBJECT, "doubt_leader", "doubts", reason, leader=role.leader_id, epoch=role.epoch
-        )
+        core.env.trace.event(LeaderDoubted(reason=reason, leader=role.leader_id, epoch=role.epoch))
 
     def wake(self, now: Instant) -> None:
         """Acts on the role's deadline, and on the next role's if that is due as well."""
@@ -181,32 +183,35 @@ class Elections:
         core = self._core
         role = core.role
         if isinstance(role, Unattached) and core.must_listen:
-            self._transitions.become_unattached(role.election, now, "has no state to lead with")
+            self._transitions.become_unattached(role.election, now, RoleCause(RoleReason.NO_STATE))
         elif isinstance(role, Unattached):
-            self._transitions.become_prospective(now, "nobody leads")
+            self._transitions.become_prospective(now, RoleCause(RoleReason.NO_LEADER))
         elif isinstance(role, Follower):
             self._on_fetch_deadline(role, now)
         elif isinstance(role, Prospective):
             if role.ballot.is_won and role.yield_until <= now:
                 self.count_votes(now)
             else:
-                self._give_up(f"pre-vote timed out with {role.ballot}", now)
+                self._give_up(role.ballot.cause(RoleReason.PRE_VOTE_TIMED_OUT), now)
         elif isinstance(role, Candidate):
-            self._transitions.become_prospective(now, f"election timed out with {role.ballot}")
+            self._transitions.become_prospective(
+                now, role.ballot.cause(RoleReason.ELECTION_TIMED_OUT)
+            )
         elif isinstance(role, Leader):
-            self._epochs.resign(now, "a majority does not fetch")
+            self._epochs.resign(now, RoleReason.MAJORITY_SILENT)
         elif isinstance(role, Resigned):
             self._transitions.become_unattached(
-                ElectionState(role.epoch + 1), now, "rested after resigning"
+                ElectionState(role.epoch + 1), now, RoleCause(RoleReason.RESTED)
             )
         self.count_votes(now)
 
     def _on_fetch_deadline(self, role: Follower, now: Instant) -> None:
         core = self._core
         role.is_in_doubt = True
+        silent = RoleCause(RoleReason.LEADER_SILENT, role.leader_id)
         if core.may_campaign and not core.must_listen:
-            self._transitions.become_prospective(now, f"leader {role.leader_id} is silent")
+            self._transitions.become_prospective(now, silent)
         else:
             # Who cannot lead asks the voters who does; its state stays.
             state = role.election
-            self._transitions.become_unattached(state, now, f"leader {role.leader_id} is silent")
+            self._transitions.become_unattached(state, now, silent)

@@ -11,6 +11,7 @@ Source: KIP-595; the order of checks is Kafka's.
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.events import LeaderResigned, RoleCause, RoleReason
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
     BeginQuorumEpochRequest,
@@ -45,12 +46,12 @@ class Epochs:
         if error is ErrorCode.NONE:
             core.timers.has_known_leader = True
             self._transitions.maybe_move(
-                request.leader_epoch, request.leader_id, now, "told by the leader"
+                request.leader_epoch, request.leader_id, now, RoleCause(RoleReason.NAMED_BY_LEADER)
             )
             role = core.role
             if isinstance(role, Prospective):
                 self._transitions.become_follower(
-                    core.epoch, role.leader_id, now, "heard the leader"
+                    core.epoch, role.leader_id, now, RoleCause(RoleReason.LEADER_HEARD)
                 )
             elif isinstance(role, Follower) and not role.has_heard_goodbye:
                 role.fetch_deadline = max(role.fetch_deadline, core.timers.fetch_deadline_from(now))
@@ -67,7 +68,12 @@ class Epochs:
     ) -> None:
         """A voter knows about us, or about somebody else."""
         self._core.addresses.learn(response.leader_id, response.leader_endpoint)
-        self._transitions.maybe_move(response.leader_epoch, response.leader_id, now, f"told by {peer_id}")
+        self._transitions.maybe_move(
+            response.leader_epoch,
+            response.leader_id,
+            now,
+            RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
+        )
 
     def on_end_request(
         self, request: EndQuorumEpochRequest, reply_to: object, now: Instant
@@ -77,20 +83,18 @@ class Epochs:
         error = self._leader_error(request)
         if error is ErrorCode.NONE:
             self._transitions.maybe_move(
-                request.leader_epoch, request.leader_id, now, "told by the leader"
+                request.leader_epoch, request.leader_id, now, RoleCause(RoleReason.NAMED_BY_LEADER)
             )
             role = core.role
             if isinstance(role, Follower):
                 role.is_in_doubt = role.has_heard_goodbye = True
                 role.fetch_deadline = Instant(now + self._successor_wait_ms(request))
-                core.env.trace.info(
-                    SUBJECT,
-                    "on_end_request",
-                    "doubts",
-                    "the leader resigned",
-                    leader=request.leader_id,
-                    epoch=request.leader_epoch,
-                    ask_in_ms=role.fetch_deadline - now,
+                core.env.trace.event(
+                    LeaderResigned(
+                        leader=request.leader_id,
+                        epoch=request.leader_epoch,
+                        ask_in_ms=role.fetch_deadline - now,
+                    )
                 )
         core.reply(
             reply_to,
@@ -109,17 +113,22 @@ class Epochs:
         """A voter knows that we resigned."""
         core = self._core
         self._transitions.maybe_move(
-            response.leader_epoch, response.leader_id, now, f"told by {peer_id}"
+            response.leader_epoch,
+            response.leader_id,
+            now,
+            RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
         )
         if isinstance(core.role, Resigned):
             core.role.on_acknowledged(peer_id)
 
-    def resign(self, now: Instant, reason: str) -> None:
+    def resign(self, now: Instant, reason: RoleReason) -> None:
         """A leader gives up its epoch; any other role stays as it is."""
         core = self._core
         if isinstance(core.role, Leader):
             keys = {peer_id: core.voter_key(peer_id) for peer_id in core.peers}
-            self._transitions.become_resigned(tuple(core.role.by_progress(keys)), now, reason)
+            self._transitions.become_resigned(
+                tuple(core.role.by_progress(keys)), now, RoleCause(reason)
+            )
 
     def _leader_error(
         self,
@@ -134,7 +143,7 @@ class Epochs:
         if epoch == core.epoch and known_id not in (NO_LEADER, leader_id):
             core.env.trace.error(
                 SUBJECT,
-                "on_request",
+                "leader_error",
                 "refused",
                 "another replica leads this epoch: the request is forged, or ElectionSafety broken",
                 epoch=epoch,

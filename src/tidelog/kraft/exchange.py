@@ -54,7 +54,7 @@ class Exchange:
                 parts.voting.on_vote_request(request, reply_to, now)
             case QuorumFetchRequest():
                 alive(request.replica_id)
-                parts.server.on_request(request, reply_to, now)
+                parts.server.on_fetch(request, reply_to, now)
             case BeginQuorumEpochRequest():
                 alive(request.leader_id)
                 parts.epochs.on_begin_request(request, reply_to, now)
@@ -63,9 +63,9 @@ class Exchange:
                 parts.epochs.on_end_request(request, reply_to, now)
             case FetchSnapshotRequest():
                 alive(request.replica_id)
-                parts.snapshot_server.on_request(request, reply_to, now)
+                parts.snapshot_server.on_fetch_snapshot(request, reply_to, now)
             case AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest():
-                parts.membership.on_request(request, reply_to, now)
+                parts.membership.on_voter_change(request, reply_to, now)
             case SupportRequest():
                 raise AssertionError("ApiVersions is answered by the node")
 
@@ -94,7 +94,7 @@ class Exchange:
             case VoteRequest(), VoteResponse():
                 parts.elections.on_vote_response(peer_id, request, response, now)
             case QuorumFetchRequest(), QuorumFetchResponse():
-                parts.fetcher.on_response(peer_id, request, response, now)
+                parts.fetcher.on_fetch_response(peer_id, request, response, now)
             case FetchSnapshotRequest(), FetchSnapshotResponse():
                 parts.fetcher.on_snapshot_response(peer_id, request, response, now)
             case BeginQuorumEpochRequest(), BeginQuorumEpochResponse():
@@ -107,7 +107,7 @@ class Exchange:
                 AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest(),
                 VoterChangeResponse(),
             ):
-                parts.own_voter.on_response(peer_id, response)
+                parts.own_voter.on_voter_change_response(peer_id, response)
             case _:
                 raise AssertionError(f"{response} answers {request}")
 

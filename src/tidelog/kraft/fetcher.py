@@ -28,6 +28,7 @@ from tidelog.kraft.committed import CommittedReader, contiguous
 from tidelog.kraft.control_records import on_appended, on_truncated
 from tidelog.kraft.core import SUBJECT, QuorumCore
 from tidelog.kraft.elections import Elections
+from tidelog.kraft.events import DoubtReason, LogTruncated, RoleCause, RoleReason, VotesAgain
 from tidelog.kraft.messages import (
     UNKNOWN_HIGH_WATERMARK,
     FetchSnapshotRequest,
@@ -134,7 +135,7 @@ class Fetcher:
             max_bytes=core.config.fetch_max_bytes,
         )
 
-    def on_response(
+    def on_fetch_response(
         self,
         peer_id: int,
         request: QuorumFetchRequest,
@@ -145,7 +146,10 @@ class Fetcher:
         core = self._core
         core.addresses.learn(response.leader_id, response.leader_endpoint)
         if self._transitions.maybe_move(
-            response.leader_epoch, response.leader_id, now, f"told by {peer_id}"
+            response.leader_epoch,
+            response.leader_id,
+            now,
+            RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
         ):
             return
         role = core.role
@@ -164,7 +168,7 @@ class Fetcher:
             self.on_probe_over(role, now)
         elif isinstance(role, Follower) and core.is_voter and not core.timers.has_known_leader:
             assert role.leader_id == peer_id, f"fetch from {peer_id}, not {role.leader_id}"
-            self._elections.doubt_leader(now, "never reached")
+            self._elections.doubt_leader(now, DoubtReason.NEVER_REACHED)
 
     def on_probe_over(self, role: Unattached, now: Instant) -> None:
         """That peer knew no leader: ask another one, a little later each time."""
@@ -187,7 +191,7 @@ class Fetcher:
         if response.error_code is not ErrorCode.NONE or not is_of_epoch:
             self._retry_later(role, response.error_code.name, now)
             if response.error_code in _LEADER_GONE and is_of_epoch and core.is_voter:
-                self._elections.doubt_leader(now, response.error_code.name)
+                self._elections.doubt_leader(now, DoubtReason(response.error_code.name))
             return
         if request.replica_id == NO_REPLICA:
             self._on_base_response(role, response, now)
@@ -207,13 +211,8 @@ class Fetcher:
                 # The leader counted this replica by its present end when it said so, and this end
                 # is durable. What was committed by the help of older claims lies below.
                 core.must_catch_up = False
-                core.env.trace.warn(
-                    SUBJECT,
-                    "on_fetch_response",
-                    "votes again",
-                    "it has all that is committed",
-                    log_end=request.fetch_offset,
-                    high_watermark=response.high_watermark,
+                core.env.trace.event(
+                    VotesAgain(log_end=request.fetch_offset, high_watermark=response.high_watermark)
                 )
             high_watermark = min(response.high_watermark, core.log.log_end_offset)
             if high_watermark > core.high_watermark:
@@ -255,7 +254,10 @@ class Fetcher:
         """A piece of a snapshot, or an error."""
         core = self._core
         if self._transitions.maybe_move(
-            response.leader_epoch, response.leader_id, now, f"told by {peer_id}"
+            response.leader_epoch,
+            response.leader_id,
+            now,
+            RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
         ):
             return
         role = core.role
@@ -266,7 +268,7 @@ class Fetcher:
         if response.error_code in _LEADER_GONE and is_of_epoch and core.is_voter:
             self._snapshots.give_up(response.error_code.name)
             self._retry_later(role, response.error_code.name, now)
-            self._elections.doubt_leader(now, response.error_code.name)
+            self._elections.doubt_leader(now, DoubtReason(response.error_code.name))
         elif self._snapshots.on_piece(role, response, now):
             self._on_success(role, now)
 
@@ -322,15 +324,13 @@ class Fetcher:
             # The leader's answer helps nobody; do not ask in a circle.
             self._retry_later(role, f"useless divergence {tuple(diverging)}", now)
             return
-        core.env.trace.info(
-            SUBJECT,
-            "truncate",
-            "truncated",
-            "diverged from the leader",
-            to=offset,
-            log_end=log_end_offset,
-            leader=role.leader_id,
-            epoch=role.epoch,
+        core.env.trace.event(
+            LogTruncated(
+                to=offset,
+                log_end=log_end_offset,
+                leader=role.leader_id,
+                epoch=role.epoch,
+            )
         )
         core.log.truncate_to(offset)
         on_truncated(core)

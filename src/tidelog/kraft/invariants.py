@@ -83,5 +83,6 @@ def _check_fetches(core: QuorumCore) -> None:
     for fetch in fetches:
         assert isinstance(fetch, QuorumFetchRequest)
         assert fetch.fetch_offset <= core.log.recovery_point, (
-            f"DurableBeforeCounted: fetch at {fetch.fetch_offset}, flushed {core.log.recovery_point}"
+            f"DurableBeforeCounted: fetch at {fetch.fetch_offset}, "
+            f"flushed {core.log.recovery_point}"
         )

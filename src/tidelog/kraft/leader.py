@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tidelog.env.instant import Instant
+from tidelog.kraft.events import VoteReason
 from tidelog.kraft.messages import ReplicaKey, ReplicaProgress, VoteRequest
 from tidelog.kraft.quorum_state import ElectionState, RoleName
 from tidelog.kraft.roles import Role, VoteDecision, Wish
@@ -144,7 +145,7 @@ class Leader(Role):
 
     def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
         """Never: it is the leader."""
-        return VoteDecision(False, "leading")
+        return VoteDecision(False, VoteReason.LEADING)
 
     def wishes(self) -> list[Wish]:
         """A reminder to each voter that does not fetch."""

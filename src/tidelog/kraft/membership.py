@@ -33,8 +33,9 @@ from typing import Final
 from tidelog.env.instant import NEVER, Instant
 from tidelog.errors import ErrorCode
 from tidelog.kraft.control_records import append_control
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.epochs import Epochs
+from tidelog.kraft.events import RoleReason, VoterChangeEnded, VoterChangeRefused
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
     AddVoterRequest,
@@ -97,19 +98,18 @@ class Membership:
         # The change under way; `None` unless this replica leads.
         self._change: _Asking | _Committing | None = None
 
-    def on_request(self, request: VoterChangeRequest, reply_to: object, now: Instant) -> None:
+    def on_voter_change(self, request: VoterChangeRequest, reply_to: object, now: Instant) -> None:
         """Begins a change, or says why not."""
         core = self._core
         error, message = decide_request(core, request, is_changing=self._change is not None)
         if error is not ErrorCode.NONE:
-            core.env.trace.info(
-                SUBJECT,
-                "on_voter_change",
-                "refused",
-                message,
-                code=error.name,
-                asked=type(request).__name__,
-                voter=request.voter.node_id,
+            core.env.trace.event(
+                VoterChangeRefused(
+                    message=message,
+                    code=error.name,
+                    asked=type(request).__name__,
+                    voter=request.voter.node_id,
+                )
             )
             self._reply(reply_to, error, message)
             return
@@ -186,7 +186,7 @@ class Membership:
         if role.high_watermark > change.offset:
             self._end(ErrorCode.NONE, "")
             if not role.counts_itself:
-                self._epochs.resign(now, "is no voter any more")
+                self._epochs.resign(now, RoleReason.REMOVED)
 
     def maybe_resume(self) -> None:
         """The set at the beginning of an epoch may take this leader out: it must see that
@@ -217,9 +217,7 @@ class Membership:
         change, self._change = self._change, None
         assert change is not None, "no change is under way"
         step = "asking" if isinstance(change, _Asking) else f"offset {change.offset}"
-        self._core.env.trace.info(
-            SUBJECT, "on_voter_change", "ended", message, code=error.name, step=step
-        )
+        self._core.env.trace.event(VoterChangeEnded(message=message, code=error.name, step=step))
         if change.reply_to is not None:
             self._reply(change.reply_to, error, message)
 

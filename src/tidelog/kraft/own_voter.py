@@ -71,7 +71,7 @@ class OwnVoter:
         self._core.send(self._core.role.leader_id, request, now)
         return True
 
-    def on_response(self, peer_id: int, response: VoterChangeResponse) -> None:
+    def on_voter_change_response(self, peer_id: int, response: VoterChangeResponse) -> None:
         """The leader's answer; what counts is the set in the log."""
         if response.error_code is not ErrorCode.NONE:
             self._core.env.trace.info(

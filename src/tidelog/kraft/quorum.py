@@ -28,7 +28,8 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.errors import ErrorCode, UsageError
 from tidelog.kraft.control_records import read_history
-from tidelog.kraft.core import SUBJECT, QuorumCore, QuorumEnv
+from tidelog.kraft.core import QuorumCore, QuorumEnv
+from tidelog.kraft.events import RoleReason, SnapshotMade
 from tidelog.kraft.exchange import Exchange
 from tidelog.kraft.invariants import check_core, check_role
 from tidelog.kraft.leader import Leader
@@ -301,7 +302,7 @@ class Quorum:
 
     def resign(self, now: Instant) -> None:
         """Hands the leadership over, as before a clean stop; does nothing when it does not lead."""
-        self._parts.epochs.resign(now, "asked to")
+        self._parts.epochs.resign(now, RoleReason.ASKED_TO_RESIGN)
         self._settle(now)
 
     @property
@@ -353,12 +354,8 @@ class Quorum:
         snapshot_id = core.snapshots.on_flushed(flush)
         if snapshot_id is None or self._parts.snapshot_fetcher.on_published(flush):
             return
-        core.env.trace.info(
-            SUBJECT,
-            "on_flushed",
-            "snapshot made",
-            snapshot=str(snapshot_id),
-            bytes=core.snapshots.size_of(snapshot_id),
+        core.env.trace.event(
+            SnapshotMade(snapshot=str(snapshot_id), bytes=core.snapshots.size_of(snapshot_id))
         )
         self._parts.cleaner.align()
         self._parts.cleaner.clean(now)

@@ -40,7 +40,7 @@ def recover(core: QuorumCore) -> SnapshotContent | None:
         if not _contains(core.log, base):
             core.env.trace.warn(
                 SUBJECT,
-                "start",
+                "recover",
                 "log restarted",
                 "it does not contain the newest snapshot",
                 snapshot=str(base),
@@ -104,7 +104,7 @@ def _report_missing_base(core: QuorumCore) -> None:
         )
     core.env.trace.error(
         SUBJECT,
-        "start",
+        "recover",
         "without a state",
         f"{problem}; hint: a snapshot is fetched from the leader; see that it can be reached",
         log_start=start,

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from tidelog.env.instant import Instant
+from tidelog.kraft.events import RoleCause, RoleReason, VoteReason
 from tidelog.kraft.messages import ReplicaKey, VoteRequest
 from tidelog.kraft.quorum_state import ElectionState, RoleName
 from tidelog.model import NO_LEADER, ZERO_UUID
@@ -35,7 +36,9 @@ class VoteDecision(NamedTuple):
     """Granted or not, and why."""
 
     granted: bool
-    reason: str
+    reason: VoteReason
+    peer_id: int = -1
+    """The replica that the reason names; -1 for none."""
 
 
 class Wish(NamedTuple):
@@ -81,7 +84,9 @@ class Role(ABC):
 
 
 def _decide_by_log(log_is_fresh: bool) -> VoteDecision:
-    return VoteDecision(log_is_fresh, "log is fresh" if log_is_fresh else "log is stale")
+    return VoteDecision(
+        log_is_fresh, VoteReason.LOG_FRESH if log_is_fresh else VoteReason.LOG_STALE
+    )
 
 
 def _decide_uncommitted(role: Role, request: VoteRequest, log_is_fresh: bool) -> VoteDecision:
@@ -90,9 +95,9 @@ def _decide_uncommitted(role: Role, request: VoteRequest, log_is_fresh: bool) ->
         return _decide_by_log(log_is_fresh)
     candidate = ReplicaKey(request.candidate_id, request.candidate_directory_id)
     if role.voted is not None and not is_same_replica(role.voted, candidate):
-        return VoteDecision(False, f"voted for {role.voted.node_id}")
+        return VoteDecision(False, VoteReason.VOTED_FOR_OTHER, role.voted.node_id)
     if role.voted is None and role.leader_id != NO_LEADER:
-        return VoteDecision(False, f"leader is {role.leader_id}")
+        return VoteDecision(False, VoteReason.LEADER_KNOWN, role.leader_id)
     return _decide_by_log(log_is_fresh)
 
 
@@ -161,7 +166,7 @@ class Follower(Role):
         """See the table."""
         if request.pre_vote and self.is_in_doubt:
             return _decide_by_log(log_is_fresh)
-        return VoteDecision(False, f"following {self.leader_id}")
+        return VoteDecision(False, VoteReason.FOLLOWING, self.leader_id)
 
     def deadline(self) -> Instant | None:
         """The fetch deadline."""
@@ -213,8 +218,10 @@ class Ballot:
         hoped_for = [voter_id for voter_id in self.undecided if voter_id not in absent]
         return len(self.granting) + len(hoped_for) >= self._majority
 
-    def __str__(self) -> str:
-        return f"{len(self.granting)} of {len(self._answers)}"
+    def cause(self, reason: RoleReason) -> RoleCause:
+        """The cause of a change of role that these votes decide."""
+        granted_count, voter_count = len(self.granting), len(self._answers)
+        return RoleCause(reason, granted_count=granted_count, voter_count=voter_count)
 
 
 class Campaign(Role):
@@ -287,7 +294,7 @@ class Candidate(Campaign):
         """See the table."""
         if request.pre_vote:
             return _decide_by_log(log_is_fresh)
-        return VoteDecision(False, "voted for itself")
+        return VoteDecision(False, VoteReason.VOTED_FOR_ITSELF)
 
 
 class Resigned(Role):
@@ -322,7 +329,7 @@ class Resigned(Role):
         """See the table."""
         if request.pre_vote:
             return _decide_by_log(log_is_fresh)
-        return VoteDecision(False, "voted for itself")
+        return VoteDecision(False, VoteReason.VOTED_FOR_ITSELF)
 
     def deadline(self) -> Instant | None:
         """When to begin anew."""

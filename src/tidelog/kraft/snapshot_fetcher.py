@@ -25,6 +25,7 @@ from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.kraft.committed import CommittedReader
 from tidelog.kraft.control_records import on_snapshot_loaded
 from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.events import SnapshotInstalled
 from tidelog.kraft.log_cleaning import LogCleaner
 from tidelog.kraft.messages import (
     FetchSnapshotRequest,
@@ -93,7 +94,7 @@ class SnapshotFetcher:
                 return
         core.env.trace.info(
             SUBJECT,
-            "fetch_snapshot",
+            "begin",
             "begun",
             snapshot=str(snapshot_id),
             leader=role.leader_id,
@@ -155,7 +156,7 @@ class SnapshotFetcher:
         except CorruptBatch as error:
             core.env.trace.warn(
                 SUBJECT,
-                "fetch_snapshot",
+                "complete",
                 "refused",
                 f"damaged: {error.message}; hint: it is fetched again; if this repeats, check "
                 f"the disk of node {role.leader_id}",
@@ -173,9 +174,7 @@ class SnapshotFetcher:
         if part is None:
             return
         core = self._core
-        core.env.trace.info(
-            SUBJECT, "fetch_snapshot", "given up", reason, snapshot=str(part.snapshot_id)
-        )
+        core.env.trace.info(SUBJECT, "give_up", "given up", reason, snapshot=str(part.snapshot_id))
         self._part = self._content = None
         core.snapshots.give_up()
 
@@ -219,14 +218,13 @@ class SnapshotFetcher:
             )
             log.truncate_fully_and_start_at(end_offset)
             core.snapshots.forget_before(end_offset, "replaced by the leader's")
-        core.env.trace.info(
-            SUBJECT,
-            "install_snapshot",
-            "installed",
-            snapshot=str(content.snapshot_id),
-            records=len(content.records),
-            log_start=log.log_start_offset,
-            log_end=log.log_end_offset,
+        core.env.trace.event(
+            SnapshotInstalled(
+                snapshot=str(content.snapshot_id),
+                records=len(content.records),
+                log_start=log.log_start_offset,
+                log_end=log.log_end_offset,
+            )
         )
         core.lacks_base = False
         on_snapshot_loaded(core, content)
@@ -238,7 +236,7 @@ class SnapshotFetcher:
     def _retry_later(self, role: Follower, reason: str, now: Instant) -> None:
         core = self._core
         role.fetch_at = Instant(now + core.config.retry_backoff_ms)
-        core.env.trace.debug(SUBJECT, "fetch_snapshot", "retried", reason, leader=role.leader_id)
+        core.env.trace.debug(SUBJECT, "retry_later", "retried", reason, leader=role.leader_id)
 
     def check(self) -> None:
         """Asserts that a download belongs to the role."""

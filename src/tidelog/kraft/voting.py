@@ -11,7 +11,8 @@ Source: KIP-595, KIP-996; the order of checks is Kafka's.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import RoleCause, RoleReason, VoteGranted, VoteReason, VoteRefused
 from tidelog.kraft.messages import ReplicaKey, VoteRequest, VoteResponse
 from tidelog.kraft.quorum_state import ElectionState
 from tidelog.kraft.roles import Follower, Prospective, Unattached, VoteDecision
@@ -35,25 +36,30 @@ class Voting:
         error = self._vote_error(request)
         if error is ErrorCode.NONE and request.epoch > core.epoch:
             self._transitions.maybe_move(
-                request.epoch, NO_LEADER, now, f"vote asked by {request.candidate_id}"
+                request.epoch,
+                NO_LEADER,
+                now,
+                RoleCause(RoleReason.VOTE_ASKED, request.candidate_id),
             )
         if error is ErrorCode.NONE and not core.identity.is_named(
             request.voter_id, request.voter_directory_id
         ):
             error = ErrorCode.INVALID_VOTER_KEY
-        decision = VoteDecision(False, error.name)
         if error is ErrorCode.NONE:
             decision = self._decide_vote(request, now)
-        core.env.trace.info(
-            SUBJECT,
-            "on_vote_request",
-            "granted" if decision.granted else "refused",
-            decision.reason,
-            candidate=request.candidate_id,
-            pre_vote=request.pre_vote,
-            epoch=request.epoch,
-            last_epoch=request.last_epoch,
-            last_offset=request.last_offset,
+        else:
+            decision = VoteDecision(False, VoteReason(error.name))
+        event = VoteGranted if decision.granted else VoteRefused
+        core.env.trace.event(
+            event(
+                reason=decision.reason,
+                peer_id=decision.peer_id,
+                candidate=request.candidate_id,
+                pre_vote=request.pre_vote,
+                epoch=request.epoch,
+                last_epoch=request.last_epoch,
+                last_offset=request.last_offset,
+            )
         )
         core.reply(
             reply_to,
@@ -84,7 +90,7 @@ class Voting:
         log_is_fresh = (request.last_epoch, request.last_offset) >= mine
         decision = core.role.decide_vote(request, log_is_fresh=log_is_fresh)
         if decision.granted and core.must_catch_up:
-            decision = VoteDecision(False, "has lost records that it acknowledged")
+            decision = VoteDecision(False, VoteReason.LOST_RECORDS)
         if not decision.granted:
             return decision
         if request.pre_vote:
@@ -94,7 +100,7 @@ class Voting:
             state = ElectionState(core.epoch, core.role.leader_id, candidate)
             deadline = core.timers.draw_election_timeout(now)
             self._transitions.become_unattached(
-                state, now, f"voted for {request.candidate_id}", deadline=deadline
+                state, now, RoleCause(RoleReason.VOTED, request.candidate_id), deadline=deadline
             )
         return decision
 

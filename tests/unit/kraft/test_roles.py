@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.kraft.solo import pre_vote, vote
 from tidelog.env.instant import Instant
+from tidelog.kraft.events import RoleReason
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import ReplicaKey
 from tidelog.kraft.quorum_state import ElectionState
@@ -118,7 +119,7 @@ def test_a_granted_vote_is_not_taken_back_and_strangers_do_not_count() -> None:
     ballot.record(9, granted=True)
     assert ballot.granting == [2]
     assert ballot.undecided == [1, 3]
-    assert str(ballot) == "1 of 3"
+    assert str(ballot.cause(RoleReason.ELECTED)) == "elected by 1 of 3"
 
 
 def test_a_campaign_asks_those_who_have_not_answered() -> None:

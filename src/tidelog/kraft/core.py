@@ -118,7 +118,7 @@ class QuorumCore:
         return self.identity.node_id
 
     @property
-    def must_listen(self) -> bool:
+    def may_only_follow(self) -> bool:
         """Whether this replica may be a follower only, for now."""
         return self.lacks_base or self.must_catch_up
 

@@ -87,7 +87,7 @@ class Elections:
         """Counts an answer that was waited for."""
         core = self._core
         if response.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID:
-            # Not `maybe_move`: epochs and leaders of another cluster are none of ours.
+            # Not `maybe_transition`: epochs and leaders of another cluster are none of ours.
             core.env.trace.warn(
                 SUBJECT,
                 "on_vote_response",
@@ -99,7 +99,7 @@ class Elections:
             )
         else:
             core.addresses.learn(response.leader_id, response.leader_endpoint)
-            if self._transitions.maybe_move(
+            if self._transitions.maybe_transition(
                 response.leader_epoch,
                 response.leader_id,
                 now,
@@ -164,7 +164,7 @@ class Elections:
         core = self._core
         role = core.role
         assert isinstance(role, Follower), f"{role.name.value} doubts a leader"
-        if role.has_heard_goodbye:
+        if role.leader_has_resigned:
             return
         role.is_in_doubt = True
         role.fetch_deadline = min(role.fetch_deadline, core.timers.draw_suspicion_jitter(now))
@@ -182,7 +182,7 @@ class Elections:
     def _on_deadline(self, now: Instant) -> None:
         core = self._core
         role = core.role
-        if isinstance(role, Unattached) and core.must_listen:
+        if isinstance(role, Unattached) and core.may_only_follow:
             self._transitions.become_unattached(role.election, now, RoleCause(RoleReason.NO_STATE))
         elif isinstance(role, Unattached):
             self._transitions.become_prospective(now, RoleCause(RoleReason.NO_LEADER))
@@ -209,7 +209,7 @@ class Elections:
         core = self._core
         role.is_in_doubt = True
         silent = RoleCause(RoleReason.LEADER_SILENT, role.leader_id)
-        if core.may_campaign and not core.must_listen:
+        if core.may_campaign and not core.may_only_follow:
             self._transitions.become_prospective(now, silent)
         else:
             # Who cannot lead asks the voters who does; its state stays.

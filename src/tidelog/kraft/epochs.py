@@ -45,7 +45,7 @@ class Epochs:
             error = ErrorCode.INVALID_VOTER_KEY
         if error is ErrorCode.NONE:
             core.timers.has_known_leader = True
-            self._transitions.maybe_move(
+            self._transitions.maybe_transition(
                 request.leader_epoch, request.leader_id, now, RoleCause(RoleReason.NAMED_BY_LEADER)
             )
             role = core.role
@@ -53,7 +53,7 @@ class Epochs:
                 self._transitions.become_follower(
                     core.epoch, role.leader_id, now, RoleCause(RoleReason.LEADER_HEARD)
                 )
-            elif isinstance(role, Follower) and not role.has_heard_goodbye:
+            elif isinstance(role, Follower) and not role.leader_has_resigned:
                 role.fetch_deadline = max(role.fetch_deadline, core.timers.fetch_deadline_from(now))
                 role.fetch_at = now
         core.reply(
@@ -68,7 +68,7 @@ class Epochs:
     ) -> None:
         """A voter knows about us, or about somebody else."""
         self._core.addresses.learn(response.leader_id, response.leader_endpoint)
-        self._transitions.maybe_move(
+        self._transitions.maybe_transition(
             response.leader_epoch,
             response.leader_id,
             now,
@@ -82,12 +82,12 @@ class Epochs:
         core = self._core
         error = self._leader_error(request)
         if error is ErrorCode.NONE:
-            self._transitions.maybe_move(
+            self._transitions.maybe_transition(
                 request.leader_epoch, request.leader_id, now, RoleCause(RoleReason.NAMED_BY_LEADER)
             )
             role = core.role
             if isinstance(role, Follower):
-                role.is_in_doubt = role.has_heard_goodbye = True
+                role.is_in_doubt = role.leader_has_resigned = True
                 role.fetch_deadline = Instant(now + self._successor_wait_ms(request))
                 core.env.trace.event(
                     LeaderResigned(
@@ -112,7 +112,7 @@ class Epochs:
     def on_end_response(self, peer_id: int, response: EndQuorumEpochResponse, now: Instant) -> None:
         """A voter knows that we resigned."""
         core = self._core
-        self._transitions.maybe_move(
+        self._transitions.maybe_transition(
             response.leader_epoch,
             response.leader_id,
             now,

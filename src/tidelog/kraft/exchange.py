@@ -1,8 +1,8 @@
 """Requests and answers between replicas: what this one's role sends, and which part handles what.
 
-A role names the peers to which it wants to send its one kind of request (`Role.wishes`); from when
-on a peer may be asked is for `requests.py`. A request, an answer and a failure go to the part that
-they concern. Nothing is decided here.
+A role names the peers to which it wants to send its one kind of request (`planned_requests`);
+`requests.py` says from when on a peer may be asked. A request, an answer and a failure go to the
+part that they concern. Nothing is decided here.
 """
 
 from collections.abc import Hashable
@@ -134,8 +134,8 @@ class Exchange:
         if parts.snapshot_fetcher.is_waiting:
             return []
         due = []
-        for peer_id, wished_at in core.role.wishes():
-            when = max(wished_at, core.requests.ready_at(peer_id, kind))
+        for peer_id, planned_at in core.role.planned_requests():
+            when = max(planned_at, core.requests.ready_at(peer_id, kind))
             if when < NEVER:
                 due.append((peer_id, when))
         return due

@@ -145,7 +145,7 @@ class Fetcher:
         """An answer that was waited for."""
         core = self._core
         core.addresses.learn(response.leader_id, response.leader_endpoint)
-        if self._transitions.maybe_move(
+        if self._transitions.maybe_transition(
             response.leader_epoch,
             response.leader_id,
             now,
@@ -157,7 +157,7 @@ class Fetcher:
             self.on_probe_over(role, now)
         elif isinstance(role, Follower) and role.leader_id == peer_id:
             assert request.epoch == role.epoch, f"fetch of {request.epoch} answered in {role.epoch}"
-            if not role.has_heard_goodbye:
+            if not role.leader_has_resigned:
                 self._on_leader_response(role, request, response, now)
 
     def on_failure(self, peer_id: int, now: Instant) -> None:
@@ -253,7 +253,7 @@ class Fetcher:
     ) -> None:
         """A piece of a snapshot, or an error."""
         core = self._core
-        if self._transitions.maybe_move(
+        if self._transitions.maybe_transition(
             response.leader_epoch,
             response.leader_id,
             now,
@@ -261,7 +261,7 @@ class Fetcher:
         ):
             return
         role = core.role
-        if not isinstance(role, Follower) or role.leader_id != peer_id or role.has_heard_goodbye:
+        if not isinstance(role, Follower) or role.leader_id != peer_id or role.leader_has_resigned:
             return
         assert request.epoch == role.epoch, f"piece of {request.epoch} answered in {role.epoch}"
         is_of_epoch = response.leader_epoch == role.epoch

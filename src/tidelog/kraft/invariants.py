@@ -1,6 +1,6 @@
 """The invariants that one replica can see of itself, by name.
 
-Asserted here: EpochMonotonic, DurableBeforeSaid, DurableBeforeCounted, SingleFetchInFlight,
+Asserted here: EpochMonotonic, DurableBeforeSent, DurableBeforeCounted, SingleFetchInFlight,
 HighWatermarkMonotonic, OwnEpochFirst, ValidRoles, BaseBeforeLeading. Each part asserts its own
 beside. Theory: `docs/protocol/kraft.md`.
 """
@@ -17,9 +17,9 @@ def check_core(core: QuorumCore) -> None:
     role, log = core.role, core.log
     core.state_file.check()
     assert core.state_file.written == role.election, (
-        f"DurableBeforeSaid: written {core.state_file.written}, role {role.election}"
+        f"DurableBeforeSent: written {core.state_file.written}, role {role.election}"
     )
-    assert core.outbox.is_sealed, "DurableBeforeSaid: something is said and not sealed"
+    assert core.outbox.is_sealed, "DurableBeforeSent: something is said and not sealed"
     assert log.log_start_offset <= core.high_watermark <= log.log_end_offset, (
         f"HighWatermarkMonotonic: {log.log_start_offset} <= {core.high_watermark} <= "
         f"{log.log_end_offset}"
@@ -35,7 +35,7 @@ def check_role(core: QuorumCore, parked_count: int) -> None:
     """Asserts what holds for the present role; `parked_count` is of fetches that wait here."""
     role = core.role
     own_id = core.own_id
-    assert not core.must_listen or isinstance(role, Unattached | Follower | Resigned), (
+    assert not core.may_only_follow or isinstance(role, Unattached | Follower | Resigned), (
         f"BaseBeforeLeading: {role.name.value} without a state"
     )
     match role:

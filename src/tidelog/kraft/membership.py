@@ -67,7 +67,7 @@ MAX_TIMEOUT_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _CheckingSupport:
     """The newcomer is asked what it supports."""
 
     request: AddVoterRequest | UpdateVoterRequest
@@ -96,7 +96,7 @@ class Membership:
         # Resigns for a leader that was removed.
         self._epochs = epochs
         # The change under way; `None` unless this replica leads.
-        self._change: _Asking | _Committing | None = None
+        self._change: _CheckingSupport | _Committing | None = None
 
     def on_voter_change(self, request: VoterChangeRequest, reply_to: object, now: Instant) -> None:
         """Begins a change, or says why not."""
@@ -124,7 +124,7 @@ class Membership:
             self._reply(reply_to, ErrorCode.NONE)
             return
         question = SupportRequest(ReplicaKey(voter.node_id, voter.directory_id))
-        self._change = _Asking(request, reply_to, deadline, question)
+        self._change = _CheckingSupport(request, reply_to, deadline, question)
         core.send(voter.node_id, question, now, endpoint=core.addresses.choose(voter.endpoints))
 
     @staticmethod
@@ -136,7 +136,7 @@ class Membership:
     ) -> None:
         """The newcomer answered, or cannot be reached (`None`)."""
         change = self._change
-        if not isinstance(change, _Asking) or change.question != question:
+        if not isinstance(change, _CheckingSupport) or change.question != question:
             return
         error, message = decide_support(self._core, change.request, response, now)
         if error is not ErrorCode.NONE:
@@ -202,7 +202,7 @@ class Membership:
         change = self._change
         if change is None or change.deadline > now:
             return
-        if isinstance(change, _Asking):
+        if isinstance(change, _CheckingSupport):
             self._end(ErrorCode.REQUEST_TIMED_OUT, "the new voter did not answer in time")
         elif change.reply_to is not None:
             self._reply(change.reply_to, ErrorCode.REQUEST_TIMED_OUT, "not committed in time")
@@ -216,7 +216,7 @@ class Membership:
     def _end(self, error: ErrorCode, message: str) -> None:
         change, self._change = self._change, None
         assert change is not None, "no change is under way"
-        step = "asking" if isinstance(change, _Asking) else f"offset {change.offset}"
+        step = "asking" if isinstance(change, _CheckingSupport) else f"offset {change.offset}"
         self._core.env.trace.event(VoterChangeEnded(message=message, code=error.name, step=step))
         if change.reply_to is not None:
             self._reply(change.reply_to, error, message)
@@ -242,7 +242,7 @@ class Membership:
         if change is None:
             return
         assert isinstance(core.role, Leader), f"ValidRoles: {core.role.name.value} changes voters"
-        if isinstance(change, _Asking):
+        if isinstance(change, _CheckingSupport):
             offset = core.history.voters_offset
             assert offset is not None, "OneChangeAtATime: static voters change"
             assert offset < core.high_watermark, (

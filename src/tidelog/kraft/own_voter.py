@@ -38,7 +38,7 @@ class OwnVoter:
         role = core.role
         if not core.is_dynamic or not identity.endpoints or not isinstance(role, Follower):
             return None
-        if role.is_in_doubt or role.has_heard_goodbye:
+        if role.is_in_doubt or role.leader_has_resigned:
             return None
         mine = core.own_voter
         known = core.voters.get(core.own_id)

@@ -14,6 +14,7 @@ from tidelog.kraft.fetch_server import FetchServer
 from tidelog.kraft.fetcher import Fetcher
 from tidelog.kraft.log_cleaning import LogCleaner
 from tidelog.kraft.membership import Membership
+from tidelog.kraft.own_snapshots import OwnSnapshots
 from tidelog.kraft.own_voter import OwnVoter
 from tidelog.kraft.snapshot_fetcher import SnapshotFetcher
 from tidelog.kraft.snapshot_server import SnapshotServer
@@ -41,6 +42,8 @@ class Parts:
     """The leader's side of FetchSnapshot."""
     snapshot_fetcher: SnapshotFetcher
     """A snapshot that comes from the leader."""
+    own_snapshots: OwnSnapshots
+    """Snapshots of this node's own state."""
     cleaner: LogCleaner
     """Snapshots and segments that are kept no longer."""
     membership: Membership
@@ -65,6 +68,7 @@ class Parts:
             reader=reader,
             snapshot_server=SnapshotServer(core, cleaner),
             snapshot_fetcher=snapshot_fetcher,
+            own_snapshots=OwnSnapshots(core, snapshot_fetcher, cleaner),
             cleaner=cleaner,
             membership=Membership(core, epochs),
             own_voter=OwnVoter(core),

@@ -14,7 +14,7 @@ everything that was appended. While a flush is under way no other is requested; 
 the next one covers all that came meanwhile (group commit). `controller.quorum.append.linger.ms` is
 therefore not waited out: what it saves elsewhere, the flush in flight saves here.
 
-Asserted by `check()`, by name: EpochMonotonic, VoteUniqueness, DurableBeforeSaid,
+Asserted by `check()`, by name: EpochMonotonic, VoteUniqueness, DurableBeforeSent,
 DurableBeforeCounted, SingleFetchInFlight, HighWatermarkMonotonic, OwnEpochFirst, ValidRoles,
 SnapshotAtLogStart, BaseBeforeLeading.
 Asserted where they could break: ElectionSafety, ValidTransitions, NoCommittedTruncation,
@@ -29,7 +29,7 @@ from tidelog.env.known_deadline import KnownDeadline
 from tidelog.errors import ErrorCode, UsageError
 from tidelog.kraft.control_records import read_history
 from tidelog.kraft.core import QuorumCore, QuorumEnv
-from tidelog.kraft.events import RoleReason, SnapshotMade
+from tidelog.kraft.events import RoleReason
 from tidelog.kraft.exchange import Exchange
 from tidelog.kraft.invariants import check_core, check_role
 from tidelog.kraft.leader import Leader
@@ -265,7 +265,7 @@ class Quorum:
             self._core.state_file.on_durable(subject.sequence)
             self._parts.elections.count_votes(now)
         elif isinstance(subject, SnapshotFlush):
-            self._on_snapshot_durable(subject, now)
+            self._parts.own_snapshots.on_flushed(subject, now)
         elif isinstance(subject, LogFlush) and subject.completes:
             if subject.topic_partition != self._core.log.topic_partition:
                 return
@@ -306,10 +306,10 @@ class Quorum:
         self._settle(now)
 
     @property
-    def is_saying_goodbye(self) -> bool:
+    def is_resigning(self) -> bool:
         """Whether it has resigned, some voter does not know, and no new epoch has begun."""
         role = self._core.role
-        return isinstance(role, Resigned) and not role.is_heard
+        return isinstance(role, Resigned) and not role.is_acknowledged
 
     def upgrade_version(
         self, level: int, now: Instant, *, validate_only: bool = False
@@ -334,31 +334,7 @@ class Quorum:
 
         Raises `StorageError`.
         """
-        core = self._core
-        end_offset, epoch = snapshot_id
-        if core.snapshots.is_busy or end_offset <= self.log_start_offset:
-            return None
-        if core.snapshots.latest is not None and snapshot_id <= core.snapshots.latest:
-            return None
-        assert end_offset <= core.high_watermark, (
-            f"snapshot {snapshot_id} above {core.high_watermark}"
-        )
-        assert core.log.epoch_at(end_offset - 1) == epoch, (
-            f"snapshot {snapshot_id}, the log has epoch {core.log.epoch_at(end_offset - 1)}"
-        )
-        entries = core.history.records_at(end_offset)
-        return core.snapshots.begin(snapshot_id, append_time_ms, entries)
-
-    def _on_snapshot_durable(self, flush: SnapshotFlush, now: Instant) -> None:
-        core = self._core
-        snapshot_id = core.snapshots.on_flushed(flush)
-        if snapshot_id is None or self._parts.snapshot_fetcher.on_published(flush):
-            return
-        core.env.trace.event(
-            SnapshotMade(snapshot=str(snapshot_id), bytes=core.snapshots.size_of(snapshot_id))
-        )
-        self._parts.cleaner.align()
-        self._parts.cleaner.clean(now)
+        return self._parts.own_snapshots.begin(snapshot_id, append_time_ms)
 
     # Outputs ---------------------------------------------------------------------------------
 

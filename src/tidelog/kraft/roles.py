@@ -41,7 +41,7 @@ class VoteDecision(NamedTuple):
     """The replica that the reason names; -1 for none."""
 
 
-class Wish(NamedTuple):
+class PlannedRequest(NamedTuple):
     """A role wants to send its request to this peer, not before `due`."""
 
     peer_id: int
@@ -78,7 +78,7 @@ class Role(ABC):
         """When this role must act even if nothing happens."""
         return None
 
-    def wishes(self) -> list[Wish]:
+    def planned_requests(self) -> list[PlannedRequest]:
         """Whom to send the role's request to, and from when on."""
         return []
 
@@ -137,15 +137,15 @@ class Unattached(Role):
         """The election deadline."""
         return self.election_deadline
 
-    def wishes(self) -> list[Wish]:
+    def planned_requests(self) -> list[PlannedRequest]:
         """A fetch to learn who leads."""
-        return [] if self.probe_peer is None else [Wish(self.probe_peer, self.probe_at)]
+        return [] if self.probe_peer is None else [PlannedRequest(self.probe_peer, self.probe_at)]
 
 
 class Follower(Role):
     """Fetches from the leader."""
 
-    __slots__ = ("fetch_at", "fetch_deadline", "has_heard_goodbye", "is_in_doubt")
+    __slots__ = ("fetch_at", "fetch_deadline", "is_in_doubt", "leader_has_resigned")
 
     name = RoleName.FOLLOWER
 
@@ -158,7 +158,7 @@ class Follower(Role):
         self.is_in_doubt: bool = True
         # Whether the leader has resigned: it is not asked any more, and `fetch_deadline` is this
         # replica's turn among the successors.
-        self.has_heard_goodbye: bool = False
+        self.leader_has_resigned: bool = False
         # Not fetching before: after an answer that was an error.
         self.fetch_at: Instant = Instant(0)
 
@@ -172,9 +172,9 @@ class Follower(Role):
         """The fetch deadline."""
         return self.fetch_deadline
 
-    def wishes(self) -> list[Wish]:
+    def planned_requests(self) -> list[PlannedRequest]:
         """The next fetch."""
-        return [] if self.has_heard_goodbye else [Wish(self.leader_id, self.fetch_at)]
+        return [] if self.leader_has_resigned else [PlannedRequest(self.leader_id, self.fetch_at)]
 
 
 class Ballot:
@@ -244,10 +244,12 @@ class Campaign(Role):
         """When to give up."""
         return self.election_deadline
 
-    def wishes(self) -> list[Wish]:
+    def planned_requests(self) -> list[PlannedRequest]:
         """A request to each voter that has not answered."""
         undecided = self.ballot.undecided
-        return [Wish(peer_id, Instant(0)) for peer_id in undecided if peer_id != self._own_id]
+        return [
+            PlannedRequest(peer_id, Instant(0)) for peer_id in undecided if peer_id != self._own_id
+        ]
 
 
 class Prospective(Campaign):
@@ -300,7 +302,7 @@ class Candidate(Campaign):
 class Resigned(Role):
     """Led this epoch. Tells everybody that it is over, best successor first, and rests."""
 
-    __slots__ = ("_unaware", "election_deadline", "successors")
+    __slots__ = ("_unacknowledged", "election_deadline", "successors")
 
     name = RoleName.RESIGNED
 
@@ -313,17 +315,17 @@ class Resigned(Role):
         # When to begin anew, in the next epoch.
         self.election_deadline: Instant = election_deadline
         # Voters that have not confirmed the goodbye.
-        self._unaware: list[int] = [successor.node_id for successor in successors]
+        self._unacknowledged: list[int] = [successor.node_id for successor in successors]
 
     @property
-    def is_heard(self) -> bool:
+    def is_acknowledged(self) -> bool:
         """Whether all voters know that it leads no more."""
-        return not self._unaware
+        return not self._unacknowledged
 
     def on_acknowledged(self, peer_id: int) -> None:
         """The peer knows."""
-        if peer_id in self._unaware:
-            self._unaware.remove(peer_id)
+        if peer_id in self._unacknowledged:
+            self._unacknowledged.remove(peer_id)
 
     def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
         """See the table."""
@@ -335,6 +337,6 @@ class Resigned(Role):
         """When to begin anew."""
         return self.election_deadline
 
-    def wishes(self) -> list[Wish]:
+    def planned_requests(self) -> list[PlannedRequest]:
         """A goodbye to each voter that has not confirmed it."""
-        return [Wish(peer_id, Instant(0)) for peer_id in self._unaware]
+        return [PlannedRequest(peer_id, Instant(0)) for peer_id in self._unacknowledged]

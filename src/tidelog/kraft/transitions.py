@@ -122,7 +122,7 @@ class Transitions:
             BecameResigned, Resigned(self._core.role.election, successors, deadline), cause
         )
 
-    def maybe_move(self, epoch: int, leader_id: int, now: Instant, cause: RoleCause) -> bool:
+    def maybe_transition(self, epoch: int, leader_id: int, now: Instant, cause: RoleCause) -> bool:
         """Moves on when a message shows a higher epoch, or a leader of this one that was not
         known; returns whether the role has changed."""
         core = self._core

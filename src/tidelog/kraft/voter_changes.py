@@ -50,8 +50,8 @@ def decide_request(core: QuorumCore, request: VoterChangeRequest, *, is_changing
     refusal = _decide_form(core, request)
     if refusal != ACCEPTED:
         return refusal
-    is_asked = core.requests.ready_at(request.voter.node_id, SupportRequest) == NEVER
-    if is_changing or is_asked:
+    is_checking_support = core.requests.ready_at(request.voter.node_id, SupportRequest) == NEVER
+    if is_changing or is_checking_support:
         return ErrorCode.REQUEST_TIMED_OUT, "another change of the voters is under way"
     if role.high_watermark < 0:
         return _NOT_COMMITTED

@@ -35,7 +35,7 @@ class Voting:
         core = self._core
         error = self._vote_error(request)
         if error is ErrorCode.NONE and request.epoch > core.epoch:
-            self._transitions.maybe_move(
+            self._transitions.maybe_transition(
                 request.epoch,
                 NO_LEADER,
                 now,

@@ -12,11 +12,11 @@ from tidelog.kraft.roles import (
     Ballot,
     Candidate,
     Follower,
+    PlannedRequest,
     Prospective,
     Resigned,
     Role,
     Unattached,
-    Wish,
     is_same_replica,
 )
 from tidelog.model import Uuid
@@ -125,9 +125,9 @@ def test_a_granted_vote_is_not_taken_back_and_strangers_do_not_count() -> None:
 def test_a_campaign_asks_those_who_have_not_answered() -> None:
     """Not itself, and nobody twice."""
     role = Prospective(ElectionState(1), 1, (1, 2, 3), LATER)
-    assert role.wishes() == [Wish(2, Instant(0)), Wish(3, Instant(0))]
+    assert role.planned_requests() == [PlannedRequest(2, Instant(0)), PlannedRequest(3, Instant(0))]
     role.ballot.record(2, granted=False)
-    assert role.wishes() == [Wish(3, Instant(0))]
+    assert role.planned_requests() == [PlannedRequest(3, Instant(0))]
 
 
 def test_a_prospective_that_stepped_back_waits_for_that_only_when_it_has_won() -> None:
@@ -142,14 +142,14 @@ def test_a_prospective_that_stepped_back_waits_for_that_only_when_it_has_won() -
 def test_goodbyes_go_out_until_confirmed() -> None:
     """Each successor confirms for itself."""
     role = Resigned(ElectionState(1, 1, OWN), (OTHER, CANDIDATE), LATER)
-    assert [wish.peer_id for wish in role.wishes()] == [3, 2]
+    assert [planned.peer_id for planned in role.planned_requests()] == [3, 2]
     role.on_acknowledged(3)
-    assert [wish.peer_id for wish in role.wishes()] == [2]
+    assert [planned.peer_id for planned in role.planned_requests()] == [2]
 
 
 def test_a_follower_does_not_ask_a_leader_that_said_goodbye() -> None:
     """It is none any more."""
     role = Follower(ElectionState(1, 3), LATER)
-    assert role.wishes() == [Wish(3, Instant(0))]
-    role.has_heard_goodbye = True
-    assert role.wishes() == []
+    assert role.planned_requests() == [PlannedRequest(3, Instant(0))]
+    role.leader_has_resigned = True
+    assert role.planned_requests() == []

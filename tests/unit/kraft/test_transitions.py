@@ -41,7 +41,7 @@ def test_what_others_know_moves_a_replica_on(
 ) -> None:
     """From epoch 3 without a leader. Itself and strangers are nobody to follow."""
     solo = started(ElectionState(3))
-    assert Transitions(solo.core).maybe_move(epoch, leader_id, Instant(5), NAMED) is moved
+    assert Transitions(solo.core).maybe_transition(epoch, leader_id, Instant(5), NAMED) is moved
     assert (solo.quorum.role, solo.core.role.leader_id, solo.quorum.epoch) == (
         role,
         leader_after,
@@ -53,7 +53,7 @@ def test_moving_on_keeps_the_turn_of_an_unattached_voter() -> None:
     """Whoever moves the epoch on and on must not keep the others from asking."""
     solo = started(ElectionState(3))
     turn = solo.core.role.deadline()
-    Transitions(solo.core).maybe_move(4, -1, Instant(5), NAMED)
+    Transitions(solo.core).maybe_transition(4, -1, Instant(5), NAMED)
     assert solo.core.role.deadline() == turn
 
 
@@ -68,7 +68,9 @@ def test_each_change_of_role_says_why() -> None:
     """One line with the offsets of the moment."""
     solo = started(ElectionState(3))
     solo.trace_lines()
-    Transitions(solo.core).maybe_move(4, 2, Instant(5), RoleCause(RoleReason.NAMED_BY_PEER, 3))
+    Transitions(solo.core).maybe_transition(
+        4, 2, Instant(5), RoleCause(RoleReason.NAMED_BY_PEER, 3)
+    )
     assert solo.trace_lines() == [
         "quorum become_follower: follower (told by 3) epoch=4 leader=2 voted=-1 log_end=0 "
         "high_watermark=0"

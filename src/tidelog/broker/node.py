@@ -670,7 +670,7 @@ class Node:
             self._goodbye_by = Instant(now + GOODBYE_LIMIT_MS)
             self._quorum.resign(now)
             self._quorum_link.flow(now)
-        if self._quorum.is_saying_goodbye and now < self._goodbye_by:
+        if self._quorum.is_resigning and now < self._goodbye_by:
             return
         self._peers.flush()
         self._connections.flush()

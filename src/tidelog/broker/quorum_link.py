@@ -10,7 +10,7 @@ from tidelog.broker.router import Router
 from tidelog.config import NodeConfig
 from tidelog.env.instant import Instant
 from tidelog.kraft import codec as quorum_codec
-from tidelog.kraft import snapshot_codec, voter_codec
+from tidelog.kraft import fetch_codec, snapshot_codec, voter_codec
 from tidelog.kraft.messages import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
@@ -74,7 +74,7 @@ class QuorumLink:
         purpose = Purpose.QUORUM_RPC
         if isinstance(request, QuorumFetchRequest):
             purpose = Purpose.QUORUM_FETCH
-            fetch = quorum_codec.fetch_request_to_wire(request)
+            fetch = fetch_codec.fetch_request_to_wire(request)
             frame = wire_fetch.pack_request(
                 FETCH_VERSION, self._next_correlation_id, client_id, fetch
             )
@@ -107,7 +107,7 @@ class QuorumLink:
             chunks = wire_fetch.pack_response(
                 header.api_version,
                 header.correlation_id,
-                quorum_codec.fetch_response_to_wire(output.response),
+                fetch_codec.fetch_response_to_wire(output.response),
             )
             self._connections.fill(pending, chunks)
         elif isinstance(output.response, FetchSnapshotResponse):
@@ -124,7 +124,7 @@ class QuorumLink:
         """A voter answered. Raises `MalformedFrame`."""
         if isinstance(token, QuorumFetchRequest):
             _, fetched = wire_fetch.parse_response(FETCH_VERSION, frame)
-            fetch_response = quorum_codec.fetch_response_of(fetched)
+            fetch_response = fetch_codec.fetch_response_of(fetched)
             self._quorum.on_response(peer_id, token, fetch_response, now)
             return
         assert isinstance(token, Request), f"unexpected token {token!r}"

@@ -58,7 +58,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.kraft import codec as quorum_codec
-from tidelog.kraft import snapshot_codec, voter_codec
+from tidelog.kraft import fetch_codec, snapshot_codec, voter_codec
 from tidelog.kraft.messages import Request as QuorumRequest
 from tidelog.kraft.messages import VoterChangeResponse
 from tidelog.wire import codec
@@ -249,7 +249,7 @@ class Router:
         request: QuorumRequest
         if header.api_key is ApiKey.FETCH:
             fetch = wire_fetch.parse_request(header.api_version, frame, offset)
-            request = quorum_codec.fetch_request_of(fetch)
+            request = fetch_codec.fetch_request_of(fetch)
         elif header.api_key is ApiKey.FETCH_SNAPSHOT:
             entity = codec.decode_request(header, frame, offset)
             request = snapshot_codec.snapshot_request_of(entity)

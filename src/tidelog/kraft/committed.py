@@ -143,3 +143,9 @@ class CommittedReader:
             is_control=header.is_control,
             size_bytes=header.size_bytes,
         )
+
+    def check(self, high_watermark: int) -> None:
+        """Asserts that nothing was handed out before it was committed."""
+        assert self.next_offset <= high_watermark, (
+            f"CommittedOnce: handed out to {self.next_offset}, committed to {high_watermark}"
+        )

@@ -25,6 +25,7 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode
 from tidelog.kraft.committed import read_own
 from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.events import FetchDiverged, FetcherReferred
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
     QuorumFetchRequest,
@@ -56,7 +57,7 @@ class FetchServer:
         # Fetches that wait for news, oldest first; empty unless this replica leads.
         self._parked: list[_Parked] = []
 
-    def on_request(self, request: QuorumFetchRequest, reply_to: object, now: Instant) -> None:
+    def on_fetch(self, request: QuorumFetchRequest, reply_to: object, now: Instant) -> None:
         """Answers or parks."""
         core = self._core
         error = self._error(request)
@@ -76,14 +77,13 @@ class FetchServer:
             role.on_fetch(replica, request.fetch_offset, core.log.log_end_offset, now)
             self.maybe_raise_high_watermark()
         else:
-            core.env.trace.info(
-                SUBJECT,
-                "on_fetch",
-                "diverging",
-                replica=request.replica_id,
-                fetch_offset=request.fetch_offset,
-                last_fetched_epoch=request.last_fetched_epoch,
-                epoch_end=tuple(diverging),
+            core.env.trace.event(
+                FetchDiverged(
+                    replica=request.replica_id,
+                    fetch_offset=request.fetch_offset,
+                    last_fetched_epoch=request.last_fetched_epoch,
+                    epoch_end=tuple(diverging),
+                )
             )
         role.on_contact(replica, now)
         self._unpark_older(request)
@@ -243,15 +243,14 @@ class FetchServer:
         self, snapshot_id: SnapshotId, request: QuorumFetchRequest, reply_to: object
     ) -> None:
         core = self._core
-        core.env.trace.info(
-            SUBJECT,
-            "on_fetch",
-            "referred to a snapshot",
-            replica=request.replica_id,
-            fetch_offset=request.fetch_offset,
-            last_fetched_epoch=request.last_fetched_epoch,
-            snapshot=str(snapshot_id),
-            log_start=core.log.log_start_offset,
+        core.env.trace.event(
+            FetcherReferred(
+                replica=request.replica_id,
+                fetch_offset=request.fetch_offset,
+                last_fetched_epoch=request.last_fetched_epoch,
+                snapshot=str(snapshot_id),
+                log_start=core.log.log_start_offset,
+            )
         )
         core.reply(
             reply_to,

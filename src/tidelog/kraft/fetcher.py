@@ -25,8 +25,10 @@ from typing import Final
 from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError
 from tidelog.kraft.committed import CommittedReader, contiguous
+from tidelog.kraft.control_records import on_appended, on_truncated
 from tidelog.kraft.core import SUBJECT, QuorumCore
 from tidelog.kraft.elections import Elections
+from tidelog.kraft.events import DoubtReason, LogTruncated, RoleCause, RoleReason, VotesAgain
 from tidelog.kraft.messages import (
     UNKNOWN_HIGH_WATERMARK,
     FetchSnapshotRequest,
@@ -36,6 +38,7 @@ from tidelog.kraft.messages import (
 )
 from tidelog.kraft.roles import Follower, Unattached
 from tidelog.kraft.snapshot_fetcher import SnapshotFetcher
+from tidelog.kraft.transitions import Transitions
 from tidelog.model import ZERO_UUID, EpochEndOffset
 from tidelog.records.batch import batch_size_at, read_header
 
@@ -68,16 +71,18 @@ def check_contiguous(records: bytes, offset: int) -> None:
 class Fetcher:
     """Fetches the metadata log from the leader, or looks for one."""
 
-    __slots__ = ("_asks_for_base", "_core", "_elections", "_reader", "_snapshots")
+    __slots__ = ("_asks_for_base", "_core", "_elections", "_reader", "_snapshots", "_transitions")
 
     def __init__(
         self,
         core: QuorumCore,
+        transitions: Transitions,
         elections: Elections,
         snapshots: SnapshotFetcher,
         reader: CommittedReader,
     ) -> None:
         self._core = core
+        self._transitions = transitions
         # Is told when the leader says that it leads no more.
         self._elections = elections
         # Takes over when the leader names a snapshot.
@@ -130,7 +135,7 @@ class Fetcher:
             max_bytes=core.config.fetch_max_bytes,
         )
 
-    def on_response(
+    def on_fetch_response(
         self,
         peer_id: int,
         request: QuorumFetchRequest,
@@ -139,15 +144,20 @@ class Fetcher:
     ) -> None:
         """An answer that was waited for."""
         core = self._core
-        core.learn_endpoint(response.leader_id, response.leader_endpoint)
-        if core.maybe_move(response.leader_epoch, response.leader_id, now, f"told by {peer_id}"):
+        core.addresses.learn(response.leader_id, response.leader_endpoint)
+        if self._transitions.maybe_transition(
+            response.leader_epoch,
+            response.leader_id,
+            now,
+            RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
+        ):
             return
         role = core.role
         if isinstance(role, Unattached):
             self.on_probe_over(role, now)
         elif isinstance(role, Follower) and role.leader_id == peer_id:
             assert request.epoch == role.epoch, f"fetch of {request.epoch} answered in {role.epoch}"
-            if not role.has_heard_goodbye:
+            if not role.leader_has_resigned:
                 self._on_leader_response(role, request, response, now)
 
     def on_failure(self, peer_id: int, now: Instant) -> None:
@@ -156,9 +166,9 @@ class Fetcher:
         role = core.role
         if isinstance(role, Unattached):
             self.on_probe_over(role, now)
-        elif isinstance(role, Follower) and core.is_voter and not core.has_known_leader:
+        elif isinstance(role, Follower) and core.is_voter and not core.timers.has_known_leader:
             assert role.leader_id == peer_id, f"fetch from {peer_id}, not {role.leader_id}"
-            self._elections.doubt_leader(now, "never reached")
+            self._elections.doubt_leader(now, DoubtReason.NEVER_REACHED)
 
     def on_probe_over(self, role: Unattached, now: Instant) -> None:
         """That peer knew no leader: ask another one, a little later each time."""
@@ -181,7 +191,7 @@ class Fetcher:
         if response.error_code is not ErrorCode.NONE or not is_of_epoch:
             self._retry_later(role, response.error_code.name, now)
             if response.error_code in _LEADER_GONE and is_of_epoch and core.is_voter:
-                self._elections.doubt_leader(now, response.error_code.name)
+                self._elections.doubt_leader(now, DoubtReason(response.error_code.name))
             return
         if request.replica_id == NO_REPLICA:
             self._on_base_response(role, response, now)
@@ -201,13 +211,8 @@ class Fetcher:
                 # The leader counted this replica by its present end when it said so, and this end
                 # is durable. What was committed by the help of older claims lies below.
                 core.must_catch_up = False
-                core.env.trace.warn(
-                    SUBJECT,
-                    "on_fetch_response",
-                    "votes again",
-                    "it has all that is committed",
-                    log_end=request.fetch_offset,
-                    high_watermark=response.high_watermark,
+                core.env.trace.event(
+                    VotesAgain(log_end=request.fetch_offset, high_watermark=response.high_watermark)
                 )
             high_watermark = min(response.high_watermark, core.log.log_end_offset)
             if high_watermark > core.high_watermark:
@@ -215,7 +220,7 @@ class Fetcher:
 
     def _on_success(self, role: Follower, now: Instant) -> None:
         core = self._core
-        core.has_known_leader = True
+        core.timers.has_known_leader = True
         role.is_in_doubt = False
         role.fetch_deadline = Instant(now + core.config.fetch_timeout_ms)
 
@@ -248,17 +253,22 @@ class Fetcher:
     ) -> None:
         """A piece of a snapshot, or an error."""
         core = self._core
-        if core.maybe_move(response.leader_epoch, response.leader_id, now, f"told by {peer_id}"):
+        if self._transitions.maybe_transition(
+            response.leader_epoch,
+            response.leader_id,
+            now,
+            RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
+        ):
             return
         role = core.role
-        if not isinstance(role, Follower) or role.leader_id != peer_id or role.has_heard_goodbye:
+        if not isinstance(role, Follower) or role.leader_id != peer_id or role.leader_has_resigned:
             return
         assert request.epoch == role.epoch, f"piece of {request.epoch} answered in {role.epoch}"
         is_of_epoch = response.leader_epoch == role.epoch
         if response.error_code in _LEADER_GONE and is_of_epoch and core.is_voter:
             self._snapshots.give_up(response.error_code.name)
             self._retry_later(role, response.error_code.name, now)
-            self._elections.doubt_leader(now, response.error_code.name)
+            self._elections.doubt_leader(now, DoubtReason(response.error_code.name))
         elif self._snapshots.on_piece(role, response, now):
             self._on_success(role, now)
 
@@ -278,7 +288,7 @@ class Fetcher:
         try:
             check_contiguous(records, core.log.log_end_offset)
             appended = core.log.append_as_follower(records, role.epoch)
-            core.on_appended(records, core.log.log_end_offset)
+            on_appended(core, records, core.log.log_end_offset)
         except ProtocolError as error:
             core.env.trace.warn(
                 SUBJECT, "on_fetch_response", "refused", error.message, leader=role.leader_id
@@ -314,15 +324,13 @@ class Fetcher:
             # The leader's answer helps nobody; do not ask in a circle.
             self._retry_later(role, f"useless divergence {tuple(diverging)}", now)
             return
-        core.env.trace.info(
-            SUBJECT,
-            "truncate",
-            "truncated",
-            "diverged from the leader",
-            to=offset,
-            log_end=log_end_offset,
-            leader=role.leader_id,
-            epoch=role.epoch,
+        core.env.trace.event(
+            LogTruncated(
+                to=offset,
+                log_end=log_end_offset,
+                leader=role.leader_id,
+                epoch=role.epoch,
+            )
         )
         core.log.truncate_to(offset)
-        core.on_truncated()
+        on_truncated(core)

@@ -24,9 +24,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tidelog.env.instant import Instant
+from tidelog.kraft.events import VoteReason
 from tidelog.kraft.messages import ReplicaKey, ReplicaProgress, VoteRequest
 from tidelog.kraft.quorum_state import ElectionState, RoleName
-from tidelog.kraft.roles import Role, VoteDecision, Wish
+from tidelog.kraft.roles import PlannedRequest, Role, VoteDecision
 from tidelog.limits import MAX_QUORUM_OBSERVERS
 from tidelog.model import ZERO_UUID
 
@@ -144,11 +145,11 @@ class Leader(Role):
 
     def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
         """Never: it is the leader."""
-        return VoteDecision(False, "leading")
+        return VoteDecision(False, VoteReason.LEADING)
 
-    def wishes(self) -> list[Wish]:
+    def planned_requests(self) -> list[PlannedRequest]:
         """A reminder to each voter that does not fetch."""
-        return [Wish(voter_id, voter.begin_at) for voter_id, voter in self.voters.items()]
+        return [PlannedRequest(voter_id, voter.begin_at) for voter_id, voter in self.voters.items()]
 
     def deadline(self) -> Instant | None:
         """When check quorum fails unless somebody fetches."""
@@ -226,9 +227,9 @@ class Leader(Role):
         self._keys = {key.node_id: key for key in keys if key.node_id != self.leader_id}
         for node_id, key in before.items():
             if self._keys.get(node_id) != key:
-                gone = self.voters.pop(node_id)
-                if gone.fetched_at is not None:
-                    self.observers[ReplicaKey(node_id, gone.directory_id)] = gone
+                former = self.voters.pop(node_id)
+                if former.fetched_at is not None:
+                    self.observers[ReplicaKey(node_id, former.directory_id)] = former
         for node_id, key in self._keys.items():
             if node_id not in self.voters:
                 known = self.observers.pop(key, None)

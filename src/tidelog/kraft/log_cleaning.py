@@ -21,7 +21,8 @@ from typing import Final
 
 from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import CleaningCause, CleaningReason, LogCleaned
 from tidelog.kraft.messages import SnapshotId
 from tidelog.records.batch import read_header
 
@@ -49,50 +50,49 @@ class LogCleaner:
     def clean(self, now: Instant) -> bool:
         """Deletes what is not kept any longer; returns whether there was any."""
         self._clean_at = Instant(now + CLEAN_INTERVAL_MS)
-        cleaned = self._clean_while(self._is_too_large)
+        cleaned = self._clean_while(self._cause_of_size)
         wall_ms = now + self._core.wall_offset_ms
-        return self._clean_while(lambda oldest: self._is_too_old(oldest, wall_ms)) or cleaned
+        return self._clean_while(lambda oldest: self._cause_of_age(oldest, wall_ms)) or cleaned
 
-    def _clean_while(self, reason_of: Callable[[SnapshotId], str]) -> bool:
+    def _clean_while(self, cause_of: Callable[[SnapshotId], CleaningCause | None]) -> bool:
         core = self._core
         cleaned = False
         while len(core.snapshots.ids) > 1:
             oldest, following = core.snapshots.ids[:2]
-            reason = reason_of(oldest)
-            if not reason:
+            cause = cause_of(oldest)
+            if cause is None:
                 break
             core.log.maybe_raise_log_start_offset(following.end_offset)
             segments = core.log.delete_segments_below_start()
-            core.snapshots.forget_before(following.end_offset, reason)
-            core.env.trace.info(
-                SUBJECT,
-                "clean_log",
-                "cleaned",
-                reason,
-                log_start=core.log.log_start_offset,
-                segments=segments,
+            core.snapshots.forget_before(following.end_offset, str(cause))
+            core.env.trace.event(
+                LogCleaned(cause=cause, log_start=core.log.log_start_offset, segments=segments)
             )
             cleaned = True
         return cleaned
 
-    def _is_too_large(self, _oldest: SnapshotId) -> str:
+    def _cause_of_size(self, _oldest: SnapshotId) -> CleaningCause | None:
         core = self._core
         kept_bytes = core.log.size_bytes + sum(
             core.snapshots.size_of(snapshot_id) for snapshot_id in core.snapshots.ids
         )
         limit = core.config.max_retention_bytes
-        return f"{kept_bytes} bytes, {limit} are kept" if 0 <= limit < kept_bytes else ""
+        if not 0 <= limit < kept_bytes:
+            return None
+        return CleaningCause(CleaningReason.TOO_LARGE, kept_bytes, limit)
 
-    def _is_too_old(self, oldest: SnapshotId, wall_ms: int) -> str:
+    def _cause_of_age(self, oldest: SnapshotId, wall_ms: int) -> CleaningCause | None:
         limit_ms = self._core.config.max_retention_ms
         if limit_ms < 0:
-            return ""
+            return None
         try:
             head = self._core.snapshots.read_at(oldest, 0, _HEADER_BATCH_BYTES)
             age_ms = wall_ms - read_header(head).max_timestamp
         except CorruptBatch as error:
-            return f"unreadable: {error.message}"
-        return f"{age_ms} ms old, {limit_ms} are kept" if age_ms > limit_ms else ""
+            return CleaningCause(CleaningReason.UNREADABLE, fault=error.message)
+        if age_ms <= limit_ms:
+            return None
+        return CleaningCause(CleaningReason.TOO_OLD, age_ms, limit_ms)
 
     def align(self) -> None:
         """A log without a snapshot at its start, because that one was damaged, begins at the

@@ -58,6 +58,12 @@ class VoterIdentity:
         """Id and directory."""
         return ReplicaKey(self.node_id, self.directory_id)
 
+    def is_named(self, voter_id: int, directory_id: Uuid) -> bool:
+        """Whether a request that names its receiver so, as far as it does, is for this replica."""
+        if voter_id not in (-1, self.node_id):
+            return False
+        return directory_id in (ZERO_UUID, self.directory_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Voter:

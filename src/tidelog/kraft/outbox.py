@@ -4,7 +4,7 @@ A vote is a promise, and so is every message of a new epoch: whoever forgets it 
 promise something else to somebody else. Kafka therefore writes `quorum-state` before it goes on.
 Here the write is an effect that completes later, so the *outputs* wait: each is sealed with the
 sequence of the newest state write at that moment, and leaves when that write is confirmed
-(*DurableBeforeSaid*). Outputs keep their order, so one that waits makes all later ones wait; that
+(*DurableBeforeSent*). Outputs keep their order, so one that waits makes all later ones wait; that
 happens only around elections.
 """
 
@@ -39,7 +39,7 @@ class Outbox:
     def seal(self, sequence: int) -> None:
         """The input is handled; its outputs may leave once state write `sequence` is durable."""
         assert not self._sealed or self._sealed[-1].sequence <= sequence, (
-            f"DurableBeforeSaid: sealed with {sequence} after {self._sealed[-1].sequence}"
+            f"DurableBeforeSent: sealed with {sequence} after {self._sealed[-1].sequence}"
         )
         self._sealed.extend(_Sealed(sequence, output) for output in self._open)
         self._open.clear()

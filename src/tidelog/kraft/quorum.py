@@ -14,7 +14,7 @@ everything that was appended. While a flush is under way no other is requested; 
 the next one covers all that came meanwhile (group commit). `controller.quorum.append.linger.ms` is
 therefore not waited out: what it saves elsewhere, the flush in flight saves here.
 
-Asserted by `check()`, by name: EpochMonotonic, VoteUniqueness, DurableBeforeSaid,
+Asserted by `check()`, by name: EpochMonotonic, VoteUniqueness, DurableBeforeSent,
 DurableBeforeCounted, SingleFetchInFlight, HighWatermarkMonotonic, OwnEpochFirst, ValidRoles,
 SnapshotAtLogStart, BaseBeforeLeading.
 Asserted where they could break: ElectionSafety, ValidTransitions, NoCommittedTruncation,
@@ -24,55 +24,36 @@ CommittedOnce. Seen only from outside, by comparing replicas: LeaderCompleteness
 from collections.abc import Hashable, Mapping, Sequence
 
 from tidelog.config import QuorumConfig
-from tidelog.env.instant import NEVER, Instant, earliest
+from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.errors import ErrorCode, UsageError
-from tidelog.kraft.committed import CommittedReader
-from tidelog.kraft.core import SUBJECT, QuorumCore, QuorumEnv
-from tidelog.kraft.elections import Elections
-from tidelog.kraft.fetch_server import FetchServer
-from tidelog.kraft.fetcher import Fetcher
+from tidelog.kraft.control_records import read_history
+from tidelog.kraft.core import QuorumCore, QuorumEnv
+from tidelog.kraft.events import RoleReason
+from tidelog.kraft.exchange import Exchange
+from tidelog.kraft.invariants import check_core, check_role
 from tidelog.kraft.leader import Leader
-from tidelog.kraft.log_cleaning import LogCleaner
-from tidelog.kraft.membership import Membership
 from tidelog.kraft.messages import (
-    AddVoterRequest,
-    BeginQuorumEpochRequest,
-    BeginQuorumEpochResponse,
     Committed,
-    EndQuorumEpochRequest,
-    EndQuorumEpochResponse,
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
     NotLeader,
     Output,
     QuorumDescription,
-    QuorumFetchRequest,
-    QuorumFetchResponse,
-    RemoveVoterRequest,
     ReplicaProgress,
     Request,
     Response,
     SnapshotId,
-    SupportRequest,
-    SupportResponse,
-    UpdateVoterRequest,
     Voter,
-    VoterChangeResponse,
-    VoteRequest,
-    VoteResponse,
     VoterIdentity,
 )
+from tidelog.kraft.parts import Parts
 from tidelog.kraft.quorum_state import QuorumStateFlush, RoleName
 from tidelog.kraft.recovery import recover
-from tidelog.kraft.roles import Campaign, Candidate, Follower, Prospective, Resigned, Unattached
-from tidelog.kraft.snapshot_fetcher import SnapshotFetcher
-from tidelog.kraft.snapshot_server import SnapshotServer
+from tidelog.kraft.roles import Resigned
 from tidelog.kraft.snapshots import SnapshotFlush, SnapshotWriter
 from tidelog.log.log import Log
 from tidelog.log.segment import CORRUPT_SUFFIX
 from tidelog.log.values import AppendOrigin, LogFlush
-from tidelog.model import NO_LEADER, Endpoint
+from tidelog.model import Endpoint
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 
@@ -98,22 +79,10 @@ class Quorum:
         self._core = QuorumCore(
             identity=identity, voters=voters, log=log, config=config, env=env, bootstrap=bootstrap
         )
-        # Votes, beginnings and ends of epochs.
-        self._elections = Elections(self._core)
-        # Leader's side of replication.
-        self._server = FetchServer(self._core)
-        # Changes of the voter set.
-        self._membership = Membership(self._core, self._elections)
-        # How far the committed log was handed out.
-        self._reader = CommittedReader(log)
-        # Snapshots and segments that are kept no longer.
-        self._cleaner = LogCleaner(self._core)
-        # A snapshot that comes from the leader.
-        self._snapshot_fetcher = SnapshotFetcher(self._core, self._reader, self._cleaner)
-        # Follower's side of replication.
-        self._fetcher = Fetcher(self._core, self._elections, self._snapshot_fetcher, self._reader)
-        # Leader's side of FetchSnapshot.
-        self._snapshot_server = SnapshotServer(self._core, self._cleaner)
+        # All that decides.
+        self._parts = Parts.of(self._core)
+        # Carries requests and answers between the parts and the other replicas.
+        self._exchange = Exchange(self._core, self._parts)
         # The log end that the flush under way covers; None while none is.
         self._flushing_to: int | None = None
         # Kept since the last input.
@@ -200,7 +169,7 @@ class Quorum:
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
         """Where a voter or the leader is reached, as far as it is known."""
-        return self._core.endpoint_of(node_id)
+        return self._core.addresses.of(node_id)
 
     @property
     def wall_offset_ms(self) -> int:
@@ -255,10 +224,10 @@ class Quorum:
         """
         content = recover(self._core)
         if content is not None:
-            self._reader.restart(content)
+            self._parts.reader.restart(content)
         elif self._core.lacks_base:
-            self._reader.begin_at_zero()
-        self._core.read_history(0 if content is None else content.snapshot_id.end_offset)
+            self._parts.reader.begin_at_zero()
+        read_history(self._core, 0 if content is None else content.snapshot_id.end_offset)
         if self._core.must_catch_up and set(self._core.voters) == {self._core.own_id}:
             path = f"{self._core.env.disk.root}/{self._core.log.path}"
             raise UsageError(
@@ -266,31 +235,12 @@ class Quorum:
                 "put an intact copy of the directory back; the damaged segments are there as "
                 f"`*.log{CORRUPT_SUFFIX}`",
             )
-        self._elections.start(now)
+        self._parts.elections.start(now)
         self._settle(now)
 
     def on_request(self, request: Request, reply_to: Hashable, now: Instant) -> None:
         """A replica asks; the answer is a `Reply` with the same `reply_to`, now or later."""
-        match request:
-            case VoteRequest():
-                self._core.requests.on_alive(request.candidate_id)
-                self._elections.on_vote_request(request, reply_to, now)
-            case QuorumFetchRequest():
-                self._core.requests.on_alive(request.replica_id)
-                self._server.on_request(request, reply_to, now)
-            case BeginQuorumEpochRequest():
-                self._core.requests.on_alive(request.leader_id)
-                self._elections.on_begin_request(request, reply_to, now)
-            case EndQuorumEpochRequest():
-                self._core.requests.on_alive(request.leader_id)
-                self._elections.on_end_request(request, reply_to, now)
-            case FetchSnapshotRequest():
-                self._core.requests.on_alive(request.replica_id)
-                self._snapshot_server.on_request(request, reply_to, now)
-            case AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest():
-                self._membership.on_request(request, reply_to, now)
-            case SupportRequest():
-                raise AssertionError("ApiVersions is answered by the node")
+        self._exchange.on_request(request, reply_to, now)
         self._settle(now)
 
     def on_response(
@@ -298,20 +248,13 @@ class Quorum:
     ) -> None:
         """The answer to a `SendRequest`, with that very request; `None` when it failed or the
         connection is gone."""
-        requests = self._core.requests
-        if response is None:
-            if requests.on_answered(peer_id, request):
-                self._on_request_failed(peer_id, request, now)
-        else:
-            requests.on_alive(peer_id)
-            if requests.on_answered(peer_id, request):
-                self._on_answer(peer_id, request, response, now)
+        self._exchange.on_response(peer_id, request, response, now)
         self._settle(now)
 
     def on_peer_suspected(self, peer_id: int, now: Instant) -> None:
         """The peer's process is gone: its sockets closed and it refused to be reached for the
         grace period."""
-        self._elections.on_peer_suspected(peer_id, now)
+        self._parts.elections.on_peer_suspected(peer_id, now)
         self._settle(now)
 
     def on_flushed(self, subject: Hashable, now: Instant) -> None:
@@ -320,14 +263,14 @@ class Quorum:
         subject is none of its business."""
         if isinstance(subject, QuorumStateFlush):
             self._core.state_file.on_durable(subject.sequence)
-            self._elections.count_votes(now)
+            self._parts.elections.count_votes(now)
         elif isinstance(subject, SnapshotFlush):
-            self._on_snapshot_durable(subject, now)
+            self._parts.own_snapshots.on_flushed(subject, now)
         elif isinstance(subject, LogFlush) and subject.completes:
             if subject.topic_partition != self._core.log.topic_partition:
                 return
             self._flushing_to = None
-            self._server.maybe_raise_high_watermark()
+            self._parts.server.maybe_raise_high_watermark()
         self._settle(now)
 
     def wake(self, now: Instant) -> None:
@@ -335,13 +278,12 @@ class Quorum:
         deadline = self.deadline()
         if deadline is None or deadline > now:
             return
-        for peer_id, request in self._core.requests.take_overdue(now):
-            self._on_request_failed(peer_id, request, now)
-        self._elections.wake(now)
-        self._membership.wake(now)
+        self._exchange.fail_overdue(now)
+        self._parts.elections.wake(now)
+        self._parts.membership.wake(now)
         self._maybe_flush()
-        self._cleaner.maybe_clean(now)
-        self._server.on_tick_end(now)
+        self._parts.cleaner.maybe_clean(now)
+        self._parts.server.on_tick_end(now)
         self._settle(now)
 
     def append(self, records: Sequence[bytes], now: Instant, wall_ms: int) -> int:
@@ -360,21 +302,21 @@ class Quorum:
 
     def resign(self, now: Instant) -> None:
         """Hands the leadership over, as before a clean stop; does nothing when it does not lead."""
-        self._elections.resign(now, "asked to")
+        self._parts.epochs.resign(now, RoleReason.ASKED_TO_RESIGN)
         self._settle(now)
 
     @property
-    def is_saying_goodbye(self) -> bool:
+    def is_resigning(self) -> bool:
         """Whether it has resigned, some voter does not know, and no new epoch has begun."""
         role = self._core.role
-        return isinstance(role, Resigned) and not role.is_heard
+        return isinstance(role, Resigned) and not role.is_acknowledged
 
     def upgrade_version(
         self, level: int, now: Instant, *, validate_only: bool = False
     ) -> tuple[ErrorCode, str]:
         """Makes `level` the `kraft.version`, or only says whether that could be done. What was
         appended may be lost with the leadership."""
-        outcome = self._membership.upgrade(level, now, validate_only=validate_only)
+        outcome = self._parts.membership.upgrade(level, now, validate_only=validate_only)
         self._settle(now)
         return outcome
 
@@ -392,35 +334,7 @@ class Quorum:
 
         Raises `StorageError`.
         """
-        core = self._core
-        end_offset, epoch = snapshot_id
-        if core.snapshots.is_busy or end_offset <= self.log_start_offset:
-            return None
-        if core.snapshots.latest is not None and snapshot_id <= core.snapshots.latest:
-            return None
-        assert end_offset <= core.high_watermark, (
-            f"snapshot {snapshot_id} above {core.high_watermark}"
-        )
-        assert core.log.epoch_at(end_offset - 1) == epoch, (
-            f"snapshot {snapshot_id}, the log has epoch {core.log.epoch_at(end_offset - 1)}"
-        )
-        entries = core.snapshot_control_entries(end_offset)
-        return core.snapshots.begin(snapshot_id, append_time_ms, entries)
-
-    def _on_snapshot_durable(self, flush: SnapshotFlush, now: Instant) -> None:
-        core = self._core
-        snapshot_id = core.snapshots.on_flushed(flush)
-        if snapshot_id is None or self._snapshot_fetcher.on_published(flush):
-            return
-        core.env.trace.info(
-            SUBJECT,
-            "on_flushed",
-            "snapshot made",
-            snapshot=str(snapshot_id),
-            bytes=core.snapshots.size_of(snapshot_id),
-        )
-        self._cleaner.align()
-        self._cleaner.clean(now)
+        return self._parts.own_snapshots.begin(snapshot_id, append_time_ms)
 
     # Outputs ---------------------------------------------------------------------------------
 
@@ -435,7 +349,7 @@ class Quorum:
 
         Raises `StorageError` when the log cannot be read.
         """
-        return self._reader.take(self._core.high_watermark)
+        return self._parts.reader.take(self._core.high_watermark)
 
     def deadline(self) -> Instant | None:
         """When it wants to be woken; in the past when a tick brought something to finish."""
@@ -448,127 +362,23 @@ class Quorum:
         return earliest(
             core.role.deadline(),
             core.requests.deadline(),
-            self._server.deadline(),
-            self._membership.deadline(),
-            *(when for _, when in self._due_requests()),
+            self._parts.server.deadline(),
+            self._parts.membership.deadline(),
+            self._parts.own_voter.deadline(),
+            *(when for _, when in self._exchange.due_requests()),
         )
-
-    # What a role wants to send -----------------------------------------------------------------
-
-    def _due_requests(self) -> list[tuple[int, Instant]]:
-        """(peer, from when on) for each request that the role wants to send."""
-        core = self._core
-        role = core.role
-        kind = self._request_kind()
-        if kind is QuorumFetchRequest and not self._fetcher.may_fetch:
-            return []
-        if self._snapshot_fetcher.is_waiting:
-            return []
-        due = []
-        for peer_id, wished_at in role.wishes():
-            when = max(wished_at, core.requests.ready_at(peer_id, kind))
-            if when < NEVER:
-                due.append((peer_id, when))
-        return due
-
-    def _request_kind(self) -> type[Request]:
-        match self._core.role:
-            case Leader():
-                return BeginQuorumEpochRequest
-            case Resigned():
-                return EndQuorumEpochRequest
-            case Campaign():
-                return VoteRequest
-            case _ if self._snapshot_fetcher.is_downloading:
-                return FetchSnapshotRequest
-            case _:
-                return QuorumFetchRequest
-
-    def _send_due(self, now: Instant) -> None:
-        core = self._core
-        for peer_id, when in self._due_requests():
-            if when <= now:
-                core.send(peer_id, self._make_request(peer_id), now)
-                if isinstance(core.role, Leader):
-                    core.role.on_begin_sent(peer_id, now)
-
-    def _make_request(self, peer_id: int) -> Request:
-        core = self._core
-        role = core.role
-        identity = core.identity
-        endpoints = core.voters[core.own_id].endpoints if core.is_voter else identity.endpoints
-        match role:
-            case Leader():
-                peer = core.voter_key(peer_id)
-                return BeginQuorumEpochRequest(
-                    identity.cluster_id, *peer, core.own_id, role.epoch, endpoints
-                )
-            case Resigned():
-                return EndQuorumEpochRequest(
-                    identity.cluster_id, core.own_id, role.epoch, role.successors, endpoints
-                )
-            case Campaign():
-                return VoteRequest(
-                    cluster_id=identity.cluster_id,
-                    voter_id=peer_id,
-                    voter_directory_id=core.voter_key(peer_id).directory_id,
-                    candidate_id=core.own_id,
-                    candidate_directory_id=identity.directory_id,
-                    epoch=role.epoch,
-                    last_epoch=core.last_epoch,
-                    last_offset=core.log.log_end_offset,
-                    pre_vote=isinstance(role, Prospective),
-                )
-            case _ if self._snapshot_fetcher.is_downloading:
-                return self._snapshot_fetcher.make_request()
-            case _:
-                return self._fetcher.make_request()
-
-    def _on_answer(self, peer_id: int, request: Request, response: Response, now: Instant) -> None:
-        elections = self._elections
-        match request, response:
-            case VoteRequest(), VoteResponse():
-                elections.on_vote_response(peer_id, request, response, now)
-            case QuorumFetchRequest(), QuorumFetchResponse():
-                self._fetcher.on_response(peer_id, request, response, now)
-            case FetchSnapshotRequest(), FetchSnapshotResponse():
-                self._fetcher.on_snapshot_response(peer_id, request, response, now)
-            case BeginQuorumEpochRequest(), BeginQuorumEpochResponse():
-                elections.on_begin_response(peer_id, response, now)
-            case EndQuorumEpochRequest(), EndQuorumEpochResponse():
-                elections.on_end_response(peer_id, response, now)
-            case SupportRequest(), SupportResponse():
-                self._membership.on_support(request, response, now)
-            case (
-                AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest(),
-                VoterChangeResponse(),
-            ):
-                self._membership.on_wish_answered(peer_id, response)
-            case _:
-                raise AssertionError(f"{response} answers {request}")
-
-    def _on_request_failed(self, peer_id: int, request: Request, now: Instant) -> None:
-        core = self._core
-        core.requests.on_failed(peer_id, now)
-        if isinstance(request, QuorumFetchRequest | FetchSnapshotRequest):
-            self._fetcher.on_failure(peer_id, now)
-        elif isinstance(request, BeginQuorumEpochRequest) and isinstance(core.role, Leader):
-            core.role.on_begin_failed(peer_id, now)
-        elif isinstance(request, VoteRequest):
-            self._elections.count_votes(now)
-        elif isinstance(request, SupportRequest):
-            self._membership.on_support(request, None, now)
 
     # The end of an input -----------------------------------------------------------------------
 
     def _settle(self, now: Instant) -> None:
-        self._membership.maybe_resume()
-        self._membership.on_high_watermark(now)
-        self._membership.end_unless_leading()
-        self._membership.maybe_send_wish(now)
-        self._server.fail_all_unless_leading()
-        self._snapshot_fetcher.give_up_unless_following()
-        self._send_due(now)
+        parts = self._parts
+        parts.membership.maybe_resume()
+        parts.membership.on_high_watermark(now)
+        parts.membership.end_unless_leading()
+        parts.own_voter.maybe_send(now)
+        parts.server.fail_all_unless_leading()
+        parts.snapshot_fetcher.give_up_unless_following()
+        self._exchange.send_due(now)
         self._core.settle()
         self._deadline.forget()
         self._turn_count += 1
@@ -585,83 +395,10 @@ class Quorum:
 
     def check(self) -> None:
         """Asserts every invariant that one replica can see."""
-        core = self._core
-        role = core.role
-        core.state_file.check()
-        assert core.state_file.written == role.election, (
-            f"DurableBeforeSaid: written {core.state_file.written}, role {role.election}"
-        )
-        assert core.outbox.is_sealed, "DurableBeforeSaid: something is said and not sealed"
-        assert core.log.log_start_offset <= core.high_watermark <= core.log.log_end_offset, (
-            f"HighWatermarkMonotonic: {core.log.log_start_offset} <= {core.high_watermark} <= "
-            f"{core.log.log_end_offset}"
-        )
-        assert self._reader.next_offset <= core.high_watermark, (
-            f"CommittedOnce: handed out to {self._reader.next_offset}, "
-            f"committed to {core.high_watermark}"
-        )
-        assert core.last_epoch <= core.epoch, (
-            f"EpochMonotonic: log of epoch {core.last_epoch} in {core.epoch}"
-        )
-        self._membership.check()
-        core.snapshots.check()
-        self._cleaner.check()
-        self._snapshot_fetcher.check()
-        assert not core.must_listen or isinstance(role, Unattached | Follower | Resigned), (
-            f"BaseBeforeLeading: {role.name.value} without a state"
-        )
-        self._check_role()
-        self._check_fetches()
-
-    def _check_role(self) -> None:
-        core = self._core
-        role = core.role
-        own_id = core.own_id
-        match role:
-            case Leader():
-                self._check_leader(role)
-            case Resigned():
-                assert role.leader_id == own_id, f"ValidRoles: resigned, {role.leader_id} led"
-            case Candidate():
-                voted = role.voted
-                assert voted == core.identity.key, f"ValidRoles: candidate voted {voted}"
-                assert role.leader_id == NO_LEADER, f"ValidRoles: candidate of {role.leader_id}"
-                counts_itself = own_id in role.ballot.granting
-                assert not counts_itself or core.state_file.durable == role.election, (
-                    f"DurableBeforeCounted: own vote counted, durable {core.state_file.durable}"
-                )
-            case Prospective():
-                assert core.may_campaign, "ValidRoles: an observer asks for votes"
-            case Follower():
-                assert role.leader_id not in (NO_LEADER, own_id), f"ValidRoles: {role.election}"
-            case Unattached():
-                assert core.may_campaign == (role.election_deadline is not None), "ValidRoles"
-        assert isinstance(role, Leader) or not self._server.parked_count, (
-            f"ValidRoles: {role.name.value} parks {self._server.parked_count} fetches"
-        )
-
-    def _check_leader(self, role: Leader) -> None:
-        core = self._core
-        assert role.voted is not None, "ValidRoles: a leader has voted for itself"
-        assert role.voted.node_id == role.leader_id == core.own_id, f"ValidRoles: {role.election}"
-        assert role.own_end_offset <= core.log.recovery_point, (
-            f"DurableBeforeCounted: counts {role.own_end_offset}, flushed {core.log.recovery_point}"
-        )
-        assert role.high_watermark == -1 or role.high_watermark > role.epoch_start_offset, (
-            f"OwnEpochFirst: {role.high_watermark}, epoch starts at {role.epoch_start_offset}"
-        )
-        assert role.high_watermark <= core.high_watermark, (
-            f"HighWatermarkMonotonic: leader {role.high_watermark}, known {core.high_watermark}"
-        )
-
-    def _check_fetches(self) -> None:
-        core = self._core
-        fetches = core.requests.outstanding(QuorumFetchRequest)
-        pieces = core.requests.outstanding(FetchSnapshotRequest)
-        assert len(fetches) + len(pieces) <= 1, f"SingleFetchInFlight: {fetches}, {pieces}"
-        for fetch in fetches:
-            assert isinstance(fetch, QuorumFetchRequest)
-            assert fetch.fetch_offset <= core.log.recovery_point, (
-                f"DurableBeforeCounted: fetch at {fetch.fetch_offset}, "
-                f"flushed {core.log.recovery_point}"
-            )
+        core, parts = self._core, self._parts
+        check_core(core)
+        check_role(core, parts.server.parked_count)
+        parts.reader.check(core.high_watermark)
+        parts.membership.check()
+        parts.cleaner.check()
+        parts.snapshot_fetcher.check()

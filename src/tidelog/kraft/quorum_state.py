@@ -9,7 +9,7 @@ The file `quorum-state` holds the election state. It is one JSON line, rewritten
 0 with static voters (`kraft.version` 0), version 1, which knows the directory of the candidate that
 was voted for, with voters in the log. A role changes in memory at once, and
 nothing that the quorum says is let out until the state it was said in is durable
-(*DurableBeforeSaid*, see `outbox.py`): to everybody else it looks as if the write came first.
+(*DurableBeforeSent*, see `outbox.py`): to everybody else it looks as if the write came first.
 
 Who has lost the file does not know how it voted, and no other file can tell: it must not start
 (*VotesAreNotForgotten*). So that a lost file differs from one that never was, the first start

@@ -20,6 +20,7 @@ Source: KIP-630; Kafka's `KafkaRaftLog.recoverSnapshots`, `truncateToLatestSnaps
 """
 
 from tidelog.errors import UsageError
+from tidelog.kraft.control_records import on_snapshot_loaded
 from tidelog.kraft.core import SUBJECT, QuorumCore
 from tidelog.kraft.messages import SnapshotId
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, SnapshotContent
@@ -34,12 +35,12 @@ def recover(core: QuorumCore) -> SnapshotContent | None:
     content = _load_newest(core)
     base = None if content is None else content.snapshot_id
     if content is not None:
-        core.on_snapshot_loaded(content)
+        on_snapshot_loaded(core, content)
     if base is not None and base != BOOTSTRAP_SNAPSHOT:
         if not _contains(core.log, base):
             core.env.trace.warn(
                 SUBJECT,
-                "start",
+                "recover",
                 "log restarted",
                 "it does not contain the newest snapshot",
                 snapshot=str(base),
@@ -103,7 +104,7 @@ def _report_missing_base(core: QuorumCore) -> None:
         )
     core.env.trace.error(
         SUBJECT,
-        "start",
+        "recover",
         "without a state",
         f"{problem}; hint: a snapshot is fetched from the leader; see that it can be reached",
         log_start=start,

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from tidelog.env.instant import Instant
+from tidelog.kraft.events import RoleCause, RoleReason, VoteReason
 from tidelog.kraft.messages import ReplicaKey, VoteRequest
 from tidelog.kraft.quorum_state import ElectionState, RoleName
 from tidelog.model import NO_LEADER, ZERO_UUID
@@ -35,10 +36,12 @@ class VoteDecision(NamedTuple):
     """Granted or not, and why."""
 
     granted: bool
-    reason: str
+    reason: VoteReason
+    peer_id: int = -1
+    """The replica that the reason names; -1 for none."""
 
 
-class Wish(NamedTuple):
+class PlannedRequest(NamedTuple):
     """A role wants to send its request to this peer, not before `due`."""
 
     peer_id: int
@@ -75,13 +78,15 @@ class Role(ABC):
         """When this role must act even if nothing happens."""
         return None
 
-    def wishes(self) -> list[Wish]:
+    def planned_requests(self) -> list[PlannedRequest]:
         """Whom to send the role's request to, and from when on."""
         return []
 
 
 def _decide_by_log(log_is_fresh: bool) -> VoteDecision:
-    return VoteDecision(log_is_fresh, "log is fresh" if log_is_fresh else "log is stale")
+    return VoteDecision(
+        log_is_fresh, VoteReason.LOG_FRESH if log_is_fresh else VoteReason.LOG_STALE
+    )
 
 
 def _decide_uncommitted(role: Role, request: VoteRequest, log_is_fresh: bool) -> VoteDecision:
@@ -90,9 +95,9 @@ def _decide_uncommitted(role: Role, request: VoteRequest, log_is_fresh: bool) ->
         return _decide_by_log(log_is_fresh)
     candidate = ReplicaKey(request.candidate_id, request.candidate_directory_id)
     if role.voted is not None and not is_same_replica(role.voted, candidate):
-        return VoteDecision(False, f"voted for {role.voted.node_id}")
+        return VoteDecision(False, VoteReason.VOTED_FOR_OTHER, role.voted.node_id)
     if role.voted is None and role.leader_id != NO_LEADER:
-        return VoteDecision(False, f"leader is {role.leader_id}")
+        return VoteDecision(False, VoteReason.LEADER_KNOWN, role.leader_id)
     return _decide_by_log(log_is_fresh)
 
 
@@ -132,15 +137,15 @@ class Unattached(Role):
         """The election deadline."""
         return self.election_deadline
 
-    def wishes(self) -> list[Wish]:
+    def planned_requests(self) -> list[PlannedRequest]:
         """A fetch to learn who leads."""
-        return [] if self.probe_peer is None else [Wish(self.probe_peer, self.probe_at)]
+        return [] if self.probe_peer is None else [PlannedRequest(self.probe_peer, self.probe_at)]
 
 
 class Follower(Role):
     """Fetches from the leader."""
 
-    __slots__ = ("fetch_at", "fetch_deadline", "has_heard_goodbye", "is_in_doubt")
+    __slots__ = ("fetch_at", "fetch_deadline", "is_in_doubt", "leader_has_resigned")
 
     name = RoleName.FOLLOWER
 
@@ -153,7 +158,7 @@ class Follower(Role):
         self.is_in_doubt: bool = True
         # Whether the leader has resigned: it is not asked any more, and `fetch_deadline` is this
         # replica's turn among the successors.
-        self.has_heard_goodbye: bool = False
+        self.leader_has_resigned: bool = False
         # Not fetching before: after an answer that was an error.
         self.fetch_at: Instant = Instant(0)
 
@@ -161,15 +166,15 @@ class Follower(Role):
         """See the table."""
         if request.pre_vote and self.is_in_doubt:
             return _decide_by_log(log_is_fresh)
-        return VoteDecision(False, f"following {self.leader_id}")
+        return VoteDecision(False, VoteReason.FOLLOWING, self.leader_id)
 
     def deadline(self) -> Instant | None:
         """The fetch deadline."""
         return self.fetch_deadline
 
-    def wishes(self) -> list[Wish]:
+    def planned_requests(self) -> list[PlannedRequest]:
         """The next fetch."""
-        return [] if self.has_heard_goodbye else [Wish(self.leader_id, self.fetch_at)]
+        return [] if self.leader_has_resigned else [PlannedRequest(self.leader_id, self.fetch_at)]
 
 
 class Ballot:
@@ -213,8 +218,10 @@ class Ballot:
         hoped_for = [voter_id for voter_id in self.undecided if voter_id not in absent]
         return len(self.granting) + len(hoped_for) >= self._majority
 
-    def __str__(self) -> str:
-        return f"{len(self.granting)} of {len(self._answers)}"
+    def cause(self, reason: RoleReason) -> RoleCause:
+        """The cause of a change of role that these votes decide."""
+        granted_count, voter_count = len(self.granting), len(self._answers)
+        return RoleCause(reason, granted_count=granted_count, voter_count=voter_count)
 
 
 class Campaign(Role):
@@ -237,10 +244,12 @@ class Campaign(Role):
         """When to give up."""
         return self.election_deadline
 
-    def wishes(self) -> list[Wish]:
+    def planned_requests(self) -> list[PlannedRequest]:
         """A request to each voter that has not answered."""
         undecided = self.ballot.undecided
-        return [Wish(peer_id, Instant(0)) for peer_id in undecided if peer_id != self._own_id]
+        return [
+            PlannedRequest(peer_id, Instant(0)) for peer_id in undecided if peer_id != self._own_id
+        ]
 
 
 class Prospective(Campaign):
@@ -287,13 +296,13 @@ class Candidate(Campaign):
         """See the table."""
         if request.pre_vote:
             return _decide_by_log(log_is_fresh)
-        return VoteDecision(False, "voted for itself")
+        return VoteDecision(False, VoteReason.VOTED_FOR_ITSELF)
 
 
 class Resigned(Role):
     """Led this epoch. Tells everybody that it is over, best successor first, and rests."""
 
-    __slots__ = ("_unaware", "election_deadline", "successors")
+    __slots__ = ("_unacknowledged", "election_deadline", "successors")
 
     name = RoleName.RESIGNED
 
@@ -306,28 +315,28 @@ class Resigned(Role):
         # When to begin anew, in the next epoch.
         self.election_deadline: Instant = election_deadline
         # Voters that have not confirmed the goodbye.
-        self._unaware: list[int] = [successor.node_id for successor in successors]
+        self._unacknowledged: list[int] = [successor.node_id for successor in successors]
 
     @property
-    def is_heard(self) -> bool:
+    def is_acknowledged(self) -> bool:
         """Whether all voters know that it leads no more."""
-        return not self._unaware
+        return not self._unacknowledged
 
     def on_acknowledged(self, peer_id: int) -> None:
         """The peer knows."""
-        if peer_id in self._unaware:
-            self._unaware.remove(peer_id)
+        if peer_id in self._unacknowledged:
+            self._unacknowledged.remove(peer_id)
 
     def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
         """See the table."""
         if request.pre_vote:
             return _decide_by_log(log_is_fresh)
-        return VoteDecision(False, "voted for itself")
+        return VoteDecision(False, VoteReason.VOTED_FOR_ITSELF)
 
     def deadline(self) -> Instant | None:
         """When to begin anew."""
         return self.election_deadline
 
-    def wishes(self) -> list[Wish]:
+    def planned_requests(self) -> list[PlannedRequest]:
         """A goodbye to each voter that has not confirmed it."""
-        return [Wish(peer_id, Instant(0)) for peer_id in self._unaware]
+        return [PlannedRequest(peer_id, Instant(0)) for peer_id in self._unacknowledged]

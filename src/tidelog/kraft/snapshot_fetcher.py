@@ -23,7 +23,9 @@ from typing import Final
 from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.kraft.committed import CommittedReader
+from tidelog.kraft.control_records import on_snapshot_loaded
 from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.events import SnapshotInstalled
 from tidelog.kraft.log_cleaning import LogCleaner
 from tidelog.kraft.messages import (
     FetchSnapshotRequest,
@@ -92,7 +94,7 @@ class SnapshotFetcher:
                 return
         core.env.trace.info(
             SUBJECT,
-            "fetch_snapshot",
+            "begin",
             "begun",
             snapshot=str(snapshot_id),
             leader=role.leader_id,
@@ -154,7 +156,7 @@ class SnapshotFetcher:
         except CorruptBatch as error:
             core.env.trace.warn(
                 SUBJECT,
-                "fetch_snapshot",
+                "complete",
                 "refused",
                 f"damaged: {error.message}; hint: it is fetched again; if this repeats, check "
                 f"the disk of node {role.leader_id}",
@@ -172,9 +174,7 @@ class SnapshotFetcher:
         if part is None:
             return
         core = self._core
-        core.env.trace.info(
-            SUBJECT, "fetch_snapshot", "given up", reason, snapshot=str(part.snapshot_id)
-        )
+        core.env.trace.info(SUBJECT, "give_up", "given up", reason, snapshot=str(part.snapshot_id))
         self._part = self._content = None
         core.snapshots.give_up()
 
@@ -204,7 +204,7 @@ class SnapshotFetcher:
             # A part of what is missing before the own log; the rest is fed.
             assert core.lacks_base, f"snapshot {content.snapshot_id} below the log's start"
             core.snapshots.forget_before(log.log_start_offset, "ends below the log's start")
-            core.on_snapshot_loaded(content)
+            on_snapshot_loaded(core, content)
             self._reader.restart(content)
             return
         keeps_log = (
@@ -218,17 +218,16 @@ class SnapshotFetcher:
             )
             log.truncate_fully_and_start_at(end_offset)
             core.snapshots.forget_before(end_offset, "replaced by the leader's")
-        core.env.trace.info(
-            SUBJECT,
-            "install_snapshot",
-            "installed",
-            snapshot=str(content.snapshot_id),
-            records=len(content.records),
-            log_start=log.log_start_offset,
-            log_end=log.log_end_offset,
+        core.env.trace.event(
+            SnapshotInstalled(
+                snapshot=str(content.snapshot_id),
+                records=len(content.records),
+                log_start=log.log_start_offset,
+                log_end=log.log_end_offset,
+            )
         )
         core.lacks_base = False
-        core.on_snapshot_loaded(content)
+        on_snapshot_loaded(core, content)
         if end_offset > core.high_watermark:
             core.raise_high_watermark(end_offset)
         self._cleaner.align()
@@ -237,7 +236,7 @@ class SnapshotFetcher:
     def _retry_later(self, role: Follower, reason: str, now: Instant) -> None:
         core = self._core
         role.fetch_at = Instant(now + core.config.retry_backoff_ms)
-        core.env.trace.debug(SUBJECT, "fetch_snapshot", "retried", reason, leader=role.leader_id)
+        core.env.trace.debug(SUBJECT, "retry_later", "retried", reason, leader=role.leader_id)
 
     def check(self) -> None:
         """Asserts that a download belongs to the role."""

@@ -37,7 +37,9 @@ class SnapshotServer:
         # The snapshot that was found whole last.
         self._checked: SnapshotId | None = None
 
-    def on_request(self, request: FetchSnapshotRequest, reply_to: object, now: Instant) -> None:
+    def on_fetch_snapshot(
+        self, request: FetchSnapshotRequest, reply_to: object, now: Instant
+    ) -> None:
         """Answers at once."""
         core = self._core
         error = self._error(request)

@@ -28,6 +28,7 @@ from tidelog.env.disk import Buffer, Disk, File
 from tidelog.env.effects import EffectQueue, Flush
 from tidelog.env.trace import Trace
 from tidelog.errors import CorruptBatch
+from tidelog.kraft.events import SnapshotPutAside
 from tidelog.kraft.messages import SnapshotId
 from tidelog.kraft.snapshot_format import (
     BOOTSTRAP_SNAPSHOT,
@@ -169,7 +170,7 @@ class Snapshots:
         directory = str(METADATA_PARTITION)
         for name in self._disk.list_dir(directory):
             if name.endswith(CHECKPOINT_SUFFIX + PART_SUFFIX):
-                self._trace.info(SUBJECT, "start", "deleted", "unfinished snapshot", file=name)
+                self._trace.info(SUBJECT, "find", "deleted", "unfinished snapshot", file=name)
                 self._disk.delete(f"{directory}/{name}")
                 continue
             snapshot_id = parse_snapshot_name(name)
@@ -220,20 +221,15 @@ class Snapshots:
             self._put_aside(snapshot_id, error.message)
             return None
 
-    def _put_aside(self, snapshot_id: SnapshotId, reason: str) -> None:
+    def _put_aside(self, snapshot_id: SnapshotId, fault: str) -> None:
         self._release()
         path = self.path_of(snapshot_id)
-        self._trace.error(
-            SUBJECT,
-            "load_snapshot",
-            "put aside",
-            f"`{path}` is damaged: {reason}; hint: an older snapshot or the leader's is used; "
-            f"check the disk, and delete `{path}{CORRUPT_SUFFIX}` when it is not needed any more",
-        )
+        kept_as = path + CORRUPT_SUFFIX
+        self._trace.event(SnapshotPutAside(path=path, fault=fault, kept_as=kept_as))
         self.ids.remove(snapshot_id)
-        self._disk.delete(path + CORRUPT_SUFFIX)
+        self._disk.delete(kept_as)
         if self._disk.exists(path):
-            self._disk.rename(path, path + CORRUPT_SUFFIX)
+            self._disk.rename(path, kept_as)
 
     def size_of(self, snapshot_id: SnapshotId) -> int:
         """Bytes of a complete snapshot."""
@@ -312,9 +308,7 @@ class Snapshots:
             if self._open is not None and self._open[0] == snapshot_id:
                 self._release()
             self._disk.delete(self.path_of(snapshot_id))
-            self._trace.info(
-                SUBJECT, "forget_snapshot", "deleted", reason, snapshot=str(snapshot_id)
-            )
+            self._trace.info(SUBJECT, "forget_before", "deleted", reason, snapshot=str(snapshot_id))
         self.ids = [one for one in self.ids if one.end_offset >= end_offset]
         return bool(doomed)
 

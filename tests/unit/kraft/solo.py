@@ -28,7 +28,12 @@ from tidelog.kraft.messages import (
     VoterIdentity,
 )
 from tidelog.kraft.quorum import Quorum, QuorumEnv
-from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, ElectionState, encode_state
+from tidelog.kraft.quorum_state import (
+    QUORUM_STATE_PATH,
+    ElectionState,
+    RoleName,
+    encode_state,
+)
 from tidelog.log.loading import Checkpoints, open_log
 from tidelog.log.values import LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Endpoint, Uuid
@@ -244,3 +249,23 @@ def fetched(**changes: object) -> QuorumFetchResponse:
     """An empty answer of voter 2, who leads epoch 1."""
     response = QuorumFetchResponse(ErrorCode.NONE, 2, 1)
     return replace(response, **changes)  # type: ignore[arg-type]
+
+
+def follower(**options: object) -> Solo:
+    """Replica 1 follows voter 2 in epoch 1 and has fetched from it."""
+    solo = Solo(state=ElectionState(1, 2), log_epochs=(1,), **options)  # type: ignore[arg-type]
+    solo.start()
+    (sent,) = solo.sent(0)
+    answer_fetch(solo, sent.request, 0)
+    return solo
+
+
+def answer_fetch(solo: Solo, request: Request, now: int, **changes: object) -> None:
+    """The leader answers a fetch."""
+    solo.quorum.on_response(2, request, fetched(**changes), Instant(now))
+    solo.settle(now)
+
+
+def role(solo: Solo) -> RoleName:
+    """The replica's role."""
+    return solo.quorum.role

@@ -8,6 +8,7 @@ from tests.unit.kraft.solo import begin, end, fetch, fetched, pre_vote, vote
 from tests.wire_corpus import Exchange, wire_corpus
 from tidelog.errors import ErrorCode, MalformedFrame
 from tidelog.kraft import codec as quorum_codec
+from tidelog.kraft import fetch_codec
 from tidelog.kraft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -52,10 +53,10 @@ def test_kafkas_bytes_survive_the_round_trip(exchange: Exchange) -> None:
     assert version == quorum_codec.SENT_VERSIONS[ApiKey(key)]
     if key == ApiKey.FETCH:
         parsed = wire_fetch.parse_request(version, exchange.request, offset)
-        request = quorum_codec.fetch_request_to_wire(quorum_codec.fetch_request_of(parsed))
+        request = fetch_codec.fetch_request_to_wire(fetch_codec.fetch_request_of(parsed))
         sent = wire_fetch.pack_request(version, header.correlation_id, header.client_id, request)
         correlation_id, answer = wire_fetch.parse_response(version, exchange.response)
-        response = quorum_codec.fetch_response_to_wire(quorum_codec.fetch_response_of(answer))
+        response = fetch_codec.fetch_response_to_wire(fetch_codec.fetch_response_of(answer))
         returned = wire_fetch.pack_response(version, correlation_id, response)
         assert (joined(sent), joined(returned)) == (exchange.request, exchange.response)
         return
@@ -142,15 +143,15 @@ def test_responses_survive_entities_of_every_version(
 def test_a_fetch_survives_the_wire() -> None:
     """With records, a divergence, and an error at the top."""
     request = fetch(high_watermark=17, last_fetched_epoch=1, fetch_offset=20)
-    wire = quorum_codec.fetch_request_to_wire(request)
-    assert quorum_codec.fetch_request_of(wire) == request
+    wire = fetch_codec.fetch_request_to_wire(request)
+    assert fetch_codec.fetch_request_of(wire) == request
     answers = [
         fetched(high_watermark=9, log_start_offset=0, records=(b"batch",), records_bytes=5),
         fetched(diverging_epoch=EpochEndOffset(3, 40), leader_endpoint=ENDPOINT),
         fetched(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, leader_id=-1, leader_epoch=0),
     ]
     for answer in answers:
-        assert quorum_codec.fetch_response_of(quorum_codec.fetch_response_to_wire(answer)) == answer
+        assert fetch_codec.fetch_response_of(fetch_codec.fetch_response_to_wire(answer)) == answer
 
 
 def test_a_request_about_anything_else_is_malformed() -> None:
@@ -165,20 +166,20 @@ def test_a_request_about_anything_else_is_malformed() -> None:
     ):
         with pytest.raises(MalformedFrame):
             quorum_codec.request_of(replace(entity, topics=topics))
-    wire = quorum_codec.fetch_request_to_wire(fetch())
+    wire = fetch_codec.fetch_request_to_wire(fetch())
     strange = wire.partitions[0]._replace(topic_id=TopicId(bytes(15) + b"\x09"))
     for partitions in ([], [strange], [wire.partitions[0]._replace(partition=1)]):
         with pytest.raises(MalformedFrame):
-            quorum_codec.fetch_request_of(wire._replace(partitions=partitions))
+            fetch_codec.fetch_request_of(wire._replace(partitions=partitions))
     assert wire.partitions[0].topic_id == METADATA_TOPIC_ID
 
 
 def test_a_fetch_by_name_is_understood() -> None:
     """Version 12 names the topic instead of its id."""
-    wire = quorum_codec.fetch_request_to_wire(fetch())
+    wire = fetch_codec.fetch_request_to_wire(fetch())
     header = RequestHeader(ApiKey.FETCH, 12, 1, "old")
     frame = joined(wire_fetch.pack_request(12, 1, "old", wire))
     _, offset = parse_header(frame)
-    parsed = quorum_codec.fetch_request_of(wire_fetch.parse_request(12, frame, offset))
+    parsed = fetch_codec.fetch_request_of(wire_fetch.parse_request(12, frame, offset))
     assert isinstance(parsed, QuorumFetchRequest)
     assert (parsed.fetch_offset, parsed.epoch, header.api_version) == (0, 1, 12)

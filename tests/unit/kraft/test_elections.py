@@ -1,54 +1,35 @@
 """Single decisions of elections: whom to believe, whom to elect, when to ask."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.unit.kraft.cluster import CLUSTER_ID
-from tests.unit.kraft.solo import Solo, begin, end, fetch, fetched, pre_vote, vote
+from tests.unit.kraft.solo import (
+    Solo,
+    answer_fetch,
+    begin,
+    follower,
+    pre_vote,
+    role,
+    vote,
+)
 from tidelog.config import QuorumConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, UsageError
-from tidelog.kraft.core import SUSPICION_JITTER_MS, YIELD_MS
-from tidelog.kraft.elections import LOST_WAIT_MS, end_epoch_backoff_ms
 from tidelog.kraft.messages import (
-    BeginQuorumEpochRequest,
-    BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
-    EndQuorumEpochResponse,
     QuorumFetchRequest,
     ReplicaKey,
-    Reply,
     Request,
     VoteRequest,
     VoteResponse,
 )
 from tidelog.kraft.quorum_state import ElectionState, RoleName
 from tidelog.kraft.roles import Campaign, Follower
-from tidelog.model import ZERO_UUID, Endpoint, Uuid
-
-WRONG_DIRECTORY = Uuid(b"\x77" * 16)
-
-
-def follower(**options: object) -> Solo:
-    """Replica 1 follows voter 2 in epoch 1 and has fetched from it."""
-    solo = Solo(state=ElectionState(1, 2), log_epochs=(1,), **options)  # type: ignore[arg-type]
-    solo.start()
-    (sent,) = solo.sent(0)
-    answer_fetch(solo, sent.request, 0)
-    return solo
-
-
-def answer_fetch(solo: Solo, request: Request, now: int, **changes: object) -> None:
-    """The leader answers a fetch."""
-    solo.quorum.on_response(2, request, fetched(**changes), Instant(now))
-    solo.settle(now)
-
-
-def role(solo: Solo) -> RoleName:
-    """The replica's role."""
-    return solo.quorum.role
-
+from tidelog.kraft.timers import (
+    LOST_WAIT_MS,
+    SUSPICION_JITTER_MS,
+    YIELD_MS,
+)
 
 # The start -----------------------------------------------------------------------------------
 
@@ -107,124 +88,6 @@ def test_a_leader_from_the_disk_is_not_trusted_for_long() -> None:
     refused.quorum.on_response(2, sent.request, None, Instant(1))
     refused.settle(1 + SUSPICION_JITTER_MS)
     assert role(refused) is RoleName.PROSPECTIVE
-
-
-# Answering votes -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("request_value", "error"),
-    [
-        (vote(cluster_id="other"), ErrorCode.INCONSISTENT_CLUSTER_ID),
-        (vote(epoch=4, last_epoch=4), ErrorCode.INVALID_REQUEST),
-        (pre_vote(epoch=4, last_epoch=5), ErrorCode.INVALID_REQUEST),
-        (vote(epoch=4, last_epoch=-1), ErrorCode.INVALID_REQUEST),
-        (vote(epoch=4, last_offset=-1), ErrorCode.INVALID_REQUEST),
-        (vote(epoch=4, candidate_id=1), ErrorCode.INVALID_REQUEST),
-        (vote(epoch=2), ErrorCode.FENCED_LEADER_EPOCH),
-        (pre_vote(epoch=2), ErrorCode.FENCED_LEADER_EPOCH),
-        (vote(epoch=4, voter_id=3), ErrorCode.INVALID_VOTER_KEY),
-        (vote(epoch=4, voter_directory_id=WRONG_DIRECTORY), ErrorCode.INVALID_VOTER_KEY),
-        (vote(epoch=4, cluster_id=None, voter_id=-1), ErrorCode.NONE),
-        (pre_vote(epoch=3, last_epoch=3), ErrorCode.NONE),
-    ],
-)
-def test_votes_are_checked_in_order(request_value: VoteRequest, error: ErrorCode) -> None:
-    """Epoch 3, nobody leads. Refused or not, the answer says what this voter knows."""
-    solo = Solo(state=ElectionState(3))
-    solo.start()
-    answer = solo.ask(request_value)
-    assert isinstance(answer, VoteResponse)
-    assert (answer.error_code, answer.granted) == (error, error is ErrorCode.NONE)
-    moved = request_value.epoch > 3 and error in (ErrorCode.NONE, ErrorCode.INVALID_VOTER_KEY)
-    assert answer.leader_epoch == (request_value.epoch if moved else 3)
-
-
-@pytest.mark.parametrize(
-    ("last_epoch", "last_offset", "granted"),
-    [(2, 3, True), (2, 4, True), (3, 1, True), (2, 2, False), (1, 9, False)],
-)
-def test_a_vote_goes_to_a_log_at_least_as_long(
-    last_epoch: int, last_offset: int, granted: bool
-) -> None:
-    """The own log ends at offset 3 in epoch 2; the epoch counts first."""
-    solo = Solo(state=ElectionState(3), log_epochs=(1, 2, 2))
-    solo.start()
-    answer = solo.ask(vote(epoch=4, last_epoch=last_epoch, last_offset=last_offset))
-    assert isinstance(answer, VoteResponse)
-    assert answer.granted is granted
-
-
-def test_a_vote_is_given_once_in_an_epoch_also_after_a_restart() -> None:
-    """Voter 3 comes second. A repeated request of the first is granted again."""
-    solo = Solo()
-    solo.start()
-    answers = [solo.ask(vote(candidate_id=2)), solo.ask(vote(candidate_id=3))]
-    restarted = Solo(state=solo.core.state_file.durable)
-    restarted.start()
-    answers += [restarted.ask(vote(candidate_id=3)), restarted.ask(vote(candidate_id=2))]
-    assert [isinstance(one, VoteResponse) and one.granted for one in answers] == [
-        True,
-        False,
-        False,
-        True,
-    ]
-
-
-def test_an_answer_waits_for_the_disk() -> None:
-    """Nothing leaves before the vote is durable, then it does."""
-    solo = Solo()
-    solo.start()
-    solo.wake(0)
-    solo.quorum.on_request(vote(), "asked", Instant(1))
-    assert not [one for one in solo.wake(1) if isinstance(one, Reply)]
-    solo.flush(2)
-    assert [one.reply_to for one in solo.wake(2) if isinstance(one, Reply)] == ["asked"]
-
-
-def test_an_observer_does_not_vote() -> None:
-    """It is not in the voter set."""
-    solo = Solo(own_id=9)
-    solo.start()
-    answer = solo.ask(vote(voter_id=9))
-    assert isinstance(answer, VoteResponse)
-    assert answer.error_code is ErrorCode.INCONSISTENT_VOTER_SET
-
-
-@pytest.mark.parametrize("own_id", [1, 9], ids=["a voter", "an observer"])
-@pytest.mark.parametrize("names_disk", [True, False])
-def test_a_request_that_names_this_disk_comes_from_voters_in_a_log(
-    own_id: int, names_disk: bool
-) -> None:
-    """By its own log the voters are configured, and neither replica 8 nor an observer is one. Only
-    a voter set in a log could tell the sender whose disk it asks; all others are refused, and what
-    they say of an address is not learned."""
-    solo = Solo(own_id=own_id, state=ElectionState(3))
-    solo.start()
-    disk = solo.core.identity.directory_id if names_disk else ZERO_UUID
-    address = Endpoint("CONTROLLER", "n8", 9093)
-    to_me = {"voter_id": own_id, "voter_directory_id": disk}
-    voted = solo.ask(vote(epoch=4, candidate_id=8, **to_me))
-    begun = solo.ask(begin(leader_id=8, leader_epoch=4, leader_endpoints=(address,), **to_me))
-    assert isinstance(voted, VoteResponse)
-    assert isinstance(begun, BeginQuorumEpochResponse)
-    expected = ErrorCode.NONE, ErrorCode.NONE
-    if not names_disk:
-        expected = ErrorCode.INCONSISTENT_VOTER_SET, ErrorCode.INVALID_REQUEST
-    assert (voted.error_code, begun.error_code) == expected
-    assert (voted.granted, solo.quorum.epoch) == ((True, 4) if names_disk else (False, 3))
-    assert solo.core.endpoint_of(8) == (address if names_disk else None)
-
-
-def test_who_grants_a_pre_vote_steps_back_once() -> None:
-    """The own pre-vote, due at once, waits; a second request does not push it further."""
-    solo = Solo()
-    solo.start()
-    solo.ask(pre_vote(), now=0)
-    solo.ask(pre_vote(candidate_id=3), now=60)
-    deadline = solo.core.role.deadline()
-    assert deadline is not None
-    assert YIELD_MS <= deadline <= 150
 
 
 # Campaigns -----------------------------------------------------------------------------------
@@ -368,80 +231,6 @@ def test_the_better_claim_goes_first() -> None:
     assert role(second) is RoleName.CANDIDATE
 
 
-# Beginnings, ends, doubts --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("request_value", "error"),
-    [
-        (begin(cluster_id="other"), ErrorCode.INCONSISTENT_CLUSTER_ID),
-        (begin(leader_epoch=2), ErrorCode.FENCED_LEADER_EPOCH),
-        (begin(leader_epoch=3, leader_id=9), ErrorCode.INVALID_REQUEST),
-        (begin(leader_epoch=3, leader_id=1), ErrorCode.INVALID_REQUEST),
-        (begin(leader_epoch=3, voter_id=2), ErrorCode.INVALID_VOTER_KEY),
-        (begin(leader_epoch=3), ErrorCode.NONE),
-        (begin(leader_epoch=5), ErrorCode.NONE),
-        (end(leader_epoch=2), ErrorCode.FENCED_LEADER_EPOCH),
-        (end(cluster_id="other"), ErrorCode.INCONSISTENT_CLUSTER_ID),
-        (end(leader_epoch=3, leader_id=9), ErrorCode.INVALID_REQUEST),
-        (end(leader_epoch=3), ErrorCode.NONE),
-    ],
-)
-def test_beginnings_and_ends_are_checked(
-    request_value: BeginQuorumEpochRequest | EndQuorumEpochRequest, error: ErrorCode
-) -> None:
-    """Epoch 3, nobody leads; an accepted one makes a follower of voter 2."""
-    solo = Solo(state=ElectionState(3), config=QuorumConfig(first_election_max_ms=1000))
-    solo.start()
-    solo.quorum.on_request(request_value, "asked", Instant(0))
-    accepted = error is ErrorCode.NONE
-    assert solo.core.role.leader_id == (2 if accepted else -1)
-    (answer,) = [one.response for one in solo.settle(0) if isinstance(one, Reply)]
-    assert isinstance(answer, BeginQuorumEpochResponse | EndQuorumEpochResponse)
-    assert answer.error_code is error
-
-
-@pytest.mark.parametrize("forge", [begin, end])
-@pytest.mark.parametrize("has_fetched", [True, False])
-def test_who_claims_an_epoch_that_another_leads_is_refused(
-    forge: Callable[..., BeginQuorumEpochRequest | EndQuorumEpochRequest], has_fetched: bool
-) -> None:
-    """Whoever can reach the port can claim to lead: neither role nor leader nor deadline move, also
-    right after a start, when the leader is known from `quorum-state` only."""
-    if has_fetched:
-        solo = follower()
-    else:
-        solo = Solo(state=ElectionState(1, 2), log_epochs=(1,))
-        solo.start()
-    before = (role(solo), solo.quorum.leader_id, solo.core.role.deadline())
-    solo.quorum.on_request(forge(leader_id=3), "asked", Instant(1))
-    (answer,) = [one.response for one in solo.settle(1) if isinstance(one, Reply)]
-    assert isinstance(answer, BeginQuorumEpochResponse | EndQuorumEpochResponse)
-    assert answer.error_code is ErrorCode.INVALID_REQUEST
-    assert (role(solo), solo.quorum.leader_id, solo.core.role.deadline()) == before
-
-
-def test_a_leader_refuses_who_claims_its_epoch() -> None:
-    """It goes on to lead."""
-    solo = Solo(log_epochs=(1,))
-    now = 1_000
-    solo.quorum.on_request(begin(leader_epoch=solo.lead()), "asked", Instant(now))
-    (answer,) = [one.response for one in solo.settle(now) if isinstance(one, Reply)]
-    assert isinstance(answer, BeginQuorumEpochResponse)
-    assert answer.error_code is ErrorCode.INVALID_REQUEST
-    assert role(solo) is RoleName.LEADER
-
-
-def test_two_leaders_that_answer_in_one_epoch_stop_the_node() -> None:
-    """An answer was asked for, so it is not forged: ElectionSafety is broken somewhere, and going
-    on would only spread it."""
-    solo = Solo(state=ElectionState(1, 2), log_epochs=(1,))
-    solo.start()
-    (sent,) = solo.sent(0)
-    with pytest.raises(AssertionError, match="ElectionSafety: 3 and 2 lead epoch 1"):
-        answer_fetch(solo, sent.request, 1, leader_id=3)
-
-
 def test_a_lost_pre_vote_leads_back_to_no_leader_of_whom_only_the_disk_speaks() -> None:
     """The voters do not name it any more, so nobody knows where it is."""
     solo = Solo(state=ElectionState(1, 9), log_epochs=(1,))
@@ -462,40 +251,7 @@ def test_hearing_the_leader_ends_a_pre_vote() -> None:
     assert (role(solo), solo.quorum.leader_id) == (RoleName.FOLLOWER, 2)
 
 
-@pytest.mark.parametrize(
-    ("position", "count", "wait_ms"),
-    [(0, 1, 0), (0, 4, 0), (1, 2, 500), (1, 4, 125), (2, 4, 250), (3, 4, 500), (1, 1, 1000)],
-)
-def test_successors_wait_by_rank(position: int, count: int, wait_ms: int) -> None:
-    """Position 0 at once, the others twice as long each, at most the maximum."""
-    assert end_epoch_backoff_ms(position, count, 1000) == wait_ms
-
-
-@pytest.mark.parametrize(
-    ("successors", "asks_at"),
-    [((1, 3), 10), ((3, 1), 510), ((3,), 1010), ((), 1010)],
-)
-def test_a_goodbye_makes_successors_ask_in_order(successors: tuple[int, ...], asks_at: int) -> None:
-    """At instant 10; who is not named waits the maximum. The leader is not asked any more."""
-    solo = follower()
-    candidates = tuple(ReplicaKey(voter_id) for voter_id in successors)
-    solo.quorum.on_request(end(preferred_candidates=candidates), "asked", Instant(10))
-    assert solo.core.role.deadline() == asks_at
-    assert not [one for one in solo.sent(10) if isinstance(one.request, QuorumFetchRequest)]
-    solo.settle(asks_at)
-    assert role(solo) is RoleName.PROSPECTIVE
-
-
-def test_a_goodbye_opens_the_door_for_others() -> None:
-    """A follower that hears its leader refuses pre-votes; after the goodbye it grants."""
-    solo = follower()
-    candidate = pre_vote(epoch=1, last_epoch=1, last_offset=1, candidate_id=3)
-    before = solo.ask(candidate, now=5)
-    solo.ask(end(preferred_candidates=(ReplicaKey(3), ReplicaKey(1))), now=10)
-    after = solo.ask(candidate, now=11)
-    assert isinstance(before, VoteResponse)
-    assert isinstance(after, VoteResponse)
-    assert (before.granted, after.granted) == (False, True)
+# Doubts and deadlines -------------------------------------------------------------------------
 
 
 def test_a_suspected_leader_is_replaced_at_once() -> None:
@@ -557,23 +313,6 @@ def test_who_resigned_begins_anew_in_the_next_epoch() -> None:
     solo.settle(2500)
     assert solo.quorum.epoch == epoch + 1
     assert role(solo) is not RoleName.RESIGNED
-
-
-def test_resigning_without_leading_changes_nothing() -> None:
-    """Any node is asked to hand over before it stops."""
-    solo = follower()
-    solo.quorum.resign(Instant(5))
-    assert role(solo) is RoleName.FOLLOWER
-
-
-def test_a_voter_of_another_cluster_is_not_served() -> None:
-    """Fetches, too."""
-    solo = Solo()
-    solo.lead()
-    answer = solo.ask(fetch(cluster_id="other"))
-    assert answer is not None
-    assert answer.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert solo.core.identity.cluster_id == CLUSTER_ID
 
 
 # A log that has lost records -----------------------------------------------------------------

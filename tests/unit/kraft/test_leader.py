@@ -110,13 +110,13 @@ def test_check_quorum_counts_from_the_oldest_fetch_a_majority_needs(
 def test_a_silent_voter_is_reminded_every_half_fetch_timeout() -> None:
     """At once when elected; a fetch moves the reminder on, a failure brings it back."""
     leader = make_leader()
-    assert [wish.due for wish in leader.wishes()] == [0, 0]
+    assert [planned.due for planned in leader.planned_requests()] == [0, 0]
     leader.on_begin_sent(2, Instant(0))
     leader.on_begin_sent(3, Instant(0))
-    assert [wish.due for wish in leader.wishes()] == [1000, 1000]
+    assert [planned.due for planned in leader.planned_requests()] == [1000, 1000]
     leader.on_contact(ReplicaKey(2), Instant(500))
     leader.on_begin_failed(3, Instant(7))
-    assert [wish.due for wish in leader.wishes()] == [1500, 7]
+    assert [planned.due for planned in leader.planned_requests()] == [1500, 7]
 
 
 def test_caught_up_is_reaching_what_the_leader_had() -> None:

@@ -42,5 +42,5 @@ def test_sequences_never_fall() -> None:
     outbox = Outbox()
     outbox.add(request_to(2))
     outbox.seal(2)
-    with pytest.raises(AssertionError, match="DurableBeforeSaid"):
+    with pytest.raises(AssertionError, match="DurableBeforeSent"):
         outbox.seal(1)

@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.kraft.solo import pre_vote, vote
 from tidelog.env.instant import Instant
+from tidelog.kraft.events import RoleReason
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import ReplicaKey
 from tidelog.kraft.quorum_state import ElectionState
@@ -11,11 +12,11 @@ from tidelog.kraft.roles import (
     Ballot,
     Candidate,
     Follower,
+    PlannedRequest,
     Prospective,
     Resigned,
     Role,
     Unattached,
-    Wish,
     is_same_replica,
 )
 from tidelog.model import Uuid
@@ -118,15 +119,15 @@ def test_a_granted_vote_is_not_taken_back_and_strangers_do_not_count() -> None:
     ballot.record(9, granted=True)
     assert ballot.granting == [2]
     assert ballot.undecided == [1, 3]
-    assert str(ballot) == "1 of 3"
+    assert str(ballot.cause(RoleReason.ELECTED)) == "elected by 1 of 3"
 
 
 def test_a_campaign_asks_those_who_have_not_answered() -> None:
     """Not itself, and nobody twice."""
     role = Prospective(ElectionState(1), 1, (1, 2, 3), LATER)
-    assert role.wishes() == [Wish(2, Instant(0)), Wish(3, Instant(0))]
+    assert role.planned_requests() == [PlannedRequest(2, Instant(0)), PlannedRequest(3, Instant(0))]
     role.ballot.record(2, granted=False)
-    assert role.wishes() == [Wish(3, Instant(0))]
+    assert role.planned_requests() == [PlannedRequest(3, Instant(0))]
 
 
 def test_a_prospective_that_stepped_back_waits_for_that_only_when_it_has_won() -> None:
@@ -141,14 +142,14 @@ def test_a_prospective_that_stepped_back_waits_for_that_only_when_it_has_won() -
 def test_goodbyes_go_out_until_confirmed() -> None:
     """Each successor confirms for itself."""
     role = Resigned(ElectionState(1, 1, OWN), (OTHER, CANDIDATE), LATER)
-    assert [wish.peer_id for wish in role.wishes()] == [3, 2]
+    assert [planned.peer_id for planned in role.planned_requests()] == [3, 2]
     role.on_acknowledged(3)
-    assert [wish.peer_id for wish in role.wishes()] == [2]
+    assert [planned.peer_id for planned in role.planned_requests()] == [2]
 
 
 def test_a_follower_does_not_ask_a_leader_that_said_goodbye() -> None:
     """It is none any more."""
     role = Follower(ElectionState(1, 3), LATER)
-    assert role.wishes() == [Wish(3, Instant(0))]
-    role.has_heard_goodbye = True
-    assert role.wishes() == []
+    assert role.planned_requests() == [PlannedRequest(3, Instant(0))]
+    role.leader_has_resigned = True
+    assert role.planned_requests() == []

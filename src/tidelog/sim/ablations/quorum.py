@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import RoleCause, VoteReason
 from tidelog.kraft.fetch_server import FetchServer
 from tidelog.kraft.fetcher import Fetcher
 from tidelog.kraft.leader import Leader, Progress
@@ -17,6 +18,7 @@ from tidelog.kraft.roles import (
     Unattached,
     VoteDecision,
 )
+from tidelog.kraft.transitions import Transitions
 from tidelog.model import METADATA_PARTITION, EpochEndOffset
 from tidelog.sim.ablations.safeguard import of_quorum, of_story
 
@@ -65,15 +67,15 @@ def _cut_without_looking(self: Fetcher, role: Any, diverging: EpochEndOffset, no
 
 def _never_follow_anybody(self: Follower, request: Any, *, log_is_fresh: bool) -> VoteDecision:
     """A pre-vote is granted though the leader is heard."""
-    return VoteDecision(bool(request.pre_vote) and log_is_fresh, "")
+    return VoteDecision(bool(request.pre_vote) and log_is_fresh, VoteReason.LOG_FRESH)
 
 
 def _begin_at_once(become: Callable[..., None]) -> Callable[..., None]:
     """No pre-vote: a replica that misses its leader begins an epoch."""
 
-    def become_candidate(self: QuorumCore, now: Any, reason: str) -> None:
-        become(self, now, reason)
-        self.become_candidate(now, reason)
+    def become_candidate(self: Transitions, now: Any, cause: RoleCause) -> None:
+        become(self, now, cause)
+        self.become_candidate(now, cause)
 
     return become_candidate
 
@@ -107,7 +109,7 @@ SAFEGUARDS: Final = (
         "r40",
         "pre-vote",
         "a voter that comes back with a higher epoch and deposes the leader",
-        (QuorumCore, "become_prospective", _begin_at_once(QuorumCore.become_prospective)),
+        (Transitions, "become_prospective", _begin_at_once(Transitions.become_prospective)),
     ),
     of_quorum(
         "durable-before-counted-leader",

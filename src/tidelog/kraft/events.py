@@ -1,0 +1,465 @@
+"""The events of the metadata quorum: roles and votes, doubts about the leader, the metadata log,
+its snapshots and its voters.
+
+A change of role has a *cause* (`RoleCause`): a member of `RoleReason`, and the replica or the votes
+that it is about. The values of reasons are the words of the line, with the name of a field where
+the line has a number.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from tidelog.env.event import Event, Level
+from tidelog.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumEvent(Event):
+    """An event about this replica of the metadata log."""
+
+    @property
+    def subject(self) -> str:
+        """`quorum`."""
+        return "quorum"
+
+
+# Roles ---------------------------------------------------------------------------------------
+
+
+class RoleReason(StrEnum):
+    """Why a replica changes its role."""
+
+    NAMED_BY_PEER = "told by {peer_id}"
+    NAMED_BY_LEADER = "told by the leader"
+    LEADER_HEARD = "heard the leader"
+    LEADER_SILENT = "leader {peer_id} is silent"
+    NO_LEADER = "nobody leads"
+    NO_STATE = "has no state to lead with"
+    VOTE_ASKED = "vote asked by {peer_id}"
+    VOTED = "voted for {peer_id}"
+    PRE_VOTE_WON = "pre-vote won with {granted_count} of {voter_count}"
+    PRE_VOTE_LOST = "pre-vote lost with {granted_count} of {voter_count}"
+    PRE_VOTE_TIMED_OUT = "pre-vote timed out with {granted_count} of {voter_count}"
+    PRE_VOTE_UNKNOWN = "{peer_id} knows no pre-vote"
+    ELECTED = "elected by {granted_count} of {voter_count}"
+    ELECTION_TIMED_OUT = "election timed out with {granted_count} of {voter_count}"
+    ASKED_TO_RESIGN = "asked to"
+    MAJORITY_SILENT = "a majority does not fetch"
+    REMOVED = "is no voter any more"
+    RESTED = "rested after resigning"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleCause:
+    """Why a role changes: the reason, and whom or how many votes it is about."""
+
+    reason: RoleReason
+    peer_id: int = -1
+    """-1 where no other replica is the cause."""
+    granted_count: int = 0
+    """Votes granted, of `voter_count`; 0 where no vote is the cause."""
+    voter_count: int = 0
+
+    def __str__(self) -> str:
+        return self.reason.format(
+            peer_id=self.peer_id, granted_count=self.granted_count, voter_count=self.voter_count
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleEvent(QuorumEvent):
+    """The replica has this role now."""
+
+    epoch: int
+    leader: int
+    """-1 where it knows of none."""
+    voted: int
+    """Who has its vote in this epoch; -1 for none."""
+    log_end: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleAtStart(RoleEvent):
+    """The role in which a process begins."""
+
+    about: ClassVar = ("role",)
+    handler: ClassVar = "start"
+
+    role: str
+
+    @property
+    def decision(self) -> str:
+        """The role."""
+        return self.role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleChanged(RoleEvent):
+    """One role follows another; each role has its own class."""
+
+    about: ClassVar = ("cause",)
+
+    cause: RoleCause
+
+    @property
+    def reason(self) -> RoleReason:
+        """The reason alone."""
+        return self.cause.reason
+
+    def why(self) -> str:
+        """The reason with its numbers."""
+        return str(self.cause)
+
+
+class BecameUnattached(RoleChanged):
+    """It follows no leader."""
+
+    __slots__ = ()
+    handler: ClassVar = "become_unattached"
+    decision: ClassVar = "unattached"
+
+
+class BecameFollower(RoleChanged):
+    """It fetches from the leader."""
+
+    __slots__ = ()
+    handler: ClassVar = "become_follower"
+    decision: ClassVar = "follower"
+
+
+class BecameProspective(RoleChanged):
+    """It asks for pre-votes."""
+
+    __slots__ = ()
+    handler: ClassVar = "become_prospective"
+    decision: ClassVar = "prospective"
+
+
+class BecameCandidate(RoleChanged):
+    """It asks for votes in a new epoch."""
+
+    __slots__ = ()
+    handler: ClassVar = "become_candidate"
+    decision: ClassVar = "candidate"
+
+
+class BecameLeader(RoleChanged):
+    """It leads the epoch."""
+
+    __slots__ = ()
+    handler: ClassVar = "become_leader"
+    decision: ClassVar = "leader"
+
+
+class BecameResigned(RoleChanged):
+    """It leads no more and reports that to the voters."""
+
+    __slots__ = ()
+    handler: ClassVar = "become_resigned"
+    decision: ClassVar = "resigned"
+
+
+# Votes and doubts ----------------------------------------------------------------------------
+
+
+class VoteReason(StrEnum):
+    """Why a vote is granted or refused. The last group are errors, by their Kafka names."""
+
+    LOG_FRESH = "log is fresh"
+    LOG_STALE = "log is stale"
+    VOTED_FOR_OTHER = "voted for {peer_id}"
+    VOTED_FOR_ITSELF = "voted for itself"
+    LEADER_KNOWN = "leader is {peer_id}"
+    FOLLOWING = "following {peer_id}"
+    LEADING = "leading"
+    LOST_RECORDS = "has lost records that it acknowledged"
+
+    INCONSISTENT_CLUSTER_ID = ErrorCode.INCONSISTENT_CLUSTER_ID.name
+    INCONSISTENT_VOTER_SET = ErrorCode.INCONSISTENT_VOTER_SET.name
+    INVALID_REQUEST = ErrorCode.INVALID_REQUEST.name
+    INVALID_VOTER_KEY = ErrorCode.INVALID_VOTER_KEY.name
+    FENCED_LEADER_EPOCH = ErrorCode.FENCED_LEADER_EPOCH.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteAnswered(QuorumEvent):
+    """A voter answers a candidate."""
+
+    about: ClassVar = ("peer_id",)
+    handler: ClassVar = "on_vote_request"
+
+    reason: VoteReason
+    peer_id: int
+    """The replica that the reason names; -1 for none."""
+    candidate: int
+    pre_vote: bool
+    epoch: int
+    last_epoch: int
+    """Of the candidate's log, with `last_offset`."""
+    last_offset: int
+
+    def why(self) -> str:
+        """The reason with its number."""
+        return self.reason.format(peer_id=self.peer_id)
+
+
+class VoteGranted(VoteAnswered):
+    """The candidate has the vote."""
+
+    __slots__ = ()
+    decision: ClassVar = "granted"
+
+
+class VoteRefused(VoteAnswered):
+    """The candidate does not get the vote."""
+
+    __slots__ = ()
+    decision: ClassVar = "refused"
+
+
+class DoubtReason(StrEnum):
+    """Why a follower takes its leader for gone."""
+
+    SUSPECTED_DEAD = "suspected dead"
+    NEVER_REACHED = "never reached"
+    NOT_LEADER_OR_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER.name
+    BROKER_NOT_AVAILABLE = ErrorCode.BROKER_NOT_AVAILABLE.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderDoubted(QuorumEvent):
+    """A follower grants pre-votes from now on and asks for votes soon."""
+
+    handler: ClassVar = "doubt_leader"
+    decision: ClassVar = "doubts"
+
+    reason: DoubtReason
+    leader: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderResigned(QuorumEvent):
+    """A follower has received the leader's resignation."""
+
+    handler: ClassVar = "on_end_request"
+    decision: ClassVar = "doubts"
+    reason: ClassVar = "the leader resigned"
+
+    leader: int
+    epoch: int
+    ask_in_ms: int
+    """When it asks for votes itself, as the leader has ranked it."""
+
+
+# The log -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchDiverged(QuorumEvent):
+    """The leader has found where a follower's log parts from its own."""
+
+    handler: ClassVar = "on_fetch"
+    decision: ClassVar = "diverging"
+
+    replica: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    epoch_end: tuple[int, ...]
+    """The epoch and the offset from which the follower must look for common ground."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTruncated(QuorumEvent):
+    """A follower has cut records that its leader does not have."""
+
+    handler: ClassVar = "truncate"
+    decision: ClassVar = "truncated"
+    reason: ClassVar = "diverged from the leader"
+
+    to: int
+    log_end: int
+    """Before the cut."""
+    leader: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotesAgain(QuorumEvent):
+    """A replica that had lost acknowledged records has all that is committed again."""
+
+    level: ClassVar = Level.WARN
+    handler: ClassVar = "on_fetch_response"
+    decision: ClassVar = "votes again"
+    reason: ClassVar = "it has all that is committed"
+
+    log_end: int
+    high_watermark: int
+
+
+class CleaningReason(StrEnum):
+    """Why the oldest snapshot is kept no longer."""
+
+    TOO_LARGE = "{value} bytes, {limit} are kept"
+    TOO_OLD = "{value} ms old, {limit} are kept"
+    UNREADABLE = "unreadable: {fault}"
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningCause:
+    """Why, with the numbers."""
+
+    reason: CleaningReason
+    value: int = 0
+    """Bytes or ms, as the reason says; `limit` is what the configuration keeps."""
+    limit: int = 0
+    fault: str = ""
+    """What is wrong with a snapshot that cannot be read."""
+
+    def __str__(self) -> str:
+        return self.reason.format(value=self.value, limit=self.limit, fault=self.fault)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCleaned(QuorumEvent):
+    """The log begins at the second oldest snapshot, which is the oldest now."""
+
+    about: ClassVar = ("cause",)
+    handler: ClassVar = "clean"
+    decision: ClassVar = "cleaned"
+
+    cause: CleaningCause
+    log_start: int
+    segments: int
+    """Segments deleted."""
+
+    @property
+    def reason(self) -> CleaningReason:
+        """The reason alone."""
+        return self.cause.reason
+
+    def why(self) -> str:
+        """The reason with its numbers."""
+        return str(self.cause)
+
+
+# Snapshots -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotMade(QuorumEvent):
+    """A snapshot of this node's own state counts."""
+
+    handler: ClassVar = "on_flushed"
+    decision: ClassVar = "snapshot made"
+
+    snapshot: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetcherReferred(QuorumEvent):
+    """The leader has answered a fetch with a snapshot's name."""
+
+    handler: ClassVar = "on_fetch"
+    decision: ClassVar = "referred to a snapshot"
+
+    replica: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    snapshot: str
+    log_start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotInstalled(QuorumEvent):
+    """The leader's snapshot has taken the place of this replica's state."""
+
+    handler: ClassVar = "install"
+    decision: ClassVar = "installed"
+
+    snapshot: str
+    records: int
+    log_start: int
+    log_end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPutAside(QuorumEvent):
+    """A damaged snapshot counts no more."""
+
+    level: ClassVar = Level.ERROR
+    about: ClassVar = ("path", "fault", "kept_as")
+    handler: ClassVar = "load"
+    decision: ClassVar = "put aside"
+
+    path: str
+    fault: str
+    kept_as: str
+
+    def why(self) -> str:
+        """With what the operator can do."""
+        return (
+            f"`{self.path}` is damaged: {self.fault}; hint: an older snapshot or the leader's is "
+            f"used; check the disk, and delete `{self.kept_as}` when it is not needed any more"
+        )
+
+
+# Voters --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotersChanged(QuorumEvent):
+    """Another voter set counts."""
+
+    about: ClassVar = ("source",)
+    handler: ClassVar = "on_voters"
+    decision: ClassVar = "voters"
+
+    source: str
+    """Where it is from: an offset, a snapshot, or the former set after a truncation."""
+    kraft_version: int
+    voters: tuple[int, ...]
+    is_voter: bool
+
+    def why(self) -> str:
+        """The source."""
+        return self.source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterChangeRefused(QuorumEvent):
+    """The leader does not begin a change of the voter set."""
+
+    about: ClassVar = ("message",)
+    handler: ClassVar = "on_voter_change"
+    decision: ClassVar = "refused"
+
+    message: str
+    code: str
+    asked: str
+    voter: int
+
+    def why(self) -> str:
+        """The message that the client receives."""
+        return self.message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterChangeEnded(QuorumEvent):
+    """A change of the voter set is committed, or the leader has given it up."""
+
+    about: ClassVar = ("message",)
+    handler: ClassVar = "on_voter_change"
+    decision: ClassVar = "ended"
+
+    message: str
+    """Empty for a change that is committed."""
+    code: str
+    step: str
+
+    def why(self) -> str:
+        """The message that the client receives."""
+        return self.message

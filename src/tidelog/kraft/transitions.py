@@ -1,0 +1,171 @@
+"""Changes of a replica's role: the only way from one role to another.
+
+Each `become_*` makes the role's object, checks the transition table and the succession of election
+states, forgets outstanding requests and traces the cause. The durable write of the new state
+follows when the input is handled (`QuorumCore.settle`), once for all changes that one input caused.
+
+Left out: when to change; that is for `elections.py`, `voting.py`, `epochs.py` and `fetcher.py`.
+"""
+
+from tidelog.env.instant import Instant
+from tidelog.kraft.control_records import append_control, opening_records
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import (
+    BecameCandidate,
+    BecameFollower,
+    BecameLeader,
+    BecameProspective,
+    BecameResigned,
+    BecameUnattached,
+    RoleAtStart,
+    RoleCause,
+    RoleChanged,
+)
+from tidelog.kraft.leader import Leader
+from tidelog.kraft.messages import ReplicaKey
+from tidelog.kraft.quorum_state import TRANSITIONS, ElectionState, check_succession
+from tidelog.kraft.roles import Candidate, Follower, Prospective, Resigned, Role, Unattached
+from tidelog.model import NO_LEADER
+
+
+class Transitions:
+    """Moves one replica from role to role."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: QuorumCore) -> None:
+        self._core = core
+
+    def install(self, role: Role) -> None:
+        """Sets the role that a process starts with; later ones come from `become_*`."""
+        self._core.role = role
+        self._core.addresses.on_leader(role.leader_id)
+        self._core.env.trace.event(RoleAtStart(role=role.name.value, **self._figures()))
+
+    def become_unattached(
+        self,
+        state: ElectionState,
+        now: Instant,
+        cause: RoleCause,
+        *,
+        deadline: Instant | None = None,
+    ) -> None:
+        """Follows nobody in this epoch, perhaps waiting for whom it voted for."""
+        core = self._core
+        if not core.may_campaign:
+            deadline = None
+        elif deadline is None:
+            deadline = core.draw_first_wait(now)
+        self._become(BecameUnattached, Unattached(state, deadline, core.draw_probe_peer()), cause)
+
+    def become_follower(self, epoch: int, leader_id: int, now: Instant, cause: RoleCause) -> None:
+        """Fetches from this leader."""
+        core = self._core
+        voted = core.role.voted if epoch == core.epoch else None
+        state = ElectionState(epoch, leader_id, voted)
+        self._become(BecameFollower, Follower(state, core.timers.fetch_deadline_from(now)), cause)
+
+    def become_prospective(self, now: Instant, cause: RoleCause) -> None:
+        """Asks for pre-votes."""
+        core = self._core
+        assert core.may_campaign, "an observer is never elected"
+        deadline = core.timers.draw_election_timeout(now)
+        voter_ids = tuple(core.voters)
+        self._become(
+            BecameProspective,
+            Prospective(core.role.election, core.own_id, voter_ids, deadline),
+            cause,
+        )
+
+    def become_candidate(self, now: Instant, cause: RoleCause) -> None:
+        """Begins the next epoch with a vote for itself."""
+        core = self._core
+        assert core.last_epoch <= core.epoch, f"log of epoch {core.last_epoch} in {core.epoch}"
+        state = ElectionState(core.epoch + 1, NO_LEADER, core.identity.key)
+        deadline = core.timers.draw_election_timeout(now)
+        self._become(
+            BecameCandidate, Candidate(state, core.own_id, tuple(core.voters), deadline), cause
+        )
+
+    def become_leader(self, now: Instant, cause: RoleCause) -> None:
+        """Leads, and opens the epoch with a LEADER_CHANGE record."""
+        core, role = self._core, self._core.role
+        assert isinstance(role, Candidate), f"only a candidate is elected, not {role.name.value}"
+        assert core.state_file.durable == role.election, (
+            f"DurableBeforeCounted: elected with {role.election}, durable {core.state_file.durable}"
+        )
+        assert core.last_epoch < role.epoch, f"log of epoch {core.last_epoch} before {role.epoch}"
+        leader = Leader(
+            ElectionState(role.epoch, core.own_id, role.voted),
+            core.voter_keys(),
+            epoch_start_offset=core.log.log_end_offset,
+            fetch_timeout_ms=core.config.fetch_timeout_ms,
+            now=now,
+            counts_itself=core.is_voter,
+        )
+        core.timers.has_known_leader = True
+        self._become(BecameLeader, leader, cause)
+        append_control(core, opening_records(core, role.ballot.granting), now)
+        assert core.log.latest_epoch == role.epoch, f"{core.log.latest_epoch} in {role.epoch}"
+        leader.count_own(core.durable_end_offset)
+
+    def become_resigned(
+        self, successors: tuple[ReplicaKey, ...], now: Instant, cause: RoleCause
+    ) -> None:
+        """Gives up an epoch that it led."""
+        timers = self._core.timers
+        if timers.has_known_leader:
+            deadline = timers.draw_election_timeout(now)
+        else:
+            deadline = self._core.draw_first_wait(now)
+        self._become(
+            BecameResigned, Resigned(self._core.role.election, successors, deadline), cause
+        )
+
+    def maybe_transition(self, epoch: int, leader_id: int, now: Instant, cause: RoleCause) -> bool:
+        """Moves on when a message shows a higher epoch, or a leader of this one that was not
+        known; returns whether the role has changed."""
+        core = self._core
+        if epoch < core.epoch:
+            return False
+        can_follow = leader_id != core.own_id and core.addresses.knows(leader_id)
+        if epoch > core.epoch:
+            if can_follow:
+                self.become_follower(epoch, leader_id, now, cause)
+            else:
+                # Who moves the epoch on must not push our own turn away again and again.
+                current = core.role
+                turn = current.election_deadline if isinstance(current, Unattached) else None
+                self.become_unattached(ElectionState(epoch), now, cause, deadline=turn)
+            return True
+        if not can_follow:
+            return False
+        if core.role.leader_id == NO_LEADER or isinstance(core.role, Unattached):
+            self.become_follower(epoch, leader_id, now, cause)
+            return True
+        assert leader_id == core.role.leader_id, (
+            f"ElectionSafety: {leader_id} and {core.role.leader_id} lead epoch {epoch}"
+        )
+        return False
+
+    def _become(self, event: type[RoleChanged], role: Role, cause: RoleCause) -> None:
+        core = self._core
+        assert role.name in TRANSITIONS[core.role.name], (
+            f"ValidTransitions: {core.role.name.value} -> {role.name.value} ({cause})"
+        )
+        check_succession(core.role.election, role.election)
+        core.role = role
+        core.addresses.on_leader(role.leader_id)
+        core.requests.forget_outstanding()
+        core.env.trace.event(event(cause=cause, **self._figures()))
+
+    def _figures(self) -> dict[str, int]:
+        """What every event about the role shows."""
+        core, role = self._core, self._core.role
+        return {
+            "epoch": role.epoch,
+            "leader": role.leader_id,
+            "voted": -1 if role.voted is None else role.voted.node_id,
+            "log_end": core.log.log_end_offset,
+            "high_watermark": core.high_watermark,
+        }

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.unit.replication.cluster import Cluster
 from tidelog.model import TopicPartition
 from tidelog.replication.messages import SendFetch
+from tidelog.sim.replicas.cluster import Cluster
 
 
 def test_a_partition_moves_with_its_leader() -> None:

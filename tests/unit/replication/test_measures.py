@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.unit.replication.cluster import Cluster
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace, TraceList
 from tidelog.model import TopicPartition
@@ -19,6 +18,7 @@ from tidelog.replication.measures import (
     Measures,
 )
 from tidelog.replication.partition import Partition
+from tidelog.sim.replicas.cluster import Cluster
 
 KEY = TopicPartition("orders", 0)
 BATCH = build_batch([Record(0, None, b"v")])

@@ -1,7 +1,7 @@
 """What moved is looked at once, in order."""
 
-from tests.unit.replication.cluster import Cluster
 from tidelog.replication.moved import Moved
+from tidelog.sim.replicas.cluster import Cluster
 
 
 def test_marks_are_taken_once() -> None:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.unit.replication.cluster import Cluster
 from tidelog.errors import ErrorCode
 from tidelog.log.log import LogFlush
 from tidelog.metadata.image import PartitionImage
@@ -10,6 +9,7 @@ from tidelog.model import TopicPartition
 from tidelog.replication.isr import Committed, PendingExpand
 from tidelog.replication.messages import AlterPartitionProposal, AlterPartitionResult, Role
 from tidelog.replication.partition import Partition
+from tidelog.sim.replicas.cluster import Cluster
 
 
 def image(leader: int, epoch: int, partition_epoch: int, isr: tuple[int, ...]) -> PartitionImage:

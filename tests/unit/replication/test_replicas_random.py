@@ -16,8 +16,6 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.replication.cluster import CONFIG, Cluster, Written, records_of
-from tests.unit.replication.controlled import ControlledFeed
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode, LogDamaged
 from tidelog.log.log import Log
@@ -30,6 +28,9 @@ from tidelog.replication.messages import Role
 from tidelog.replication.partition import Partition
 from tidelog.replication.purgatory import AckQueue
 from tidelog.replication.replicas import Replicas
+from tidelog.sim.replicas.cluster import CONFIG, Cluster
+from tidelog.sim.replicas.controlled import ControlledFeed
+from tidelog.sim.replicas.reading import Written, records_of
 
 NODES = (1, 2, 3)
 KEY = TopicPartition("orders", 0)

@@ -102,7 +102,7 @@ class FetcherEnv:
 class FetchOutcome:
     """What answers did to this node's followers."""
 
-    moved: list[Partition] = field(default_factory=list)
+    changed: list[Partition] = field(default_factory=list)
     """Log end, high watermark or log start changed."""
     failed: list[tuple[Partition, StorageError | LogDamaged]] = field(default_factory=list)
     """The device failed under them, or their own logs are damaged."""
@@ -473,7 +473,7 @@ class ReplicaFetcher:
 
     def _go_on(self, state: FetchState, outcome: FetchOutcome) -> None:
         """The log has another end: fetching begins there."""
-        outcome.moved.append(state.partition)
+        outcome.changed.append(state.partition)
         self._enter(state, Phase.FETCHING)
 
     def _fail(
@@ -496,7 +496,7 @@ class ReplicaFetcher:
             return
         state.errors = 0
         if progress is not Progress.NOTHING:
-            outcome.moved.append(state.partition)
+            outcome.changed.append(state.partition)
             self._stale[state] = None
 
     def _on_error(self, state: FetchState, code: ErrorCode, now: Instant) -> None:

@@ -10,7 +10,7 @@ Some advances are always told: the first of a leader's term, which ends the elec
 first after a stall was reported, which ends the stall.
 
 The bound: with many led partitions each is sampled less often, so that a node emits at most about
-`SAMPLES_PER_SECOND` pairs a second. Whoever has not fetched for a while is told by `tell_lag`, once
+`SAMPLES_PER_SECOND` pairs a second. Followers that are behind are measured by `report_lag`, once
 per check of the ISR.
 
 Invariants: nothing here changes what a leader decides; without a sink that wants figures nothing
@@ -105,7 +105,7 @@ class Measures:
             **values,
         )
 
-    def tell_lag(self, partition: "Partition", leadership: "LeaderState", now: Instant) -> None:
+    def report_lag(self, partition: "Partition", leadership: "LeaderState", now: Instant) -> None:
         """Names the followers that have not been level for a while, in the ISR or not."""
         behind = []
         for replica_id, remote in leadership.remotes.items():

@@ -11,7 +11,7 @@ import pytest
 from tests.scripts.replication.test_replication_scripts import Interpreter
 from tests.scripts.runner import run_script
 from tidelog.log.log import Log
-from tidelog.replication import fetch_path, fetcher, follower, lookups, replicas
+from tidelog.replication import fetch_path, fetcher, follower, metadata_changes, offset_queries
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.isr import Committed, PendingShrink
@@ -82,8 +82,16 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
         "is_under_min_isr",
         property(lambda _: False),
     ),
-    "metadata_of_a_former_life_is_not_acted_upon": (replicas, "is_in_force", lambda *_: True),
-    "new_leader_hides_offsets_until_epoch_start": (lookups, "_is_unsettled", lambda *_: False),
+    "metadata_of_a_former_life_is_not_acted_upon": (
+        metadata_changes,
+        "is_in_force",
+        lambda *_: True,
+    ),
+    "new_leader_hides_offsets_until_epoch_start": (
+        offset_queries,
+        "_is_unsettled",
+        lambda *_: False,
+    ),
     "parked_fetches_end_when_leadership_begins": (
         FetchPath,
         "release_followers",

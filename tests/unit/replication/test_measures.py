@@ -118,10 +118,10 @@ def test_many_leaders_share_the_rate(bench: Bench) -> None:
 
 
 def test_who_has_not_been_level_for_long_is_named(bench: Bench) -> None:
-    bench.measures.tell_lag(bench.partition, bench.leadership, bench.now)
+    bench.measures.report_lag(bench.partition, bench.leadership, bench.now)
     assert bench.take() == []
     later = Instant(bench.leadership.remotes[2].last_caught_up + LAG_TOLD_FROM_MS)
-    bench.measures.tell_lag(bench.partition, bench.leadership, later)
+    bench.measures.report_lag(bench.partition, bench.leadership, later)
     (event,) = bench.sink.events
     values = dict(event.values)
     assert (values["followers"], values["level_ms_ago"]) == ((2,), (LAG_TOLD_FROM_MS,))

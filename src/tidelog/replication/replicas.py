@@ -9,7 +9,8 @@ them here. `Replicas` composes the parts that do the work and owns none of their
 | `leader.LeaderState`, `isr` | followers' progress, high watermark, in-sync replicas |
 | `isr_changes`, `isr_updates`, `isr_checks` | proposals, their way to the controller, lag and \
 stalls |
-| `follower`, `fetcher`, `fetchers` | fetching, divergence, truncation |
+| `fetchers`, `fetcher`, `fetch_state`, `fetch_answers`, `leader_bounds`, `follower` | fetching, \
+divergence, truncation |
 | `produce_path`, `fetch_path`, `delete_path`, `purgatory` | requests and their waiting |
 | `offset_queries` | questions about offsets |
 | `quarantine` | damaged logs: out of service, reported, repaired |
@@ -44,7 +45,7 @@ from tidelog.replication.changed_partitions import ChangedPartitions
 from tidelog.replication.checkpoints import Checkpoints
 from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.fetch_path import FetchPath
-from tidelog.replication.fetcher import FetcherEnv, FetchOutcome
+from tidelog.replication.fetch_state import FetcherEnv, FetchOutcome
 from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.flushing import Flushing
 from tidelog.replication.hosted import Hosted

@@ -11,7 +11,14 @@ import pytest
 from tests.scripts.replication.test_replication_scripts import Interpreter
 from tests.scripts.runner import run_script
 from tidelog.log.log import Log
-from tidelog.replication import fetch_path, fetcher, follower, metadata_changes, offset_queries
+from tidelog.replication import (
+    fetch_answers,
+    fetch_path,
+    fetcher,
+    follower,
+    metadata_changes,
+    offset_queries,
+)
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.isr import Committed, PendingShrink
@@ -47,7 +54,7 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
     "a_leadership_in_between_is_noticed": (Partition, "_has_missed_a_term", lambda *_: False),
     "acks_all_refused_below_min_isr": (LeaderState, "is_under_min_isr", property(lambda _: False)),
     "batches_above_requested_epoch_are_skipped": (
-        fetcher,
+        fetch_answers,
         "append_fetched",
         _append_whatever_comes,
     ),
@@ -111,8 +118,8 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
     ),
     "stale_broker_epoch_never_joins_isr": (BrokerEpochs, "may_join_isr", lambda *_: True),
     "unreachable_leader_is_not_hammered": (
-        fetcher.ReplicaFetcher,
-        "_pause_ms",
+        fetcher,
+        "pause_ms",
         lambda *_: 0,
     ),
 }

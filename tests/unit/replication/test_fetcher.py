@@ -13,7 +13,8 @@ from tidelog.log.values import LogFlush
 from tidelog.model import EpochEndOffset, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.replication.fetcher import FIRST_BACKOFF_MS, ReplicaFetcher
+from tidelog.replication.fetch_state import FIRST_BACKOFF_MS
+from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.messages import (
     ListOffsetsResult,
     Output,

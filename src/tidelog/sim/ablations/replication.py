@@ -9,9 +9,17 @@ from tidelog.errors import ErrorCode
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.log import Log
 from tidelog.model import EpochEndOffset
-from tidelog.replication import fetch_path, fetcher, follower, metadata_changes, offset_queries
+from tidelog.replication import (
+    fetch_answers,
+    fetch_path,
+    follower,
+    metadata_changes,
+    offset_queries,
+)
 from tidelog.replication.brokers import BrokerEpochs
-from tidelog.replication.fetcher import FetchState, Phase, ReplicaFetcher
+from tidelog.replication.fetch_answers import FetchAnswers
+from tidelog.replication.fetch_state import FetchState, Phase
+from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.isr import PendingShrink
 from tidelog.replication.isr_changes import IsrChanges
@@ -84,7 +92,7 @@ def _cut_by_any_answer(on_partition: Callable[..., None]) -> Callable[..., None]
     """Where to cut is done, whatever the log was like when the leader was asked."""
 
     def cut_or_apply(
-        self: ReplicaFetcher, state: FetchState, fetched: Any, outcome: Any, now: Any
+        self: FetchAnswers, state: FetchState, fetched: Any, outcome: Any, now: Any
     ) -> None:
         if fetched.diverging_epoch is not None:
             self._on_divergence(state, fetched, outcome, now)
@@ -94,19 +102,17 @@ def _cut_by_any_answer(on_partition: Callable[..., None]) -> Callable[..., None]
     return cut_or_apply
 
 
-def _cut_later(
-    self: ReplicaFetcher, state: FetchState, fetched: Any, outcome: Any, now: Any
-) -> None:
+def _cut_later(self: FetchAnswers, state: FetchState, fetched: Any, outcome: Any, now: Any) -> None:
     """The high watermark of the answer first."""
     self._on_records(state, fetched, outcome, now)
 
 
-def _cut_at_once(self: ReplicaFetcher, state: FetchState, cut: Any, outcome: Any) -> bool:
+def _cut_at_once(self: FetchAnswers, state: FetchState, cut: Any, outcome: Any) -> bool:
     """A log is cut while a checkpoint claims what is cut."""
     self._truncate(state, cut)
     outcome.cutting.append(state)
     outcome.changed.append(state.partition)
-    self._enter(state, Phase.FETCHING)
+    self._followed.enter(state, Phase.FETCHING)
     return True
 
 
@@ -224,7 +230,7 @@ SAFEGUARDS: Final = (
         "r16",
         "answer-fits-the-log",
         "cutting by an answer of an older term",
-        (ReplicaFetcher, "_on_partition", _cut_by_any_answer(ReplicaFetcher._on_partition)),
+        (FetchAnswers, "on_partition", _cut_by_any_answer(FetchAnswers.on_partition)),
     ),
     of_story(
         "r17",
@@ -237,7 +243,7 @@ SAFEGUARDS: Final = (
         "r18",
         "cut-before-all-else",
         "reading what is about to be cut",
-        (ReplicaFetcher, "_on_divergence", _cut_later),
+        (FetchAnswers, "_on_divergence", _cut_later),
     ),
     of_story(
         "r19",
@@ -345,7 +351,7 @@ SAFEGUARDS: Final = (
         "s13",
         "claim-before-cut",
         "taking a replica that was cut for a damaged one",
-        (ReplicaFetcher, "_cut", _cut_at_once),
+        (FetchAnswers, "cut", _cut_at_once),
     ),
     of_story(
         "s03",
@@ -364,7 +370,7 @@ SAFEGUARDS: Final = (
         "s04",
         "later-epochs-are-skipped",
         "records of a term that the follower has not reconciled with",
-        (fetcher, "append_fetched", _append_whatever_comes),
+        (fetch_answers, "append_fetched", _append_whatever_comes),
     ),
     of_story(
         "s06",

@@ -11,7 +11,8 @@ them here. `Replicas` composes the parts that do the work and owns none of their
 stalls |
 | `fetchers`, `fetcher`, `fetch_state`, `fetch_answers`, `leader_bounds`, `follower` | fetching, \
 divergence, truncation |
-| `produce_path`, `fetch_path`, `delete_path`, `purgatory` | requests and their waiting |
+| `produce_path`, `fetch_path`, `fetch_reading`, `delete_path`, `purgatory` | requests and their \
+waiting |
 | `offset_queries` | questions about offsets |
 | `quarantine` | damaged logs: out of service, reported, repaired |
 | `throttle` | how fast replicas that catch up may be fed |
@@ -45,6 +46,7 @@ from tidelog.replication.changed_partitions import ChangedPartitions
 from tidelog.replication.checkpoints import Checkpoints
 from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.fetch_path import FetchPath
+from tidelog.replication.fetch_reading import FetchReader
 from tidelog.replication.fetch_state import FetcherEnv, FetchOutcome
 from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.flushing import Flushing
@@ -103,7 +105,14 @@ class Replicas:
         # Commit latencies and lags, where the sink of the trace wants them.
         self._measures = Measures(trace)
         self._produce = ProducePath(self._hosted, self._outbox, self._deadlines, self._measures)
-        self._fetch = self._make_fetch_path(node_id, config)
+        self._reader = FetchReader(
+            self._hosted,
+            brokers=self._brokers,
+            config=config,
+            selector=ReadReplicaSelector(config.replica_selector_class, node_id, self._brokers),
+            throttles=self._throttles,
+        )
+        self._fetch = FetchPath(self._hosted, self._reader, self._outbox, self._deadlines)
         self._delete = DeletePath(self._hosted, self._outbox, self._deadlines)
         self._fetchers = Fetchers(
             FetcherEnv(node_id, config, self._brokers, self._outbox, trace, self._throttles)
@@ -119,7 +128,7 @@ class Replicas:
         parts = self._parts()
         self._roles = Roles(directory, parts, env, trace)
         self._metadata = MetadataChanges(directory, parts, self._roles, env)
-        self._offset_queries = OffsetQueries(self._hosted, self._roles, self._fetch.failed)
+        self._offset_queries = OffsetQueries(self._hosted, self._roles, self._reader.failed)
         self._flushing = Flushing(directory, self._hosted, self._changed, self._roles)
         self._isr_checks = IsrChecks(
             self._hosted,
@@ -138,17 +147,6 @@ class Replicas:
         self._is_stirred = True
         # Kept since then.
         self._deadline = KnownDeadline(self._next_deadline)
-
-    def _make_fetch_path(self, node_id: int, config: ReplicationConfig) -> FetchPath:
-        return FetchPath(
-            self._hosted,
-            brokers=self._brokers,
-            config=config,
-            outbox=self._outbox,
-            deadlines=self._deadlines,
-            selector=ReadReplicaSelector(config.replica_selector_class, node_id, self._brokers),
-            throttles=self._throttles,
-        )
 
     def _parts(self) -> Parts:
         return Parts(
@@ -254,9 +252,9 @@ class Replicas:
         self._fetch.fetch(
             request, reply_to, now, followers_may_serve=followers_may_serve, listener=listener
         )
-        if self._fetch.expandable:
-            self._isr_changes.expand(self._fetch.expandable)
-            self._fetch.expandable.clear()
+        if self._reader.expandable:
+            self._isr_changes.expand(self._reader.expandable)
+            self._reader.expandable.clear()
 
     def delete_records(
         self,
@@ -381,7 +379,7 @@ class Replicas:
 
     def _collect(self, now: Instant) -> None:
         """Takes over what requests have changed and what failed under them."""
-        appended, progressed = self._produce.appended, self._fetch.progressed
+        appended, progressed = self._produce.appended, self._reader.progressed
         if appended:
             for partition in appended:
                 self._changed.mark(partition)
@@ -390,7 +388,7 @@ class Replicas:
             for partition in progressed:
                 self._changed.mark(partition, log_changed=False)
             progressed.clear()
-        for failed in (self._produce.failed, self._fetch.failed):
+        for failed in (self._produce.failed, self._reader.failed):
             for partition, error in failed:
                 self._roles.on_failure(partition, error, now)
             failed.clear()

@@ -13,7 +13,7 @@ from tests.scripts.runner import run_script
 from tidelog.log.log import Log
 from tidelog.replication import (
     fetch_answers,
-    fetch_path,
+    fetch_reading,
     fetcher,
     follower,
     metadata_changes,
@@ -22,8 +22,9 @@ from tidelog.replication import (
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.isr import Committed, PendingShrink
-from tidelog.replication.leader import LeaderState, RemoteReplica
+from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
+from tidelog.replication.remote_replica import RemoteReplica
 
 
 def _wait_for_committed_isr(
@@ -68,7 +69,7 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
         "may_expand",
         _expand_without_epoch_start,
     ),
-    "follower_truncates_to_diverging_epoch": (fetch_path, "_divergence", lambda *_: None),
+    "follower_truncates_to_diverging_epoch": (fetch_reading, "_divergence", lambda *_: None),
     "group_commit_holds_high_watermark_until_flush": (
         LeaderState,
         "own_end_offset",

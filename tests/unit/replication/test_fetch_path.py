@@ -12,7 +12,7 @@ from tidelog.model import Endpoint, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 from tidelog.records.record import Record
-from tidelog.replication.leader import RemoteReplica
+from tidelog.replication.remote_replica import RemoteReplica
 from tidelog.replication.replicas import Replicas
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
 from tidelog.sim.replicas.feed import topic_id_of

@@ -10,7 +10,8 @@ from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
-from tidelog.replication.leader import LeaderState, RemoteReplica
+from tidelog.replication.leader import LeaderState
+from tidelog.replication.remote_replica import RemoteReplica
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
 from tidelog.sim.replicas.feed import MetadataFeed
 

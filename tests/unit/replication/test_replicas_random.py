@@ -20,7 +20,7 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode, LogDamaged
 from tidelog.log.log import Log
 from tidelog.model import TopicPartition
-from tidelog.replication import fetch_path
+from tidelog.replication import fetch_reading
 from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.isr import PendingShrink
 from tidelog.replication.leader import LeaderState
@@ -338,7 +338,7 @@ ABLATIONS: dict[str, tuple[object, str, object]] = {
         "is_flushed",
         property(lambda _: True),
     ),
-    "divergence is not looked for": (fetch_path, "_divergence", lambda *_: None),
+    "divergence is not looked for": (fetch_reading, "_divergence", lambda *_: None),
     "followers cut to the high watermark": (
         ReplicaFetcher,
         "add",

@@ -11,7 +11,7 @@ from tidelog.log.log import Log
 from tidelog.model import EpochEndOffset
 from tidelog.replication import (
     fetch_answers,
-    fetch_path,
+    fetch_reading,
     follower,
     metadata_changes,
     offset_queries,
@@ -193,7 +193,7 @@ SAFEGUARDS: Final = (
         "r02",
         "divergence",
         "two histories in one partition",
-        (fetch_path, "_divergence", lambda *_: None),
+        (fetch_reading, "_divergence", lambda *_: None),
     ),
     of_story(
         "r03",
@@ -249,7 +249,7 @@ SAFEGUARDS: Final = (
         "r19",
         "divergence-is-no-progress",
         "acknowledging by an offset of another history",
-        (fetch_path._Reading, "read", _note_before_comparing(fetch_path._Reading.read)),
+        (fetch_reading.Reading, "read", _note_before_comparing(fetch_reading.Reading.read)),
     ),
     # In sync ---------------------------------------------------------------------------------
     of_story(
@@ -313,7 +313,7 @@ SAFEGUARDS: Final = (
         "r28",
         "reads-below-high-watermark",
         "showing what may be lost",
-        (fetch_path._Reading, "_answer_consumer", _answer_to_the_end),
+        (fetch_reading.Reading, "_answer_consumer", _answer_to_the_end),
     ),
     of_story(
         "r42",

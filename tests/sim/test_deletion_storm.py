@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tests.unit.replication.cluster import Written, records_of
 from tests.unit.replication.test_replicas_random import (
     KEY,
     NODES,
@@ -23,6 +22,7 @@ from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.messages import DeletedRecords, RecordsToDelete
+from tidelog.sim.replicas.reading import Written, records_of
 
 ONCE_STUCK = (1029, 1030, 1071, 1109)
 """A deposed leader was told to cut where the leader's log starts, in the middle of a batch."""

@@ -1,124 +1,61 @@
-"""Fetch: what followers and consumers read, and what a follower's fetch tells its leader.
+"""Fetch: requests of followers and consumers, answered at once or parked.
 
-A follower reads to the log end, a consumer to the high watermark or, with read_committed, to the
-last stable offset. Followers serve consumers too, within the high watermark they know; followers
-are only ever served by leaders.
-
-A follower's fetch is also its acknowledgement. For each partition, in this order:
-1. Refuse what another epoch, another topic id, a stale broker epoch or a foreign replica asks for.
-2. Sample the leader's log end.
-3. Compare the follower's last epoch; where the logs diverge, say so and note *nothing* about the
-   follower, because its offset lies in another history.
-4. Note the follower's progress, propose it for the ISR if it may join; the high watermark follows
-   at the end of the tick.
-5. Read.
-A fetch that waits is read again when it completes, but steps 2 to 4 happen once, on arrival.
-
-**Byte budget.** Partitions are served in the order of the request. The first one that has anything
-gives at least one whole batch, whatever the limits say, or a reader could never pass a large batch.
+What a reader may see, and what a follower's fetch proves, is decided in `fetch_reading`.
 
 A fetch is answered at once when it may not wait, asks for nothing, found `min_bytes`, found less
 though there is more (the next segment's, or a batch too large for what is left), or met an error or
 a divergence. Otherwise it is parked. While it is parked a partition is only looked at when it
-moved, and is read again only when a partition has something for this reader: then those that have
-moved, and of all others what was found before holds. A role that changed makes all be read.
+changed, and is read again only when a partition has something for this reader: then those that have
+changed, and of all others what was found before holds. A role that changed makes all be read.
 
 When this node begins to lead a partition it answers the parked fetches of that partition's other
 replicas at once, so that they can ask for the new partition in their next request instead of
 sitting out their long poll.
 
-Invariants: `ReadsBelowHighWatermark` (asserted for each consumer read), `OneReply`.
-
-**Reads from followers.** A leader may send a consumer to a follower in its rack (`read_replica`);
-the answer then carries no records. A follower answers within the high watermark it knows: above it,
-but within its log, a consumer finds nothing yet, and beyond its log OFFSET_OUT_OF_RANGE, which
-sends the consumer back to the leader. So that consumers do not wait for the leader's next long
-poll, a follower that serves some says in its fetches which high watermark it knows, and is answered
-as soon as there is a newer one that its log reaches (KIP-1166's field).
-
-**Throttles.** A throttled follower that is not in the ISR gets no records while the quota of this
-node's leaders is exceeded (`throttle`); its fetch counts all the same.
+Invariant: `OneReply`.
 
 Left out: sessions, which the broker turns into full lists.
 
-Source: KIP-227, KIP-320, KIP-392, KIP-595, KIP-903, KIP-1166.
+Source: KIP-227, KIP-1166.
 """
 
 from collections.abc import Iterable
 
-from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant
-from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
+from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
-from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset, TopicId
-from tidelog.replication.brokers import BrokerEpochs
+from tidelog.model import NO_OFFSET
+from tidelog.replication.fetch_reading import FetchReader, Reading
 from tidelog.replication.hosted import Hosted
-from tidelog.replication.leader import RemoteReplica
 from tidelog.replication.messages import Reply, ReplyTo
 from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition
 from tidelog.replication.purgatory import Deadlines, DelayedFetch, Waiters
-from tidelog.replication.read_replica import READ_HERE, ReadReplicaSelector
-from tidelog.replication.throttle import Throttles
 from tidelog.wire.fetch import (
     FETCH_ANY_HIGH_WATERMARK,
     READ_COMMITTED,
-    AbortedTransaction,
-    FetchedPartition,
-    FetchPartition,
     FetchRequest,
     FetchResponse,
 )
 
 
 class FetchPath:
-    """Reads of followers and consumers, and the fetches that wait."""
+    """Fetches on arrival, and those that wait."""
 
-    __slots__ = (
-        "_brokers",
-        "_config",
-        "_deadlines",
-        "_hosted",
-        "_outbox",
-        "_parked_followers",
-        "_released",
-        "expandable",
-        "failed",
-        "progressed",
-        "selector",
-        "throttles",
-    )
+    __slots__ = ("_deadlines", "_hosted", "_outbox", "_parked_followers", "_released", "reader")
 
     def __init__(
-        self,
-        hosted: Hosted,
-        *,
-        brokers: BrokerEpochs,
-        config: ReplicationConfig,
-        outbox: Outbox,
-        deadlines: Deadlines,
-        selector: ReadReplicaSelector,
-        throttles: Throttles,
+        self, hosted: Hosted, reader: FetchReader, outbox: Outbox, deadlines: Deadlines
     ) -> None:
         self._hosted = hosted
-        self._brokers = brokers
-        self._config = config
+        # Reads, and collects what reading has shown since `Replicas` last looked.
+        self.reader = reader
         self._outbox = outbox
         self._deadlines = deadlines
-        # What throttled followers may get.
-        self.throttles = throttles
-        # Who sends consumers to followers.
-        self.selector = selector
         # Fetches of followers that wait, by replica id.
         self._parked_followers: dict[int, Waiters] = {}
         # Parked fetches to be answered at the end of this tick, whatever they find.
         self._released: dict[DelayedFetch, None] = {}
-        # Led partitions of which a follower's end moved since `Replicas` last looked.
-        self.progressed: dict[Partition, None] = {}
-        # (partition, follower) that may join the ISR, found since then.
-        self.expandable: list[tuple[Partition, int]] = []
-        # Partitions whose device failed or whose log is damaged, found since then.
-        self.failed: list[tuple[Partition, StorageError | LogDamaged]] = []
 
     # On arrival -------------------------------------------------------------------------------
 
@@ -134,7 +71,7 @@ class FetchPath:
         """Answers at once or parks the request."""
         parked = DelayedFetch(reply_to, request, now=now, followers_may_serve=followers_may_serve)
         parked.listener = listener
-        reading = self._read(parked, now, on_arrival=True)
+        reading = self.reader.read(parked, now, on_arrival=True)
         if (
             request.max_wait_ms <= 0
             or reading.at_once
@@ -154,9 +91,9 @@ class FetchPath:
             parked.register(waiters, NO_OFFSET, FETCH_ANY_HIGH_WATERMARK)
         self._deadlines.add(parked)
 
-    def _reply(self, reply_to: ReplyTo, reading: "_Reading") -> None:
+    def _reply(self, reply_to: ReplyTo, reading: Reading) -> None:
         if reading.throttled_bytes:
-            self.throttles.leader.record(reading.throttled_bytes, reading.now)
+            self.reader.throttles.leader.record(reading.throttled_bytes, reading.now)
         response = FetchResponse(0, ErrorCode.NONE, 0, reading.answers)
         self._outbox.emit(Reply(reply_to, response))
 
@@ -173,13 +110,13 @@ class FetchPath:
 
     @property
     def has_released(self) -> bool:
-        """Whether `end_tick` has somebody to answer, whatever moved."""
+        """Whether `end_tick` has a fetch to answer, whatever changed."""
         return bool(self._released)
 
-    def end_tick(self, moved: Iterable[Partition], now: Instant) -> None:
+    def end_tick(self, changed: Iterable[Partition], now: Instant) -> None:
         """Answers the parked fetches that have become ready."""
         hopeful: dict[DelayedFetch, None] = {}
-        for partition in moved:
+        for partition in changed:
             if partition.fetch_waiters:
                 _collect_hopeful(partition, hopeful)
         released = self._released
@@ -191,7 +128,7 @@ class FetchPath:
         for parked in hopeful:
             if parked.done:
                 continue
-            reading = self._read(parked, now, on_arrival=False)
+            reading = self.reader.read(parked, now, on_arrival=False)
             if reading.at_once or reading.has_enough:
                 self._finish(parked, reading)
             else:
@@ -199,51 +136,12 @@ class FetchPath:
 
     def complete(self, parked: DelayedFetch, now: Instant) -> None:
         """Answers a parked fetch with what there is."""
-        self._finish(parked, self._read(parked, now, on_arrival=False))
+        self._finish(parked, self.reader.read(parked, now, on_arrival=False))
 
-    def _finish(self, parked: DelayedFetch, reading: "_Reading") -> None:
+    def _finish(self, parked: DelayedFetch, reading: Reading) -> None:
         parked.complete()
         self._deadlines.note_answered(parked)
         self._reply(parked.reply_to, reading)
-
-    # Reading ----------------------------------------------------------------------------------
-
-    def _read(self, parked: DelayedFetch, now: Instant, *, on_arrival: bool) -> "_Reading":
-        request = parked.request
-        reading = _Reading(self, parked, now, on_arrival)
-        answers = reading.answers
-        by_key = self._hosted.by_key
-        known, moved = parked.answers, parked.moved
-        for index, want in enumerate(request.partitions):
-            if known is not None and (want.topic, want.partition) not in moved:
-                answers.append(known[index])
-                continue
-            partition = by_key.get((want.topic, want.partition))
-            if partition is None:
-                code = self._hosted.error_of_missing(want.topic, want.partition)
-                answers.append(reading.refuse(want, code))
-                continue
-            try:
-                answers.append(reading.read(partition, want))
-            except (StorageError, LogDamaged) as error:
-                self.failed.append((partition, error))
-                answers.append(reading.refuse(want, ErrorCode.KAFKA_STORAGE_ERROR))
-            except ProtocolError as error:
-                answers.append(reading.refuse(want, error.code))
-        return reading
-
-    def is_stale(self, request: FetchRequest) -> bool:
-        """Whether a follower's fetch comes from another process than the registered one."""
-        return self._brokers.is_stale(request.replica_id, request.replica_epoch)
-
-    def knows_topic(self, topic_id: TopicId) -> bool:
-        """Whether there is a topic with this id, whatever its name."""
-        return topic_id in self._hosted.image.topics_by_id
-
-    @property
-    def max_bytes(self) -> int:
-        """`fetch.max.bytes`: no answer is larger, but for a single large batch."""
-        return self._config.fetch_max_bytes
 
     def check(self) -> None:
         """Asserts what must hold between two events."""
@@ -252,263 +150,10 @@ class FetchPath:
                 assert not parked.done, f"OneReply: {parked.reply_to} is answered and waits"
 
 
-class _Reading:
-    """One pass over the partitions of a request."""
-
-    __slots__ = (
-        "_by_follower",
-        "_committed_only",
-        "_enough_bytes",
-        "_followers_may_serve",
-        "_left_bytes",
-        "_listener",
-        "_on_arrival",
-        "_path",
-        "_request",
-        "_stale",
-        "answers",
-        "at_once",
-        "now",
-        "records_bytes",
-        "throttled_bytes",
-    )
-
-    def __init__(
-        self, path: FetchPath, parked: DelayedFetch, now: Instant, on_arrival: bool
-    ) -> None:
-        request = parked.request
-        self._path = path
-        self._request = request
-        self._by_follower = request.replica_id >= 0
-        # The follower is another process than the one that is registered.
-        self._stale = self._by_follower and path.is_stale(request)
-        self._committed_only = request.isolation_level == READ_COMMITTED
-        self._followers_may_serve = parked.followers_may_serve
-        # Where the consumer came in; a replica it is sent to must have the same.
-        self._listener = parked.listener
-        self.now = now
-        # Whether a follower's fetch still counts as its progress.
-        self._on_arrival = on_arrival
-        # What may still be read, but for the first batch of all.
-        self._left_bytes = max(0, min(request.max_bytes, path.max_bytes))
-        # Nobody may wait for more than an answer can hold.
-        self._enough_bytes = min(request.min_bytes, self._left_bytes)
-        # In the order of the request.
-        self.answers: list[FetchedPartition] = []
-        # An error or a divergence: the sender must hear of it now.
-        self.at_once = False
-        # Record bytes found so far, and those of them that count towards the leaders' quota.
-        self.records_bytes = 0
-        self.throttled_bytes = 0
-
-    @property
-    def has_enough(self) -> bool:
-        """Whether the records found are worth an answer."""
-        return self.records_bytes >= self._enough_bytes
-
-    def remember(self, parked: DelayedFetch) -> None:
-        """The fetch goes on waiting: what was found need not be looked for again."""
-        parked.answers = None if self.records_bytes else self.answers
-        parked.moved.clear()
-
-    def refuse(self, want: FetchPartition, code: ErrorCode) -> FetchedPartition:
-        """The answer of a partition that is not read."""
-        self.at_once = True
-        return FetchedPartition(
-            want.topic, want.topic_id, want.partition, code, -1, -1, NO_OFFSET, [], 0
-        )
-
-    def read(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
-        """The answer of one partition. Raises `ProtocolError` and `StorageError`."""
-        _, topic_id, _, epoch, fetch_offset, last_epoch, _, _, known_high_watermark = want
-        if (
-            epoch != partition.leader_epoch
-            or topic_id != partition.topic_id
-            or partition.offline is not None
-        ):
-            code = partition.error_of_request(topic_id, epoch)
-            if code is ErrorCode.INCONSISTENT_TOPIC_ID and not self._path.knows_topic(topic_id):
-                # The topic was deleted while the fetch waited, and made again under its name.
-                code = ErrorCode.UNKNOWN_TOPIC_ID
-            if code is not ErrorCode.NONE:
-                return self.refuse(want, code)
-        leadership = partition.leadership
-        if leadership is None and (self._by_follower or not self._followers_may_serve):
-            return self.refuse(want, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        remote = None
-        if self._by_follower:
-            assert leadership is not None, f"{partition} serves a follower without leading"
-            remote = leadership.remotes.get(self._request.replica_id)
-            if remote is None or self._stale:
-                return self.refuse(want, self._error_of_follower(epoch))
-        log = partition.log
-        log_end = log.log_end_offset
-        if last_epoch != NO_EPOCH:
-            diverging = _divergence(log, want)
-            if diverging is not None:
-                return self._diverged(log, want, diverging)
-        if not log.log_start_offset <= fetch_offset <= log_end:
-            return self.refuse(want, ErrorCode.OFFSET_OUT_OF_RANGE)
-        if remote is None:
-            return self._answer_consumer(partition, want)
-        if known_high_watermark < fetch_offset and known_high_watermark < log.high_watermark:
-            self.at_once = True
-        if self._on_arrival:
-            # The leader's end is sampled before the read: see `leader`.
-            self._note_progress(partition, remote, want, log_end)
-        if log.config.leader_replication_throttled_replicas:
-            return self._answer_throttled(partition, want)
-        return self._answer(log, want, log_end)
-
-    def _answer_throttled(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
-        """A follower's answer where the topic throttles some replicas, maybe this leader's."""
-        log, leadership, throttles = partition.log, partition.leadership, self._path.throttles
-        assert leadership is not None, f"{partition} serves a follower without leading"
-        listed = log.config.leader_replication_throttled_replicas
-        if not throttles.names(listed, partition.topic_partition.partition):
-            return self._answer(log, want, log.log_end_offset)
-        in_sync = self._request.replica_id in leadership.isr
-        if not in_sync and throttles.leader.is_exceeded(self.now):
-            return self._answer(log, want, NO_OFFSET)
-        answer = self._answer(log, want, log.log_end_offset)
-        self.throttled_bytes += answer.records_bytes
-        return answer
-
-    def _answer_consumer(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
-        log, leadership = partition.log, partition.leadership
-        if leadership is None:
-            partition.last_consumer_read = self.now
-        elif self._path.selector.by_rack and self._followers_may_serve:
-            preferred = self._path.selector.decide(
-                leadership,
-                want.fetch_offset,
-                rack_id=self._request.rack_id,
-                listener=self._listener,
-                now=self.now,
-            )
-            if preferred != READ_HERE:
-                self.at_once = True
-                empty = self._answer(log, want, NO_OFFSET)
-                return empty._replace(preferred_read_replica=preferred)
-        upper = log.last_stable_offset if self._committed_only else log.high_watermark
-        return self._answer(log, want, upper)
-
-    def _error_of_follower(self, epoch: int) -> ErrorCode:
-        if self._stale or epoch == NO_EPOCH:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        # The follower may know a newer assignment than this leader; it will ask again.
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
-
-    def _note_progress(
-        self, partition: Partition, remote: RemoteReplica, want: FetchPartition, leader_end: int
-    ) -> None:
-        request = self._request
-        moved = remote.on_fetch(
-            want.fetch_offset,
-            want.log_start_offset,
-            leader_end=leader_end,
-            broker_epoch=request.replica_epoch,
-            now=self.now,
-        )
-        if moved:
-            self._path.progressed[partition] = None
-        leadership = partition.leadership
-        assert leadership is not None, f"{partition} serves a follower without leading"
-        replica_id = request.replica_id
-        if replica_id not in leadership.maximal_isr and leadership.may_expand(replica_id):
-            self._path.expandable.append((partition, replica_id))
-
-    def _answer(self, log: Log, want: FetchPartition, upper: int) -> FetchedPartition:
-        if want.fetch_offset < upper and (self._left_bytes or not self.records_bytes):
-            return self._answer_with_records(log, want, upper)
-        return FetchedPartition(
-            want.topic,
-            want.topic_id,
-            want.partition,
-            ErrorCode.NONE,
-            log.high_watermark,
-            log.last_stable_offset,
-            log.log_start_offset,
-            [],
-            0,
-            None,
-            None,
-            None,
-            [] if self._committed_only else None,
-        )
-
-    def _answer_with_records(self, log: Log, want: FetchPartition, upper: int) -> FetchedPartition:
-        got = log.read(
-            want.fetch_offset,
-            max(0, min(want.max_bytes, self._left_bytes)),
-            upper,
-            at_least_one=not self.records_bytes,
-        )
-        assert got.next_offset <= upper, (
-            f"ReadsBelowHighWatermark: {log.topic_partition} {got.next_offset} > {upper}"
-        )
-        if got.next_offset < upper:
-            # The rest is in the next segment, or too large for this answer: waiting brings no more.
-            self.at_once = True
-        self.records_bytes += got.size_bytes
-        self._left_bytes = max(0, self._left_bytes - got.size_bytes)
-        aborted: list[AbortedTransaction] | None = None
-        if self._committed_only:
-            aborted = log.aborted_in(want.fetch_offset, got.next_offset) if got.chunks else []
-        return FetchedPartition(
-            want.topic,
-            want.topic_id,
-            want.partition,
-            ErrorCode.NONE,
-            log.high_watermark,
-            log.last_stable_offset,
-            log.log_start_offset,
-            got.chunks,
-            got.size_bytes,
-            None,
-            None,
-            None,
-            aborted,
-        )
-
-    def _diverged(
-        self, log: Log, want: FetchPartition, diverging: EpochEndOffset
-    ) -> FetchedPartition:
-        # The follower does not look at the high watermark of such an answer, so it must not be
-        # counted as told: a fetch session mentions only what changed since it was told.
-        self.at_once = True
-        return FetchedPartition(
-            want.topic,
-            want.topic_id,
-            want.partition,
-            ErrorCode.NONE,
-            NO_OFFSET,
-            NO_OFFSET,
-            log.log_start_offset,
-            [],
-            0,
-            diverging,
-        )
-
-
 def _upper_for_consumer(log: Log, request: FetchRequest) -> int:
     if request.isolation_level == READ_COMMITTED:
         return log.last_stable_offset
     return log.high_watermark
-
-
-def _divergence(log: Log, want: FetchPartition) -> EpochEndOffset | None:
-    """Where the reader's log leaves this one, `None` where it does not.
-
-    Raises OFFSET_OUT_OF_RANGE when there is nothing to compare with.
-    """
-    epoch = want.last_fetched_epoch
-    end = log.end_offset_for_epoch(epoch)
-    if end.end_offset == NO_OFFSET or want.fetch_offset < log.log_start_offset:
-        raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if end.leader_epoch < epoch or end.end_offset < want.fetch_offset:
-        return end
-    return None
 
 
 def _collect_hopeful(partition: Partition, hopeful: dict[DelayedFetch, None]) -> None:
@@ -517,7 +162,7 @@ def _collect_hopeful(partition: Partition, hopeful: dict[DelayedFetch, None]) ->
     key = partition.topic_partition
     log_start, log_end = log.log_start_offset, log.log_end_offset
     for parked, (offset, known_high_watermark) in partition.fetch_waiters.items():
-        parked.moved.add(key)
+        parked.changed.add(key)
         request = parked.request
         upper = log_end if request.replica_id >= 0 else _upper_for_consumer(log, request)
         if (

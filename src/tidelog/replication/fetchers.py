@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from tidelog.env.instant import Instant, earliest
 from tidelog.model import NO_LEADER
-from tidelog.replication.fetcher import FetcherEnv, FetchOutcome, FetchState, ReplicaFetcher
+from tidelog.replication.fetch_state import FetcherEnv, FetchOutcome, FetchState
+from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.messages import ListOffsetsResult, Role, Token, TruncationsAnnounced
 from tidelog.replication.partition import Partition
 from tidelog.wire.fetch import FetchResponse
@@ -78,8 +79,8 @@ class Fetchers:
         """Applies the answer to a `SendListOffsets`."""
         outcome = FetchOutcome()
         for fetcher in self._by_leader.values():
-            if fetcher.asking_token == token:
-                fetcher.on_list_offsets_response(results, outcome, now)
+            if fetcher.bounds.token == token:
+                fetcher.bounds.on_list_offsets_response(results, outcome, now)
                 return outcome
         raise AssertionError(f"nobody waits for token {token}")
 
@@ -96,7 +97,7 @@ class Fetchers:
         for state in self._announced.pop(subject):
             fetcher = self._by_partition.get(state.partition)
             if fetcher is not None:
-                fetcher.on_announced(state, outcome)
+                fetcher.answers.on_announced(state, outcome)
         return outcome
 
     def deadline(self) -> Instant | None:

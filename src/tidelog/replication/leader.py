@@ -13,13 +13,8 @@ Who counts is the whole art:
    stands still (KIP-966). A member that then leaves the ISR still has all that was ever committed
    and stays eligible as leader.
 
-A replica that has not fetched since this leadership began has end offset -1: what it said to a
-former leader, or to an earlier epoch of this one, proves nothing. So the high watermark is frozen
-after an election until every member has spoken once.
-
-"Caught up" is about time, not offsets: a follower is in sync while it has been level with the
-leader's end within `replica.lag.time.max.ms`. The leader's end is sampled *before* the follower's
-read; sampled after it, a follower would be credited with records that it was not sent.
+A replica that has not fetched since this leadership began has no claim (`remote_replica`). So the
+high watermark is frozen after an election until every member has fetched once.
 
 Invariants: `HighWatermarkBounds`, `HighWatermarkIsReplicated`, `MaximalIsrSuperset`,
 `MinIsrFreeze`, `GroupCommitFirst` (all explained in `docs/protocol/replication.md`).
@@ -37,70 +32,7 @@ from tidelog.log.log import Log
 from tidelog.model import NO_OFFSET
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.isr import Committed, IsrState
-from tidelog.replication.measures import Sample
-
-
-class RemoteReplica:
-    """What the leader knows of one other replica. Nothing of it is persisted."""
-
-    __slots__ = (
-        "broker_epoch",
-        "last_caught_up",
-        "last_fetch",
-        "leader_end_at_fetch",
-        "log_end_offset",
-        "log_start_offset",
-    )
-
-    def __init__(self) -> None:
-        # The follower's claim, exclusive; -1 until its first fetch of this leadership.
-        self.log_end_offset = NO_OFFSET
-        # The follower's own log start; -1 likewise.
-        self.log_start_offset = NO_OFFSET
-        # The leader's end when the last fetch came in, sampled before the read.
-        self.leader_end_at_fetch = NO_OFFSET
-        # When the last fetch came in.
-        self.last_fetch = LONG_AGO
-        # The last instant at which it was known to have had all that the leader had.
-        self.last_caught_up = LONG_AGO
-        # The broker epoch of its last fetch; `None` before the first one, -1 when it sent none.
-        self.broker_epoch: int | None = None
-
-    def on_fetch(
-        self,
-        fetch_offset: int,
-        log_start_offset: int,
-        leader_end: int,
-        broker_epoch: int,
-        now: Instant,
-    ) -> bool:
-        """Takes in one fetch; returns whether the follower's end or start changed."""
-        if fetch_offset >= leader_end:
-            self.last_caught_up = max(self.last_caught_up, now)
-        elif fetch_offset >= self.leader_end_at_fetch:
-            # It now has what the leader had at the previous fetch: it was level back then.
-            self.last_caught_up = max(self.last_caught_up, self.last_fetch)
-        changed = fetch_offset != self.log_end_offset or log_start_offset != self.log_start_offset
-        self.log_end_offset = fetch_offset
-        self.log_start_offset = log_start_offset
-        self.leader_end_at_fetch = leader_end
-        self.last_fetch = now
-        self.broker_epoch = broker_epoch
-        return changed
-
-    def is_caught_up(self, leader_end: int, lag_time_max_ms: int, now: Instant) -> bool:
-        """Level with the leader, or level recently enough."""
-        return self.log_end_offset == leader_end or now - self.last_caught_up <= lag_time_max_ms
-
-    def caught_up_ms_ago(self, now: Instant) -> int:
-        """How long ago it was last known to be level; -1 for never."""
-        return -1 if self.last_caught_up == LONG_AGO else now - self.last_caught_up
-
-    def begin_epoch(self, *, in_sync: bool, leader_end: int, now: Instant) -> None:
-        """The same leader was elected again: the claim still stands, the clock starts anew."""
-        self.last_caught_up = now if in_sync else LONG_AGO
-        self.last_fetch = now if in_sync else LONG_AGO
-        self.leader_end_at_fetch = leader_end
+from tidelog.replication.remote_replica import RemoteReplica
 
 
 class Laggard(NamedTuple):
@@ -110,6 +42,20 @@ class Laggard(NamedTuple):
     log_end_offset: int
     caught_up_ms_ago: int
     """-1: never under this leadership."""
+
+
+class Sample:
+    """The measurement under way in one leadership."""
+
+    __slots__ = ("due", "required", "wanted")
+
+    def __init__(self) -> None:
+        # Offset (exclusive) whose commit is waited for, -1 for none.
+        self.required = NO_OFFSET
+        # From when on the next append is sampled.
+        self.due = LONG_AGO
+        # The next advance is told whatever the interval says.
+        self.wanted = True
 
 
 class LeaderState:

@@ -10,41 +10,25 @@ Some advances are always told: the first of a leader's term, which ends the elec
 first after a stall was reported, which ends the stall.
 
 The bound: with many led partitions each is sampled less often, so that a node emits at most about
-`SAMPLES_PER_SECOND` pairs a second. Whoever has not fetched for a while is told by `tell_lag`, once
+`SAMPLES_PER_SECOND` pairs a second. Followers that are behind are measured by `report_lag`, once
 per check of the ISR.
 
 Invariants: nothing here changes what a leader decides; without a sink that wants figures nothing
 is done at all. Left out: acks=1 clients, who do not wait for any of this.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tidelog.env.instant import LONG_AGO, Instant
+from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.model import NO_OFFSET
-
-if TYPE_CHECKING:
-    from tidelog.replication.leader import LeaderState
-    from tidelog.replication.partition import Partition
+from tidelog.replication.leader import LeaderState
+from tidelog.replication.partition import Partition
 
 SAMPLE_INTERVAL_MS: Final = 100
 SAMPLES_PER_SECOND: Final = 200
 LAG_TOLD_FROM_MS: Final = 1000
 """A follower that was level within this time is not told of."""
-
-
-class Sample:
-    """The measurement under way in one leadership."""
-
-    __slots__ = ("due", "required", "wanted")
-
-    def __init__(self) -> None:
-        # Offset (exclusive) whose commit is waited for, -1 for none.
-        self.required = NO_OFFSET
-        # From when on the next append is sampled.
-        self.due = LONG_AGO
-        # The next advance is told whatever the interval says.
-        self.wanted = True
 
 
 class Measures:
@@ -63,7 +47,7 @@ class Measures:
         """Spreads the samples over the partitions that this node leads."""
         self._interval_ms = max(SAMPLE_INTERVAL_MS, leaders * 1000 // SAMPLES_PER_SECOND)
 
-    def on_append(self, partition: "Partition", now: Instant) -> None:
+    def on_append(self, partition: Partition, now: Instant) -> None:
         """Records were appended by a client; called before the high watermark can move."""
         leadership = partition.leadership
         if leadership is None:
@@ -80,7 +64,7 @@ class Measures:
             high_watermark=partition.log.high_watermark,
         )
 
-    def on_advance(self, partition: "Partition", leadership: "LeaderState", now: Instant) -> None:
+    def on_advance(self, partition: Partition, leadership: LeaderState, now: Instant) -> None:
         """The high watermark has moved."""
         sample = leadership.sample
         high_watermark = partition.log.high_watermark
@@ -105,7 +89,7 @@ class Measures:
             **values,
         )
 
-    def tell_lag(self, partition: "Partition", leadership: "LeaderState", now: Instant) -> None:
+    def report_lag(self, partition: Partition, leadership: LeaderState, now: Instant) -> None:
         """Names the followers that have not been level for a while, in the ISR or not."""
         behind = []
         for replica_id, remote in leadership.remotes.items():

@@ -39,31 +39,15 @@ from tidelog.log.log import Log
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import NO_EPOCH, NO_LEADER, ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.replication.brokers import BrokerEpochs
-from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
+from tidelog.replication.isr import Committed
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.messages import (
-    AlterPartitionProposal,
-    AlterPartitionResult,
-    IsrMember,
     PartitionView,
     ReplicaView,
     Role,
 )
 from tidelog.replication.purgatory import AckQueue, Deletions, Waiters
 from tidelog.wire.fetch import LeaderHint
-
-_STAY_PENDING = frozenset(
-    (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.INVALID_UPDATE_VERSION,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.NEW_LEADER_ELECTED,
-    )
-)
-"""The controller knows something newer; it will arrive as metadata and settle the matter. Until
-then the proposal may be committed for all this leader knows, so it stays in the maximal ISR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,113 +249,6 @@ class Partition:
         """Whether this leader waits for the controller's word on an ISR change."""
         leadership = self.leadership
         return leadership is not None and not isinstance(leadership.isr_state, Committed)
-
-    def propose_expand(self, replica_id: int, own_epoch: int) -> AlterPartitionProposal:
-        """Proposes that a follower joins the ISR; counts it in the maximal ISR at once."""
-        leadership = self._leadership()
-        assert leadership.may_expand(replica_id), f"{self}: {replica_id} may not join"
-        last = Committed(leadership.isr)
-        proposal = self._proposal(leadership, (*last.isr, replica_id), own_epoch)
-        leadership.isr_state = PendingExpand(last, replica_id, proposal)
-        remote = leadership.remotes[replica_id]
-        self._env.trace.info(
-            self,
-            "maybe_expand_isr",
-            "proposed",
-            "caught up to the high watermark",
-            replica=replica_id,
-            isr=last.isr,
-            log_end=remote.log_end_offset,
-            high_watermark=self.log.high_watermark,
-            epoch_start=leadership.epoch_start_offset,
-        )
-        return proposal
-
-    def propose_shrink(self, own_epoch: int, now: Instant) -> AlterPartitionProposal | None:
-        """Proposes that members leave that have lagged for too long; they count until the
-        controller confirms. `None` when nobody lags or a change is in flight."""
-        leadership = self._leadership()
-        laggards = leadership.laggards(now)
-        if not laggards:
-            return None
-        last = Committed(leadership.isr)
-        leaving = tuple(laggard.replica_id for laggard in laggards)
-        remaining = tuple(member for member in last.isr if member not in leaving)
-        proposal = self._proposal(leadership, remaining, own_epoch)
-        leadership.isr_state = PendingShrink(last, leaving, proposal)
-        self._env.trace.info(
-            self,
-            "maybe_shrink_isr",
-            "proposed",
-            f"not level for {self._env.config.replica_lag_time_max_ms} ms",
-            leaving=leaving,
-            isr=last.isr,
-            log_ends=tuple(laggard.log_end_offset for laggard in laggards),
-            level_ms_ago=tuple(laggard.caught_up_ms_ago for laggard in laggards),
-            high_watermark=self.log.high_watermark,
-            log_end=self.log.log_end_offset,
-        )
-        return proposal
-
-    def _proposal(
-        self, leadership: LeaderState, isr: tuple[int, ...], own_epoch: int
-    ) -> AlterPartitionProposal:
-        members = []
-        for member in isr:
-            if member == self._env.node_id:
-                members.append(IsrMember(member, own_epoch))
-                continue
-            seen = leadership.remotes[member].broker_epoch
-            members.append(IsrMember(member, NO_EPOCH if seen is None else seen))
-        return AlterPartitionProposal(
-            topic_partition=self.topic_partition,
-            topic_id=self.topic_id,
-            leader_epoch=self.leader_epoch,
-            partition_epoch=self.partition_epoch,
-            new_isr=tuple(members),
-            recovering=False,
-        )
-
-    def on_isr_answer(self, proposal: AlterPartitionProposal, result: AlterPartitionResult) -> bool:
-        """Takes the controller's answer to a proposal; returns whether to send it again."""
-        leadership = self.leadership
-        state = None if leadership is None else leadership.isr_state
-        if leadership is None or state is None or isinstance(state, Committed):
-            return self._ignore_answer("nothing is proposed", result)
-        if state.proposal is not proposal:
-            return self._ignore_answer("another proposal is in flight", result)
-        code = result.error_code
-        if code is ErrorCode.NONE:
-            if result.leader_epoch != self.leader_epoch:
-                return self._ignore_answer("other leader epoch", result)
-            if result.partition_epoch < self.partition_epoch:
-                return self._ignore_answer("older partition epoch", result)
-            self.partition_epoch = result.partition_epoch
-            seen = self.image is not None and self.image.partition_epoch >= result.partition_epoch
-            leadership.commit_isr(result.isr, seen_in_metadata=seen)
-            self._trace_answer("committed", "", isr=result.isr, epoch=result.partition_epoch)
-            return False
-        if code in (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA):
-            leadership.isr_state = state.last
-            self._trace_answer("refused", code.name, isr=state.last.isr)
-            return False
-        if code in _STAY_PENDING:
-            self._trace_answer("waits for metadata", code.name, maximal_isr=state.maximal_isr)
-            return False
-        self._trace_answer("retrying", code.name, maximal_isr=state.maximal_isr)
-        return True
-
-    def _ignore_answer(self, reason: str, result: AlterPartitionResult) -> bool:
-        code = result.error_code.name
-        self._env.trace.debug(self, "on_isr_answer", "ignored", reason, error=code)
-        return False
-
-    def _trace_answer(self, decision: str, reason: str, **values: object) -> None:
-        self._env.trace.info(self, "on_isr_answer", decision, reason, **values)
-
-    def _leadership(self) -> LeaderState:
-        assert self.leadership is not None, f"{self} is not led by this node"
-        return self.leadership
 
     # Group commit -------------------------------------------------------------------------
 

@@ -80,12 +80,12 @@ class DelayedFetch:
 
     __slots__ = (
         "answers",
+        "changed",
         "deadline",
         "done",
         "followers_may_serve",
         "in_heap",
         "listener",
-        "moved",
         "registers",
         "reply_to",
         "request",
@@ -106,8 +106,8 @@ class DelayedFetch:
         self.deadline = Instant(now + request.max_wait_ms)
         # What was found last, in request order, where no partition had records; `None` otherwise.
         self.answers: list[FetchedPartition] | None = None
-        # (topic, partition) of what has moved since: its answer is out of date.
-        self.moved: set[tuple[str, int]] = set()
+        # (topic, partition) of what has changed since: its answer is out of date.
+        self.changed: set[tuple[str, int]] = set()
         # The partitions' registers it stands in.
         self.registers: list[Waiters] = []
         # It has been answered; nothing may answer it again.

@@ -35,6 +35,7 @@ from tidelog.model import (
     TopicId,
     TopicPartition,
 )
+from tidelog.replication.changed_partitions import ChangedPartitions
 from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.fetchers import Fetchers
@@ -42,7 +43,6 @@ from tidelog.replication.hosted import Hosted
 from tidelog.replication.hosting import Drop, Host
 from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.messages import LogDirFailed, RoleChanged
-from tidelog.replication.moved import Moved
 from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition, PartitionEnv
 from tidelog.replication.produce_path import ProducePath
@@ -91,7 +91,7 @@ class Parts:
     delete: DeletePath
     fetchers: Fetchers
     isr_updates: IsrUpdates
-    moved: Moved
+    changed: ChangedPartitions
     outbox: Outbox
     quarantine: Quarantine
 
@@ -195,7 +195,7 @@ class Roles:
             self._take_out(partition, _of_later_epoch(partition.log, image.leader_epoch))
             self._host(decision, now)
             return
-        self._parts.moved.mark(partition)
+        self._parts.changed.mark(partition)
         if image.leader == self._env.node_id:
             if partition.become_leader(image, now):
                 self._parts.fetchers.stop(partition)
@@ -252,7 +252,7 @@ class Roles:
         self._parts.fetch.release(partition)
         self._parts.fetchers.stop(partition)
         partition.go_offline(cause)
-        self._parts.moved.forget(partition)
+        self._parts.changed.forget(partition)
         if led:
             self._cease_to_lead(partition)
 

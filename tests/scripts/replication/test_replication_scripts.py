@@ -27,12 +27,13 @@ from pathlib import Path
 import pytest
 
 from tests.scripts.runner import Command, run_script, script_name, scripts_beside
-from tests.unit.replication.cluster import Cluster, records_of, values_in
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.replication.messages import ListOffsetsQuery, SendFetch
+from tidelog.sim.replicas.cluster import Cluster
+from tidelog.sim.replicas.reading import records_of, values_in
 from tidelog.wire.fetch import FetchedPartition, FetchResponse
 from tidelog.wire.produce import ProducedPartition
 

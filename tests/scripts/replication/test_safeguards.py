@@ -11,12 +11,20 @@ import pytest
 from tests.scripts.replication.test_replication_scripts import Interpreter
 from tests.scripts.runner import run_script
 from tidelog.log.log import Log
-from tidelog.replication import fetch_path, fetcher, follower, lookups, replicas
+from tidelog.replication import (
+    fetch_answers,
+    fetch_reading,
+    fetcher,
+    follower,
+    metadata_changes,
+    offset_queries,
+)
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.isr import Committed, PendingShrink
-from tidelog.replication.leader import LeaderState, RemoteReplica
+from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
+from tidelog.replication.remote_replica import RemoteReplica
 
 
 def _wait_for_committed_isr(
@@ -47,7 +55,7 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
     "a_leadership_in_between_is_noticed": (Partition, "_has_missed_a_term", lambda *_: False),
     "acks_all_refused_below_min_isr": (LeaderState, "is_under_min_isr", property(lambda _: False)),
     "batches_above_requested_epoch_are_skipped": (
-        fetcher,
+        fetch_answers,
         "append_fetched",
         _append_whatever_comes,
     ),
@@ -61,7 +69,7 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
         "may_expand",
         _expand_without_epoch_start,
     ),
-    "follower_truncates_to_diverging_epoch": (fetch_path, "_divergence", lambda *_: None),
+    "follower_truncates_to_diverging_epoch": (fetch_reading, "_divergence", lambda *_: None),
     "group_commit_holds_high_watermark_until_flush": (
         LeaderState,
         "own_end_offset",
@@ -82,8 +90,16 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
         "is_under_min_isr",
         property(lambda _: False),
     ),
-    "metadata_of_a_former_life_is_not_acted_upon": (replicas, "is_in_force", lambda *_: True),
-    "new_leader_hides_offsets_until_epoch_start": (lookups, "_is_unsettled", lambda *_: False),
+    "metadata_of_a_former_life_is_not_acted_upon": (
+        metadata_changes,
+        "is_in_force",
+        lambda *_: True,
+    ),
+    "new_leader_hides_offsets_until_epoch_start": (
+        offset_queries,
+        "_is_unsettled",
+        lambda *_: False,
+    ),
     "parked_fetches_end_when_leadership_begins": (
         FetchPath,
         "release_followers",
@@ -103,8 +119,8 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
     ),
     "stale_broker_epoch_never_joins_isr": (BrokerEpochs, "may_join_isr", lambda *_: True),
     "unreachable_leader_is_not_hammered": (
-        fetcher.ReplicaFetcher,
-        "_pause_ms",
+        fetcher,
+        "pause_ms",
         lambda *_: 0,
     ),
 }

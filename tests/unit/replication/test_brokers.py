@@ -1,7 +1,7 @@
 """Which uptime of a broker counts."""
 
-from tests.unit.replication.feed import MetadataFeed
 from tidelog.replication.brokers import BrokerEpochs
+from tidelog.sim.replicas.feed import MetadataFeed
 
 
 def follow(feed: MetadataFeed) -> BrokerEpochs:

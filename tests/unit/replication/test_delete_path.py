@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.unit.replication.cluster import CONFIG, Cluster, records_of
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.replication.messages import DeletedRecords, RecordsToDelete
+from tidelog.sim.replicas.cluster import CONFIG, Cluster
+from tidelog.sim.replicas.reading import records_of
 
 
 @pytest.fixture

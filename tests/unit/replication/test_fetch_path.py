@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.replication.cluster import CONFIG, Cluster, values_in
-from tests.unit.replication.feed import topic_id_of
 from tidelog.config import RACK_AWARE_SELECTOR
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
@@ -14,8 +12,11 @@ from tidelog.model import Endpoint, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 from tidelog.records.record import Record
-from tidelog.replication.leader import RemoteReplica
+from tidelog.replication.remote_replica import RemoteReplica
 from tidelog.replication.replicas import Replicas
+from tidelog.sim.replicas.cluster import CONFIG, Cluster
+from tidelog.sim.replicas.feed import topic_id_of
+from tidelog.sim.replicas.reading import values_in
 from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest
 
 

@@ -1,11 +1,11 @@
 """The follower's end of a fetch session, against the broker's real end."""
 
-from tests.unit.replication.feed import topic_id_of
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.replication.fetch_session import FULL, FollowerSession
+from tidelog.sim.replicas.feed import topic_id_of
 from tidelog.wire.fetch import FetchPartition, FetchRequest
 
 NOW = Instant(0)

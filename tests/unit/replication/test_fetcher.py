@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.replication.cluster import CONFIG, Cluster, records_of
-from tests.unit.replication.feed import topic_id_of
 from tidelog.env.effects import Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
@@ -15,7 +13,8 @@ from tidelog.log.values import LogFlush
 from tidelog.model import EpochEndOffset, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.replication.fetcher import FIRST_BACKOFF_MS, ReplicaFetcher
+from tidelog.replication.fetch_state import FIRST_BACKOFF_MS
+from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.messages import (
     ListOffsetsResult,
     Output,
@@ -25,6 +24,9 @@ from tidelog.replication.messages import (
     TruncationsAnnounced,
 )
 from tidelog.replication.partition import Partition
+from tidelog.sim.replicas.cluster import CONFIG, Cluster
+from tidelog.sim.replicas.feed import topic_id_of
+from tidelog.sim.replicas.reading import records_of
 from tidelog.wire.fetch import FetchedPartition, FetchResponse
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.unit.replication.cluster import Cluster
 from tidelog.model import TopicPartition
 from tidelog.replication.messages import SendFetch
+from tidelog.sim.replicas.cluster import Cluster
 
 
 def test_a_partition_moves_with_its_leader() -> None:
@@ -35,7 +35,7 @@ def test_an_isr_change_does_not_restart_the_fetcher() -> None:
     cluster.run(0)
     replicas = cluster.brokers[2].replicas
     partition = replicas._hosted.partitions[TopicPartition("orders", 0)]
-    state = replicas._fetchers._by_partition[partition]._states
+    state = replicas._fetchers._by_partition[partition].followed.by_key
     before = list(state.values())
     cluster.feed.change("orders", isr=(1,))
     cluster.run(0)

@@ -2,8 +2,6 @@
 
 import pytest
 
-from tests.unit.replication.cluster import Cluster, records_of
-from tests.unit.replication.feed import topic_id_of
 from tidelog.env.disk import FileSlice
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Trace, TraceList
@@ -20,6 +18,9 @@ from tidelog.replication.follower import (
     truncate,
     where_to_agree,
 )
+from tidelog.sim.replicas.cluster import Cluster
+from tidelog.sim.replicas.feed import topic_id_of
+from tidelog.sim.replicas.reading import records_of
 from tidelog.wire.fetch import FetchedPartition
 
 

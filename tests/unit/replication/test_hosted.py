@@ -1,10 +1,10 @@
 """What is said of partitions that are asked for."""
 
-from tests.unit.replication.cluster import Cluster
-from tests.unit.replication.feed import topic_id_of
 from tidelog.errors import ErrorCode
 from tidelog.model import ZERO_TOPIC_ID
 from tidelog.replication.partition import Partition
+from tidelog.sim.replicas.cluster import Cluster
+from tidelog.sim.replicas.feed import topic_id_of
 
 
 def test_find() -> None:

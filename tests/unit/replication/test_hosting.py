@@ -1,7 +1,5 @@
 """What to host, what to drop, and from which image on."""
 
-from tests.unit.replication.cluster import Cluster
-from tests.unit.replication.feed import MetadataFeed, topic_id_of
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE
 from tidelog.metadata.records import TopicRecord
@@ -15,6 +13,8 @@ from tidelog.replication.hosting import (
     decide_strays,
     is_in_force,
 )
+from tidelog.sim.replicas.cluster import Cluster
+from tidelog.sim.replicas.feed import MetadataFeed, topic_id_of
 
 KEY = TopicPartition("orders", 0)
 

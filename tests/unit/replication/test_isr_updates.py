@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.unit.replication.feed import topic_id_of
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import ErrorCode
@@ -14,6 +13,7 @@ from tidelog.replication.messages import (
     SendAlterPartition,
 )
 from tidelog.replication.outbox import Outbox
+from tidelog.sim.replicas.feed import topic_id_of
 
 NOW = Instant(1000)
 TOPIC = topic_id_of(1)

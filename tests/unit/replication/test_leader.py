@@ -2,8 +2,6 @@
 
 import pytest
 
-from tests.unit.replication.cluster import CONFIG, Cluster
-from tests.unit.replication.feed import MetadataFeed
 from tests.unit.replication.test_isr import proposal
 from tidelog.config import LogConfig
 from tidelog.env.instant import LONG_AGO, Instant
@@ -12,7 +10,10 @@ from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
-from tidelog.replication.leader import LeaderState, RemoteReplica
+from tidelog.replication.leader import LeaderState
+from tidelog.replication.remote_replica import RemoteReplica
+from tidelog.sim.replicas.cluster import CONFIG, Cluster
+from tidelog.sim.replicas.feed import MetadataFeed
 
 LAG_MS = CONFIG.replica_lag_time_max_ms
 NOW = Instant(50_000)

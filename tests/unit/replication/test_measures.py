@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.unit.replication.cluster import Cluster
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace, TraceList
 from tidelog.model import TopicPartition
@@ -19,6 +18,7 @@ from tidelog.replication.measures import (
     Measures,
 )
 from tidelog.replication.partition import Partition
+from tidelog.sim.replicas.cluster import Cluster
 
 KEY = TopicPartition("orders", 0)
 BATCH = build_batch([Record(0, None, b"v")])
@@ -118,10 +118,10 @@ def test_many_leaders_share_the_rate(bench: Bench) -> None:
 
 
 def test_who_has_not_been_level_for_long_is_named(bench: Bench) -> None:
-    bench.measures.tell_lag(bench.partition, bench.leadership, bench.now)
+    bench.measures.report_lag(bench.partition, bench.leadership, bench.now)
     assert bench.take() == []
     later = Instant(bench.leadership.remotes[2].last_caught_up + LAG_TOLD_FROM_MS)
-    bench.measures.tell_lag(bench.partition, bench.leadership, later)
+    bench.measures.report_lag(bench.partition, bench.leadership, later)
     (event,) = bench.sink.events
     values = dict(event.values)
     assert (values["followers"], values["level_ms_ago"]) == ((2,), (LAG_TOLD_FROM_MS,))

@@ -1,8 +1,7 @@
-"""Roles, and what the controller's answers do to a proposal."""
+"""Roles of one replica, and what metadata does to a proposal."""
 
 import pytest
 
-from tests.unit.replication.cluster import Cluster
 from tidelog.errors import ErrorCode
 from tidelog.log.log import LogFlush
 from tidelog.metadata.image import PartitionImage
@@ -10,6 +9,7 @@ from tidelog.model import TopicPartition
 from tidelog.replication.isr import Committed, PendingExpand
 from tidelog.replication.messages import AlterPartitionProposal, AlterPartitionResult, Role
 from tidelog.replication.partition import Partition
+from tidelog.sim.replicas.cluster import Cluster
 
 
 def image(leader: int, epoch: int, partition_epoch: int, isr: tuple[int, ...]) -> PartitionImage:
@@ -43,91 +43,6 @@ def proposed(cluster: Cluster) -> tuple[Partition, AlterPartitionProposal]:
     return partition, state.proposal
 
 
-def result(code: ErrorCode, **values: object) -> AlterPartitionResult:
-    """An answer about the partition."""
-    return AlterPartitionResult(bytes(16), 0, code, **values)  # type: ignore[arg-type]
-
-
-def test_the_proposal_names_uptimes(cluster: Cluster) -> None:
-    """The leader's own and the one of the follower's fetch."""
-    _, proposal = proposed(cluster)
-    brokers = cluster.feed.image.brokers
-    assert [tuple(member) for member in proposal.new_isr] == [
-        (1, brokers[1].broker_epoch),
-        (2, brokers[2].broker_epoch),
-    ]
-    assert (proposal.leader_epoch, proposal.partition_epoch, proposal.recovering) == (0, 1, False)
-
-
-def test_success_commits_and_teaches_the_epoch(cluster: Cluster) -> None:
-    """Before the metadata does."""
-    partition, proposal = proposed(cluster)
-    answer = result(ErrorCode.NONE, leader_epoch=0, isr=(1, 2), partition_epoch=2)
-    assert not partition.on_isr_answer(proposal, answer)
-    assert partition.leadership is not None
-    assert partition.leadership.isr_state == Committed((1, 2))
-    assert partition.partition_epoch == 2
-    assert partition.objection_to(image(1, 0, 2, (1, 2))) is None
-    assert partition.objection_to(image(1, 0, 1, (1,))) == "stale partition epoch"
-
-
-@pytest.mark.parametrize(
-    "values", [{"leader_epoch": 1, "partition_epoch": 9}, {"leader_epoch": 0, "partition_epoch": 0}]
-)
-def test_success_of_another_term_or_of_the_past_is_ignored(
-    cluster: Cluster, values: dict[str, int]
-) -> None:
-    """The proposal stays pending."""
-    partition, proposal = proposed(cluster)
-    assert not partition.on_isr_answer(proposal, result(ErrorCode.NONE, isr=(1, 2), **values))
-    assert partition.is_proposing
-
-
-@pytest.mark.parametrize("code", [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA])
-def test_a_refusal_falls_back(cluster: Cluster, code: ErrorCode) -> None:
-    """To what was committed."""
-    partition, proposal = proposed(cluster)
-    assert not partition.on_isr_answer(proposal, result(code))
-    assert partition.leadership is not None
-    assert partition.leadership.isr_state == Committed((1,))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.INVALID_UPDATE_VERSION,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.NEW_LEADER_ELECTED,
-    ],
-)
-def test_news_elsewhere_keeps_it_pending(cluster: Cluster, code: ErrorCode) -> None:
-    """The metadata will tell."""
-    partition, proposal = proposed(cluster)
-    assert not partition.on_isr_answer(proposal, result(code))
-    assert partition.leadership is not None
-    assert partition.leadership.maximal_isr == (1, 2)
-
-
-def test_other_errors_ask_again(cluster: Cluster) -> None:
-    """The same proposal."""
-    partition, proposal = proposed(cluster)
-    assert partition.on_isr_answer(proposal, result(ErrorCode.NOT_CONTROLLER))
-    assert partition.is_proposing
-
-
-def test_an_answer_to_an_older_proposal_is_ignored(cluster: Cluster) -> None:
-    """Or to none."""
-    partition, proposal = proposed(cluster)
-    older = proposal._replace(partition_epoch=0)
-    assert not partition.on_isr_answer(older, result(ErrorCode.INELIGIBLE_REPLICA))
-    assert partition.is_proposing
-    partition.on_isr_answer(proposal, result(ErrorCode.INELIGIBLE_REPLICA))
-    assert not partition.on_isr_answer(proposal, result(ErrorCode.NOT_CONTROLLER))
-
-
 def test_metadata_of_the_proposals_own_base_keeps_it(cluster: Cluster) -> None:
     """An answer may tell an epoch before the metadata does; then a new proposal is made on top of
     it; then the metadata tells that epoch. The proposal is still in flight and must count."""
@@ -147,7 +62,9 @@ def test_a_new_term_voids_what_was_proposed(cluster: Cluster) -> None:
     assert partition.leadership is not None
     assert partition.leadership.isr_state == Committed((1,))
     assert partition.log.latest_epoch == 1
-    assert not partition.on_isr_answer(proposal, result(ErrorCode.NOT_CONTROLLER))
+    changes = cluster.brokers[1].replicas._isr_changes
+    answer = AlterPartitionResult(bytes(16), 0, ErrorCode.NOT_CONTROLLER)
+    assert not changes.on_isr_answer(partition, proposal, answer)
 
 
 def test_roles_follow_the_metadata(cluster: Cluster) -> None:

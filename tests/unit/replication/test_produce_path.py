@@ -2,11 +2,12 @@
 
 import pytest
 
-from tests.unit.replication.cluster import Cluster, records_of
-from tests.unit.replication.feed import topic_id_of
 from tidelog.errors import ErrorCode
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
+from tidelog.sim.replicas.cluster import Cluster
+from tidelog.sim.replicas.feed import topic_id_of
+from tidelog.sim.replicas.reading import records_of
 from tidelog.wire.produce import ProducePartition, ProduceRequest
 
 

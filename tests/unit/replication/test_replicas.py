@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.replication.cluster import CONFIG, Cluster
-from tests.unit.replication.feed import topic_id_of
 from tidelog.config import LogConfig
 from tidelog.env.effects import Replace
 from tidelog.env.instant import Instant
@@ -15,6 +13,8 @@ from tidelog.model import TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.replication.messages import LogDirFailed, Role, RoleChanged, SendAlterPartition
+from tidelog.sim.replicas.cluster import CONFIG, Cluster
+from tidelog.sim.replicas.feed import topic_id_of
 
 KEY = TopicPartition("orders", 0)
 

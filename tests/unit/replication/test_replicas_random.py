@@ -16,13 +16,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.replication.cluster import CONFIG, Cluster, Written, records_of
-from tests.unit.replication.controlled import ControlledFeed
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode, LogDamaged
 from tidelog.log.log import Log
 from tidelog.model import TopicPartition
-from tidelog.replication import fetch_path
+from tidelog.replication import fetch_reading
 from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.isr import PendingShrink
 from tidelog.replication.leader import LeaderState
@@ -30,6 +28,9 @@ from tidelog.replication.messages import Role
 from tidelog.replication.partition import Partition
 from tidelog.replication.purgatory import AckQueue
 from tidelog.replication.replicas import Replicas
+from tidelog.sim.replicas.cluster import CONFIG, Cluster
+from tidelog.sim.replicas.controlled import ControlledFeed
+from tidelog.sim.replicas.reading import Written, records_of
 
 NODES = (1, 2, 3)
 KEY = TopicPartition("orders", 0)
@@ -337,7 +338,7 @@ ABLATIONS: dict[str, tuple[object, str, object]] = {
         "is_flushed",
         property(lambda _: True),
     ),
-    "divergence is not looked for": (fetch_path, "_divergence", lambda *_: None),
+    "divergence is not looked for": (fetch_reading, "_divergence", lambda *_: None),
     "followers cut to the high watermark": (
         ReplicaFetcher,
         "add",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.unit.replication.cluster import Cluster
 from tidelog.model import ZERO_TOPIC_ID, TopicPartition
 from tidelog.replication.messages import Role
+from tidelog.sim.replicas.cluster import Cluster
 
 KEY = TopicPartition("orders", 0)
 

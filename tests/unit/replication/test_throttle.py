@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.replication.cluster import CONFIG, Cluster
 from tidelog.config import LONG_MAX, ReplicationConfig
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.replication.throttle import ReplicationQuota, Throttles
+from tidelog.sim.replicas.cluster import CONFIG, Cluster
 
 WINDOW = ReplicationConfig(replication_quota_window_num=3, replication_quota_window_size_seconds=1)
 

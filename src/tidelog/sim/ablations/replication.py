@@ -9,17 +9,25 @@ from tidelog.errors import ErrorCode
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.log import Log
 from tidelog.model import EpochEndOffset
-from tidelog.replication import fetch_path, fetcher, follower, lookups, replicas
+from tidelog.replication import (
+    fetch_answers,
+    fetch_reading,
+    follower,
+    metadata_changes,
+    offset_queries,
+)
 from tidelog.replication.brokers import BrokerEpochs
-from tidelog.replication.fetcher import FetchState, Phase, ReplicaFetcher
+from tidelog.replication.fetch_answers import FetchAnswers
+from tidelog.replication.fetch_state import FetchState, Phase
+from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.isr import PendingShrink
+from tidelog.replication.isr_changes import IsrChanges
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
 from tidelog.replication.produce_path import ProducePath
 from tidelog.replication.purgatory import AckQueue
 from tidelog.replication.read_replica import READ_HERE, ReadReplicaSelector
-from tidelog.replication.replicas import Replicas
 from tidelog.replication.roles import Roles
 from tidelog.sim.ablations.safeguard import of_cluster, of_story
 
@@ -84,7 +92,7 @@ def _cut_by_any_answer(on_partition: Callable[..., None]) -> Callable[..., None]
     """Where to cut is done, whatever the log was like when the leader was asked."""
 
     def cut_or_apply(
-        self: ReplicaFetcher, state: FetchState, fetched: Any, outcome: Any, now: Any
+        self: FetchAnswers, state: FetchState, fetched: Any, outcome: Any, now: Any
     ) -> None:
         if fetched.diverging_epoch is not None:
             self._on_divergence(state, fetched, outcome, now)
@@ -94,19 +102,17 @@ def _cut_by_any_answer(on_partition: Callable[..., None]) -> Callable[..., None]
     return cut_or_apply
 
 
-def _cut_later(
-    self: ReplicaFetcher, state: FetchState, fetched: Any, outcome: Any, now: Any
-) -> None:
+def _cut_later(self: FetchAnswers, state: FetchState, fetched: Any, outcome: Any, now: Any) -> None:
     """The high watermark of the answer first."""
     self._on_records(state, fetched, outcome, now)
 
 
-def _cut_at_once(self: ReplicaFetcher, state: FetchState, cut: Any, outcome: Any) -> bool:
+def _cut_at_once(self: FetchAnswers, state: FetchState, cut: Any, outcome: Any) -> bool:
     """A log is cut while a checkpoint claims what is cut."""
     self._truncate(state, cut)
     outcome.cutting.append(state)
-    outcome.moved.append(state.partition)
-    self._enter(state, Phase.FETCHING)
+    outcome.changed.append(state.partition)
+    self._followed.enter(state, Phase.FETCHING)
     return True
 
 
@@ -123,12 +129,12 @@ def _note_before_comparing(read: Callable[..., Any]) -> Callable[..., Any]:
     return note_and_read
 
 
-def _forget_nothing_moved(self: Replicas, token: Any, results: Any, now: Any) -> None:
+def _mark_nothing(self: IsrChanges, token: Any, results: Any, now: Any) -> None:
     """The high watermark is not looked at again when an ISR change is answered."""
-    for proposal, result in self._isr_updates.on_response(token, results, now):
+    for proposal, result in self._updates.on_response(token, results, now):
         partition = self._hosted.partitions.get(proposal.topic_partition)
-        if partition is not None and partition.on_isr_answer(proposal, result):
-            self._isr_updates.resubmit(proposal, now)
+        if partition is not None and self.on_isr_answer(partition, proposal, result):
+            self._updates.resubmit(proposal, now)
 
 
 def _answer_to_the_end(self: Any, partition: Partition, want: Any) -> Any:
@@ -165,12 +171,12 @@ def _one_record_early(take_up_to: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, high_watermark: take_up_to(self, high_watermark + 1)
 
 
-def _move_nothing(change_role: Callable[..., None]) -> Callable[..., None]:
+def _change_nothing(change_role: Callable[..., None]) -> Callable[..., None]:
     """Nor when the metadata tells it."""
 
     def change_and_forget(self: Roles, partition: Partition, decision: Any, now: Any) -> None:
         change_role(self, partition, decision, now)
-        self._parts.moved.forget(partition)
+        self._parts.changed.forget(partition)
 
     return change_and_forget
 
@@ -187,7 +193,7 @@ SAFEGUARDS: Final = (
         "r02",
         "divergence",
         "two histories in one partition",
-        (fetch_path, "_divergence", lambda *_: None),
+        (fetch_reading, "_divergence", lambda *_: None),
     ),
     of_story(
         "r03",
@@ -224,7 +230,7 @@ SAFEGUARDS: Final = (
         "r16",
         "answer-fits-the-log",
         "cutting by an answer of an older term",
-        (ReplicaFetcher, "_on_partition", _cut_by_any_answer(ReplicaFetcher._on_partition)),
+        (FetchAnswers, "on_partition", _cut_by_any_answer(FetchAnswers.on_partition)),
     ),
     of_story(
         "r17",
@@ -237,13 +243,13 @@ SAFEGUARDS: Final = (
         "r18",
         "cut-before-all-else",
         "reading what is about to be cut",
-        (ReplicaFetcher, "_on_divergence", _cut_later),
+        (FetchAnswers, "_on_divergence", _cut_later),
     ),
     of_story(
         "r19",
         "divergence-is-no-progress",
         "acknowledging by an offset of another history",
-        (fetch_path._Reading, "read", _note_before_comparing(fetch_path._Reading.read)),
+        (fetch_reading.Reading, "read", _note_before_comparing(fetch_reading.Reading.read)),
     ),
     # In sync ---------------------------------------------------------------------------------
     of_story(
@@ -272,8 +278,8 @@ SAFEGUARDS: Final = (
         "r08",
         "isr-changes-move-the-high-watermark",
         "acknowledgements that wait for a replica that has left",
-        (Replicas, "on_alter_partition_response", _forget_nothing_moved),
-        (Roles, "_change_role", _move_nothing(Roles._change_role)),
+        (IsrChanges, "on_alter_partition_response", _mark_nothing),
+        (Roles, "_change_role", _change_nothing(Roles._change_role)),
     ),
     of_story(
         "r10",
@@ -307,7 +313,7 @@ SAFEGUARDS: Final = (
         "r28",
         "reads-below-high-watermark",
         "showing what may be lost",
-        (fetch_path._Reading, "_answer_consumer", _answer_to_the_end),
+        (fetch_reading.Reading, "_answer_consumer", _answer_to_the_end),
     ),
     of_story(
         "r42",
@@ -326,7 +332,7 @@ SAFEGUARDS: Final = (
         "s05",
         "offset-not-available",
         "telling a client that the log ends earlier than before",
-        (lookups, "_is_unsettled", lambda *_: False),
+        (offset_queries, "_is_unsettled", lambda *_: False),
     ),
     # Metadata and acknowledgements -----------------------------------------------------------
     of_story(
@@ -339,13 +345,13 @@ SAFEGUARDS: Final = (
         "s09",
         "present-metadata",
         "leading as in a former life",
-        (replicas, "is_in_force", _has_any_registration),
+        (metadata_changes, "is_in_force", _has_any_registration),
     ),
     of_story(
         "s13",
         "claim-before-cut",
         "taking a replica that was cut for a damaged one",
-        (ReplicaFetcher, "_cut", _cut_at_once),
+        (FetchAnswers, "cut", _cut_at_once),
     ),
     of_story(
         "s03",
@@ -364,7 +370,7 @@ SAFEGUARDS: Final = (
         "s04",
         "later-epochs-are-skipped",
         "records of a term that the follower has not reconciled with",
-        (fetcher, "append_fetched", _append_whatever_comes),
+        (fetch_answers, "append_fetched", _append_whatever_comes),
     ),
     of_story(
         "s06",

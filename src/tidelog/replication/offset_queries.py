@@ -10,9 +10,10 @@ are never put off.
 Source: KIP-207 (OFFSET_NOT_AVAILABLE), KIP-320, KIP-734 (maximum timestamp).
 """
 
+from collections.abc import Sequence
 from typing import Final
 
-from tidelog.errors import ErrorCode, LogDamaged, ProtocolError
+from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
 from tidelog.log.log import Log
 from tidelog.model import (
     CONSUMER_REPLICA_ID,
@@ -20,6 +21,7 @@ from tidelog.model import (
     NO_TIMESTAMP,
     UNDEFINED_EPOCH_END,
     ZERO_TOPIC_ID,
+    TopicPartition,
 )
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.leader import LeaderState
@@ -34,10 +36,52 @@ from tidelog.replication.messages import (
     ListOffsetsResult,
 )
 from tidelog.replication.partition import Partition
+from tidelog.replication.roles import Roles
 from tidelog.wire.fetch import READ_COMMITTED
 
 DEBUGGING_REPLICA_ID: Final = -2
 """May ask any replica, not only the leader."""
+
+
+class OffsetQueries:
+    """Answers the queries of one request, and passes on what fails under them."""
+
+    __slots__ = ("_damaged", "_hosted", "_roles")
+
+    def __init__(
+        self,
+        hosted: Hosted,
+        roles: Roles,
+        damaged: list[tuple[Partition, StorageError | LogDamaged]],
+    ) -> None:
+        self._hosted = hosted
+        self._roles = roles
+        # Where partitions go whose log turned out to be damaged; handled at the end of the tick.
+        self._damaged = damaged
+
+    def list_offsets(
+        self, queries: Sequence[ListOffsetsQuery], *, replica_id: int, isolation_level: int
+    ) -> list[ListOffsetsResult]:
+        """Answers ListOffsets: see `Replicas.list_offsets`."""
+        return [self._list_offset(query, replica_id, isolation_level) for query in queries]
+
+    def _list_offset(
+        self, query: ListOffsetsQuery, replica_id: int, isolation_level: int
+    ) -> ListOffsetsResult:
+        key = TopicPartition(query.topic, query.partition)
+        try:
+            return list_offset(
+                self._hosted, query, replica_id=replica_id, isolation_level=isolation_level
+            )
+        except StorageError as error:
+            self._roles.go_offline(self._hosted.partitions[key], str(error))
+        except LogDamaged as damage:
+            self._damaged.append((self._hosted.partitions[key], damage))
+        return ListOffsetsResult(*key, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def end_offsets_for_epochs(self, queries: Sequence[EpochEndQuery]) -> list[EpochEndResult]:
+        """Answers OffsetForLeaderEpoch."""
+        return [epoch_end(self._hosted, query) for query in queries]
 
 
 def list_offset(

@@ -1,10 +1,12 @@
-"""What this tick's inputs have moved, for the end of the tick to look at."""
+"""The partitions that this tick's inputs have changed, for the end of the tick to look at."""
+
+from collections.abc import Iterable
 
 from tidelog.replication.partition import Partition
 
 
-class Moved:
-    """Partitions in the order in which they moved first; shared by all parts of the room."""
+class ChangedPartitions:
+    """Partitions in the order of their first change; shared by all parts of the package."""
 
     __slots__ = ("_partitions", "_unflushed")
 
@@ -20,6 +22,14 @@ class Moved:
         if log_changed:
             self._unflushed[partition] = None
 
+    def mark_uncommitted(self, partitions: Iterable[Partition]) -> None:
+        """Those that this node leads and that wait for followers are to be looked at again."""
+        for partition in partitions:
+            log = partition.log
+            waits = log.high_watermark < log.log_end_offset or partition.deletions
+            if partition.leadership is not None and waits:
+                self.mark(partition, log_changed=False)
+
     def __bool__(self) -> bool:
         return bool(self._partitions)
 
@@ -29,7 +39,7 @@ class Moved:
         self._unflushed.pop(partition, None)
 
     def take(self) -> dict[Partition, None]:
-        """All that moved since the last call."""
+        """All that changed since the last call."""
         partitions = self._partitions
         self._partitions = {}
         return partitions

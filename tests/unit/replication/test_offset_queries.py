@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.unit.replication.cluster import Cluster
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import EpochEndQuery, ListOffsetsQuery, ListOffsetsResult
+from tidelog.sim.replicas.cluster import Cluster
 
 
 @pytest.fixture

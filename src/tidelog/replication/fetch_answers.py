@@ -1,0 +1,189 @@
+"""What a follower does with one partition's part of a Fetch answer.
+
+An answer counts only if it still fits the question: same leader epoch, and the log still ends where
+the fetch began (`ResponseMatchesRequest`). Then, in this order: an error delays the partition, or
+leads to the bounds of the leader's log; a divergence cuts the log; otherwise records, high
+watermark and log start are taken over (`follower`).
+
+**Cutting.** A log that ends below its checkpointed recovery point is taken for damaged after a
+crash. So durable records are cut only when a checkpoint that does not claim them is durable itself
+(`ClaimBeforeCut`); the partition is not fetched meanwhile.
+
+**Errors.** A leader that does not know of its leadership yet answers UNKNOWN_LEADER_EPOCH or
+NOT_LEADER_OR_FOLLOWER for a moment after every election; so pauses begin short and double up to
+`replica.fetch.backoff.ms`.
+
+Source: KIP-595; Kafka's fetcher thread for the reactions to errors.
+"""
+
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
+from tidelog.replication.fetch_state import (
+    Cut,
+    FetcherEnv,
+    FetchOutcome,
+    FetchState,
+    FollowedPartitions,
+    Phase,
+    pause_ms,
+)
+from tidelog.replication.follower import (
+    Progress,
+    append_fetched,
+    restart,
+    truncate,
+    where_to_agree,
+)
+from tidelog.replication.follower_throttle import FollowerThrottle
+from tidelog.wire.fetch import FetchedPartition
+
+
+class FetchAnswers:
+    """Applies one leader's answers to the partitions that follow it."""
+
+    __slots__ = ("_env", "_followed", "_leader_id", "_throttle")
+
+    def __init__(
+        self,
+        leader_id: int,
+        env: FetcherEnv,
+        followed: FollowedPartitions,
+        throttle: FollowerThrottle,
+    ) -> None:
+        self._leader_id = leader_id
+        self._env = env
+        self._followed = followed
+        self._throttle = throttle
+
+    def on_partition(
+        self, state: FetchState, fetched: FetchedPartition, outcome: FetchOutcome, now: Instant
+    ) -> None:
+        """Applies the answer of one FETCHING partition."""
+        partition = state.partition
+        if state.sent_offset != partition.log.log_end_offset:
+            self._env.trace.debug(
+                partition, "on_fetch_response", "ignored", "the log has moved since",
+                sent=state.sent_offset, log_end=partition.log.log_end_offset,
+            )  # fmt: skip
+            return
+        if fetched.error_code is not ErrorCode.NONE:
+            self._on_error(state, fetched.error_code, now)
+            return
+        try:
+            if fetched.diverging_epoch is not None:
+                self._on_divergence(state, fetched, outcome, now)
+            else:
+                self._on_records(state, fetched, outcome, now)
+        except (StorageError, LogDamaged) as error:
+            self.fail(state, error, outcome)
+        except ProtocolError as error:
+            self.delay(state, error.message, now)
+
+    def _on_error(self, state: FetchState, code: ErrorCode, now: Instant) -> None:
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._followed.enter(state, Phase.NEEDS_LOG_END)
+        elif code is ErrorCode.FENCED_LEADER_EPOCH:
+            # The leader is in a later epoch; fetching begins anew when the metadata has it too.
+            self._followed.enter(state, Phase.FAILED)
+        else:
+            self.delay(state, code.name, now)
+
+    def _on_records(
+        self, state: FetchState, fetched: FetchedPartition, outcome: FetchOutcome, now: Instant
+    ) -> None:
+        log = state.partition.log
+        self._throttle.record(state, fetched.records_bytes, now)
+        progress = append_fetched(log, fetched, state.leader_epoch, self._env.trace)
+        state.lags = log.log_end_offset < fetched.high_watermark
+        if fetched.records_bytes and progress is not Progress.APPENDED:
+            # All of it is of a later epoch, or cut short. The leader would send the same at once.
+            self.delay(state, "no batch could be taken", now)
+            return
+        state.errors = 0
+        if progress is not Progress.NOTHING:
+            outcome.changed.append(state.partition)
+            self._followed.stale[state] = None
+
+    # Cutting --------------------------------------------------------------------------------
+
+    def _on_divergence(
+        self, state: FetchState, fetched: FetchedPartition, outcome: FetchOutcome, now: Instant
+    ) -> None:
+        diverging = fetched.diverging_epoch
+        assert diverging is not None, "asked to cut without a diverging epoch"
+        leader_start = fetched.log_start_offset
+        target = where_to_agree(state.partition.log, diverging)
+        cut = Cut(target, "diverging epoch", diverging)
+        if target <= leader_start and leader_start > 0:
+            # No record tells any more where the logs part, only that nothing above is common.
+            cut = Cut(leader_start, "diverging below the leader's log start", diverging, True)
+        if self.cut(state, cut, outcome):
+            state.errors = 0
+        else:
+            self.delay(state, f"no progress with {diverging}", now)
+
+    def cut(self, state: FetchState, cut: Cut, outcome: FetchOutcome) -> bool:
+        """Cuts a log; durable records only once no checkpoint claims them any more. Returns whether
+        anything changes. Raises `StorageError` and `LogDamaged`."""
+        log = state.partition.log
+        if cut.target < log.recovery_point:
+            self._followed.enter(state, Phase.CUTTING)
+            state.cut = cut
+            log.announced_end = cut.target
+            outcome.cutting.append(state)
+            return True
+        if not self._truncate(state, cut):
+            return False
+        self.fetch_on(state, outcome)
+        return True
+
+    def _truncate(self, state: FetchState, cut: Cut) -> bool:
+        values = {} if cut.diverging is None else {"diverging": tuple(cut.diverging)}
+        log = state.partition.log
+        if cut.restarts:
+            return restart(log, cut.target, self._env.trace, cause=cut.cause, **values)
+        return truncate(log, cut.target, self._env.trace, cause=cut.cause, **values)
+
+    def on_announced(self, state: FetchState, outcome: FetchOutcome) -> None:
+        """The checkpoint that was written for a CUTTING partition is durable."""
+        cut = state.cut
+        if cut is None or not self._followed.is_followed(state):
+            return
+        try:
+            self._truncate(state, cut)
+        except (StorageError, LogDamaged) as error:
+            self.fail(state, error, outcome)
+        else:
+            self.fetch_on(state, outcome)
+
+    # Phases ---------------------------------------------------------------------------------
+
+    def fetch_on(self, state: FetchState, outcome: FetchOutcome) -> None:
+        """The log has another end: fetching begins there."""
+        outcome.changed.append(state.partition)
+        self._followed.enter(state, Phase.FETCHING)
+
+    def fail(
+        self, state: FetchState, error: StorageError | LogDamaged, outcome: FetchOutcome
+    ) -> None:
+        """The log cannot be written or is damaged: it is not fetched any more."""
+        self._followed.enter(state, Phase.FAILED)
+        outcome.failed.append((state.partition, error))
+
+    def delay(self, state: FetchState, reason: str, now: Instant) -> None:
+        """Fetches a partition again after a pause."""
+        wait_ms = pause_ms(state.errors, self._env.config)
+        state.errors += 1
+        state.retry_at = Instant(now + wait_ms)
+        self._followed.enter(state, Phase.DELAYED)
+        emit = self._env.trace.info if state.errors == 1 else self._env.trace.debug
+        emit(
+            state.partition,
+            "on_fetch_response",
+            "delayed",
+            reason,
+            ms=wait_ms,
+            leader=self._leader_id,
+            leader_epoch=state.leader_epoch,
+            fetch_offset=state.sent_offset,
+        )

@@ -1,0 +1,214 @@
+"""Changes of the in-sync replicas that this node's leaders propose, and the controller's answers.
+
+A leader proposes that a follower joins as soon as its fetch shows that it may (`maybe_expand_isr`),
+and that members leave that have lagged for too long (`maybe_shrink_isr`, called by `isr_checks`).
+From then on the partition's `IsrState` counts for both outcomes (`isr`), until the controller has
+answered:
+
+| answer | the proposal |
+| --- | --- |
+| success | is committed, with the partition epoch that the answer carries |
+| OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA | is refused: back to the committed ISR |
+| an error that says that the controller knows something newer | stays pending until the metadata |
+| any other error | is sent again after a pause |
+
+An answer to another proposal than the pending one, of another leader epoch, or older than the
+metadata, is ignored.
+
+Left out: how proposals travel (`isr_updates`), what counts as lagging (`leader`).
+
+Source: KIP-497, KIP-903, KIP-966.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.model import NO_EPOCH
+from tidelog.replication.changed_partitions import ChangedPartitions
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
+from tidelog.replication.isr_updates import IsrUpdates
+from tidelog.replication.leader import LeaderState
+from tidelog.replication.messages import (
+    AlterPartitionProposal,
+    AlterPartitionResult,
+    IsrMember,
+    Token,
+)
+from tidelog.replication.partition import Partition, PartitionEnv
+
+_STAY_PENDING: Final = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    )
+)
+"""The controller knows something newer; it will arrive as metadata and settle the matter. Until
+then the proposal may be committed for all this leader knows, so it stays in the maximal ISR."""
+
+
+class IsrChanges:
+    """Proposes for the partitions that this node leads, and applies what comes back."""
+
+    __slots__ = ("_changed", "_env", "_hosted", "_updates")
+
+    def __init__(
+        self, hosted: Hosted, updates: IsrUpdates, changed: ChangedPartitions, env: PartitionEnv
+    ) -> None:
+        self._hosted = hosted
+        # The queue towards the controller.
+        self._updates = updates
+        self._changed = changed
+        self._env = env
+
+    # Proposals ----------------------------------------------------------------------------
+
+    def expand(self, candidates: Iterable[tuple[Partition, int]]) -> None:
+        """Proposes each (partition, follower) that still may join."""
+        for partition, replica_id in candidates:
+            leadership = partition.leadership
+            if leadership is not None and leadership.may_expand(replica_id):
+                self.maybe_expand_isr(partition, leadership, replica_id)
+
+    def maybe_expand_isr(
+        self, partition: Partition, leadership: LeaderState, replica_id: int
+    ) -> bool:
+        """Proposes that a follower joins, and counts it in the maximal ISR at once; unless another
+        proposal of the partition is under way."""
+        if not self._updates.takes(partition.topic_partition, partition.topic_id):
+            return False
+        last = Committed(leadership.isr)
+        proposal = self._proposal(partition, leadership, (*last.isr, replica_id))
+        leadership.isr_state = PendingExpand(last, replica_id, proposal)
+        self._env.trace.info(
+            partition,
+            "maybe_expand_isr",
+            "proposed",
+            "caught up to the high watermark",
+            replica=replica_id,
+            isr=last.isr,
+            log_end=leadership.remotes[replica_id].log_end_offset,
+            high_watermark=partition.log.high_watermark,
+            epoch_start=leadership.epoch_start_offset,
+        )
+        self._updates.submit(proposal)
+        self._changed.mark(partition)
+        return True
+
+    def maybe_shrink_isr(self, partition: Partition, leadership: LeaderState, now: Instant) -> bool:
+        """Proposes that members leave that have lagged for too long, unless another proposal of the
+        partition is under way. They count until the controller confirms."""
+        if not self._updates.takes(partition.topic_partition, partition.topic_id):
+            return False
+        laggards = leadership.laggards(now)
+        if not laggards:
+            return False
+        last = Committed(leadership.isr)
+        leaving = tuple(laggard.replica_id for laggard in laggards)
+        remaining = tuple(member for member in last.isr if member not in leaving)
+        proposal = self._proposal(partition, leadership, remaining)
+        leadership.isr_state = PendingShrink(last, leaving, proposal)
+        self._env.trace.info(
+            partition,
+            "maybe_shrink_isr",
+            "proposed",
+            f"not level for {self._env.config.replica_lag_time_max_ms} ms",
+            leaving=leaving,
+            isr=last.isr,
+            log_ends=tuple(laggard.log_end_offset for laggard in laggards),
+            level_ms_ago=tuple(laggard.caught_up_ms_ago for laggard in laggards),
+            high_watermark=partition.log.high_watermark,
+            log_end=partition.log.log_end_offset,
+        )
+        self._updates.submit(proposal)
+        return True
+
+    def _proposal(
+        self, partition: Partition, leadership: LeaderState, isr: tuple[int, ...]
+    ) -> AlterPartitionProposal:
+        members = []
+        for member in isr:
+            if member == self._env.node_id:
+                members.append(IsrMember(member, self._env.brokers.own_epoch))
+                continue
+            seen = leadership.remotes[member].broker_epoch
+            members.append(IsrMember(member, NO_EPOCH if seen is None else seen))
+        return AlterPartitionProposal(
+            topic_partition=partition.topic_partition,
+            topic_id=partition.topic_id,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            new_isr=tuple(members),
+            recovering=False,
+        )
+
+    # Answers ------------------------------------------------------------------------------
+
+    def on_alter_partition_response(
+        self,
+        token: Token,
+        results: Sequence[AlterPartitionResult] | ErrorCode | None,
+        now: Instant,
+    ) -> None:
+        """The answer to a `SendAlterPartition`: see `Replicas.on_alter_partition_response`."""
+        for proposal, result in self._updates.on_response(token, results, now):
+            partition = self._hosted.partitions.get(proposal.topic_partition)
+            if partition is None or partition.topic_id != proposal.topic_id:
+                continue
+            if self.on_isr_answer(partition, proposal, result):
+                self._updates.resubmit(proposal, now)
+            self._changed.mark(partition)
+
+    def on_isr_answer(
+        self, partition: Partition, proposal: AlterPartitionProposal, result: AlterPartitionResult
+    ) -> bool:
+        """Applies the answer to one proposal; returns whether to send it again."""
+        leadership = partition.leadership
+        state = None if leadership is None else leadership.isr_state
+        if leadership is None or state is None or isinstance(state, Committed):
+            return self._ignore_answer(partition, "nothing is proposed", result)
+        if state.proposal is not proposal:
+            return self._ignore_answer(partition, "another proposal is in flight", result)
+        code = result.error_code
+        if code is ErrorCode.NONE:
+            return self._commit(partition, leadership, result)
+        if code in (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA):
+            leadership.isr_state = state.last
+            self._trace_answer(partition, "refused", code.name, isr=state.last.isr)
+            return False
+        again = code not in _STAY_PENDING
+        decision = "retrying" if again else "waits for metadata"
+        self._trace_answer(partition, decision, code.name, maximal_isr=state.maximal_isr)
+        return again
+
+    def _commit(
+        self, partition: Partition, leadership: LeaderState, result: AlterPartitionResult
+    ) -> bool:
+        if result.leader_epoch != partition.leader_epoch:
+            return self._ignore_answer(partition, "other leader epoch", result)
+        if result.partition_epoch < partition.partition_epoch:
+            return self._ignore_answer(partition, "older partition epoch", result)
+        partition.partition_epoch = result.partition_epoch
+        image = partition.image
+        seen = image is not None and image.partition_epoch >= result.partition_epoch
+        leadership.commit_isr(result.isr, seen_in_metadata=seen)
+        self._trace_answer(partition, "committed", "", isr=result.isr, epoch=result.partition_epoch)
+        return False
+
+    def _ignore_answer(
+        self, partition: Partition, reason: str, result: AlterPartitionResult
+    ) -> bool:
+        code = result.error_code.name
+        self._env.trace.debug(partition, "on_isr_answer", "ignored", reason, error=code)
+        return False
+
+    def _trace_answer(
+        self, partition: Partition, decision: str, reason: str, **values: object
+    ) -> None:
+        self._env.trace.info(partition, "on_isr_answer", decision, reason, **values)

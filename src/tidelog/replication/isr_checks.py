@@ -1,0 +1,96 @@
+"""What only the passing of time says of the partitions that this node leads.
+
+At half of `replica.lag.time.max.ms` every led partition is checked:
+1. Does the high watermark wait for a replica that is not level any more? It is computed again.
+2. Are there members of the ISR to be removed? So one leaves after one to one and a half times the
+   limit.
+3. Has an acks=all request waited for long? Then the cause of the stall is traced, once.
+4. Are there followers behind? They are measured, where figures are wanted.
+
+A check that comes a whole interval late means that this process was paused. Then the fetches of
+all followers wait in the sockets, unread; none of them is judged before the next check.
+
+The checks of different partitions are independent, so that a pass can be cut into slices.
+"""
+
+from tidelog.config import ReplicationConfig
+from tidelog.env.instant import Instant
+from tidelog.env.trace import Trace
+from tidelog.replication.changed_partitions import ChangedPartitions
+from tidelog.replication.hosted import Hosted
+from tidelog.replication.isr_changes import IsrChanges
+from tidelog.replication.leader import LeaderState
+from tidelog.replication.measures import Measures
+from tidelog.replication.partition import Partition
+from tidelog.replication.schedule import Recurring
+
+
+class IsrChecks:
+    """The recurring check of led partitions."""
+
+    __slots__ = ("_changed", "_changes", "_hosted", "_measures", "_trace", "schedule")
+
+    def __init__(
+        self,
+        hosted: Hosted,
+        changes: IsrChanges,
+        changed: ChangedPartitions,
+        measures: Measures,
+        *,
+        config: ReplicationConfig,
+        trace: Trace,
+    ) -> None:
+        self._hosted = hosted
+        self._changes = changes
+        self._changed = changed
+        self._measures = measures
+        self._trace = trace
+        # When the next check is due.
+        self.schedule = Recurring(max(1, config.replica_lag_time_max_ms // 2))
+
+    def run_due(self, now: Instant) -> None:
+        """Checks all led partitions if it is time to."""
+        late_ms = self.schedule.due(now)
+        if late_ms is not None:
+            self.check_isrs(late_ms, now)
+
+    def check_isrs(self, late_ms: int, now: Instant) -> None:
+        """Checks all led partitions, `late_ms` after it was due."""
+        partitions = self._hosted.partitions.values()
+        self._changed.mark_uncommitted(partitions)
+        if late_ms > self.schedule.interval_ms:
+            self._trace.info("replicas", "check_isrs", "skipped", "paused", late_ms=late_ms)
+            return
+        led = 0
+        for partition in partitions:
+            leadership = partition.leadership
+            if leadership is not None:
+                led += 1
+                self._check(partition, leadership, now)
+        self._measures.set_leader_count(led)
+
+    def _check(self, partition: Partition, leadership: LeaderState, now: Instant) -> None:
+        self._changes.maybe_shrink_isr(partition, leadership, now)
+        self._explain_stall(partition, leadership, now)
+        if self._measures.enabled:
+            self._measures.report_lag(partition, leadership, now)
+
+    def _explain_stall(self, partition: Partition, leadership: LeaderState, now: Instant) -> None:
+        if leadership.stall_reported:
+            return
+        oldest = partition.acks.oldest()
+        if oldest is None:
+            return
+        required, delayed = oldest
+        stalled_ms = now - max(leadership.advanced_at, delayed.parked_at)
+        if stalled_ms <= self.schedule.interval_ms:
+            return
+        leadership.stall_reported = True
+        reason, values = leadership.held_back_by(now)
+        values |= {
+            "for_ms": stalled_ms,
+            "high_watermark": partition.log.high_watermark,
+            "required": required,
+            "acks": len(partition.acks),
+        }
+        self._trace.info(partition, "check_isrs", "high watermark stands still", reason, **values)

@@ -161,7 +161,7 @@ def measure(partitions: int, rounds: int, base_port: int | None) -> dict[str, ob
 def measure_in_memory(partitions: int) -> dict[str, object]:
     """One kill of a broker that is not the controller, on simulated nodes."""
     world = World(1, settings=profile_settings("default", 3))
-    world.check_every = 0
+    world.driver.check_every = 0
     world.silent = True
     world.start_all()
     world.run_until(lambda: all(len(active(host)) == 3 for host in running(world)), 60_000)

@@ -13,7 +13,8 @@ from tests.wire_corpus import wire_corpus
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.sim.engine.client import SimClient
-from tidelog.sim.engine.world import BROKER_LISTENER, CONTROLLER_LISTENER, ClientPort, World
+from tidelog.sim.engine.client_machine import BROKER_LISTENER, CONTROLLER_LISTENER, ClientPort
+from tidelog.sim.engine.world import World
 from tidelog.wire.api import ApiKey
 
 SEED = 4_711
@@ -23,7 +24,7 @@ SLICE = 250
 def running_node() -> World:
     """One node, unfenced, with a topic."""
     world = World(1, nodes=1, settings={"tidelog.broker.disconnect.grace.ms": "0"})
-    world.check_every = 0
+    world.driver.check_every = 0
     world.start_all()
     image = lambda: world.hosts[1].node.broker.image  # noqa: E731
     world.run_until(lambda: any(broker.active for broker in image().brokers.values()))
@@ -42,12 +43,12 @@ class Stranger(ClientPort):
     def __init__(self, world: World, listener: str, frame: bytes) -> None:
         self._world = world
         self._frame = frame
-        self._connection_id = world.open_client(self, 1, listener)
+        self._connection_id = world.clients.open(self, world.hosts[1], listener)
 
     def on_connected(self, connection_id: int) -> None:
         framed = len(self._frame).to_bytes(4, "big") + self._frame
-        self._world.client_send(connection_id, framed)
-        self._world.at(5, lambda: self._world.client_close(connection_id))
+        self._world.clients.send(connection_id, framed)
+        self._world.at(5, lambda: self._world.clients.close(connection_id))
 
 
 @pytest.mark.parametrize(

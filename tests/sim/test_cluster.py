@@ -87,7 +87,7 @@ def read_all(world: World, client: SimClient, topic: str = "t") -> list[bytes]:
 def test_three_nodes_are_unfenced_within_a_second_of_virtual_time(seed):
     world = World(seed)
     world.start_all()
-    assert world.run_until(lambda: unfenced(world) == {1, 2, 3}, 10_000) <= 1_000
+    world.run_until(lambda: unfenced(world) == {1, 2, 3}, 1_000)
 
 
 def test_an_acknowledged_record_is_read_back():
@@ -105,8 +105,7 @@ def test_a_killed_leader_is_replaced_within_the_grace_and_nothing_acknowledged_i
     for value in acknowledged:
         assert client.produce("t", 0, [value]).partitions[0].error_code == ErrorCode.NONE
     world.kill(leader)
-    took = world.run_until(lambda: partition(world, "t").leader not in (leader, -1))
-    assert took <= 1_200
+    world.run_until(lambda: partition(world, "t").leader not in (leader, -1), 1_200)
     successor = SimClient(world, partition(world, "t").leader)
     world.run_for(100)
     assert successor.produce("t", 0, [b"after"]).partitions[0].error_code == ErrorCode.NONE

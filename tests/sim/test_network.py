@@ -1,12 +1,11 @@
 """Streams: what arrives, in what order, and what a fault does to it."""
 
-import heapq
-
 import pytest
 
 from tidelog.env.effects import CloseReason
 from tidelog.env.prng import Prng
 from tidelog.sim.engine.network import End, Network
+from tidelog.sim.engine.timeline import Timeline
 
 
 class Box:
@@ -38,22 +37,16 @@ class Net:
     """Two machines and a clock."""
 
     def __init__(self, seed: int = 1) -> None:
-        self.queue: list[tuple[int, int, int, object]] = []
-        self.prng = Prng(seed)
-        self.network = Network(self.at, Prng(seed))
+        self.timeline = Timeline(Prng(seed))
+        self.network = Network(self.timeline, Prng(seed))
         self.a, self.b = Box("a"), Box("b")
         self.network.machines = {"a": self.a, "b": self.b}
         self.answers: list[bool] = []
         self.wanted = True
 
-    def at(self, delay_ms: int, action) -> None:
-        item = (self.network.now + delay_ms, self.prng.next_u64(), len(self.queue), action)
-        heapq.heappush(self.queue, item)
-
     def run(self, until: int = 1_000_000) -> None:
-        while self.queue and self.queue[0][0] <= until:
-            self.network.now, _, _, action = heapq.heappop(self.queue)
-            action()
+        while (at := self.timeline.next_at) is not None and at <= until:
+            self.timeline.run_for(at - self.timeline.now)
 
     def connect(self) -> None:
         self.network.connect(("a", 1), ("b", 9092), lambda: self.wanted, self.answers.append)
@@ -106,7 +99,7 @@ def test_a_reset_loses_what_is_under_way():
     net = Net().connected()
     net.network.delays["a", "b"] = (50, 50)
     net.network.send(net.a.ends[1], b"half a fra")
-    net.run(until=net.network.now + 10)
+    net.run(until=net.timeline.now + 10)
     net.network.reset(net.a.ends[1])
     net.run()
     assert (net.b.got, net.b.closed) == ({}, {100: CloseReason.ERROR})
@@ -174,7 +167,7 @@ def test_a_silent_peer_of_a_machine_that_vanished_learns_it_when_it_speaks():
 def test_a_slow_link_is_slow_in_one_direction():
     net = Net().connected()
     net.network.delays["a", "b"] = (200, 200)
-    begun = net.network.now
+    begun = net.timeline.now
     net.network.send(net.a.ends[1], b"slow")
     net.network.send(net.b.ends[100], b"fast")
     net.run(until=begun + 10)
@@ -267,7 +260,7 @@ def test_a_clotting_link_delivers_what_came_meanwhile_as_one():
     net = Net().connected()
     net.network.clots["a", "b"] = 50
     pieces: list[tuple[int, bytes]] = []
-    net.b.on_bytes = lambda _, data: pieces.append((net.network.now, data))
+    net.b.on_bytes = lambda _, data: pieces.append((net.timeline.now, data))
     for data in (b"1", b"2", b"3"):
         net.network.send(net.a.ends[1], data)
     net.run()
@@ -285,7 +278,7 @@ def test_a_cut_of_one_port_leaves_the_others_alone(link):
     for end in machine.ends.values():
         net.network.send(end, b"x")
     net.network.connect(("a", 3), ("b", 9093), lambda: True, net.answers.append)
-    net.run(until=net.network.now + 500)
+    net.run(until=net.timeline.now + 500)
     other = net.b if link[0] == "a" else net.a
     assert len(other.got) == 1
     assert net.answers == [True, True]

@@ -13,7 +13,7 @@ from tidelog.kraft.messages import (
 )
 from tidelog.sim.campaign.seeds import run_seed
 from tidelog.sim.campaign.tally import Tally
-from tidelog.sim.engine.world import CLUSTER_ID
+from tidelog.sim.engine.formation import CLUSTER_ID
 from tidelog.sim.quorum.cluster import QUICK, Composition, Conditions, QuorumCluster, Saving
 from tidelog.sim.quorum.membership import (
     MARKS,
@@ -128,7 +128,7 @@ def test_a_wiped_voter_counts_for_nothing_until_it_is_added_again():
     assert cluster.run_until(lambda: leader.quorum.high_watermark > last, 5_000)
 
     asked = [
-        draw_change(Prng(seed), leader.quorum, cluster.seats, cluster_id=CLUSTER_ID)
+        draw_change(Prng(seed), leader.quorum, cluster.as_voters, cluster_id=CLUSTER_ID)
         for seed in range(20)
     ]
     old = ReplicaKey(wiped.node_id, directory_of(wiped.node_id))

@@ -37,7 +37,7 @@ def found():
     """Three replicas of three committed records, as the oracle saw them."""
     world, client, leader = led_world()
     evidence = Evidence(world, Oracle(), History())
-    world.observers.append(
+    world.driver.observers.append(
         Watch(evidence, leaders=(), images=(), sweeps=(), sweep_every=1_000_000).on_event
     )
     for value in (b"a", b"b", b"c"):

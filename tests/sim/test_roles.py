@@ -109,8 +109,7 @@ def test_the_death_of_the_active_controller_costs_no_write() -> None:
     old = active_controller(world)
     world.kill(old)
     assert client.produce("t", 0, [b"after"]).partitions[0].error_code is ErrorCode.NONE
-    took = world.run_until(lambda: active_controller(world) not in (None, old), 5_000)
-    assert took < 1_500, f"{took} ms without a controller"
+    world.run_until(lambda: active_controller(world) not in (None, old), 1_499)
     assert SimClient(world, 2).create_topic("u") == ErrorCode.NONE
     assert partition(world, "t").leader == led_by, "brokers lived on, no leader had to change"
     world.start(old)
@@ -124,8 +123,8 @@ def test_the_death_of_a_broker_is_noticed_by_the_controllers() -> None:
     written = SimClient(world, victim).produce("t", 0, [b"kept"])
     assert written.partitions[0].error_code is ErrorCode.NONE
     world.kill(victim)
-    took = world.run_until(lambda: partition(world, "t").leader not in (-1, victim), 9_000)
-    assert took < 1_500, f"{took} ms without a leader: the closed sockets went unnoticed"
+    # Sooner than a session expires: the closed sockets were noticed.
+    world.run_until(lambda: partition(world, "t").leader not in (-1, victim), 1_499)
     heir = SimClient(world, partition(world, "t").leader)
     world.run_for(1_000)  # The followers come, and the high watermark with them.
     assert values_of(heir.fetch("t", 0, 0)) == [b"kept"]

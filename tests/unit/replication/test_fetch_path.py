@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from tidelog.config import RACK_AWARE_SELECTOR
-from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.model import Endpoint, TopicPartition
@@ -211,11 +210,11 @@ def test_an_unknown_last_epoch_is_out_of_range(cluster: Cluster) -> None:
 def test_the_leaders_end_is_sampled_before_the_read(cluster: Cluster) -> None:
     """A follower that is given the last record by this fetch is not level yet."""
     append(cluster, b"a", commit=False)
-    cluster.now = Instant(cluster.now + 10)
+    cluster.timeline.run_for(10)
     Reader(cluster).fetch(want(), replica_id=2)
     assert (remote(cluster).log_end_offset, remote(cluster).leader_end_at_fetch) == (0, 1)
     assert remote(cluster).last_caught_up == cluster.now - 10
-    cluster.now = Instant(cluster.now + 10)
+    cluster.timeline.run_for(10)
     Reader(cluster).fetch(want(offset=1), replica_id=2)
     assert remote(cluster).last_caught_up == cluster.now
 

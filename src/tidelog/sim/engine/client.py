@@ -12,7 +12,9 @@ from tidelog.limits import MAX_REQUEST_BYTES
 from tidelog.model import ZERO_TOPIC_ID, TopicId
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.sim.engine.world import BROKER_LISTENER, WALL_START_MS, ClientPort, World
+from tidelog.sim.engine.client_machine import BROKER_LISTENER, ClientPort
+from tidelog.sim.engine.formation import WALL_START_MS
+from tidelog.sim.engine.world import World
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire import produce as wire_produce
@@ -44,7 +46,7 @@ class SimClient(ClientPort):
         self._connected = False
         self.closed = False
         self._correlation_id = 0
-        self._connection_id = world.open_client(self, node_id, listener)
+        self._connection_id = world.clients.open(self, world.hosts[node_id], listener)
 
     def on_connected(self, connection_id: int) -> None:
         """The stream is up."""
@@ -65,7 +67,7 @@ class SimClient(ClientPort):
         self.world.run_until(lambda: self._connected or self.closed, limit_ms)
         if self.closed:
             raise Disconnected(f"node {self.node_id}")
-        self.world.client_send(self._connection_id, frame)
+        self.world.clients.send(self._connection_id, frame)
 
     def take_frame(self, limit_ms: int = 60_000) -> bytes:
         """Waits for the next response frame. Raises `Disconnected`."""

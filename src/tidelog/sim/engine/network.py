@@ -31,6 +31,7 @@ from typing import Final, Protocol
 
 from tidelog.env.effects import CloseReason
 from tidelog.env.prng import Prng
+from tidelog.sim.engine.timeline import Timeline
 
 USUAL_DELAY_MS: Final = (0, 1)
 DRIBBLE_BYTES: Final = 48
@@ -97,12 +98,9 @@ class Machine(Protocol):
 class Network:
     """All streams between all machines."""
 
-    def __init__(self, at: Callable[[int, Callable[[], None]], None], prng: Prng) -> None:
-        # Runs an action after a delay.
-        self._at = at
+    def __init__(self, timeline: Timeline, prng: Prng) -> None:
+        self._timeline = timeline
         self._prng = prng
-        # Time of the world; set before each event.
-        self.now = 0
         self.machines: dict[str, Machine] = {}
         # Directed links, as (source, target), that keep everything back.
         self.cuts: set[tuple[str, str]] = set()
@@ -151,13 +149,15 @@ class Network:
             if self._is_cut(link, target[1]) or not machine.powered:
                 if attempt < len(SYN_RETRY_MS):
                     pause = SYN_RETRY_MS[attempt]
-                    self._at(pause, lambda: self.connect(source, target, wanted, done, attempt + 1))
+                    self._timeline.at(
+                        pause, lambda: self.connect(source, target, wanted, done, attempt + 1)
+                    )
                 return
             if machine.listening:
                 self._open(source, machine, target[1])
             done(machine.listening)
 
-        self._at(self._prng.between(*self._delay_of(source[0], target[0])), arrive)
+        self._timeline.at(self._prng.between(*self._delay_of(source[0], target[0])), arrive)
 
     def _open(self, source: tuple[str, int], machine: Machine, port: int) -> None:
         accepted_id = machine.new_connection_id()
@@ -241,16 +241,16 @@ class Network:
 
     def _transmit(self, pipe: Pipe, item: bytes | CloseReason) -> None:
         delay = self._prng.between(*self._delay_of(pipe.source, pipe.target))
-        arrival = max(self.now + delay, pipe.last_arrival)
+        arrival = max(self._timeline.now + delay, pipe.last_arrival)
         if self.clots and (pipe.source, pipe.target) in self.clots:
             arrival += -arrival % self.clots[pipe.source, pipe.target]
         pipe.last_arrival = arrival
         pipe.under_way.append((arrival, item))
-        self._at(arrival - self.now, lambda: self._arrive(pipe))
+        self._timeline.at(arrival - self._timeline.now, lambda: self._arrive(pipe))
 
     def _arrive(self, pipe: Pipe) -> None:
         # Two events of one instant run in any order: each takes what is first, not its own.
-        if not pipe.under_way or pipe.under_way[0][0] > self.now:
+        if not pipe.under_way or pipe.under_way[0][0] > self._timeline.now:
             return
         _, item = pipe.under_way.popleft()
         if self.clots and (pipe.source, pipe.target) in self.clots:
@@ -264,7 +264,11 @@ class Network:
 
     def _join(self, pipe: Pipe, item: bytes | CloseReason) -> bytes | CloseReason:
         """One read of everything that is there."""
-        while isinstance(item, bytes) and pipe.under_way and pipe.under_way[0][0] <= self.now:
+        while (
+            isinstance(item, bytes)
+            and pipe.under_way
+            and pipe.under_way[0][0] <= self._timeline.now
+        ):
             more = pipe.under_way[0][1]
             if not isinstance(more, bytes):
                 break

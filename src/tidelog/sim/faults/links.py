@@ -4,8 +4,8 @@ forgotten. What each of them does to bytes is in `sim/engine/network.py`."""
 from functools import partial
 
 from tidelog.config import NodeConfig
+from tidelog.sim.engine.client_machine import CLIENT
 from tidelog.sim.engine.network import End
-from tidelog.sim.engine.world import CLIENT
 from tidelog.sim.faults.arena import Arena, Strike
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 

@@ -7,8 +7,6 @@ one after the other.
 """
 
 import dataclasses
-import hashlib
-import heapq
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -19,7 +17,6 @@ from tidelog.config import LogConfig, QuorumConfig
 from tidelog.env.disk import FileSlice
 from tidelog.env.effects import Effect, EffectQueue, Flush, Replace
 from tidelog.env.event import Event
-from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceEvent
 from tidelog.errors import ErrorCode, UsageError
@@ -49,7 +46,8 @@ from tidelog.log.log import Log
 from tidelog.log.values import LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID
 from tidelog.sim.engine.disk import ProcessKilled, SimDisk
-from tidelog.sim.engine.world import CLUSTER_ID, WALL_START_MS
+from tidelog.sim.engine.formation import CLUSTER_ID, WALL_START_MS
+from tidelog.sim.engine.timeline import Simulation
 from tidelog.sim.quorum.membership import (
     FIRST_PORT,
     VoterOracle,
@@ -170,7 +168,7 @@ class Replica:
         return Voter(*self.key, (endpoint_of(self.node_id, self.port),))
 
 
-class QuorumCluster:
+class QuorumCluster(Simulation):
     """Voters, observers, and everything between."""
 
     def __init__(
@@ -183,23 +181,16 @@ class QuorumCluster:
         saving: Saving = Saving(),
         trace_level: Level = Level.INFO,
     ) -> None:
+        super().__init__(prng)
         self._saving = saving
         # Whether the voters stand in the log.
         self.dynamic = composition.dynamic or composition.upgradable
         self._formatted = composition.dynamic
         self.voter_oracle = VoterOracle()
-        self.now = Instant(0)
-        self.lines: list[str] = []
-        self.listeners: list[Callable[[str], None]] = []
-        self.event_count = 0
         self.conditions = conditions
         self._prng = prng
         self._config = config
         self._trace_level = trace_level
-        self._digest = hashlib.blake2b(digest_size=16)
-        # (time, tie-break, sequence, action).
-        self._queue: list[tuple[int, int, int, Callable[[], None]]] = []
-        self._sequence = 0
         # Directed links that are cut, and what they hold back.
         self._cuts: set[tuple[int, int]] = set()
         self._held: list[Callable[[], None]] = []
@@ -229,25 +220,13 @@ class QuorumCluster:
     def _new_replica(node_id: int) -> Replica:
         return Replica(node_id, SimDisk(f"n{node_id}"))
 
-    @property
-    def trace_hash(self) -> str:
-        """128 bits that two runs share only if the same happened in both."""
-        return self._digest.hexdigest()
-
-    def note(self, text: str) -> None:
-        """Adds a line to the trace."""
-        line = f"{self.now:>8} {text}"
-        self.lines.append(line)
-        for listener in self.listeners:
-            listener(line)
-
     def emit(self, node_id: int, event: Event | TraceEvent) -> None:
         """A node's trace event."""
         if event.subject == "quorum":
             self.note(f"n{node_id} {event.text()}")
 
     @property
-    def seats(self) -> dict[int, Voter]:
+    def as_voters(self) -> dict[int, Voter]:
         """Every replica as the voter that it is or would be."""
         return {node_id: replica.voter for node_id, replica in self.replicas.items()}
 
@@ -407,27 +386,9 @@ class QuorumCluster:
 
     # Time ------------------------------------------------------------------------------------
 
-    def at(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Runs an action later."""
-        self._sequence += 1
-        item = (self.now + delay_ms, self._prng.next_u64(), self._sequence, action)
-        heapq.heappush(self._queue, item)
-
-    def run_until(self, condition: Callable[[], bool], limit_ms: int) -> bool:
-        """Lets time pass until the condition holds, at most so long; returns whether it does."""
-        end = self.now + limit_ms
-        while not condition():
-            if not self._queue or self._queue[0][0] > end:
-                self.now = Instant(end)
-                return condition()
-            when, _, _, action = heapq.heappop(self._queue)
-            self.now = Instant(when)
-            action()
-        return True
-
     def run(self, duration_ms: int) -> None:
         """Lets time pass."""
-        self.run_until(lambda: False, duration_ms)
+        self.run_for(duration_ms)
 
     def _do(self, replica: Replica, action: Callable[[], None]) -> None:
         """One input of one replica, and the end of its tick."""
@@ -450,7 +411,7 @@ class QuorumCluster:
             return
         outputs = quorum.take_outputs()
         state = (self.now, replica.node_id, len(outputs), quorum.epoch, quorum.log_end_offset)
-        self._digest.update(b"%d %d %d %d %d" % state)
+        self.digest.update(b"%d %d %d %d %d" % state)
         for output in outputs:
             if isinstance(output, SendRequest):
                 self._send_request(replica, output)

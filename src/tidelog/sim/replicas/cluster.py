@@ -1,11 +1,10 @@
 """A few brokers' replication rooms in virtual time: real logs on memory disks, real fetch sessions,
 and a network of links that take one millisecond.
 
-Nothing happens by itself: `run` moves time. Every message, flush and timer is an event of one heap,
-ordered by time and then by the order in which it came up, so a run repeats exactly.
+Nothing happens by itself: `run` moves time. Events of one instant run in the order in which they
+came up, so a run repeats exactly.
 """
 
-import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
@@ -36,6 +35,7 @@ from tidelog.replication.messages import (
     TruncationsAnnounced,
 )
 from tidelog.sim.engine.disk import SimDisk
+from tidelog.sim.engine.timeline import Timeline
 from tidelog.sim.replicas.broker import Broker
 from tidelog.sim.replicas.feed import LISTENER, MetadataFeed
 from tidelog.sim.replicas.reading import joined
@@ -92,7 +92,8 @@ class Cluster:
         config: ReplicationConfig = CONFIG,
         feed: MetadataFeed | None = None,
     ) -> None:
-        self.now = Instant(1000)
+        # Messages and flushes; `run` moves it.
+        self.timeline = Timeline(start=1000)
         self.feed = MetadataFeed() if feed is None else feed
         # Trace lines and replies since they were last taken.
         self.lines: list[str] = []
@@ -110,8 +111,6 @@ class Cluster:
         self.observers: list[Callable[[Broker], None]] = []
         # Every AlterPartition request that arrived.
         self.proposals: list[SendAlterPartition] = []
-        self._events: list[tuple[Instant, int, Callable[[], None]]] = []
-        self._sequence = count()
         self._names = count(1)
         self._kept_back: list[tuple[tuple[int, int], Callable[[], None]]] = []
         # Requests between brokers that are not answered.
@@ -165,28 +164,29 @@ class Cluster:
 
     # Time -------------------------------------------------------------------------------------
 
+    @property
+    def now(self) -> Instant:
+        """The time of all brokers."""
+        return self.timeline.now
+
     def later(self, delay_ms: int, action: Callable[[], None]) -> None:
         """Does something after a while."""
-        heapq.heappush(self._events, (Instant(self.now + delay_ms), next(self._sequence), action))
+        self.timeline.at(delay_ms, action)
 
     def run(self, for_ms: int) -> None:
         """Moves time."""
-        end = Instant(self.now + for_ms)
+        end = self.now + for_ms
         self._settle()
         while (due := self._next()) is not None and due <= end:
-            self.now = max(self.now, due)
-            while self._events and self._events[0][0] <= self.now:
-                heapq.heappop(self._events)[2]()
+            self.timeline.run_for(max(0, due - self.now))
             self._settle()
-        self.now = end
+        self.timeline.run_for(end - self.now)
 
     def _next(self) -> Instant | None:
-        due = [self._events[0][0]] if self._events else []
-        for broker in self.brokers.values():
-            deadline = broker.replicas.deadline() if broker.running else None
-            if deadline is not None:
-                due.append(deadline)
-        return min(due) if due else None
+        """When something happens next: an event, or a timer of a broker."""
+        due = [self.timeline.next_at]
+        due += [one.replicas.deadline() for one in self.brokers.values() if one.running]
+        return min((at for at in due if at is not None), default=None)
 
     def _settle(self) -> None:
         """The end of a tick on every broker, until nothing is left to hand on."""

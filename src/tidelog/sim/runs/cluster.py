@@ -76,7 +76,7 @@ class ClusterRun:
             tweak=self.swarm.tweak,
             trace_level=trace_level,
         )
-        self.world.check_every = CHECK_EVERY
+        self.world.driver.check_every = CHECK_EVERY
         self.world.network.split_percent = self.swarm.split_percent
         for host in self.world.hosts.values():
             host.flush_ms = (0, self.swarm.flush_ms)
@@ -114,9 +114,9 @@ class ClusterRun:
             fold,
             *self.disks.end_checkers,
         ]
-        self.world.observers.append(self.disks.unseen(self._watch.on_event))
+        self.world.driver.observers.append(self.disks.unseen(self._watch.on_event))
         if self.swarm.voters_in_log:
-            self.world.observers.append(self._voters.on_event)
+            self.world.driver.observers.append(self._voters.on_event)
 
     @property
     def listeners(self) -> list[Callable[[str], None]]:

@@ -71,7 +71,7 @@ class BeyondRun:
         self.nemesis = Nemesis(self.world, self.swarm, stream(seed, "faults"), budget)
         self.workload = Workload(self.world, self.history, self.swarm, seed, VoterOracle())
         self._told = LossIsTold()
-        self.world.observers.append(self._told.on_event)
+        self.world.driver.observers.append(self._told.on_event)
         # Acknowledged records that are gone, each told of.
         self.lost = 0
 

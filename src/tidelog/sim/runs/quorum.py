@@ -13,7 +13,7 @@ from typing import Final
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level
 from tidelog.kraft.messages import AddVoterRequest
-from tidelog.sim.engine.world import CLUSTER_ID
+from tidelog.sim.engine.formation import CLUSTER_ID
 from tidelog.sim.quorum.cluster import (
     QUICK,
     Composition,
@@ -204,7 +204,7 @@ class QuorumRun:
             cluster.upgrade(asked)
             return
         for _ in range(prng.choice((1, 1, 1, 2))):
-            request = draw_change(prng, asked.quorum, cluster.seats, cluster_id=CLUSTER_ID)
+            request = draw_change(prng, asked.quorum, cluster.as_voters, cluster_id=CLUSTER_ID)
             if request is None or not (asked.alive and asked.quorum.is_leader):
                 return
             kind = "add-voter" if isinstance(request, AddVoterRequest) else "remove-voter"
@@ -235,7 +235,7 @@ class QuorumRun:
         if leader is None or leader.quorum.kraft_version == 0 or len(leader.quorum.voters) < 3:
             return False
         quorum, voters = leader.quorum, leader.quorum.voters
-        if voters_without_disk(voters, cluster.seats):
+        if voters_without_disk(voters, cluster.as_voters):
             return False
         offset, _ = quorum.voter_sets[-1]
         return offset < quorum.high_watermark and all(

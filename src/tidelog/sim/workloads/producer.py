@@ -28,7 +28,7 @@ from tidelog.errors import ErrorCode
 from tidelog.records.batch import build_batch
 from tidelog.records.compression import Codec
 from tidelog.records.record import Record
-from tidelog.sim.engine.world import WALL_START_MS
+from tidelog.sim.engine.formation import WALL_START_MS
 from tidelog.sim.evidence.history import History, Key, Outcome, Sent
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.wire import codec as wire_codec

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable
 
 from tidelog.limits import MAX_REQUEST_BYTES
-from tidelog.sim.engine.world import ClientPort, World
+from tidelog.sim.engine.client_machine import ClientPort
+from tidelog.sim.engine.world import World
 from tidelog.wire.frames import FrameReader
 
 Done = Callable[[bytes | None], None]
@@ -29,7 +30,7 @@ class Session(ClientPort):
         # (number, done) of the requests without an answer, in order.
         self._waiting: deque[tuple[int, Done]] = deque()
         self._request_count = 0
-        self._connection_id = world.open_client(self, node_id)
+        self._connection_id = world.clients.open(self, world.hosts[node_id])
 
     @property
     def correlation_id(self) -> int:
@@ -47,7 +48,7 @@ class Session(ClientPort):
             done(None)
             return
         if self._connected:
-            self._world.client_send(self._connection_id, frame)
+            self._world.clients.send(self._connection_id, frame)
         else:
             self._unsent.append(frame)
         if not answered:
@@ -64,7 +65,7 @@ class Session(ClientPort):
     def close(self) -> None:
         """Gives up: every request under way ends without an answer."""
         if not self.closed:
-            self._world.client_close(self._connection_id)
+            self._world.clients.close(self._connection_id)
             self._end()
 
     def _end(self) -> None:
@@ -77,7 +78,7 @@ class Session(ClientPort):
         """Sends what waited."""
         self._connected = True
         for frame in self._unsent:
-            self._world.client_send(connection_id, frame)
+            self._world.clients.send(connection_id, frame)
         self._unsent = []
 
     def on_closed(self, connection_id: int) -> None:

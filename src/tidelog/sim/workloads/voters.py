@@ -14,7 +14,8 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.kraft import voter_codec
 from tidelog.kraft.messages import AddVoterRequest
-from tidelog.sim.engine.world import CLUSTER_ID, World
+from tidelog.sim.engine.formation import CLUSTER_ID
+from tidelog.sim.engine.world import World
 from tidelog.sim.quorum.membership import VoterOracle, draw_change
 from tidelog.sim.workloads.admin import Admin
 from tidelog.wire.entities import Entity
@@ -39,7 +40,7 @@ class VoterOperator:
         if self._waits or not running:
             return
         quorum = self._prng.choice(running).broker.quorum
-        seats = self._world.seats
+        seats = self._world.as_voters
         if not quorum.voters.keys() <= seats.keys() or not quorum.voters:
             return
         request = draw_change(self._prng, quorum, seats, cluster_id=CLUSTER_ID)

@@ -1,0 +1,237 @@
+"""Feeds the node of each host with inputs and carries out its effects, as `runtime/` does for a
+real one.
+
+Inputs that reach a node at the same instant are followed by one `wake`. After the tick its
+`check()` runs, so that an invariant that breaks names the event that broke it, and observers (the
+checkers) look at the node. Bytes travel over the `Network`, flushes take a drawn time and are
+answered in order, timers are the nodes' own deadlines.
+"""
+
+from collections.abc import Callable
+
+from tidelog.env.disk import Buffer, FileSlice
+from tidelog.env.effects import (
+    Chunk,
+    Close,
+    Closed,
+    CloseReason,
+    Connect,
+    Connected,
+    Effect,
+    Exit,
+    Flush,
+    Flushed,
+    FlushFailed,
+    Input,
+    PauseReading,
+    Replace,
+    ResumeReading,
+    Send,
+    is_of_metadata,
+)
+from tidelog.env.instant import Instant
+from tidelog.env.prng import Prng
+from tidelog.errors import StorageError
+from tidelog.sim.engine.disk import ProcessKilled
+from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.network import Network
+from tidelog.sim.engine.timeline import Simulation
+
+
+class Driver:
+    """Inputs, ticks, timers and effects of every host's process."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        network: Network,
+        prng: Prng,
+        on_ended: Callable[[Host], None],
+    ) -> None:
+        self._simulation = simulation
+        self._network = network
+        # Draws how long flushes take.
+        self._prng = prng
+        # Called with a host whose process ended by itself or inside a write.
+        self._on_ended = on_ended
+        # Called with a host after each event of its node.
+        self.observers: list[Callable[[Host], None]] = []
+        # `check()` runs after every event, or after every n-th; 0 is never.
+        self.check_every = 1
+
+    # Inputs and ticks ----------------------------------------------------------------------
+
+    def deliver(self, host: Host, life: int, event: Input) -> None:
+        """Hands an input to the process of a host, if it is still the one that it is for."""
+        if host.node is None or host.life != life:
+            return
+        if host.paused:
+            host.waiting.append(event)
+            return
+        try:
+            host.node.receive(event, host.local(self._simulation.now))
+        except ProcessKilled:
+            self._on_fuse(host)
+            return
+        self.queue_tick(host)
+
+    def queue_tick(self, host: Host) -> None:
+        """Ends the tick of a host behind all inputs of this instant that are queued by now."""
+        if host.tick_at != self._simulation.now:
+            host.tick_at = self._simulation.now
+            life = host.life
+            self._simulation.at(0, lambda: self._tick(host, life))
+
+    def _tick(self, host: Host, life: int) -> None:
+        if host.life == life:
+            host.tick_at = -1
+        if host.node is None or host.life != life or host.paused:
+            return
+        try:
+            host.node.wake(host.local(self._simulation.now))
+        except ProcessKilled:
+            self._on_fuse(host)
+            return
+        self._after(host)
+
+    def _on_fuse(self, host: Host) -> None:
+        self._simulation.note(f"world {host.name}: killed (inside a write)")
+        self._on_ended(host)
+
+    def _after(self, host: Host) -> None:
+        node, simulation = host.node, self._simulation
+        assert node is not None
+        life = host.life
+        simulation.event_count += 1
+        effects = node.take_effects()
+        simulation.digest.update(b"%d %d %d" % (simulation.now, host.node_id, len(effects)))
+        if self.check_every and simulation.event_count % self.check_every == 0:
+            node.check()
+        if Exit not in map(type, effects):
+            for observe in self.observers:
+                observe(host)
+        for effect in effects:
+            if host.life != life:
+                return
+            self._carry_out(host, effect)
+        if host.life != life:
+            return
+        self._set_timer(host, node.deadline())
+
+    def _set_timer(self, host: Host, deadline: Instant | None) -> None:
+        if deadline is None:
+            return
+        now = self._simulation.now
+        due = max(host.when(deadline), now)
+        if 0 <= host.timer_at <= due:
+            return
+        life = host.life
+        host.timer_at = due
+        self._simulation.at(due - now, lambda: self._on_timer(host, life, due))
+
+    def _on_timer(self, host: Host, life: int, due: int) -> None:
+        if host.life != life or host.timer_at != due:
+            return
+        host.timer_at = -1
+        assert host.node is not None, f"{host.name} has no process"
+        deadline = host.node.deadline()
+        if deadline is None or deadline > host.local(self._simulation.now):
+            # What was due has happened, or moved: a wake would find nothing to do.
+            self._set_timer(host, deadline)
+        else:
+            self._tick(host, life)
+
+    # Effects -------------------------------------------------------------------------------
+
+    def _carry_out(self, host: Host, effect: Effect) -> None:
+        if isinstance(effect, Send):
+            # Most effects are sends, and to match costs more than to ask.
+            end = host.ends.get(effect.connection)
+            if end is not None:
+                data = _joined(effect.chunks)
+                self._simulation.digest.update(data)
+                self._network.send(end, data)
+            return
+        match effect:
+            case Connect(connection_id, target, port):
+                self._connect(host, connection_id, target, port)
+            case Close(connection_id):
+                host.connecting.discard(connection_id)
+                end = host.ends.pop(connection_id, None)
+                if end is not None:
+                    self._network.close(end)
+            case Flush() | Replace():
+                lane = host.metadata_queue if is_of_metadata(effect) else host.disk_queue
+                lane.append(effect)
+                self._begin_flush(host)
+            case PauseReading() | ResumeReading():
+                pass
+            case Exit(code, message):
+                host.exit_code, host.exit_message = code, message
+                self._on_ended(host)
+
+    def _connect(self, host: Host, connection_id: int, target: str, port: int) -> None:
+        life = host.life
+        host.connecting.add(connection_id)
+
+        def wanted() -> bool:
+            return host.life == life and connection_id in host.connecting
+
+        def done(up: bool) -> None:
+            host.connecting.discard(connection_id)
+            event = Connected(connection_id) if up else Closed(connection_id, CloseReason.REFUSED)
+            self.deliver(host, life, event)
+
+        self._network.connect((host.name, connection_id), (target, port), wanted, done)
+
+    # Disks ---------------------------------------------------------------------------------
+
+    def _begin_flush(self, host: Host) -> None:
+        lane = host.metadata_queue or host.disk_queue
+        if lane and not host.disk_busy:
+            host.disk_busy = True
+            work, life = lane.popleft(), host.life
+            delay = self._prng.between(*host.flush_ms)
+            self._simulation.at(delay, lambda: self._complete(host, life, work))
+
+    def _complete(self, host: Host, life: int, work: Flush | Replace) -> None:
+        if host.life != life:
+            return
+        host.disk_busy = False
+        self._begin_flush(host)
+        try:
+            if isinstance(work, Flush):
+                host.disk.sync(work.file)
+            else:
+                _replace(host, work.path, work.data)
+        except ProcessKilled:
+            self._on_fuse(host)
+        except StorageError as error:
+            self.deliver(host, life, FlushFailed(work.subject, str(error)))
+        else:
+            if work.subject is not None:
+                self.deliver(host, life, Flushed(work.subject))
+
+
+def _replace(host: Host, path: str, data: bytes) -> None:
+    directory, _, _ = path.rpartition("/")
+    try:
+        host.disk.replace(path, data)
+    except StorageError:
+        with host.disk.observed():
+            is_gone = bool(directory) and not host.disk.exists(directory)
+        if not is_gone:
+            raise
+        # The directory was renamed meanwhile and its log is gone: the file is not needed.
+
+
+def _joined(chunks: list[Chunk]) -> bytes:
+    if len(chunks) == 1 and isinstance(chunks[0], bytes):
+        return chunks[0]
+    parts: list[Buffer] = []
+    for chunk in chunks:
+        if isinstance(chunk, FileSlice):
+            parts.append(chunk.file.read(chunk.position, chunk.length))
+        else:
+            parts.append(chunk)
+    return b"".join(parts)

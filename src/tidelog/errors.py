@@ -178,7 +178,7 @@ class CorruptBatch(ProtocolError):
 
 class LogDamaged(CorruptBatch):
     """An own log file does not hold what was written to it: a failing medium, a lost or foreign
-    file. Whoever asked hears KAFKA_STORAGE_ERROR; the replica is quarantined and repaired."""
+    file. The client receives KAFKA_STORAGE_ERROR; the replica is quarantined and repaired."""
 
     def __init__(self, message: str, base_offset: int) -> None:
         super().__init__(message, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -1,6 +1,6 @@
 """Every bound of the core in one place, each with the behaviour at the bound.
 
-A bound is a promise that memory and work stay finite whatever a peer sends. Rooms import their
+A bound is a promise that memory and work stay finite whatever a peer sends. Packages import their
 bounds from here and nowhere else.
 """
 

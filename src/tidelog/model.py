@@ -1,4 +1,4 @@
-"""Values that every room speaks in: partitions, topic ids, endpoints, epochs and offsets.
+"""Values that every package uses: partitions, topic ids, endpoints, epochs and offsets.
 
 Offsets here are plain integers, because they live on hot paths. Their names carry the meaning
 (glossary in `ARCHITECTURE.md`): `log_end_offset`, `high_watermark` and `last_stable_offset` are

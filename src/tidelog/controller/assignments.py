@@ -2,9 +2,9 @@
 
 Theory. A reassignment from the replicas C to a target T takes as long as copying takes, so it is a
 state of the partition: T's newcomers are *adding*, C's leavers are *removing*, and the replicas are
-T in its order with the leavers behind. Nobody is dropped before everybody needed is in sync: the
-reassignment *completes* within the change of the partition (an ISR that grew, as a rule) that
-brings the ISR to
+T in its order with the leavers behind. No replica is dropped before every replica that is needed is
+in sync: the reassignment *completes* within the change of the partition (an ISR that grew, as a
+rule) that brings the ISR to
 
 - all the newcomers,
 - at least one replica that stays, and all of them where the target is smaller than the origin:
@@ -14,9 +14,9 @@ Then the leavers are no replicas any more. A reassignment that only reorders is 
 A *cancelled* one goes back to the origin, which is all replicas but the newcomers.
 
 Another target in the midst of a reassignment counts from the same origin: newcomers of the old
-target that the new one does not name are dropped at once, unless nobody else is in sync.
+target that the new one does not name are dropped at once, unless no other is in sync.
 
-Invariant, asserted where it is applied (`elections.py`): ReassignmentKeepsIsr, somebody who holds
+Invariant, asserted where it is applied (`elections.py`): ReassignmentKeepsIsr, a replica that holds
 all committed records stays a replica.
 
 Source: KIP-455; Kafka's reassignment rules.
@@ -38,7 +38,7 @@ class Assignment:
 
     @property
     def in_progress(self) -> bool:
-        """Whether somebody comes or goes."""
+        """Whether replicas are being added or removed."""
         return bool(self.adding or self.removing)
 
     @property

@@ -14,7 +14,7 @@ Source: KIP-584, KIP-868, KIP-966; Kafka's activation records.
 from typing import Final
 
 from tidelog.config import ControllerConfig
-from tidelog.controller.forms import config_record
+from tidelog.controller.records import config_record
 from tidelog.controller.view import MIN_INSYNC_REPLICAS
 from tidelog.metadata.image import (
     CLUSTER_DEFAULT,

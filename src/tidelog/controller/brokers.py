@@ -1,7 +1,7 @@
 """Brokers register, heartbeat, leave and are forgotten: the records of their lives.
 
 Theory. A *broker epoch* names one life of a broker: it is the metadata offset at which that life
-was registered, so it only grows, and whoever speaks under an older one is told so
+was registered, so it only grows, and a request under an older one is refused
 (STALE_BROKER_EPOCH). An *incarnation id* names one process; registering again under the same one
 amends the registration and keeps epoch and fencing.
 
@@ -21,7 +21,7 @@ While a live session exists, another incarnation is a duplicate and refused; the
 process has to run out first. Two signs end it earlier (decision 0003): the node suspects the old
 process, or the new one owns the very same log directories, which it could not have locked while
 the old one ran, and the old one has been silent for a third of the session timeout, longer than a
-heartbeat interval may be, or was never heard of by this active controller.
+heartbeat interval may be, or has sent this active controller nothing yet.
 
 Left out: offline and cordoned directories that heartbeats may report.
 
@@ -41,14 +41,6 @@ from tidelog.controller.events import (
     ControlledShutdownBegun,
     FenceReason,
 )
-from tidelog.controller.forms import (
-    controlled_shutdown_record,
-    fence_record,
-    register_broker_record,
-    register_controller_record,
-    unfence_record,
-    unregister_broker_record,
-)
 from tidelog.controller.heartbeats import BrokerSessions, Phase, phase_of
 from tidelog.controller.messages import (
     BrokerHeartbeat,
@@ -65,6 +57,14 @@ from tidelog.controller.partitions import (
     decide_broker_left,
     decide_broker_returned,
     decide_unclean_restart,
+)
+from tidelog.controller.records import (
+    controlled_shutdown_record,
+    fence_record,
+    register_broker_record,
+    register_controller_record,
+    unfence_record,
+    unregister_broker_record,
 )
 from tidelog.controller.view import ControllerDecision, View
 from tidelog.env.instant import Instant
@@ -179,7 +179,7 @@ def _check_features(view: View, request: RegisterBroker) -> None:
 
 
 def decide_unregistration(view: View, request: UnregisterBroker) -> ControllerDecision:
-    """Forgets a broker. Its replicas stay assigned, and leaderless if nobody else has them.
+    """Forgets a broker. Its replicas stay assigned, and leaderless if no other broker has them.
 
     Raises `ProtocolError(BROKER_ID_NOT_REGISTERED)`.
     """
@@ -212,7 +212,7 @@ def decide_controller_registration(view: View, request: RegisterController) -> C
 
 
 def decide_heartbeat(view: View, request: BrokerHeartbeat, phase: Phase) -> ControllerDecision:
-    """The records that bring a heartbeating broker to `phase`, and what it shall hear."""
+    """The records that bring a heartbeating broker to `phase`, and its answer."""
     broker = view.image.brokers[request.broker_id]
     records: list[MetadataRecord] = []
     if phase is not phase_of(broker):

@@ -10,7 +10,7 @@ With eligible leader replicas the min ISR decides who stays eligible. So the clu
 one, and any change of it forgets the ELRs that were built under the old value. Except those that
 a partition without a leader waits for: Kafka forgets these too, and with them the partition.
 
-The older AlterConfigs says all the values of a resource; what it does not name is deleted.
+The older AlterConfigs carries all the values of a resource; what it does not name is deleted.
 
 Left out: client metrics and group resources.
 
@@ -25,7 +25,6 @@ from tidelog.config import LogConfig, PropertyType, validate_broker_config, vali
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.controller.elections import PartitionChange, effective_min_isr
 from tidelog.controller.events import ConfigsAltered
-from tidelog.controller.forms import clear_elr_record, config_record, partition_change_record
 from tidelog.controller.messages import (
     ConfigChange,
     ConfigOperation,
@@ -34,6 +33,7 @@ from tidelog.controller.messages import (
     IncrementalAlterConfigs,
     IncrementalAlterConfigsResult,
 )
+from tidelog.controller.records import clear_elr_record, config_record, partition_change_record
 from tidelog.controller.view import MIN_INSYNC_REPLICAS, ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CONFIG_VALUE_LENGTH
@@ -116,7 +116,7 @@ def _forgotten_elrs(after: View, topic: str) -> list[MetadataRecord]:
 
     Where it does not, nothing is committed, before or after, and who is eligible lacks nothing. To
     forget them, as Apache Kafka does, would leave one copy of what was acknowledged. So it is for
-    a partition without a leader, which nobody else may ever lead.
+    a partition without a leader, which no other replica may ever lead.
     """
     image = after.image
     topics = [found] if (found := image.topic(topic)) else list(image.topics_by_id.values())

@@ -1,11 +1,11 @@
-"""The controller: one room that decides all metadata, active on the quorum's leader only.
+"""The controller: it decides all metadata, active on the quorum's leader only.
 
 Theory. Every node replays the committed metadata log into an image. The node that leads the
 quorum is the *active* controller: it decides requests, appends the resulting records through the
 kernel (`rsm/kernel.py`), and answers when they are committed. Being elected is not enough to be
 active: first the beginning of the own leader epoch must be committed, because then everything
 older is in the image too. Losing the leadership drops all that was not committed; those who wait
-hear NOT_CONTROLLER and ask the next controller, which may or may not have inherited the records.
+receive NOT_CONTROLLER and ask the next controller, which may or may not have inherited the records.
 
 Whatever is not in the log is soft: sessions, suspicions, the idle timer. It starts fresh with
 each activation (`heartbeats.py`).
@@ -46,7 +46,6 @@ from tidelog.controller.events import (
     ResignReason,
 )
 from tidelog.controller.features import QuorumVersion, decide_update_features
-from tidelog.controller.forms import is_unclean_election, producer_ids_record
 from tidelog.controller.heartbeats import (
     BrokerSessions,
     Phase,
@@ -84,6 +83,7 @@ from tidelog.controller.reassignments import (
     decide_alter_reassignments,
     decide_list_reassignments,
 )
+from tidelog.controller.records import is_unclean_election, producer_ids_record
 from tidelog.controller.rounds import Round
 from tidelog.controller.topics import (
     decide_create_partitions,
@@ -250,7 +250,8 @@ class Controller:
 
     def on_broker_suspected(self, broker_id: int, now: Instant) -> None:
         """The node's failure detector: the broker's connections are gone and it has refused new
-        ones for the grace period. It is fenced unless it was heard of since."""
+        ones for the grace period. It is fenced unless it has
+        sent something since."""
         if self.active and self._sessions.on_suspected(broker_id, now):
             self._trace.event(BrokerSuspected(node_id=broker_id))
             self._fence_stale(now)

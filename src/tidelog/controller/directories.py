@@ -1,16 +1,17 @@
 """Where replicas lie, and that one is lost: AssignReplicasToDirs decided.
 
-A broker that finds a replica's log damaged says that the replica is LOST. From then on nobody
-counts on it: it leaves ISR and ELR, and if it led, somebody else is elected, all in one record. The
-ELR too, though Kafka leaves it there: the sender is about to cut its log, and a member of the ELR
-may be elected without being asked what it has. Was it the last that had the records, then the
+A broker that finds a replica's log damaged reports the replica as LOST. From then on the controller
+does not count on it: it leaves ISR and ELR, and if it led, another is elected, all in one record.
+The ELR too, though Kafka leaves it there: the sender is about to cut its log, and a member of the
+ELR may be elected without being asked what it has. Was it the last that had the records, then the
 partition has no leader, and stays so until an operator decides.
 
-When the broker has a log again, however short, it says so with the id of its directory. It is then
+When the broker has a log again, however short, it reports the id of its directory. It is then
 a replica as any other that lags. *The leader epoch is bumped with it.* Otherwise:
 1. The follower fetches at 100. The fetch is held up on its way.
 2. It finds damage, is LOST, cuts its log to 0, and has a directory again.
-3. The leader learns all this, then the fetch of 1 arrives: somebody at 100, who may join the ISR.
+3. The leader learns all this, then the fetch of 1 arrives: a follower at 100, which may join the
+   ISR.
 4. The leader dies, and the follower is elected with an empty log.
 The new epoch fences the fetch of 1.
 
@@ -25,7 +26,6 @@ from dataclasses import replace
 
 from tidelog.controller.elections import PartitionChange, PartitionTarget
 from tidelog.controller.events import Cause, CauseKind, DirectoryAssigned
-from tidelog.controller.forms import partition_change_record
 from tidelog.controller.messages import (
     AssignedReplica,
     AssignReplicas,
@@ -33,6 +33,7 @@ from tidelog.controller.messages import (
     ReplicaDirectory,
 )
 from tidelog.controller.partitions import change_partition, rules_of
+from tidelog.controller.records import partition_change_record
 from tidelog.controller.view import ControllerDecision, Place, View
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import BrokerImage
@@ -102,6 +103,6 @@ def _assign(
     if record.directories is None:
         record = replace(record, directories=directories)
     if before.has_lost(broker_id) and record.leader == LEADER_UNCHANGED:
-        # Fences what the replica said before it lost its log.
+        # Fences what the replica sent before it lost its log.
         record = replace(record, leader=before.leader)
     return record

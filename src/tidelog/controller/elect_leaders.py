@@ -1,4 +1,4 @@
-"""Elections that somebody asks for, where nothing about the brokers has changed.
+"""Elections that an operator asks for, where nothing about the brokers has changed.
 
 An operator moves leaders back to the preferred replica, which is the first of the list, or gives
 up records to have a leader at all (`decide_elect_leaders`). The controller moves leaders back by
@@ -10,10 +10,10 @@ at the latest after `unclean.leader.election.interval.ms` (`decide_unclean`).
 A preferred election never costs a record: the preferred replica must be in the ISR (or, while the
 ISR is empty, in the ELR). If it is not, the leader stays where it is. An unclean election is only
 for partitions without a leader, and prefers a clean leader even then. Both change leaders by the
-rules of `elections.py`; this module says which partitions, and what to answer.
+rules of `elections.py`; this module chooses the partitions and the answers.
 
 A request for all partitions names in its answer those only that were to change; who asks for
-single partitions hears of each that it needed no election.
+single partitions receives ELECTION_NOT_NEEDED for each that needed none.
 
 Source: KIP-183, KIP-460; Kafka's replication control.
 """

@@ -9,7 +9,7 @@ it may have lost its unflushed tail.
 
 The order of one decision matters: the target ISR is given, the target ELR follows from it, the
 election uses both, and an election may change both again. A reassignment that the target ISR
-completes is completed before all that (`assignments.py`): nobody who leaves is elected.
+completes is completed before all that (`assignments.py`): no replica that leaves is elected.
 
 - Valid leader: alive, and in the target ISR, or in the target ELR while the target ISR is empty.
 - ONLINE keeps a valid leader, else takes the first valid replica in *replica list* order.
@@ -20,7 +20,7 @@ completes is completed before all that (`assignments.py`): nobody who leaves is 
 - UNCLEAN ends with the first replica that is alive.
 - An unclean leader alone is the ISR; it must report its recovery (`recovering`).
 
-Invariants: the result's leader is in its ISR or absent; ISR and ELR are disjoint; nobody is
+Invariants: the result's leader is in its ISR or absent; ISR and ELR are disjoint; no replica is
 eligible beside an ISR that suffices to commit (*ElrBelowMinIsr*); without ELR the ISR is never
 emptied: the last member stays, with no leader, because only it may lead cleanly.
 
@@ -52,7 +52,7 @@ class Outcome(StrEnum):
     FROM_ELR = "from elr"
     LAST_KNOWN = "last known leader, unclean"
     UNCLEAN = "unclean"
-    UNCLEAN_HEIR = "nobody alive, the next leader is unclean"
+    UNCLEAN_HEIR = "no replica alive, the next leader is unclean"
     LEADERLESS = "no valid leader"
 
     @property
@@ -63,7 +63,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionTarget:
-    """What a partition shall become, before anybody is elected."""
+    """What a partition shall become, before the election."""
 
     isr: tuple[int, ...]
     recovering: bool
@@ -137,7 +137,7 @@ def decide_change(
     outcome, leader = _elect(partition, replicas, isr, elr, rules)
     recovering = target.recovering
     if outcome is Outcome.FROM_ELR:
-        # Whoever commits without the others must not leave them eligible.
+        # A leader that commits without the others must not leave them eligible.
         others = tuple(replica for replica in elr if replica != leader)
         isr, elr = (leader,), others if min_isr > 1 else ()
     elif outcome.unclean:
@@ -146,7 +146,7 @@ def decide_change(
     if not isr and not rules.elr_enabled:
         isr = tuple(replica for replica in partition.isr if replica in replicas)
         if not isr:
-            # A costly cancel: nobody who stays was in sync, and nobody is alive.
+            # A costly cancel: no replica that stays was in sync, and none is alive.
             outcome, isr, recovering = Outcome.UNCLEAN_HEIR, replicas[:1], True
     last_known = _last_known(partition, isr, leader, rules)
     # A replica that was removed must not be taken for one that fetches: a new leader epoch.
@@ -222,5 +222,6 @@ def _last_known(
         return partition.isr if emptied and not known else known
     if leader != NO_LEADER:
         return ()
-    # Written once, when the partition becomes leaderless, and kept until somebody leads again.
+    # Written once, when the partition becomes leaderless, and kept until the partition has a leader
+    # again.
     return known or (partition.leader,)

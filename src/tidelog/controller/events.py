@@ -281,7 +281,7 @@ class UncleanLeaderElected(PartitionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrChanged(PartitionEvent):
-    """The controller changed the ISR and elected nobody."""
+    """The controller changed the ISR without an election."""
 
     about: ClassVar = ("partition", "cause")
     handler: ClassVar = "change_partition"
@@ -447,7 +447,7 @@ class PartitionChanged(PartitionState):
     old_leader: int
     old_isr: tuple[int, ...]
     reason: Outcome | None
-    """Where the leader came from; `None` where nobody was elected."""
+    """Where the leader came from; `None` where there was no election."""
 
     def payload(self) -> Payload:
         """With a reason always, which may be empty."""

@@ -1,8 +1,9 @@
 """The cluster's feature levels, changed while it runs: UpdateFeatures decided.
 
-A *finalised* level says which records and protocols everybody may use; a node registers the range
-of levels that it can work with. So a level is raised or lowered only when every registered broker
-and controller knows the new one, and all updates of a request are made together or not at all.
+A *finalised* level decides which records and protocols all nodes may use; a node registers the
+range of levels that it can work with. So a level is raised or lowered only when every registered
+broker and controller knows the new one, and all updates of a request are made together or not at
+all.
 
 What may change:
 
@@ -11,14 +12,14 @@ What may change:
 - `kraft.version` goes from 0 to 1, when the voters move from the configuration to the log
   (`kraft/membership.py`), and never down.
 - `eligible.leader.replicas.version` goes up from `metadata.version` 23 on, and the min ISR becomes
-  one for all brokers; down while every partition has somebody in sync, and all ELRs are forgotten.
+  one for all brokers; down while every partition has a replica in sync, and all ELRs are forgotten.
 
 `kraft.version` is the quorum's own record and no matter of the image; it is changed last, when
 nothing else can refuse the request any more. Its leader writes it as soon as it is decided, so a
 change of leaders right then may lose the rest of the request and keep the version, or neither.
 
 Left out: features that this software knows only at level 0 (`transaction.version`,
-`group.version`): raising them is refused, because nobody supports more.
+`group.version`): raising them is refused, because no node supports more.
 
 Source: KIP-584, KIP-778, KIP-853, KIP-966; Kafka's feature control.
 """
@@ -26,13 +27,13 @@ Source: KIP-584, KIP-778, KIP-853, KIP-966; Kafka's feature control.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
-from tidelog.controller.forms import clear_elr_record, config_record
 from tidelog.controller.messages import (
     FeatureUpdate,
     UpdateFeatures,
     UpdateFeaturesResult,
     UpgradeType,
 )
+from tidelog.controller.records import clear_elr_record, config_record
 from tidelog.controller.view import MIN_INSYNC_REPLICAS, ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import (
@@ -61,7 +62,7 @@ class QuorumVersion(Protocol):
         """The nodes that vote."""
 
     def upgrade_version(self, level: int, *, validate_only: bool) -> tuple[ErrorCode, str]:
-        """Raises the level, or says why not."""
+        """Raises the level, or returns why not."""
 
 
 def decide_update_features(
@@ -188,12 +189,11 @@ def _one_min_isr(view: View) -> Iterator[MetadataRecord]:
 
 
 def _forget_elrs(view: View, update: FeatureUpdate) -> list[MetadataRecord]:
-    """Nobody takes unclean restarts out of an ELR any more, so it must not be believed."""
+    """No controller removes unclean restarts from an ELR any more, so it is not valid."""
     for topic in view.image.topics_by_id.values():
         for number, partition in topic.partitions.items():
             if not partition.isr:
-                text = (
-                    f"Nobody is in sync for {topic.name}-{number}, only eligible leaders have it."
-                )
+                name = f"{topic.name}-{number}"
+                text = f"No replica is in sync for {name}, only eligible leaders have it."
                 raise _invalid(update, text)
     return [clear_elr_record("")]

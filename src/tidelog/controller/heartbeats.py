@@ -1,7 +1,7 @@
 """Which brokers are alive: sessions, the life of a broker, suspicions. Soft state only.
 
 Theory. A broker is *fenced* or *unfenced* in the metadata log; this module holds what the log
-does not: when each broker was last heard of. It is lost with leadership and starts fresh with the
+does not: when each broker last sent something. It is lost with leadership and starts fresh with the
 next one, which can only delay a fencing. Deciding is pure (`next_phase`); `broker_changes.py`
 writes the records.
 
@@ -10,11 +10,11 @@ Expiry is looked at 32 times per timeout, so that a dead broker is fenced after 
 it, one broker per look, and at once again while more are stale: the elections caused by fencing
 one broker are then decided with the others still counted alive or already fenced, never half.
 
-**Suspicions** go beyond Kafka (decision 0003). The node tells that a broker's connections are gone
-and that it refuses new ones. Such a broker is fenced at once, unless it was heard of after the
-suspicion began: then the suspicion counts from where the next heartbeat is missing. Fencing a
-live broker is always safe: its epochs are stale then, and it returns with its next heartbeat. But
-it costs elections, so a flapping network must not become churn:
+**Suspicions** go beyond Kafka (decision 0003). The node's failure detector reports that a broker's
+connections are gone and that it refuses new ones. Such a broker is fenced at once, unless it sent
+something after the suspicion began: then the suspicion counts from where the next heartbeat is
+missing. Fencing a live broker is always safe: its epochs are stale then, and it returns with its
+next heartbeat. But it costs elections, so a flapping network must not become churn:
 
 - Each time a broker that was fenced on suspicion proves to have been alive (it heartbeats under
   the same broker epoch) it earns a strike, and a suspicion must then last longer by the grace
@@ -47,7 +47,7 @@ LOOKS_PER_TIMEOUT: Final = 32
 FORMER_CONTROLLER_SHARE: Final = 4
 """The part of its session that the former controller's broker has lost when it is succeeded."""
 HEARTBEATS_PER_TIMEOUT: Final = 3
-"""A live broker is heard of at least so often; Kafka asks for it in its documentation."""
+"""A live broker sends a heartbeat at least so often; Kafka asks for it in its documentation."""
 STRIKES_FORGOTTEN_AFTER_TIMEOUTS: Final = 10
 MAX_STRIKES: Final = 16
 
@@ -66,7 +66,7 @@ class Phase(Enum):
 
 
 def phase_of(broker: BrokerImage) -> Phase:
-    """The phase that the metadata says. Fencing ends a controlled shutdown."""
+    """The phase by the metadata. Fencing ends a controlled shutdown."""
     if broker.fenced:
         return Phase.FENCED
     return Phase.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else Phase.UNFENCED
@@ -100,7 +100,7 @@ def next_phase(
         if heartbeat.want_shut_down:
             return Phase.CONTROLLED_SHUTDOWN if shutdown.leads() else Phase.SHUTDOWN_NOW
         return Phase.UNFENCED
-    # In controlled shutdown: go when the leaderships are gone and everybody knows it.
+    # In controlled shutdown: go when the leaderships are gone and all brokers know it.
     if shutdown.leads() or shutdown.shutdown_offset > shutdown.lowest_active_offset:
         return Phase.CONTROLLED_SHUTDOWN
     return Phase.SHUTDOWN_NOW
@@ -112,9 +112,9 @@ class _Session:
 
     # The incarnation it belongs to.
     broker_epoch: int
-    # When it was last heard of; `None` when there is no session to expire.
+    # When it last sent something; `None` when there is no session to expire.
     last_contact: Instant | None = None
-    # The last metadata offset it said it has applied, inclusive; -1 before it said any.
+    # The last metadata offset that it reported as applied, inclusive; -1 before the first.
     metadata_offset: int = NO_METADATA_OFFSET
     # The last record of its controlled shutdown, -1 outside of one.
     shutdown_offset: int = NOT_SHUTTING_DOWN
@@ -137,7 +137,7 @@ class Stale:
     suspected: bool
     """On the node's suspicion, and not by the end of its session."""
     silent_ms: int
-    """How long it had not been heard of."""
+    """How long it had sent nothing."""
 
     @property
     def reason(self) -> FenceReason:
@@ -160,7 +160,7 @@ class BrokerSessions:
         # Whether the last look was put off because it came too late.
         self._put_off = False
 
-    # Life of the room ----------------------------------------------------------------------
+    # Life of the sessions -------------------------------------------------------------------
 
     def start(
         self,
@@ -169,14 +169,14 @@ class BrokerSessions:
         offset: int,
         former_controller: int = NO_LEADER,
     ) -> None:
-        """Leadership began: every unfenced broker gets a whole timeout to be heard of.
+        """Leadership began: every unfenced broker gets a whole timeout to send a heartbeat.
 
         All but the broker in the same process as the former controller: that one lost the quorum
         because it was silent (for `controller.quorum.fetch.timeout.ms`, 2 s of 9 by default), so
         its session began earlier, and who was paused is not given that time twice. If it lives, its
-        heartbeat comes at once, as from everybody who hears of a new controller.
+        heartbeat comes at once, as from every broker that learns of a new controller.
 
-        A broker in controlled shutdown may go once everybody has applied `offset`, because the
+        A broker in controlled shutdown may go once all brokers have applied `offset`, because the
         record that really mattered is not known any more and is not above it.
         """
         self._sessions = {}
@@ -230,8 +230,8 @@ class BrokerSessions:
         since = now
         heard_of = session.metadata_offset != NO_METADATA_OFFSET
         if heard_of and session.last_contact > now - self._grace_ms:
-            # Heard of since the suspicion began: it lives, on another connection. Or these were
-            # its last words, delivered late; then no heartbeat follows.
+            # It has sent something since the suspicion began: it lives, on another connection. Or
+            # this was sent before it died, and arrived late; then no heartbeat follows.
             since = Instant(session.last_contact + self._timeout_ms // HEARTBEATS_PER_TIMEOUT)
         if session.suspected_at is None:
             session.suspected_at = since
@@ -283,8 +283,8 @@ class BrokerSessions:
         wait_ms = self._timeout_ms
         if same_directories and self._grace_ms:
             if session.metadata_offset == NO_METADATA_OFFSET:
-                # Never heard of since this controller is active: a predecessor that lived would
-                # have spoken, and would hold the lock on the directories.
+                # It has sent nothing since this controller is active: a predecessor that lived
+                # would have spoken, and would hold the lock on the directories.
                 return False
             wait_ms //= HEARTBEATS_PER_TIMEOUT
         return now - session.last_contact < wait_ms
@@ -294,7 +294,7 @@ class BrokerSessions:
         return self._sessions[broker_id].shutdown_offset
 
     def lowest_active_offset(self, active: Iterable[int]) -> int:
-        """What each of these brokers has applied at least, by its own word."""
+        """What each of these brokers has applied at least, by its own report."""
         offsets = [self._sessions[broker_id].metadata_offset for broker_id in active]
         return min(offsets, default=EVERYONE_CAUGHT_UP)
 
@@ -310,7 +310,7 @@ class BrokerSessions:
 
     def next_stale(self, now: Instant) -> Stale | None:
         """The one broker to be fenced now, if any. While this finds one, ask again at once; the
-        deadline says so too."""
+        deadline is now then too."""
         suspect = self._next_suspect(now)
         if suspect is not None:
             return suspect

@@ -44,12 +44,12 @@ class RegisterBroker:
     """Must name `metadata.version`."""
     log_dirs: tuple[Uuid, ...]
     previous_broker_epoch: int = -1
-    """The epoch found in `.kafka_cleanshutdown`; -1 says the last stop was not clean."""
+    """The epoch found in `.kafka_cleanshutdown`; -1: the last stop was not clean."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerHeartbeat:
-    """A registered broker is alive and says what it wants (API 63)."""
+    """A registered broker is alive, and the state that it wants (API 63)."""
 
     broker_id: int
     broker_epoch: int
@@ -225,7 +225,7 @@ class ReplicaDirectory(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AssignReplicas:
-    """A broker says where its replicas are (AssignReplicasToDirs, API 73)."""
+    """A broker reports where its replicas are (AssignReplicasToDirs, API 73)."""
 
     broker_id: int
     broker_epoch: int

@@ -1,4 +1,4 @@
-"""What a changed partition says of itself: the events of one change record.
+"""The events of a changed partition, from one change record.
 
 The state before, the change and the record are known where a change is decided; here they become
 events. Nothing is decided here, and nothing is built that no sink wants: one fenced broker may

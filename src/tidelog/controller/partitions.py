@@ -3,8 +3,8 @@
 A broker that leaves or returns touches every partition with it in the ISR, or every partition
 without a leader (`decide_broker_left`, `decide_broker_returned`, `decide_unclean_restart`): these
 give records for `brokers.py` to put beside the broker's own record. `change_partition` is the one
-way to a partition's change record; whoever uses it says which target the partition shall have and
-by which rules a leader is elected (`elections.py`). What leaders propose is in `isr_proposals.py`.
+way to a partition's change record; its caller chooses the target of the partition and
+the rules of the election (`elections.py`). What leaders propose is in `isr_proposals.py`.
 
 Invariants: those of `elections.py`.
 
@@ -21,8 +21,8 @@ from tidelog.controller.elections import (
     decide_change,
 )
 from tidelog.controller.events import Cause
-from tidelog.controller.forms import partition_change_record
 from tidelog.controller.partition_events import trace_change
+from tidelog.controller.records import partition_change_record
 from tidelog.controller.view import Place, View, places_where
 from tidelog.metadata.image import TopicImage
 from tidelog.metadata.records import MetadataRecord, PartitionChangeRecord
@@ -98,7 +98,7 @@ def _change_all(
 
 
 def rules_of(view: View, topic: TopicImage, may_lead: Callable[[int], bool]) -> ElectionRules:
-    """The rules for a topic's partitions when nobody asked for a special election."""
+    """The rules for a topic's partitions, unless a special election was asked for."""
     unclean = view.unclean_election_enabled(topic.name)
     return ElectionRules(
         may_lead=may_lead,

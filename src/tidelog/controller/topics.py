@@ -17,7 +17,6 @@ from typing import NoReturn
 
 from tidelog.controller.configs import new_topic_config_records
 from tidelog.controller.events import TopicCreated, TopicDeleted, TopicGrown
-from tidelog.controller.forms import partition_record, remove_topic_record, topic_record
 from tidelog.controller.messages import (
     CreatePartitions,
     CreatePartitionsResult,
@@ -33,6 +32,7 @@ from tidelog.controller.messages import (
     TopicRef,
 )
 from tidelog.controller.placement import StripedPlacer, usable_brokers
+from tidelog.controller.records import partition_record, remove_topic_record, topic_record
 from tidelog.controller.view import ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_PARTITIONS_PER_REQUEST

@@ -1,8 +1,8 @@
 """What a decider may look at, and what it returns.
 
-Every decider of this room is a function of a `View` and one request. It reads the newest image,
-speculative records included, and returns a `ControllerDecision`; it changes nothing. The only
-state it consumes is the seeded generator.
+Every decider of the controller is a function of a `View` and one request. It reads the newest
+image, speculative records included, and returns a `ControllerDecision`; it changes nothing. The
+only state it consumes is the seeded generator.
 """
 
 from collections.abc import Callable, Iterator, Sequence

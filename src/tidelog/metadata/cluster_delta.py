@@ -26,7 +26,7 @@ from tidelog.model import Endpoint
 
 
 class ClusterDelta:
-    """What records say of the cluster's nodes on top of an image."""
+    """The nodes of an image, changed by records."""
 
     def __init__(self, image: MetadataImage) -> None:
         # The image's maps until a record changes one; replaced then, never changed in place.
@@ -78,11 +78,11 @@ class ClusterDelta:
         )
 
     def on_fence_broker(self, record: FenceBrokerRecord) -> None:
-        """A broker was fenced (older form)."""
+        """A broker was fenced (the older record)."""
         self._change_broker(replace(self._registered(record.id, record.epoch), fenced=True))
 
     def on_unfence_broker(self, record: UnfenceBrokerRecord) -> None:
-        """A broker was unfenced (older form)."""
+        """A broker was unfenced (the older record)."""
         self._change_broker(replace(self._registered(record.id, record.epoch), fenced=False))
 
     def _registered(self, broker_id: int, broker_epoch: int) -> BrokerImage:

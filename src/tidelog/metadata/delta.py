@@ -2,7 +2,7 @@
 
 A delta is used once: made from an image, fed with decoded records in log order, then asked for
 the next image. It copies a dictionary the first time a record touches it; topics, partitions and
-brokers that no record names are shared between the images. Beside the image it tells what
+brokers that no record names are shared between the images. Beside the image it reports what
 changed, so that replicas, caches and coordinators look at nothing else.
 
 Topics, the cluster's nodes and the records that are only kept have a part each
@@ -80,8 +80,9 @@ class MetadataDelta:
 
     @classmethod
     def between(cls, before: MetadataImage, after: MetadataImage) -> "MetadataDelta":
-        """The delta that leads from one image to another of the same log: what a snapshot says
-        beside what was known. It is not replayed upon, only applied and asked what changed."""
+        """The delta that leads from one image to another of the same log, for a snapshot that takes
+        the place of what was known. It is not replayed upon, only applied and asked what
+        changed."""
         delta = cls(before)
         delta._result = after
         for topic_id, topic in before.topics_by_id.items():
@@ -231,7 +232,7 @@ class MetadataDelta:
 
 _TRANSACTION_ENDS: Final = (EndTransactionRecord, AbortTransactionRecord)
 
-# Kinds that are not here say nothing that the image holds.
+# Kinds that are in no table change nothing that the image holds.
 _REPLAYERS: Final[dict[type, Callable[[MetadataDelta, Any], None]]] = {
     RemoveTopicRecord: MetadataDelta._on_remove_topic,
     ConfigRecord: MetadataDelta._on_config,

@@ -10,8 +10,9 @@ committed), and going back to an earlier state is a pointer assignment.
 Invariants (asserted in `metadata/invariants.py`): ISR within the replicas, leader within the ISR
 or absent, ISR and ELR disjoint, epochs never decreasing, both topic maps agree.
 
-Left out: access control lists, quotas, SCRAM credentials, delegation tokens. No room needs them
-yet; the newest record of each is kept as it is (`kept_records`), so that a snapshot loses nothing.
+Left out: access control lists, quotas, SCRAM credentials, delegation tokens. No component needs
+them yet; the newest record of each is kept as it is (`kept_records`), so that a snapshot loses
+nothing.
 
 Source: KIP-500, KIP-631, KIP-966 (eligible leader replicas), KIP-858 (directories).
 """
@@ -54,7 +55,7 @@ class PartitionImage:
     isr: tuple[int, ...]
     """Replicas that hold every committed record; may be empty only with ELR."""
     leader: int
-    """-1 when nobody may lead."""
+    """-1 when no replica may lead."""
     leader_epoch: int
     partition_epoch: int
     eligible_leaders: tuple[int, ...] = ()
@@ -69,7 +70,7 @@ class PartitionImage:
     """The log directory of each replica, in the order of `replicas`."""
 
     def directory_of(self, replica: int) -> Uuid:
-        """Where a replica's log is; `ZERO_UUID` when nobody has said."""
+        """Where a replica's log is; `ZERO_UUID` when its broker has not reported it."""
         if len(self.directories) != len(self.replicas) or replica not in self.replicas:
             return ZERO_UUID
         return self.directories[self.replicas.index(replica)]
@@ -134,7 +135,7 @@ class ControllerImage:
 
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
-    """Everything the metadata log says up to `offset`."""
+    """The fold of the metadata log up to `offset`."""
 
     offset: int = -1
     """The last offset that is contained, inclusive; -1 for the empty image."""
@@ -154,7 +155,7 @@ class MetadataImage:
     """Records (with offsets) of a metadata transaction that has begun and not ended: they do not
     count yet. `None` outside of a transaction."""
     kept_records: Mapping[tuple[object, ...], MetadataRecord] = field(default_factory=dict)
-    """The newest record of each thing that no room knows yet, by kind and identity."""
+    """The newest record of each thing that no component reads yet, by kind and identity."""
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of this name."""

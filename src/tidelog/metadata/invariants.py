@@ -3,7 +3,7 @@
 `check_image` compares an image with an earlier one of the same log and looks only at what
 differs, so that it can run after every event of a simulation.
 
-- **IsrWithinReplicas**: ISR, ELR, adding and removing replicas are replicas; nobody twice.
+- **IsrWithinReplicas**: ISR, ELR, adding and removing replicas are replicas; none twice.
 - **LeaderInIsr**: the leader is in the ISR, or there is none.
 - **IsrElrDisjoint**: no replica is both in sync and merely eligible.
 - **IsrNeverEmptyWithoutElr**: without ELR the last ISR member stays.

@@ -1,6 +1,6 @@
 """Records that the image keeps as they are: ACLs, credentials, delegation tokens, quotas.
 
-A part of `MetadataDelta`. Nothing here reads what these records say; a record is kept under its
+A part of `MetadataDelta`. Nothing here reads these records; one is kept under its
 identity until one with the same identity replaces or removes it.
 
 Source: KIP-48, KIP-801, KIP-900, KIP-546; Kafka's deltas of the same names.
@@ -73,7 +73,7 @@ class KeptRecordsDelta:
 
     def on_client_quota(self, record: ClientQuotaRecord) -> None:
         """A quota is set or removed."""
-        # Kafka compares entities as maps: the order of their parts says nothing.
+        # Kafka compares entities as maps: the order of their parts does not count.
         parts = sorted((part.entity_type, part.entity_name or "") for part in record.entity)
         nameless = sorted(part.entity_type for part in record.entity if part.entity_name is None)
         identity = (ClientQuotaRecord.__record_id__, *parts, *nameless, record.key)

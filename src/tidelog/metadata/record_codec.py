@@ -46,7 +46,7 @@ def decode_record(value: bytes) -> MetadataRecord:
     broker of one node, which decode the same bytes, share them.
 
     Raises `ProtocolError(UNSUPPORTED_VERSION)` for a kind or version from a newer Kafka, and
-    `MalformedFrame` for anything else that is no metadata record.
+    `MalformedFrame` for anything else that is not a metadata record.
     """
     try:
         frame_version, position = read_uvarint(value, 0)
@@ -69,7 +69,7 @@ def decode_record(value: bytes) -> MetadataRecord:
 
 
 def encode_record(entity: MetadataRecord, version: int | None = None) -> bytes:
-    """The value of the record that says this; in the version that Kafka 4.3 writes unless one
+    """The value of the record, in the version that Kafka 4.3 writes unless one
     is given."""
     written = _written_version(entity) if version is None else version
     assert _first_version_for(entity) <= written <= entity.__latest__, (

@@ -3,7 +3,7 @@
 The metadata log (`__cluster_metadata`) is the only truth about brokers, topics, partitions,
 configs and features; every node replays it.
 
-One class stands for all versions of a kind. A field that came later says from which version on
+One class stands for all versions of a kind. A field that came later declares from which version on
 it exists, and has its default in entities read from older records. UUIDs are 16 raw bytes; `()` is
 an empty list, `None` one that the record leaves unchanged.
 
@@ -99,7 +99,7 @@ class UnregisterBrokerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceBrokerRecord:
-    """The form before `BrokerRegistrationChangeRecord`; read, not written."""
+    """What there was before `BrokerRegistrationChangeRecord`; read, not written."""
 
     __flexible__: ClassVar[bool] = True
     __record_id__: ClassVar[int] = 7
@@ -110,7 +110,7 @@ class FenceBrokerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfenceBrokerRecord:
-    """The form before `BrokerRegistrationChangeRecord`; read, not written."""
+    """What there was before `BrokerRegistrationChangeRecord`; read, not written."""
 
     __flexible__: ClassVar[bool] = True
     __record_id__: ClassVar[int] = 8

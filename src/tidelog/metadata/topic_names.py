@@ -1,4 +1,4 @@
-"""Which topic names are legal, for whoever creates topics and whoever is asked about them.
+"""Which topic names are legal, to create a topic and to ask about one.
 
 A name becomes part of a directory's name: hence the characters and the length. Collisions of names
 that metrics cannot tell apart (`a.b` and `a_b`) are the controller's business, because they depend

@@ -57,7 +57,7 @@ def _or(written: tuple[_Item, ...] | None, old: tuple[_Item, ...]) -> tuple[_Ite
 
 
 class TopicsDelta:
-    """What records say of topics on top of an image."""
+    """The topics of an image, changed by records."""
 
     def __init__(self, image: MetadataImage) -> None:
         # The image below; never changed.

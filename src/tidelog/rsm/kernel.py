@@ -5,7 +5,7 @@ function of a log. Until it leads, and also to load, it *replays* the committed 
 wrote. While it leads, each request is *decided* against the newest state, which may
 still be uncommitted; the decision is a list of records and a response. The records are appended
 in one step with being *replayed* into the next newest state, so that the next request sees them.
-The response waits until the log has committed the decision's last record: nobody outside ever
+The response waits until the log has committed the decision's last record: no client ever
 learns of something that a failover could take back.
 
 A decision without records was made from uncommitted state as well. It therefore waits for
@@ -87,7 +87,7 @@ class ReplicatedLog(Protocol[RawIn]):
 
 
 class StateMachine(Protocol[State, Rec, Raw]):
-    """What a coordinator gives the kernel: records to their form in the log and back, and their
+    """What a coordinator gives the kernel: records to what the log holds and back, and their
     effect."""
 
     def encode(self, record: Rec) -> Raw:
@@ -200,7 +200,7 @@ class Kernel(Generic[State, Rec, Raw, Response]):
         self._epoch = epoch
 
     def resign(self, refusal: Response) -> None:
-        """Leadership is gone: back to the committed state, `refusal` to everyone who waits."""
+        """Leadership is gone: back to the committed state, `refusal` to every waiting request."""
         self._epoch = None
         self._tail.clear()
         while self._waiting:

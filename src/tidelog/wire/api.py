@@ -282,7 +282,7 @@ def parse_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """Reads a request's header; returns it and where the body begins.
 
     The version is not checked against any table. Raises `MalformedFrame`, also for a key that
-    is no API: nobody can say what its header looks like.
+    is not an API: its header is unknown.
     """
     try:
         key, version, correlation_id, client_id_bytes = _HEADER.unpack_from(frame)

@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any, get_args
 
 Entity = Any
-"""A kio entity: a frozen dataclass of one message and version. kio's protocol types say nothing
-about fields, so the rooms that build and read entities treat them as dynamic."""
+"""A kio entity: a frozen dataclass of one message and version. kio's protocol types declare no
+fields, so the modules that build and read entities treat them as dynamic."""
 
 
 @cache

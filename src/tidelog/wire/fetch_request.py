@@ -253,8 +253,8 @@ def pack_request(
 ) -> bytes:
     """A whole Fetch request with header and length prefix.
 
-    What the version cannot say is left out: sessions below 7, the follower's epochs below 9 and
-    12, replica epoch below 15, directory and high watermark below 17 and 18.
+    What the version has no field for is left out: sessions below 7, the follower's epochs below 9
+    and 12, replica epoch below 15, directory and high watermark below 17 and 18.
     """
     notation = notation_of(version)
     out = bytearray(4)

@@ -28,7 +28,7 @@ class FrameReader:
     def __init__(self, max_bytes: int = MAX_REQUEST_BYTES) -> None:
         # The longest frame that is accepted, its length prefix not counted.
         self._max_bytes = max_bytes
-        # The beginning of a frame that is not complete, length prefix included. Whoever was
+        # The beginning of a frame that is not complete, length prefix included. A reader that was
         # handed a frame may still hold a view of the old buffer, so it is replaced, not cleared.
         self._partial = bytearray()
 

@@ -46,7 +46,7 @@ class Codec(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A type of fixed size: a `struct` layout, and conversions where the value is no number."""
+    """A type of fixed size: a `struct` layout, and conversions where the value is not a number."""
 
     layout: str
     decode: Convert | None = None

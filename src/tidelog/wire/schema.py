@@ -1,4 +1,4 @@
-"""Reading and writing entities: dataclasses whose fields say their wire type.
+"""Reading and writing entities: dataclasses whose fields declare their wire type.
 
 The schemas come from `kio`: one frozen dataclass per message and version. Its own codec is not
 used here, for reasons found by feeding it hostile bytes: its native reader reserves memory for
@@ -11,7 +11,7 @@ A dataclass is compiled, once, into a list of field readers and one of field wri
 What a field may declare in its metadata:
 - `kafka_type`: `int8` to `uint64`, `bool`, `string`, `bytes`, `records`, `uuid`, `error_code`,
   `timedelta_i32`, `timedelta_i64`, `datetime_i64`, and `uuid_bytes`, which only our own entities
-  use: a UUID as 16 raw bytes. Nested entities declare nothing, their type says it.
+  use: a UUID as 16 raw bytes. Nested entities declare nothing: their type is enough.
 - `tag`: a tagged field (KIP-482), left out when it has its default.
 - `since`: the first version that has the field; only for our own entities, which have one class
   for all versions.

@@ -1,10 +1,10 @@
 """What Fetch and Produce have in common: topic entries, and hints who leads (KIP-951).
 
 A partition's list entry belongs to a topic entry, which has a name below version 13 and an id
-from version 13 on, in both APIs. The values of this project are flat: each partition says its
+from version 13 on, in both APIs. The values of this project are flat: each partition carries its
 topic, and packing puts neighbours together again.
 
-A broker that does not lead a partition may say who does: leader id and epoch with the partition,
+A broker that does not lead a partition may name the leader: leader id and epoch with the partition,
 and the leader's address once at the end of the response.
 """
 

@@ -1,6 +1,6 @@
-"""A controller over a memory log, and a few words to tell stories with.
+"""A controller over a memory log, and a few verbs to write scenarios with.
 
-Time is a number that the story moves. `settle` commits everything and collects the answers;
+Time is a number that the scenario moves. `settle` commits everything and collects the answers;
 until then nothing is answered.
 """
 

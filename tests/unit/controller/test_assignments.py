@@ -66,7 +66,7 @@ def test_an_unwanted_newcomer_stays_while_nobody_else_is_in_sync() -> None:
 
 
 def test_origin_and_target_of_random_reassignments() -> None:
-    """Goal: whatever the target, going on ends in it, going back in the origin, and nobody is
+    """Goal: whatever the target, going on ends in it, going back in the origin, and no replica is
     dropped while that would leave no replica in sync."""
     prng = Prng(3)
     for _ in range(500):

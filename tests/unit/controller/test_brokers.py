@@ -208,7 +208,8 @@ def test_many_clean_up_records_are_split_and_the_registration_is_last() -> None:
 
 
 def test_unregistering_a_broker() -> None:
-    """Goal: out of all ISRs, then forgotten; its next heartbeat is told to register."""
+    """Goal: out of all ISRs, then forgotten; its next heartbeat is answered with an order to
+    register."""
     stage = a_stage(1, 2)
     stage.create("orders", (1, 2))
     assert stage.ask(UnregisterBroker(1)) == UnregisterBrokerResult()
@@ -247,7 +248,7 @@ def test_fencing_comes_after_the_changes() -> None:
 
 
 def test_unfencing_comes_before_the_elections() -> None:
-    """Goal: whoever leads is unfenced already when the election is read."""
+    """Goal: the new leader is unfenced already when the election is read."""
     partition = PartitionImage((1, 2), (), -1, 3, 3, (1,), (2,))
     image = an_image(a_broker(1, fenced=True), orders=[partition])
     records = unfence(a_view(image), image.brokers[1])

@@ -222,7 +222,8 @@ def test_who_is_eligible_stays_while_nothing_can_be_committed(
 def test_a_partition_that_waits_for_its_elr_keeps_it(
     stage: Stage, resource: ConfigResourceChange
 ) -> None:
-    """Goal: whoever may be elected is not forgotten while nobody leads; of others it is."""
+    """Goal: a replica that may be elected is not forgotten while there is no leader; of others it
+    is."""
     stage.create("led", (1, 2))
     stage.create("waiting", (2,))
     stage.heartbeat(2, fence=True)

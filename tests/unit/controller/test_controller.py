@@ -1,4 +1,4 @@
-"""Whole stories of a controller: leadership, deaths, departures, failovers, and what it says."""
+"""Whole scenarios of a controller: leadership, deaths, departures, failovers, and its trace."""
 
 from dataclasses import replace
 
@@ -51,7 +51,7 @@ def codes(stage: Stage) -> list[tuple[str, str]]:
 
 
 def test_only_the_active_controller_decides() -> None:
-    """Goal: everybody else says NOT_CONTROLLER at once."""
+    """Goal: every other node answers NOT_CONTROLLER at once."""
     stage = Stage()
     stage.send(new_topic("a"), "a")
     stage.lead()
@@ -80,7 +80,7 @@ def test_active_at_once_when_everything_is_committed_already() -> None:
     assert stage.controller.active
 
 
-def test_the_same_leadership_told_twice() -> None:
+def test_the_same_leadership_reported_twice() -> None:
     """Goal: a repeated signal does not end a leadership."""
     stage = a_stage(1)
     epoch_start = 0
@@ -122,7 +122,7 @@ def test_what_the_next_controller_inherits_is_there() -> None:
 
 
 def test_a_log_that_refuses_ends_the_leadership() -> None:
-    """Goal: the quorum may know first; the room does not stay active in a dead epoch."""
+    """Goal: the quorum may know first; the controller does not stay active in a dead epoch."""
     stage = a_stage(1)
     stage.answers.clear()
     stage.send(new_topic("a"), "a")
@@ -257,7 +257,7 @@ def test_a_suspected_broker_is_fenced_at_once() -> None:
 
 
 def test_a_suspicion_is_refuted_by_a_heartbeat() -> None:
-    """Goal: who was heard of since the suspicion began is not fenced."""
+    """Goal: a broker that sent something since the suspicion began is not fenced."""
     stage = a_stage(1)
     stage.pass_time(stage.now + 5000)
     stage.heartbeat(1)
@@ -332,7 +332,7 @@ def test_two_dead_brokers_are_fenced_one_after_the_other() -> None:
 
 
 def test_a_controlled_shutdown() -> None:
-    """Goal: leaderships move first; the broker may go when everybody has seen it."""
+    """Goal: leaderships move first; the broker may go when all brokers have seen it."""
     stage = a_stage(1, 2, 3)
     stage.create("orders", (1, 2, 3))
     answer = stage.heartbeat(1, stop=True)
@@ -415,7 +415,7 @@ def test_a_new_broker_is_unfenced_when_it_has_seen_its_registration() -> None:
 
 
 def test_sessions_start_fresh_with_a_new_controller() -> None:
-    """Goal: nobody is fenced for silence towards the old controller."""
+    """Goal: no broker is fenced for silence towards the old controller."""
     stage = a_stage(1)
     stage.pass_time(stage.now + SESSION_MS - 1)
     stage.lose()
@@ -503,21 +503,21 @@ def test_every_state_change_says_why() -> None:
 
 
 def test_the_same_seed_writes_the_same_log() -> None:
-    """Goal: a story told twice gives the same bytes."""
+    """Goal: a scenario run twice gives the same bytes."""
 
-    def story() -> list[bytes]:
+    def scenario() -> list[bytes]:
         stage = a_stage(1, 2, 3)
         stage.ask(CreateTopics(tuple(NewTopic(f"t{n}", 3, 2) for n in range(20))))
         stage.pass_time(stage.now + 2 * SESSION_MS)
         return stage.log.records
 
-    assert story() == story()
+    assert scenario() == scenario()
 
 
 def test_a_story_holds_the_invariants_at_random() -> None:
     """Goal: whatever order events come in, every image is sound, and the standby agrees.
 
-    Method: 15 random stories of 60 events each: heartbeats, deaths, suspicions, proposals,
+    Method: 15 random scenarios of 60 events each: heartbeats, deaths, suspicions, proposals,
     restarts, failovers with a part of the tail lost. The harness checks after every commit.
     """
     for seed in range(15):

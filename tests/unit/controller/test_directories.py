@@ -40,7 +40,7 @@ def image_of(partition: PartitionImage, *, elr: bool = True) -> MetadataImage:
 
 
 def say(image: MetadataImage, broker: int, directory: Uuid) -> MetadataImage:
-    """The image after a broker said where its replica is."""
+    """The image after a broker reported where its replica is."""
     request = AssignReplicas(broker, 10 * broker, (ReplicaDirectory(ORDERS, 0, directory),))
     decision = decide_assign_replicas(a_view(image), request)
     expected = AssignedReplica(ORDERS, 0, directory, ErrorCode.NONE)
@@ -62,7 +62,7 @@ def test_a_leader_that_lost_its_log_is_replaced_in_the_same_record():
 
 @pytest.mark.parametrize("elr", [True, False])
 def test_the_last_member_leaves_nobody_to_lead(elr):
-    """Not even itself, when it is heard again; nor is it eligible."""
+    """Not even itself, when it is back; nor is it eligible."""
     image = say(image_of(replace(PARTITION, isr=(1,)), elr=elr), 1, LOST_DIRECTORY)
     assert of(image).leader == -1
     assert 1 not in of(image).eligible_leaders
@@ -85,7 +85,7 @@ def test_a_lost_replica_may_not_join_the_isr():
 
 
 def test_a_replica_that_has_a_log_again_begins_a_new_leader_epoch():
-    """What it said before it lost its log must not count: a fetch of that time is fenced."""
+    """What it sent before it lost its log must not count: a fetch of that time is fenced."""
     lost = say(image_of(PARTITION), 3, LOST_DIRECTORY)
     image = say(lost, 3, directory_of(3))
     assert of(image).directories == HOMES

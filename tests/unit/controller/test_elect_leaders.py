@@ -1,4 +1,4 @@
-"""Elections that somebody asks for: who gets to lead, and what is answered."""
+"""Elections that an operator asks for: which replica leads then, and the answers."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -20,7 +20,6 @@ from tidelog.controller.elect_leaders import (
     decide_elect_leaders,
     decide_unclean,
 )
-from tidelog.controller.forms import config_record
 from tidelog.controller.messages import (
     ConfigChange,
     ConfigOperation,
@@ -31,6 +30,7 @@ from tidelog.controller.messages import (
     IncrementalAlterConfigs,
     Request,
 )
+from tidelog.controller.records import config_record
 from tidelog.controller.view import ControllerDecision
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import ConfigResource, MetadataImage, PartitionImage
@@ -108,7 +108,7 @@ CASES = [
     Case("unclean gives up records", UNCLEAN, LEADERLESS, FENCED_1, ErrorCode.NONE, 2, (2,), True),
     Case("but not without need", UNCLEAN, LEADERLESS, LIVE, ErrorCode.NONE, 1, (1,)),
     Case(
-        "nobody is alive",
+        "no replica is alive",
         UNCLEAN,
         LEADERLESS,
         (),
@@ -199,7 +199,7 @@ def test_balancing_leaves_alone_whose_preferred_replica_is_away() -> None:
 
 
 def displaced(config: ControllerConfig = CONFIG) -> Stage:
-    """A partition that its second replica leads, with everybody in sync, and brokers whose
+    """A partition that its second replica leads, with all replicas in sync, and brokers whose
     sessions never end."""
     stage = a_stage(1, 2, config=replace(config, broker_session_timeout_ms=10_000_000))
     stage.create("t", (1, 2))
@@ -244,7 +244,7 @@ LONG_SESSIONS = replace(CONFIG, broker_session_timeout_ms=10_000_000)
 
 
 def leaderless(config: ControllerConfig = LONG_SESSIONS) -> Stage:
-    """A partition that lost its first replica, then with the second everybody eligible; the first
+    """A partition that lost its first replica, then with the second every eligible one; the first
     is back, and lacks what the second may have acknowledged."""
     stage = a_stage(1, 2, config=replace(config, min_insync_replicas=1))
     stage.create("t", (1, 2))

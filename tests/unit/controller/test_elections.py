@@ -68,7 +68,7 @@ CASES = [
         PartitionChange(isr=(1,), eligible_leaders=(2, 3)),
     ),
     Case(
-        "without ELR nobody is eligible",
+        "without ELR no replica is eligible",
         PARTITION,
         (1,),
         (1,),
@@ -133,7 +133,7 @@ CASES = [
         ),
     ),
     Case(
-        "who suffices for the min ISR commits alone, so nobody else stays eligible",
+        "a leader that suffices for the min ISR commits alone, so no other stays eligible",
         replace(LEADERLESS, eligible_leaders=(2, 1)),
         (),
         (2,),
@@ -172,7 +172,7 @@ CASES = [
         lossy=(2,),
     ),
     Case(
-        "a lossy leader that was alone leaves nobody",
+        "a lossy leader that was alone leaves no candidate",
         replace(PARTITION, isr=(1,), eligible_leaders=()),
         (),
         (2, 3),
@@ -195,7 +195,7 @@ CASES = [
         ),
     ),
     Case(
-        "not while somebody is eligible",
+        "not while a replica is eligible",
         replace(LEADERLESS, eligible_leaders=(2,), last_known_eligible_leaders=(1,)),
         (),
         (1, 3),
@@ -216,7 +216,7 @@ CASES = [
         PartitionChange(),
     ),
     Case(
-        "unclean: anybody alive, alone, recovering, and the ELR is forgotten",
+        "unclean: any live replica, alone, recovering, and the ELR is forgotten",
         SHRUNK,
         (),
         (3,),
@@ -238,7 +238,7 @@ CASES = [
         unclean=True,
     ),
     Case(
-        "unclean finds nobody",
+        "unclean finds no replica",
         PARTITION,
         (),
         (),
@@ -329,7 +329,7 @@ def test_invariants_on_random_partitions() -> None:
         if change.outcome is Outcome.UNCLEAN:
             assert unclean, context
             assert change.recovering, context
-    # Nobody is moved here; that one needs a cancelled move.
+    # No replica is moved here; that one needs a cancelled move.
     assert outcomes == set(Outcome) - {Outcome.UNCLEAN_HEIR}
 
 

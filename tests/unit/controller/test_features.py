@@ -25,7 +25,7 @@ KNOWN = {MV: (7, 30), ELR: (0, 1), KRAFT: (0, 1), "group.version": (0, 0)}
 
 
 class Quorum:
-    """A quorum of two voters that does as it is told."""
+    """A quorum of two voters that does what it is asked to."""
 
     def __init__(self) -> None:
         self.kraft_version = 0
@@ -132,7 +132,7 @@ def test_eligible_leaders_are_forgotten_but_not_where_they_are_all_there_is():
     stuck = PartitionImage((1, 2, 3), (), -1, 4, 5, eligible_leaders=(1,))
     topic = TopicImage("t", TopicId(b"t" * 16), {0: stuck})
     image = replace(image, topics_by_id={topic.topic_id: topic}, topics_by_name={"t": topic})
-    with pytest.raises(ProtocolError, match="Nobody is in sync for t-0"):
+    with pytest.raises(ProtocolError, match="No replica is in sync for t-0"):
         ask(image, (ELR, 0, SAFE))
 
 

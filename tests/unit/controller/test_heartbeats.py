@@ -85,30 +85,30 @@ class Sessions:
     """Sessions of brokers 1 to 3, all unfenced at START, and a clock."""
 
     def __init__(self, grace_ms: int = GRACE_MS) -> None:
-        self.room = BrokerSessions(TIMEOUT_MS, grace_ms)
-        self.room.start([a_broker(1), a_broker(2), a_broker(3)], Instant(START), offset=7)
+        self.tracked = BrokerSessions(TIMEOUT_MS, grace_ms)
+        self.tracked.start([a_broker(1), a_broker(2), a_broker(3)], Instant(START), offset=7)
 
     def touch(self, *broker_ids: int, at: int, offset: int = 5) -> None:
         for broker_id in broker_ids:
-            self.room.touch(broker_id, offset, Instant(START + at))
+            self.tracked.touch(broker_id, offset, Instant(START + at))
 
     def fenced(self, until: int) -> list[tuple[int, int, bool]]:
         """(time, broker, on suspicion) of what is fenced while waking at each deadline."""
         found = []
         while True:
-            deadline = self.room.deadline()
+            deadline = self.tracked.deadline()
             assert deadline is not None
             if deadline > START + until:
                 return found
-            stale = self.room.next_stale(deadline)
+            stale = self.tracked.next_stale(deadline)
             if stale is not None:
                 found.append((deadline - START, stale.broker_id, stale.suspected))
-                self.room.on_fenced(
+                self.tracked.on_fenced(
                     stale.broker_id, expired=not stale.suspected, suspected=stale.suspected
                 )
 
     def suspect(self, broker_id: int, at: int) -> bool:
-        return self.room.on_suspected(broker_id, Instant(START + at))
+        return self.tracked.on_suspected(broker_id, Instant(START + at))
 
 
 def test_fenced_between_100_and_103_percent_of_the_timeout() -> None:
@@ -137,7 +137,7 @@ def test_one_broker_per_look_and_again_at_once() -> None:
 def test_a_new_leader_gives_everyone_a_whole_timeout() -> None:
     """Goal: soft state starts fresh; a fenced broker has no session to lose."""
     sessions = Sessions()
-    sessions.room.start([a_broker(1), a_broker(2, fenced=True)], Instant(START + 8000), offset=7)
+    sessions.tracked.start([a_broker(1), a_broker(2, fenced=True)], Instant(START + 8000), offset=7)
     assert sessions.fenced(until=16_999) == []
     [(when, broker_id, _)] = sessions.fenced(until=20_000)
     assert broker_id == 1
@@ -150,11 +150,11 @@ def test_the_former_controller_has_lost_a_part_of_its_session() -> None:
     sessions = Sessions()
     brokers = [a_broker(1), a_broker(2)]
     lost_ms = TIMEOUT_MS // FORMER_CONTROLLER_SHARE
-    sessions.room.start(brokers, Instant(START), offset=7, former_controller=2)
+    sessions.tracked.start(brokers, Instant(START), offset=7, former_controller=2)
     (first, _second) = sessions.fenced(until=2 * TIMEOUT_MS)
     assert first[1] == 2
     assert TIMEOUT_MS - lost_ms <= first[0] <= TIMEOUT_MS - lost_ms + LOOK_MS
-    sessions.room.start(brokers, Instant(START), offset=7, former_controller=2)
+    sessions.tracked.start(brokers, Instant(START), offset=7, former_controller=2)
     sessions.touch(2, at=1)
     assert sessions.fenced(until=TIMEOUT_MS - 1) == []
 
@@ -163,7 +163,7 @@ def test_a_controller_that_slept_looks_twice() -> None:
     """Goal: heartbeats that waited in the sockets of a paused controller count."""
     sessions = Sessions()
     late = Instant(START + 60_000)
-    assert sessions.room.next_stale(late) is None
+    assert sessions.tracked.next_stale(late) is None
     sessions.touch(1, 2, at=60_000)
     assert sessions.fenced(until=60_000 + LOOK_MS) == [(60_000 + LOOK_MS, 3, False)]
 
@@ -171,32 +171,32 @@ def test_a_controller_that_slept_looks_twice() -> None:
 def test_a_controller_that_is_always_late_still_fences() -> None:
     """Goal: only one look in a row is put off."""
     sessions = Sessions()
-    assert sessions.room.next_stale(Instant(START + 60_000)) is None
-    stale = sessions.room.next_stale(Instant(START + 120_000))
+    assert sessions.tracked.next_stale(Instant(START + 60_000)) is None
+    stale = sessions.tracked.next_stale(Instant(START + 120_000))
     assert stale is not None
     assert stale.silent_ms == 120_000
 
 
 def test_the_lowest_offset_of_active_brokers() -> None:
-    """Goal: a controlled shutdown waits for the slowest, and for nobody when alone."""
+    """Goal: a controlled shutdown waits for the slowest, and for no broker when alone."""
     sessions = Sessions()
     sessions.touch(1, at=0, offset=90)
     sessions.touch(2, at=0, offset=70)
-    assert sessions.room.lowest_active_offset([1, 2]) == 70
-    assert sessions.room.lowest_active_offset([1, 2, 3]) == -1
-    assert sessions.room.lowest_active_offset([]) == EVERYONE_CAUGHT_UP
+    assert sessions.tracked.lowest_active_offset([1, 2]) == 70
+    assert sessions.tracked.lowest_active_offset([1, 2, 3]) == -1
+    assert sessions.tracked.lowest_active_offset([]) == EVERYONE_CAUGHT_UP
 
 
 def test_the_shutdown_offset_is_set_once() -> None:
     """Goal: later heartbeats do not move the goal; fencing ends it; a failover restores it."""
     sessions = Sessions()
-    sessions.room.on_controlled_shutdown(1, 80)
-    sessions.room.on_controlled_shutdown(1, 99)
-    assert sessions.room.shutdown_offset(1) == 80
-    sessions.room.on_fenced(1)
-    assert sessions.room.shutdown_offset(1) == -1
-    sessions.room.start([LEAVING], Instant(START), offset=7)
-    assert sessions.room.shutdown_offset(1) == 7
+    sessions.tracked.on_controlled_shutdown(1, 80)
+    sessions.tracked.on_controlled_shutdown(1, 99)
+    assert sessions.tracked.shutdown_offset(1) == 80
+    sessions.tracked.on_fenced(1)
+    assert sessions.tracked.shutdown_offset(1) == -1
+    sessions.tracked.start([LEAVING], Instant(START), offset=7)
+    assert sessions.tracked.shutdown_offset(1) == 7
 
 
 # Duplicates --------------------------------------------------------------------------------
@@ -221,46 +221,46 @@ def test_how_long_a_session_blocks_another_incarnation(
     """Goal: the whole timeout as in Kafka; a third of it for the owner of the directories."""
     sessions = Sessions(grace_ms)
     sessions.touch(1, at=0)
-    assert sessions.room.blocks(1, 10, same_directories, Instant(START + age)) is blocks
+    assert sessions.tracked.blocks(1, 10, same_directories, Instant(START + age)) is blocks
 
 
 @pytest.mark.parametrize(("same_directories", "grace_ms"), [(True, 0), (False, GRACE_MS)])
 def test_a_broker_never_heard_of_blocks_only_strangers(
     same_directories: bool, grace_ms: int
 ) -> None:
-    """Goal: after a restart of the whole cluster nobody waits for processes that are gone."""
+    """Goal: after a restart of the whole cluster no broker waits for processes that are gone."""
     now = Instant(START + 10)
-    assert Sessions(grace_ms).room.blocks(1, 10, same_directories, now)
-    assert not Sessions().room.blocks(1, 10, True, now)
+    assert Sessions(grace_ms).tracked.blocks(1, 10, same_directories, now)
+    assert not Sessions().tracked.blocks(1, 10, True, now)
 
 
 def test_what_ends_a_session_early() -> None:
     """Goal: another epoch, a suspicion, an unknown broker do not block."""
     sessions = Sessions()
     now = Instant(START + 600)
-    assert sessions.room.blocks(1, 10, False, now)
-    assert not sessions.room.blocks(1, 11, False, now)
-    assert not sessions.room.blocks(9, 10, False, now)
+    assert sessions.tracked.blocks(1, 10, False, now)
+    assert not sessions.tracked.blocks(1, 11, False, now)
+    assert not sessions.tracked.blocks(9, 10, False, now)
     assert sessions.suspect(1, at=600)
-    assert not sessions.room.blocks(1, 10, False, now)
-    sessions.room.on_reachable(1, now)
-    assert sessions.room.blocks(1, 10, False, now)
+    assert not sessions.tracked.blocks(1, 10, False, now)
+    sessions.tracked.on_reachable(1, now)
+    assert sessions.tracked.blocks(1, 10, False, now)
 
 
 def test_sessions_follow_registrations() -> None:
     """Goal: the same epoch keeps what is known, another one starts anew, removal forgets."""
     sessions = Sessions()
     sessions.touch(1, at=0, offset=90)
-    sessions.room.register(1, 10)
-    assert sessions.room.lowest_active_offset([1]) == 90
-    sessions.room.register(1, 77)
-    assert sessions.room.lowest_active_offset([1]) == -1
-    sessions.room.remove(2)
-    sessions.room.check([a_broker(1, broker_epoch=77), a_broker(3)])
+    sessions.tracked.register(1, 10)
+    assert sessions.tracked.lowest_active_offset([1]) == 90
+    sessions.tracked.register(1, 77)
+    assert sessions.tracked.lowest_active_offset([1]) == -1
+    sessions.tracked.remove(2)
+    sessions.tracked.check([a_broker(1, broker_epoch=77), a_broker(3)])
     with pytest.raises(AssertionError):
-        sessions.room.check([a_broker(1), a_broker(3)])
-    sessions.room.stop()
-    assert sessions.room.deadline() is None
+        sessions.tracked.check([a_broker(1), a_broker(3)])
+    sessions.tracked.stop()
+    assert sessions.tracked.deadline() is None
 
 
 # Suspicions --------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def test_a_new_incarnation_has_no_strikes() -> None:
     sessions.suspect(2, at=1500)
     sessions.fenced(until=1500)
     sessions.touch(2, at=2000)
-    sessions.room.register(2, 99)
+    sessions.tracked.register(2, 99)
     sessions.touch(1, 2, 3, at=3000)
     sessions.suspect(2, at=3500)
     assert sessions.fenced(until=3500) == [(3500, 2, True)]
@@ -355,7 +355,7 @@ def test_strikes_are_bounded() -> None:
     for time in range(0, 40 * 15_000, 15_000):
         sessions.touch(1, 2, 3, at=time)
         sessions.suspect(2, at=time + GRACE_MS)
-        sessions.room.on_fenced(2, suspected=True)
+        sessions.tracked.on_fenced(2, suspected=True)
     last = 40 * 15_000
     sessions.touch(1, 2, 3, at=last)
     sessions.suspect(2, at=last + GRACE_MS)

@@ -41,7 +41,7 @@ def results_of(decision: ControllerDecision) -> tuple[IsrResult, ...]:
 
 
 def wish(*isr: int, leader_epoch: int = 4, partition_epoch: int = 8) -> IsrProposal:
-    """A proposal that is right about everything unless told otherwise."""
+    """A proposal that is right about everything unless changed."""
     members = tuple(IsrMember(broker_id, 10 * broker_id) for broker_id in isr)
     return IsrProposal(ORDERS, 0, leader_epoch, partition_epoch, members)
 
@@ -88,7 +88,7 @@ FAULTS = {
     "not a replica": Fault(ErrorCode.INVALID_REQUEST, wish(1, 4), brokers=FENCED_3),
     "a replica twice": Fault(ErrorCode.INVALID_REQUEST, wish(1, 3, 3), brokers=FENCED_3),
     "without the leader": Fault(ErrorCode.INVALID_REQUEST, wish(2, 3), brokers=FENCED_3),
-    "without anybody": Fault(ErrorCode.INVALID_REQUEST, wish()),
+    "without any replica": Fault(ErrorCode.INVALID_REQUEST, wish()),
     "recovering, not alone": Fault(
         ErrorCode.INVALID_REQUEST,
         wish(1, 3)._replace(recovering=True),
@@ -107,7 +107,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_refused(fault: Fault) -> None:
-    """Goal: the code of the first fault in Kafka's order; nothing written; nothing told."""
+    """Goal: the code of the first fault in Kafka's order; nothing written, nothing answered beside
+    it."""
     image = an_image(*fault.brokers, orders=[fault.partition])  # type: ignore[arg-type]
     decision = propose(image, fault.proposal, sender=fault.sender, epoch=10 * fault.sender)
     [result] = results_of(decision)

@@ -25,7 +25,7 @@ CAUSE = Cause(CauseKind.SESSION_EXPIRED, 1, silent_ms=900)
 
 
 def wish(*isr: int, leader_epoch: int = 4, partition_epoch: int = 8) -> IsrProposal:
-    """A proposal that is right about everything unless told otherwise."""
+    """A proposal that is right about everything unless changed."""
     members = tuple(IsrMember(broker_id, 10 * broker_id) for broker_id in isr)
     return IsrProposal(ORDERS, 0, leader_epoch, partition_epoch, members)
 

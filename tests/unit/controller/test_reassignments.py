@@ -139,7 +139,7 @@ CASES = [
         isr=(1,),
         elected=True,
     ),
-    Case("nobody", PARTITION, (), (1, 2, 3), code=INVALID),
+    Case("no replica", PARTITION, (), (1, 2, 3), code=INVALID),
     Case("a stranger", PARTITION, (1, 9), (1, 2, 3), code=INVALID),
     Case("twice the same", PARTITION, (4, 4), (1, 2, 3), code=INVALID),
 ]
@@ -176,7 +176,7 @@ def test_where_records_may_be_lost_even_a_costly_cancel_goes_through() -> None:
 def test_a_costly_cancel_while_the_origin_is_away_is_warned_of_and_makes_no_clean_leader(
     leader: int,
 ) -> None:
-    """Without ELR the ISR must name somebody, so the first of the origin; whatever it lacks is
+    """Without ELR the ISR must name a replica, so the first of the origin; what it lacks is
     given up: a warning, and it must report its recovery."""
     configs = {ConfigResource(2, "t"): {"unclean.leader.election.enable": "true"}}
     moving = replace(MOVING, leader=leader, isr=(4,))

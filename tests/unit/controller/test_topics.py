@@ -148,7 +148,7 @@ BAD: dict[str, tuple[NewTopic, ErrorCode]] = {
     "unknown broker": (manual((0, (1, 9))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     "broker twice": (manual((0, (1, 1))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     "unequal sizes": (manual((0, (1, 2)), (1, (1,))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-    "nobody alive": (manual((0, (4, 5))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    "no broker alive": (manual((0, (4, 5))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
 }
 
 

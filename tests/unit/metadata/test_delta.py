@@ -1,4 +1,5 @@
-"""Deltas: each record kind, what is shared and what is told, and a whole log of Apache Kafka."""
+"""Deltas: each record kind, what is shared and what is reported, and a whole log of Apache
+Kafka."""
 
 import re
 
@@ -187,7 +188,7 @@ def test_what_changed_is_told(image: MetadataImage) -> None:
 
 
 def test_a_removed_topic_takes_its_configs_along(image: MetadataImage) -> None:
-    """Goal: deletion empties both maps and the configs, and is told with the old image."""
+    """Goal: deletion empties both maps and the configs, and is reported with the old image."""
     config = ConfigRecord(resource_type=2, resource_name="orders", name="k", value="v")
     image = step(image, config)
     delta = replay(image, RemoveTopicRecord(topic_id=ORDERS))
@@ -198,7 +199,7 @@ def test_a_removed_topic_takes_its_configs_along(image: MetadataImage) -> None:
 
 
 def test_a_topic_is_removed_and_made_again_in_one_delta(image: MetadataImage) -> None:
-    """Goal: the name belongs to the new id, the old id is told as deleted."""
+    """Goal: the name belongs to the new id, the old id is reported as deleted."""
     delta = replay(
         image,
         RemoveTopicRecord(topic_id=ORDERS),
@@ -333,7 +334,7 @@ def test_a_change_under_another_epoch_is_a_bug() -> None:
 
 
 def test_unregistering() -> None:
-    """Goal: brokers and controllers are forgotten, and told as changed."""
+    """Goal: brokers and controllers are forgotten, and reported as changed."""
     image = step(EMPTY_IMAGE, registration(1, 7))
     delta = replay(image, UnregisterBrokerRecord(broker_id=1, broker_epoch=7))
     assert delta.apply(1, 1).brokers == {}

@@ -17,7 +17,7 @@ def test_the_empty_image_knows_nothing() -> None:
 
 
 def test_leading() -> None:
-    """Goal: found in any topic; nobody leads as broker -1, however many are leaderless."""
+    """Goal: found in any topic; broker -1 leads nothing, however many are leaderless."""
     image = next(step.after for step in kafka_steps() if step.after.leads(1))
     assert image.leads(1)
     leaderless = TopicImage("t", TopicId(b"t" * 16), {0: PartitionImage((1,), (), -1, 0, 0)})

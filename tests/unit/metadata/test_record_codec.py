@@ -88,18 +88,18 @@ def test_every_field_has_the_value_that_kafka_prints() -> None:
     ]
     values = values_in(kafka_files("node1")[LOG])
     assert len(dumped) == len(values)
-    for said, value in zip(dumped, values, strict=True):
+    for dump, value in zip(dumped, values, strict=True):
         entity = decode_record(value)
-        assert camel_case(said["type"].lower()) == camel_case_of_class(entity)
-        assert said["version"] == value[2]
+        assert camel_case(dump["type"].lower()) == camel_case_of_class(entity)
+        assert dump["version"] == value[2]
         for each in fields(entity):
             name, ours = camel_case(each.name), as_dumped(getattr(entity, each.name))
-            if name in said["data"]:
-                assert said["data"].pop(name) == ours, (name, entity)
+            if name in dump["data"]:
+                assert dump["data"].pop(name) == ours, (name, entity)
             else:
                 assert each.default is not MISSING, (name, entity)
                 assert getattr(entity, each.name) == each.default, (name, entity)
-        assert not said["data"], f"{entity} lacks {said['data']}"
+        assert not dump["data"], f"{entity} lacks {dump['data']}"
 
 
 def camel_case_of_class(entity: object) -> str:

@@ -1,4 +1,4 @@
-"""A replicated log in memory: a whole twin of what the quorum gives to a coordinator.
+"""A replicated log in memory: a test double of what the quorum gives to a coordinator.
 
 It assigns offsets, refuses appends without leadership, commits when the test says so, joins
 several appends into one committed batch when asked, and loses its uncommitted tail, or a part of

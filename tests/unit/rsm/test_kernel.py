@@ -98,7 +98,7 @@ def test_decisions_see_what_is_not_committed(coordinator: Coordinator) -> None:
 
 
 def test_an_answer_without_records_waits_for_what_it_read(coordinator: Coordinator) -> None:
-    """Goal: nobody hears of uncommitted state through a read, and order is kept."""
+    """Goal: no client receives uncommitted state through a read, and order is kept."""
     coordinator.submit("write", 1)
     coordinator.submit("read")
     assert coordinator.replies() == []
@@ -117,7 +117,7 @@ def test_a_decision_without_records_is_answered_at_once_when_all_is_committed(
 
 
 def test_lost_leadership_rolls_back_and_refuses(coordinator: Coordinator) -> None:
-    """Goal: back to the committed state; everyone who waits hears the refusal, in order."""
+    """Goal: back to the committed state; every waiting request receives the refusal, in order."""
     coordinator.submit("a", 1)
     coordinator.commit()
     coordinator.submit("b", 2)
@@ -259,7 +259,7 @@ def test_a_leader_is_never_given_a_snapshot() -> None:
 
 
 def test_a_snapshot_of_the_past_is_a_bug() -> None:
-    """CommittedOnly: what was told to clients is never taken back."""
+    """CommittedOnly: what clients received is never taken back."""
     coordinator = Coordinator()
     coordinator.kernel.load((7, 8), 4)
     with pytest.raises(AssertionError, match="committed through 4"):

@@ -1,4 +1,4 @@
-"""Domain values into metadata records: the one place where this room spells record fields.
+"""Domain values into metadata records: the one place of the controller that names record fields.
 
 Deciders speak of partitions, brokers and configs; what a record calls them, and how it says
 "unchanged", is settled here.

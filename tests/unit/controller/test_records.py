@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.controller.harness import FEATURES, a_broker, after, an_image, topic_id_of
-from tidelog.controller import forms
+from tidelog.controller import records
 from tidelog.controller.elections import PartitionChange
 from tidelog.controller.messages import RegisterBroker, RegisterController
 from tidelog.metadata.image import ConfigResource, PartitionImage
@@ -37,19 +37,19 @@ PARTITION = PartitionImage((1, 2), (1,), 1, 0, 0, directories=(Uuid(b"d" * 16), 
 @pytest.mark.parametrize(
     "record",
     [
-        forms.topic_record("orders", ORDERS),
-        forms.remove_topic_record(ORDERS),
-        forms.partition_record(ORDERS, 3, PARTITION),
-        forms.partition_change_record(ORDERS, 3, PartitionChange(isr=(), leader=-1)),
-        forms.config_record(ConfigResource(4, ""), "k", None),
-        forms.clear_elr_record(""),
-        forms.fence_record(BROKER),
-        forms.unfence_record(BROKER),
-        forms.controlled_shutdown_record(BROKER),
-        forms.register_broker_record(REGISTRATION, 7, None),
-        forms.unregister_broker_record(BROKER),
-        forms.register_controller_record(CONTROLLER),
-        forms.producer_ids_record(BROKER, 1000),
+        records.topic_record("orders", ORDERS),
+        records.remove_topic_record(ORDERS),
+        records.partition_record(ORDERS, 3, PARTITION),
+        records.partition_change_record(ORDERS, 3, PartitionChange(isr=(), leader=-1)),
+        records.config_record(ConfigResource(4, ""), "k", None),
+        records.clear_elr_record(""),
+        records.fence_record(BROKER),
+        records.unfence_record(BROKER),
+        records.controlled_shutdown_record(BROKER),
+        records.register_broker_record(REGISTRATION, 7, None),
+        records.unregister_broker_record(BROKER),
+        records.register_controller_record(CONTROLLER),
+        records.producer_ids_record(BROKER, 1000),
     ],
     ids=lambda record: type(record).__name__,
 )
@@ -62,18 +62,18 @@ def test_a_new_partition_comes_back_whole() -> None:
     """Goal: the image of a created partition is the one that was meant."""
     image = after(
         an_image(BROKER),
-        [forms.topic_record("orders", ORDERS), forms.partition_record(ORDERS, 0, PARTITION)],
+        [records.topic_record("orders", ORDERS), records.partition_record(ORDERS, 0, PARTITION)],
     )
     assert image.partition(ORDERS, 0) == PARTITION
 
 
 def test_what_a_change_leaves_alone() -> None:
     """Goal: "unchanged" has its own spelling in each field."""
-    record = forms.partition_change_record(ORDERS, 0, PartitionChange())
+    record = records.partition_change_record(ORDERS, 0, PartitionChange())
     assert (record.leader, record.leader_recovery_state) == (LEADER_UNCHANGED, RECOVERY_UNCHANGED)
     assert record.isr is record.eligible_leader_replicas is record.last_known_elr is None
     states = [
-        forms.partition_change_record(
+        records.partition_change_record(
             ORDERS, 0, PartitionChange(recovering=recovering)
         ).leader_recovery_state
         for recovering in (True, False)
@@ -84,21 +84,21 @@ def test_what_a_change_leaves_alone() -> None:
 @pytest.mark.parametrize(("fenced", "leaving"), [(True, True), (True, False), (False, False)])
 def test_an_amended_registration_keeps_its_state(fenced: bool, leaving: bool) -> None:
     """Goal: a new incarnation begins fenced and staying; the same one stays as it is."""
-    new = forms.register_broker_record(REGISTRATION, 7, None)
+    new = records.register_broker_record(REGISTRATION, 7, None)
     assert (new.fenced, new.in_controlled_shutdown) == (True, False)
     kept = a_broker(1, fenced=fenced, in_controlled_shutdown=leaving)
-    amended = forms.register_broker_record(REGISTRATION, 7, kept)
+    amended = records.register_broker_record(REGISTRATION, 7, kept)
     assert (amended.fenced, amended.in_controlled_shutdown) == (fenced, leaving)
     image = after(an_image(), [new])
     assert image.brokers[1].endpoints == REGISTRATION.endpoints
 
 
-def test_an_unclean_election_is_told_by_the_recovery_it_asks_for() -> None:
-    def told(**change: Any) -> bool:
-        record = forms.partition_change_record(ORDERS, 0, PartitionChange(**change))
-        return forms.is_unclean_election(record)
+def test_an_unclean_election_shows_in_the_recovery_it_asks_for() -> None:
+    def is_unclean(**change: Any) -> bool:
+        record = records.partition_change_record(ORDERS, 0, PartitionChange(**change))
+        return records.is_unclean_election(record)
 
-    assert told(leader=1, recovering=True)
-    assert not told(leader=1)
-    assert not told(recovering=False)
-    assert not forms.is_unclean_election(forms.topic_record("orders", ORDERS))
+    assert is_unclean(leader=1, recovering=True)
+    assert not is_unclean(leader=1)
+    assert not is_unclean(recovering=False)
+    assert not records.is_unclean_election(records.topic_record("orders", ORDERS))

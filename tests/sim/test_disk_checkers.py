@@ -8,7 +8,7 @@ from tidelog.env.prng import Prng
 from tidelog.kraft.messages import SnapshotId
 from tidelog.kraft.snapshot_format import snapshot_name
 from tidelog.log.checkpoint import encode_epochs, encode_partition_metadata
-from tidelog.log.directory import format_directory
+from tidelog.log.identity import format_directory
 from tidelog.model import Uuid
 from tidelog.records.batch import stamp
 from tidelog.sim.checkers.committed_is_durable import CommittedIsDurable

@@ -17,7 +17,8 @@ from tidelog.log.checkpoint import (
     encode_partition_metadata,
 )
 from tidelog.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
-from tidelog.log.producer_state import ProducerStates, decode_snapshot
+from tidelog.log.producer_snapshots import decode_snapshot
+from tidelog.log.producer_state import ProducerStates
 from tidelog.model import TopicId, TopicPartition, Uuid
 from tidelog.records.batch import HEADER_BYTES, build_batch, decode_batch, read_header, verify_crc
 from tidelog.records.control import EndTxnMarker, build_end_txn_marker, read_end_txn_marker

@@ -71,8 +71,10 @@ from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.kraft.quorum_state import QuorumStateFile
 from tidelog.limits import MAX_REQUESTS_PER_TURN
 from tidelog.log.checkpoint import CleanShutdown
-from tidelog.log.directory import DirectoryClosed, LogDirectory, RenamesForgotten, read_identity
-from tidelog.log.log import LogFlush
+from tidelog.log.directory import DirectoryClosed, LogDirectory
+from tidelog.log.identity import read_identity
+from tidelog.log.partition_directories import RenamesForgotten
+from tidelog.log.values import LogFlush
 from tidelog.model import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,

@@ -23,7 +23,7 @@ from tidelog.log.checkpoint import (
     decode_offsets,
     decode_properties,
 )
-from tidelog.log.producer_state import SnapshotDamaged, decode_snapshot
+from tidelog.log.producer_snapshots import SnapshotDamaged, decode_snapshot
 from tidelog.records.batch import (
     LOG_OVERHEAD_BYTES,
     BatchHeader,

@@ -76,7 +76,7 @@ def add_controller(
     """Make a controller that runs and follows the quorum one of its voters."""
     from tidelog.errors import UsageError
     from tidelog.kraft.messages import Voter
-    from tidelog.log.directory import read_identity
+    from tidelog.log.identity import read_identity
     from tidelog.runtime.node_file import read_node_config
     from tidelog.runtime.os_disk import OsDisk
     from tidelog.testing.admin_client import AdminClient

@@ -50,8 +50,8 @@ from tidelog.kraft.quorum_state import QuorumStateFlush, RoleName
 from tidelog.kraft.recovery import recover
 from tidelog.kraft.roles import Resigned
 from tidelog.kraft.snapshots import SnapshotFlush, SnapshotWriter
+from tidelog.log.file_names import CORRUPT_SUFFIX
 from tidelog.log.log import Log
-from tidelog.log.segment import CORRUPT_SUFFIX
 from tidelog.log.values import AppendOrigin, LogFlush
 from tidelog.model import Endpoint
 from tidelog.records.batch import build_batch

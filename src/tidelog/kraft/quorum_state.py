@@ -31,7 +31,7 @@ from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import ReplicaKey
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, parse_snapshot_name
 from tidelog.log.checkpoint import RECOVERY_POINT_FILE, CheckpointDamaged, decode_offsets
-from tidelog.log.segment import LOG_SUFFIX
+from tidelog.log.file_names import LOG_SUFFIX
 from tidelog.model import METADATA_PARTITION, NO_LEADER, Uuid, uuid_from_text, uuid_to_text
 
 QUORUM_STATE_PATH: Final = f"{METADATA_PARTITION}/quorum-state"

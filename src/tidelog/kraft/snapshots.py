@@ -41,7 +41,7 @@ from tidelog.kraft.snapshot_format import (
     read_snapshot,
     snapshot_name,
 )
-from tidelog.log.segment import CORRUPT_SUFFIX
+from tidelog.log.file_names import CORRUPT_SUFFIX
 from tidelog.model import METADATA_PARTITION
 
 SUBJECT: Final = "quorum"

@@ -6,9 +6,7 @@ offset and high watermark; `.kafka_cleanshutdown` is there only between a clean 
 start. It is deleted as soon as it is read: a process that dies later must not look clean, or an
 election that trusts the marker could pick a replica with lost data.
 
-Deleting a topic renames its directories first (`<topic>-<partition>.<32 hex>-delete`), so that a
-topic of the same name can be created at once, and removes them when the checkpoints that do not
-speak of it any more are durable. What is set aside (`-aside`) becomes a `-stray` then, and is kept.
+Deleting a topic renames its directories first (`partition_directories.py`).
 
 A log whose durable records are gone or damaged is not opened, or is taken out of service when that
 is noticed: it is in `damaged`, and its files stay as they are, because a shorter log that says
@@ -24,99 +22,53 @@ Invariants
 - A log is in `logs` exactly while its directory carries its plain name.
 - The recovery point checkpoint never claims more than was flushed when it was emitted.
 - A log is in `logs` or in `damaged`, never in both.
-- A renamed directory outlives the checkpoints that still speak of it, on the device: else they
-  would accuse the log of a topic that was created again under the same name.
 - A flush that a former log asked for is never taken for one of its successor.
 
 Left out: the lock against a second process (the runtime's disk takes it) and more than one
 directory per node (JBOD).
 
-Source: Kafka's `LogManager`, `MetaPropertiesEnsemble`; KIP-858, KIP-966 (clean shutdown epoch).
+Source: Kafka's `LogManager`; KIP-858, KIP-966 (clean shutdown epoch).
 """
 
-from collections.abc import Hashable, Set
-from typing import Final, NamedTuple
+from collections.abc import Hashable
+from typing import NamedTuple
 
 from tidelog.config import LogConfig
 from tidelog.env.disk import Disk
 from tidelog.env.effects import EffectQueue, Replace
 from tidelog.env.trace import Trace
-from tidelog.errors import LogDamaged, UsageError
+from tidelog.errors import LogDamaged
+from tidelog.log import repair
 from tidelog.log.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
-    CLEANER_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
-    META_PROPERTIES_FILE,
     RECOVERY_POINT_FILE,
-    CheckpointDamaged,
     CleanShutdown,
-    decode_clean_shutdown,
-    decode_offsets,
-    decode_properties,
     encode_clean_shutdown,
-    encode_meta_properties,
     encode_offsets,
 )
-from tidelog.log.loading import Checkpoints, cut_from, open_log, read_topic_id
+from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
+from tidelog.log.identity import DirectoryIdentity, read_identity
+from tidelog.log.loading import open_log, read_topic_id
 from tidelog.log.log import Log
+from tidelog.log.partition_directories import (
+    ASIDE_SUFFIX,
+    DELETE_SUFFIX,
+    RenamedDirectories,
+    RenamesForgotten,
+    parse_partition_name,
+)
+from tidelog.log.repair import Damage
 from tidelog.log.tail_budget import TailBudget
-from tidelog.log.values import LogEnv
-from tidelog.model import (
-    METADATA_PARTITION,
-    ZERO_TOPIC_ID,
-    TopicId,
-    TopicPartition,
-    Uuid,
-    uuid_from_text,
-)
-
-_DELETE_SUFFIX: Final = "-delete"
-_ASIDE_SUFFIX: Final = "-aside"
-_STRAY_SUFFIX: Final = "-stray"
-_FUTURE_SUFFIX: Final = "-future"
-_TOPIC_NAME_CHARS: Final = frozenset(
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-)
+from tidelog.log.values import Checkpoints, LogEnv
+from tidelog.model import METADATA_PARTITION, TopicId, TopicPartition, Uuid
 
 
 class DirectoryClosed(NamedTuple):
     """Subject of the last effect of a clean stop."""
 
     directory_id: Uuid
-
-
-class RenamesForgotten(NamedTuple):
-    """Subject of the last checkpoint of a set that does not speak of renamed directories."""
-
-    upto: int
-    """Counts the renames: all before this one."""
-
-
-class DirectoryIdentity(NamedTuple):
-    """What `meta.properties` says."""
-
-    cluster_id: str
-    node_id: int
-    directory_id: Uuid
-
-
-class Damage(NamedTuple):
-    """What is known of a log that must not be served."""
-
-    base_offset: int
-    """Where the first bad segment begins: what lies below is not known to be wrong."""
-    cause: str
-    checkpoints: Checkpoints
-    """What the log claimed before."""
-    topic_id: TopicId = ZERO_TOPIC_ID
-    """`ZERO_TOPIC_ID` when its identity is not known."""
-    truncation_count: int = -1
-    """Of the log that was in service in this process; -1 when none was."""
-
-    def is_of_another_topic(self, topic_id: TopicId) -> bool:
-        """Whether the log belongs to a topic that was deleted and created again."""
-        return self.topic_id not in (ZERO_TOPIC_ID, topic_id)
 
 
 class LogDirectory:
@@ -144,19 +96,10 @@ class LogDirectory:
         self._env = env
         # For logs found on disk, until their topic's own configuration is applied.
         self._default_config = default_config
-        # Whether the checkpoints still speak of logs that were taken away.
-        self._checkpoints_are_stale = False
-        # Whether a checkpoint could not be read at the start.
-        self._has_bad_checkpoint = False
-        # Directories that were renamed to be deleted or set aside, and still have that name.
-        self._renamed: list[str] = []
-        # The number of the first of them, and of the first of which a checkpoint may still speak.
-        self._first_renamed = 0
-        self._forgotten_end = 0
+        # Directories of logs that were deleted or set aside; none before the logs are loaded.
+        self._renamed = RenamedDirectories(env.disk, [])
         # How often logs were cut that are gone: their flushes may still be under way.
         self._cut_count = -1
-        # Numbers the renames of this run, so that no two names are equal.
-        self._rename_count = 0
 
     @classmethod
     def open(
@@ -173,7 +116,7 @@ class LogDirectory:
         Raises `UsageError` for a directory that is not formatted, `StorageError` for a bad disk.
         """
         identity = read_identity(disk)
-        clean_shutdown = _read_clean_shutdown(disk, trace)
+        clean_shutdown = read_clean_shutdown(disk, trace)
         disk.delete(CLEAN_SHUTDOWN_FILE)
         env = LogEnv(disk, effects, trace, TailBudget())
         directory = cls(env, identity, default_config, clean_shutdown)
@@ -183,9 +126,8 @@ class LogDirectory:
     def _load_logs(self, clean: bool, wall_ms: int) -> None:
         disk = self._env.disk
         names = disk.list_dir()
-        self._renamed = [name for name in names if name.endswith((_DELETE_SUFFIX, _ASIDE_SUFFIX))]
-        self._checkpoints_are_stale = bool(self._renamed)
-        found = self._read_checkpoints(names, clean)
+        self._renamed = RenamedDirectories(disk, names)
+        found, checkpoints_are_sound = read_checkpoints(disk, self._env.trace, names, clean)
         first_time = False
         for name in names:
             partition = parse_partition_name(name)
@@ -215,7 +157,7 @@ class LogDirectory:
             if checkpoints.recovery_point > checkpoints.log_start_offset:
                 missing = LogDamaged(f"`{partition}` is missing", 0)
                 self._note_damage(partition, missing, checkpoints)
-        if self._has_bad_checkpoint:
+        if not checkpoints_are_sound:
             self._checkpoint_all()
         elif first_time:
             self.checkpoint_recovery_points()
@@ -250,54 +192,6 @@ class LogDirectory:
             was_durable_to=checkpoints.recovery_point,
         )
 
-    def _read_checkpoints(self, names: list[str], clean: bool) -> dict[TopicPartition, Checkpoints]:
-        """What the checkpoints say of each partition, also of those that have no directory.
-
-        After a crash they may still speak of a log that was renamed just before, and another log
-        may have its name: then they say nothing.
-        """
-        disk = self._env.disk
-        has_logs = any(parse_partition_name(name) is not None for name in names)
-        if not has_logs and not disk.exists(RECOVERY_POINT_FILE):
-            # From now on a missing file is a lost one.
-            disk.replace(RECOVERY_POINT_FILE, encode_offsets({}))
-        stale = set() if clean else {_renamed_from(name) for name in names}
-        recovery_points = self._read_checkpoint(RECOVERY_POINT_FILE, stale)
-        if has_logs and not disk.read_file(RECOVERY_POINT_FILE):
-            recovery_points = None
-            self._has_bad_checkpoint = True
-            self._env.trace.warn(RECOVERY_POINT_FILE, "open", "missing", "all counts as durable")
-        complete = recovery_points is not None
-        recovery_points = recovery_points or {}
-        log_starts = self._read_checkpoint(LOG_START_FILE, stale) or {}
-        high_watermarks = self._read_checkpoint(HIGH_WATERMARK_FILE, stale) or {}
-        cleaned = self._read_checkpoint(CLEANER_FILE, set()) or {}
-        partitions = {parse_partition_name(name) for name in names} - {None}
-        return {
-            partition: Checkpoints(
-                recovery_points.get(partition, 0),
-                log_starts.get(partition, 0),
-                high_watermarks.get(partition, 0),
-                complete,
-                partition in cleaned,
-            )
-            for partition in sorted(partitions | recovery_points.keys())  # type: ignore[type-var]
-            if partition is not None
-        }
-
-    def _read_checkpoint(
-        self, file: str, stale: Set[TopicPartition | None]
-    ) -> dict[TopicPartition, int] | None:
-        """A checkpoint without what it says of stale names; `None` when it is damaged. Recovery
-        then looks at everything, and all checkpoints are written anew."""
-        try:
-            offsets = decode_offsets(self._env.disk.read_file(file) or b"")
-            return {name: offset for name, offset in offsets.items() if name not in stale}
-        except CheckpointDamaged as error:
-            self._env.trace.warn(file, "open", "ignored", str(error))
-            self._has_bad_checkpoint = True
-            return None
-
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         """Makes a new empty log; it must not exist yet."""
         assert topic_partition not in self.logs, f"{topic_partition} exists"
@@ -314,14 +208,14 @@ class LogDirectory:
 
     def schedule_delete(self, topic_partition: TopicPartition) -> None:
         """Takes the log out of service and renames its directory; see `clear_renamed`."""
-        target = self._rename(topic_partition, _DELETE_SUFFIX)
+        target = self._rename(topic_partition, DELETE_SUFFIX)
         if target is not None:
             self._env.trace.info(topic_partition, "schedule_delete", "renamed", directory=target)
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
         """Takes the log out of service and keeps its directory, in the end under a name that ends
         in `-stray`. Nothing here looks at it again then: an operator decides."""
-        target = self._rename(topic_partition, _ASIDE_SUFFIX)
+        target = self._rename(topic_partition, ASIDE_SUFFIX)
         if target is not None:
             self._env.trace.info(topic_partition, "set_aside", "renamed", directory=target)
 
@@ -336,42 +230,22 @@ class LogDirectory:
             self._cut_count = max(self._cut_count, damage.truncation_count)
             if not self._env.disk.exists(str(topic_partition)):
                 return None
-        while True:
-            self._rename_count += 1
-            target = f"{topic_partition}.{self._rename_count:032x}{suffix}"
-            if not self._env.disk.exists(target):
-                break
-        self._env.disk.rename(str(topic_partition), target)
-        self._renamed.append(target)
-        self._checkpoints_are_stale = True
-        return target
+        return self._renamed.rename(topic_partition, suffix)
 
     def forget_renamed(self) -> None:
-        """Takes logs that are gone out of the checkpoints. A checkpoint knows a log by name only:
-        after a power cut it would say of a topic that was made anew under the same name what was
-        true of the former one, and a high watermark that nobody committed would count."""
-        if self._checkpoints_are_stale:
-            self._checkpoints_are_stale = False
-            self._checkpoint_all(RenamesForgotten(self._first_renamed + len(self._renamed)))
+        """Takes logs that are gone out of the checkpoints."""
+        subject = self._renamed.take_stale()
+        if subject is not None:
+            self._checkpoint_all(subject)
 
     def on_renames_forgotten(self, subject: RenamesForgotten) -> None:
         """Those checkpoints are durable, with what was before them."""
-        self._forgotten_end = max(self._forgotten_end, subject.upto)
+        self._renamed.on_renames_forgotten(subject)
 
     def clear_renamed(self) -> int:
-        """Deletes the renamed directories of which no checkpoint speaks any more, or lets them be;
-        returns how many."""
-        count = 0
-        while self._first_renamed < self._forgotten_end:
-            name = self._renamed[0]
-            if name.endswith(_DELETE_SUFFIX):
-                self._env.disk.delete(name)
-            else:
-                self._env.disk.rename(name, name.removesuffix(_ASIDE_SUFFIX) + _STRAY_SUFFIX)
-            self._renamed.pop(0)
-            self._first_renamed += 1
-            count += 1
-        return count
+        """Deletes the renamed directories that no checkpoint names any more, or makes strays of
+        them; returns how many."""
+        return self._renamed.clear()
 
     # Damage ----------------------------------------------------------------------------------
 
@@ -410,30 +284,8 @@ class LogDirectory:
         log damaged again, until `forget_former_end`; and what is removed is set aside.
         """
         damage = self.damaged[topic_partition]
-        path = str(topic_partition)
-        self._env.disk.make_dir(path)
-        bad_from = damage.base_offset
-        while True:
-            kept = cut_from(self._env.disk, path, bad_from, set_aside=remember)
-            known = damage.checkpoints if kept else Checkpoints()
-            checkpoints = Checkpoints(
-                log_start_offset=min(known.log_start_offset, bad_from),
-                high_watermark=min(known.high_watermark, bad_from),
-                compacted=known.compacted,
-            )
-            try:
-                log = open_log(
-                    self._env, path, topic_partition, config, checkpoints, clean=True, wall_ms=-1
-                )
-                break
-            except LogDamaged as error:
-                bad_from = error.base_offset if error.base_offset < bad_from else 0
-        for segment in log.segments:
-            # Its files were closed with flushes under way, which were skipped.
-            for file in segment.unsynced_files():
-                self._env.disk.sync(file)
+        log = repair.reopen(self._env, topic_partition, config, damage, set_aside=remember)
         del self.damaged[topic_partition]
-        log.continue_after(damage.truncation_count)
         log.assign_topic_id(topic_id)
         self.logs[topic_partition] = log
         if remember:
@@ -528,87 +380,3 @@ class LogDirectory:
             assert log.topic_partition == partition, f"{log.topic_partition} under {partition}"
             assert partition not in self.damaged, f"{partition} is damaged and in service"
             log.check()
-
-
-def _read_clean_shutdown(disk: Disk, trace: Trace) -> CleanShutdown | None:
-    """The marker of a clean stop; `None` without one."""
-    marker = disk.read_file(CLEAN_SHUTDOWN_FILE)
-    try:
-        return None if marker is None else decode_clean_shutdown(marker)
-    except CheckpointDamaged as error:
-        trace.warn(CLEAN_SHUTDOWN_FILE, "open", "ignored, all logs are recovered", str(error))
-        return None
-
-
-def format_directory(disk: Disk, *, cluster_id: str, node_id: int, directory_id: Uuid) -> None:
-    """Writes `meta.properties`. Raises `UsageError` when the directory is formatted already."""
-    require_unformatted(disk)
-    disk.replace(META_PROPERTIES_FILE, encode_meta_properties(cluster_id, node_id, directory_id))
-
-
-def require_unformatted(disk: Disk) -> None:
-    """Raises `UsageError` when the directory has a `meta.properties`."""
-    if is_formatted(disk):
-        raise UsageError(
-            f"log directory `{disk.root}` is already formatted",
-            "use it as it is, or choose an empty directory",
-        )
-
-
-def is_formatted(disk: Disk) -> bool:
-    """Whether the directory has a `meta.properties`."""
-    return disk.exists(META_PROPERTIES_FILE)
-
-
-def read_identity(disk: Disk) -> DirectoryIdentity:
-    """Whose directory this is. Raises `UsageError` when that cannot be told."""
-    data = disk.read_file(META_PROPERTIES_FILE)
-    if data is None:
-        if any(parse_partition_name(name) is not None for name in disk.list_dir()):
-            raise UsageError(
-                f"`{disk.root}/{META_PROPERTIES_FILE}` is missing from a directory with logs",
-                "restore the file; what it says, cluster, node and directory id, is in the node's "
-                "log, and in the metadata of the others",
-            )
-        raise UsageError(
-            f"log directory `{disk.root}` is not formatted",
-            "run `tidelog format FILE.properties --cluster-id ID` first",
-        )
-    try:
-        properties = decode_properties(data)
-        if properties["version"] != "1":
-            raise UsageError(
-                f"`{disk.root}/{META_PROPERTIES_FILE}` has version `{properties['version']}`",
-                "only version 1 is known; upgrade the directory with Kafka 3.7 or later",
-            )
-        return DirectoryIdentity(
-            properties["cluster.id"],
-            int(properties["node.id"]),
-            uuid_from_text(properties["directory.id"]),
-        )
-    except (CheckpointDamaged, KeyError, ValueError) as error:
-        detail = f"it has no `{error.args[0]}`" if isinstance(error, KeyError) else error
-        raise UsageError(
-            f"`{disk.root}/{META_PROPERTIES_FILE}` cannot be used: {detail}",
-            "restore the file, or format an empty directory",
-        ) from None
-
-
-def parse_partition_name(name: str) -> TopicPartition | None:
-    """The partition that a directory name stands for; `None` for other names."""
-    if name.endswith((_DELETE_SUFFIX, _STRAY_SUFFIX, _FUTURE_SUFFIX)):
-        return None
-    topic, separator, number = name.rpartition("-")
-    if not separator or not topic or not number.isdecimal():
-        return None
-    if not _TOPIC_NAME_CHARS.issuperset(topic):
-        return None
-    return TopicPartition(topic, int(number))
-
-
-def _renamed_from(name: str) -> TopicPartition | None:
-    """The partition whose log lies in a directory that was renamed, as long as a checkpoint may
-    speak of it; `None` for other names."""
-    if not name.endswith((_DELETE_SUFFIX, _ASIDE_SUFFIX)):
-        return None
-    return parse_partition_name(name.rpartition(".")[0])

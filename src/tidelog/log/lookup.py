@@ -11,16 +11,17 @@ A body that cannot be read (its producer lied about it) is answered by the batch
 Source: KIP-33, KIP-734.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from tidelog.errors import CorruptBatch
-from tidelog.log.segment import ScannedBatch, Segment
+from tidelog.log.batch_file import ScannedBatch
+from tidelog.log.segment import Segment
 from tidelog.log.values import TimestampedOffset
 from tidelog.records.batch import decode_body
 
 
 def find_timestamp(
-    segments: Sequence[Segment], timestamp: int, start_offset: int
+    segments: Iterable[Segment], timestamp: int, start_offset: int
 ) -> TimestampedOffset | None:
     """The first record at or above `start_offset` whose timestamp reaches `timestamp`."""
     for segment in segments:
@@ -29,14 +30,14 @@ def find_timestamp(
         indexed_timestamp, indexed_offset = segment.time_index.entry_for(timestamp)
         from_offset = max(indexed_offset, segment.base_offset)
         position = segment.offset_index.lookup(from_offset)
-        for batch in segment.scan(position):
+        for batch in segment.batches.scan(position):
             header = batch.header
             if indexed_timestamp >= 0 and header.last_offset >= indexed_offset:
                 if (header.max_timestamp, header.last_offset) != (
                     indexed_timestamp,
                     indexed_offset,
                 ):
-                    raise segment.damaged(f"its time index is wrong at {indexed_offset}")
+                    raise segment.batches.damaged(f"its time index is wrong at {indexed_offset}")
                 indexed_timestamp = -1
             if header.max_timestamp < timestamp or header.last_offset < start_offset:
                 continue
@@ -46,7 +47,7 @@ def find_timestamp(
     return None
 
 
-def find_max_timestamp(segments: Sequence[Segment], start_offset: int) -> TimestampedOffset | None:
+def find_max_timestamp(segments: Iterable[Segment], start_offset: int) -> TimestampedOffset | None:
     """The first record that has the largest timestamp of all."""
     filled = [segment for segment in segments if segment.max_timestamp >= 0]
     if not filled:
@@ -55,7 +56,7 @@ def find_max_timestamp(segments: Sequence[Segment], start_offset: int) -> Timest
     position = newest.locate(newest.max_timestamp_offset)
     if position is None:
         return None
-    for batch in newest.scan(position):
+    for batch in newest.batches.scan(position):
         return _first_record(batch, newest.max_timestamp, start_offset)
     return None
 

@@ -1,8 +1,6 @@
 """What a log remembers of its producers: duplicates, sequences, open and aborted transactions.
 
-For idempotence every producer id has its epoch and its last five batches. A batch that repeats
-one of the five is answered with the offsets of the first time; anything but the next sequence is
-refused. Five is what clients keep in flight, so a retry is always among them.
+For idempotence every producer id has its epoch and its last batches (`producer_entry.py`).
 
 For transactions the log knows the first offset of every open transaction. A read_committed reader
 may go only to the *first unstable offset*: the first offset of an open transaction, or of one
@@ -10,107 +8,26 @@ whose marker is written but not yet below the high watermark. The second half ma
 that could still be lost must not make data visible, so the last stable offset moves when the
 marker is replicated, not when it is written.
 
-The state is a pure function of the log. A snapshot file at some offset saves replaying from the
-beginning; it keeps only the last batch per producer, and `replay` completes the rest from the log.
-Entries are written in the iteration order of Java's hash map, so that equal states give equal
-files on both implementations.
+The state is a pure function of the log. A snapshot file at some offset (`producer_snapshots.py`)
+saves replaying from the beginning.
 
 Left out: transaction verification (KIP-890), which belongs to the broker's transaction room.
 
 Source: KIP-98, KIP-360, KIP-447; Kafka's `ProducerStateManager`, `ProducerAppendInfo`.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from struct import Struct
-from typing import Final, NamedTuple
-
-import crc32c as _crc32c
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CACHED_PRODUCER_BATCHES
+from tidelog.log.producer_entry import ProducerBatch, ProducerEntry, check_epoch, check_sequence
+from tidelog.log.producer_snapshots import decode_snapshot, encode_snapshot
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.log.values import AppendOrigin
-from tidelog.model import NO_OFFSET, NO_TIMESTAMP
+from tidelog.model import NO_OFFSET
 from tidelog.records.batch import SEQUENCE_COUNT, BatchHeader
 from tidelog.records.control import EndTxnMarker
-
-SNAPSHOT_VERSION: Final = 1
-_SNAPSHOT_HEAD: Final = Struct(">hIi")
-_SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
-_NO_SEQUENCE: Final = -1
-_NO_PRODUCER_EPOCH: Final = -1
-_NEVER_CHECKED: Final = -2
-
-
-class SnapshotDamaged(Exception):
-    """A producer snapshot file cannot be used."""
-
-
-class ProducerBatch(NamedTuple):
-    """One remembered batch of a producer."""
-
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-
-    @property
-    def first_offset(self) -> int:
-        """Offset of the first record."""
-        return self.last_offset - self.offset_delta
-
-    @property
-    def first_sequence(self) -> int:
-        """Sequence of the first record, wrapped back."""
-        return (self.last_sequence - self.offset_delta) % SEQUENCE_COUNT
-
-
-@dataclass(slots=True)
-class ProducerEntry:
-    """What is known of one producer id."""
-
-    producer_id: int
-    producer_epoch: int = _NO_PRODUCER_EPOCH
-    batches: list[ProducerBatch] = field(default_factory=list)
-    """Up to five of the current epoch, oldest first; empty after a marker that bumped the epoch."""
-    coordinator_epoch: int = -1
-    """Of the transaction coordinator that wrote the last marker."""
-    last_timestamp: int = NO_TIMESTAMP
-    """Of the last batch or marker; expiry counts from it."""
-    txn_first_offset: int = NO_OFFSET
-    """First offset of the open transaction; -1 without one."""
-    offset_at_check: int = field(default=_NEVER_CHECKED, compare=False)
-    """Its last offset when expiry was last checked; tells who wrote since."""
-
-    @property
-    def last_offset(self) -> int:
-        """Offset of the last record of the current epoch; -1 without batches."""
-        return self.batches[-1].last_offset if self.batches else NO_OFFSET
-
-    @property
-    def last_sequence(self) -> int:
-        """Sequence of the last record; -1 without batches."""
-        return self.batches[-1].last_sequence if self.batches else _NO_SEQUENCE
-
-    def find(self, header: BatchHeader) -> ProducerBatch | None:
-        """The remembered batch with the same epoch and the same sequences."""
-        if header.producer_epoch != self.producer_epoch:
-            return None
-        last_sequence = header.last_sequence
-        for batch in self.batches:
-            if (
-                batch.last_sequence == last_sequence
-                and batch.first_sequence == header.base_sequence
-            ):
-                return batch
-        return None
-
-    def enter_epoch(self, producer_epoch: int) -> None:
-        """Forgets the batches of an earlier epoch."""
-        if producer_epoch != self.producer_epoch:
-            self.batches.clear()
-            self.producer_epoch = producer_epoch
 
 
 class _Transaction(NamedTuple):
@@ -169,10 +86,10 @@ class ProducerStates:
                 duplicate = entry.find(header)
                 if duplicate is not None:
                     return duplicate
-                _check_epoch(entry, header)
-                _check_sequence(entry, header)
+                check_epoch(entry, header)
+                check_sequence(entry, header)
         else:
-            _check_epoch(entry, header)
+            check_epoch(entry, header)
         if entry.txn_first_offset != NO_OFFSET and not header.is_transactional:
             raise ProtocolError(
                 ErrorCode.INVALID_TXN_STATE,
@@ -196,7 +113,7 @@ class ProducerStates:
         entry = self._entries.get(header.producer_id)
         if entry is None:
             return
-        _check_epoch(entry, header)
+        check_epoch(entry, header)
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise ProtocolError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -371,80 +288,3 @@ class ProducerStates:
             assert count <= MAX_CACHED_PRODUCER_BATCHES, f"{count} batches cached"
             if entry.txn_first_offset != NO_OFFSET:
                 assert entry.txn_first_offset in self._open, f"{entry} has no open transaction"
-
-
-def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
-    """A snapshot file."""
-    ordered = _in_java_order(list(entries))
-    body = bytearray(len(ordered).to_bytes(4, "big"))
-    for entry in ordered:
-        last = entry.batches[-1] if entry.batches else ProducerBatch(-1, -1, 0, -1)
-        body += _SNAPSHOT_ENTRY.pack(
-            entry.producer_id,
-            entry.producer_epoch,
-            last.last_sequence,
-            last.last_offset,
-            last.offset_delta,
-            entry.last_timestamp,
-            entry.coordinator_epoch,
-            entry.txn_first_offset,
-        )
-    crc = int(_crc32c.crc32c(bytes(body)))
-    return SNAPSHOT_VERSION.to_bytes(2, "big") + crc.to_bytes(4, "big") + bytes(body)
-
-
-def decode_snapshot(data: bytes) -> list[ProducerEntry]:
-    """The entries of a snapshot file. Raises `SnapshotDamaged`."""
-    if len(data) < _SNAPSHOT_HEAD.size:
-        raise SnapshotDamaged(f"{len(data)} bytes are no snapshot")
-    version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
-    if version != SNAPSHOT_VERSION:
-        raise SnapshotDamaged(f"snapshot version `{version}` is unknown")
-    if _crc32c.crc32c(data[6:]) != crc:
-        raise SnapshotDamaged("snapshot has a wrong checksum")
-    if len(data) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
-        raise SnapshotDamaged(f"{count} entries in {len(data)} bytes")
-    found: list[ProducerEntry] = []
-    for fields in _SNAPSHOT_ENTRY.iter_unpack(data[_SNAPSHOT_HEAD.size :]):
-        producer_id, epoch, sequence, offset, delta, timestamp, coordinator, txn_first = fields
-        batches = [ProducerBatch(sequence, offset, delta, timestamp)] if offset >= 0 else []
-        found.append(ProducerEntry(producer_id, epoch, batches, coordinator, timestamp, txn_first))
-    return found
-
-
-def _in_java_order(entries: list[ProducerEntry]) -> list[ProducerEntry]:
-    """By bucket of a hash map that grew to hold them, then by first appearance."""
-    bucket_count = 16
-    while len(entries) > bucket_count * 3 // 4:
-        bucket_count *= 2
-
-    def bucket(entry: ProducerEntry) -> int:
-        folded = (entry.producer_id ^ (entry.producer_id >> 32)) & 0xFFFFFFFF
-        return (folded ^ (folded >> 16)) & (bucket_count - 1)
-
-    return sorted(entries, key=bucket)
-
-
-def _check_epoch(entry: ProducerEntry, header: BatchHeader) -> None:
-    if header.producer_epoch < entry.producer_epoch:
-        raise ProtocolError(
-            ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"producer `{entry.producer_id}` sent epoch `{header.producer_epoch}`, "
-            f"known is `{entry.producer_epoch}`",
-        )
-
-
-def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
-    if header.producer_epoch != entry.producer_epoch:
-        if header.base_sequence == 0 or entry.producer_epoch == _NO_PRODUCER_EPOCH:
-            return
-        expected = 0
-    else:
-        expected = (entry.last_sequence + 1) % SEQUENCE_COUNT
-        if header.base_sequence == expected:
-            return
-    raise ProtocolError(
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        f"producer `{entry.producer_id}` epoch `{header.producer_epoch}` sent sequence "
-        f"`{header.base_sequence}`, expected `{expected}`",
-    )

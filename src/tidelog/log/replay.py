@@ -12,30 +12,17 @@ completed from the batches right before the snapshot's offset (`DedupWindow`); K
 Source: KIP-98; Kafka's `ProducerStateManager`, `UnifiedLog.rebuildProducerState`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 
-from tidelog.env.disk import Disk
 from tidelog.errors import CorruptBatch
 from tidelog.limits import DEDUP_ENOUGH_BATCHES, DEDUP_HORIZON_MS, DEDUP_WINDOW_BYTES
-from tidelog.log.producer_state import ProducerStates, SnapshotDamaged
-from tidelog.log.segment import SNAPSHOT_SUFFIX, ScannedBatch, Segment, offset_name
+from tidelog.log.batch_file import ScannedBatch
+from tidelog.log.producer_snapshots import ProducerSnapshots, SnapshotDamaged
+from tidelog.log.producer_state import ProducerStates
+from tidelog.log.segment import Segment
 from tidelog.log.values import LogEnv
 from tidelog.records.batch import BatchHeader
 from tidelog.records.control import EndTxnMarker, read_end_txn_marker
-
-
-def snapshot_path(directory: str, offset: int) -> str:
-    """Where the producer snapshot as of `offset` lies."""
-    return f"{directory}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
-
-
-def drop_snapshots_above(
-    disk: Disk, directory: str, snapshot_offsets: set[int], offset: int
-) -> None:
-    """Deletes snapshots that speak of records beyond `offset`."""
-    for above in sorted(known for known in snapshot_offsets if known > offset):
-        disk.delete(snapshot_path(directory, above))
-        snapshot_offsets.discard(above)
 
 
 def read_marker_or_none(batch: bytes, header: BatchHeader) -> EndTxnMarker | None:
@@ -55,9 +42,8 @@ def read_marker_or_none(batch: bytes, header: BatchHeader) -> EndTxnMarker | Non
 def rebuild_producers(
     producers: ProducerStates,
     env: LogEnv,
-    directory: str,
-    segments: Sequence[Segment],
-    snapshot_offsets: set[int],
+    segments: Iterable[Segment],
+    snapshots: ProducerSnapshots,
     *,
     log_start_offset: int,
     log_end_offset: int,
@@ -70,22 +56,24 @@ def rebuild_producers(
     Aborted transactions are added to the index of segments in `rebuilt_bases`, whose indexes were
     emptied. A `wall_ms` of -1 knows of no time, and takes every producer for a recent one.
     """
+    segments = list(segments)
     newest = min((log_end_offset, *rebuilt_bases))
     from_offset = log_start_offset
     producers.clear(from_offset)
-    for offset in sorted((known for known in snapshot_offsets if known <= newest), reverse=True):
+    for offset in reversed([known for known in snapshots.offsets if known <= newest]):
         if offset < log_start_offset:
             break
-        data = env.disk.read_file(snapshot_path(directory, offset))
         try:
-            producers.load_snapshot(data or b"", offset)
+            producers.load_snapshot(snapshots.read(offset), offset)
             from_offset = offset
             _complete_windows(producers, segments, offset, wall_ms)
             break
         except SnapshotDamaged as error:
-            env.trace.warn(directory, "load", "snapshot dropped", str(error), offset=offset)
-            env.disk.delete(snapshot_path(directory, offset))
-            snapshot_offsets.discard(offset)
+            place = snapshots.directory
+            env.trace.warn(
+                place, "rebuild_producers", "snapshot dropped", str(error), offset=offset
+            )
+            snapshots.drop(offset)
             producers.clear(log_start_offset)
     for index, segment in enumerate(segments):
         is_last = index == len(segments) - 1
@@ -95,7 +83,7 @@ def rebuild_producers(
 
 
 def _complete_windows(
-    producers: ProducerStates, segments: Sequence[Segment], offset: int, wall_ms: int
+    producers: ProducerStates, segments: list[Segment], offset: int, wall_ms: int
 ) -> None:
     """Gives producers that may still retry the batches that the snapshot left out."""
     recent = {
@@ -113,7 +101,7 @@ def _complete_windows(
 
 
 def _headers_before(
-    segments: Sequence[Segment], offset: int, window_bytes: int
+    segments: list[Segment], offset: int, window_bytes: int
 ) -> tuple[list[BatchHeader], bool]:
     """The batches of about so many bytes before `offset`, and whether there are no others."""
     spans: list[tuple[Segment, int]] = []
@@ -131,7 +119,7 @@ def _headers_before(
     headers = [
         batch.header
         for segment, start in reversed(spans)
-        for batch in segment.scan(start)
+        for batch in segment.batches.scan(start)
         if batch.header.base_offset < offset
     ]
     return headers, bool(spans) and spans[-1][0] is segments[0] and position == 0
@@ -143,7 +131,7 @@ def _replay_segment(
     position = segment.locate(from_offset)
     if position is None:
         return
-    for batch in segment.scan(position):
+    for batch in segment.batches.scan(position):
         _replay_batch(producers, segment, batch, rebuilt)
 
 

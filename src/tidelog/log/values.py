@@ -81,6 +81,18 @@ class TimestampedOffset(NamedTuple):
     leader_epoch: int
 
 
+class Checkpoints(NamedTuple):
+    """What the checkpoint files of the directory say of one log."""
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+    complete: bool = True
+    """Whether the recovery points could be read at all; else 0 proves nothing."""
+    compacted: bool = False
+    """Whether a cleaner was here: then offsets may be missing between batches."""
+
+
 class LogFlush(NamedTuple):
     """Subject of the `Flush` effects of one log.
 

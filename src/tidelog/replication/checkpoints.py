@@ -15,7 +15,7 @@ from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import StorageError
-from tidelog.log.directory import RenamesForgotten
+from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.roles import LogStore
 from tidelog.replication.schedule import Recurring

@@ -27,7 +27,7 @@ from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged, StorageError
-from tidelog.log.log import UNCUT
+from tidelog.log.state import UNCUT
 from tidelog.model import NO_OFFSET, EpochEndOffset, TopicPartition
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_session import FollowerSession, SessionKey

@@ -10,7 +10,7 @@ a later flush that succeeds proves nothing.
 """
 
 from tidelog.errors import StorageError
-from tidelog.log.log import LogFlush
+from tidelog.log.values import LogFlush
 from tidelog.replication.changed_partitions import ChangedPartitions
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.partition import Partition

@@ -24,7 +24,7 @@ from typing import Final
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
-from tidelog.log.log import InvalidRecords
+from tidelog.log.values import InvalidRecords
 from tidelog.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, TopicPartition
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.measures import Measures

@@ -38,8 +38,8 @@ from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
-from tidelog.log.directory import Damage
 from tidelog.log.log import Log
+from tidelog.log.repair import Damage
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import LOST_DIRECTORY, NO_LEADER, TopicId, TopicPartition, Uuid
 from tidelog.replication.messages import ReplicaDirectory, SendAssignReplicas, Token

@@ -36,8 +36,8 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
-from tidelog.log.directory import RenamesForgotten
-from tidelog.log.log import LogFlush
+from tidelog.log.partition_directories import RenamesForgotten
+from tidelog.log.values import LogFlush
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import TopicPartition

@@ -25,8 +25,8 @@ from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, LogDamaged, StorageError
-from tidelog.log.directory import RenamesForgotten
 from tidelog.log.log import Log
+from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import (
     METADATA_PARTITION,

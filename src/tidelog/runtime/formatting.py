@@ -7,12 +7,7 @@ from typing import Final
 from tidelog.config import NodeConfig
 from tidelog.errors import UsageError
 from tidelog.kraft.voters import write_first_voters
-from tidelog.log.directory import (
-    format_directory,
-    is_formatted,
-    read_identity,
-    require_unformatted,
-)
+from tidelog.log.identity import format_directory, is_formatted, read_identity, require_unformatted
 from tidelog.model import Uuid, uuid_to_text
 from tidelog.runtime.first_voters import FirstVoters, decide_first_voters
 from tidelog.runtime.os_disk import OsDisk

@@ -35,7 +35,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Level, TraceList
 from tidelog.errors import ErrorCode
-from tidelog.log.directory import format_directory
+from tidelog.log.identity import format_directory
 from tidelog.model import Endpoint, Uuid
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey

@@ -12,7 +12,8 @@ from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import TraceList
 from tidelog.errors import UsageError
-from tidelog.log.directory import CLEAN_SHUTDOWN_FILE, format_directory
+from tidelog.log.checkpoint import CLEAN_SHUTDOWN_FILE
+from tidelog.log.identity import format_directory
 from tidelog.model import Uuid
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.world import World

@@ -55,9 +55,9 @@ from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.kraft.quorum_state import QuorumStateFlush, RoleName
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, encode_snapshot, snapshot_name
 from tidelog.kraft.voters import DYNAMIC_VOTERS, SUPPORTED_VERSIONS, by_id, voter_records
-from tidelog.log.loading import Checkpoints, open_log
+from tidelog.log.loading import open_log
 from tidelog.log.log import Log
-from tidelog.log.values import LogEnv, LogFlush
+from tidelog.log.values import Checkpoints, LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Endpoint, Uuid
 
 CLUSTER_ID = "tidelog-test"

@@ -34,8 +34,8 @@ from tidelog.kraft.quorum_state import (
     RoleName,
     encode_state,
 )
-from tidelog.log.loading import Checkpoints, open_log
-from tidelog.log.values import LogEnv, LogFlush
+from tidelog.log.loading import open_log
+from tidelog.log.values import Checkpoints, LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Endpoint, Uuid
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record

@@ -12,9 +12,9 @@ from tidelog.errors import CorruptBatch, StorageError
 from tidelog.kraft.committed import CommittedReader, contiguous
 from tidelog.kraft.messages import CommittedBatch, LoadedSnapshot, SnapshotId
 from tidelog.kraft.snapshot_format import SnapshotContent
-from tidelog.log.loading import Checkpoints, open_log
+from tidelog.log.loading import open_log
 from tidelog.log.log import Log
-from tidelog.log.values import LogEnv
+from tidelog.log.values import Checkpoints, LogEnv
 from tidelog.model import METADATA_PARTITION
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record

@@ -36,8 +36,8 @@ from tidelog.kraft.quorum_state import (
 )
 from tidelog.kraft.requests import PeerRequests
 from tidelog.kraft.roles import Ballot, Role, Unattached
-from tidelog.log.loading import Checkpoints, open_log
-from tidelog.log.values import LogEnv, LogFlush
+from tidelog.log.loading import open_log
+from tidelog.log.values import Checkpoints, LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, TopicPartition, Uuid
 
 SEEDS = 200

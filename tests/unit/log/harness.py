@@ -2,16 +2,28 @@
 
 from dataclasses import replace
 
+from tests.fixtures import KAFKA_WALL_MS
 from tidelog.config import LogConfig
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceList
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.log.batch_file import ReadWindow
 from tidelog.log.checkpoint import CleanShutdown
-from tidelog.log.directory import LogDirectory, RenamesForgotten, format_directory
-from tidelog.log.log import Log, LogFlush
+from tidelog.log.directory import LogDirectory
+from tidelog.log.epoch_cache import LeaderEpochCache
+from tidelog.log.file_names import offset_name
+from tidelog.log.identity import format_directory
+from tidelog.log.log import Log
+from tidelog.log.partition_directories import RenamesForgotten
+from tidelog.log.producer_state import ProducerStates
+from tidelog.log.segment import BatchSpan, Segment
+from tidelog.log.txn_index import AbortedTxn
+from tidelog.log.values import AppendOrigin, LogFlush
 from tidelog.model import TopicId, TopicPartition, Uuid
-from tidelog.records.batch import build_batch
+from tidelog.records.batch import BatchHeader, build_batch, read_header, stamp
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 from tidelog.records.record import Record
 
 PARTITION = TopicPartition("orders", 3)
@@ -132,3 +144,106 @@ def read_all(log: Log, upper: int | None = None) -> bytes:
             return data
         data += b"".join(bytes(chunk) for chunk in found.chunks)  # type: ignore[arg-type]
         offset = found.next_offset
+
+
+def file_of(base: int, suffix: str) -> str:
+    """Where a file of the segment at `base` lies."""
+    return f"{PARTITION}/{offset_name(base)}{suffix}"
+
+
+def make_segment(count: int, *, base: int = 100, interval: int = 200) -> Segment:
+    disk = MemoryDisk()
+    disk.make_dir("t-0")
+    segment = Segment(disk, "t-0", base, LogConfig())
+    for index in range(count):
+        append_to(segment, base + 2 * index, WALL_MS + index, interval)
+    return segment
+
+
+def append_to(segment: Segment, offset: int, timestamp: int, interval: int = 200) -> None:
+    data = stamp(batch(2, timestamp), offset, 0)
+    header = read_header(data)
+    span = BatchSpan(offset, header.last_offset, header.max_timestamp, len(data))
+    segment.append(data, [span], interval)
+
+
+def read_window(upper: int) -> ReadWindow:
+    return ReadWindow(upper, upper, LeaderEpochCache("epochs", EffectQueue(), [(0, 0)]))
+
+
+class Producer:
+    """Feeds batches of one producer into a state, as a leader does."""
+
+    def __init__(self, states: ProducerStates, producer_id: int = 9) -> None:
+        self.states = states
+        self.producer_id = producer_id
+
+    def header(
+        self, epoch: int, sequence: int, *, count: int = 1, transactional: bool = False
+    ) -> BatchHeader:
+        return read_header(
+            batch(
+                count,
+                producer_id=self.producer_id,
+                producer_epoch=epoch,
+                sequence=sequence,
+                transactional=transactional,
+            )
+        )
+
+    def send(
+        self,
+        epoch: int,
+        sequence: int,
+        *,
+        count: int = 1,
+        transactional: bool = False,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> ErrorCode | int:
+        """The error, the first offset of the earlier batch, or that of this one."""
+        header = self.header(epoch, sequence, count=count, transactional=transactional)
+        try:
+            earlier = self.states.admit(header, origin)
+        except ProtocolError as error:
+            return error.code
+        if earlier is not None:
+            return earlier.first_offset
+        offset = self.states.map_end_offset
+        self.states.replay(header, offset, WALL_MS, None)
+        return offset
+
+    def end(self, epoch: int, *, commit: bool, coordinator_epoch: int = 0) -> AbortedTxn | None:
+        marker = EndTxnMarker(commit, coordinator_epoch)
+        header = read_header(build_end_txn_marker(marker, self.producer_id, epoch, WALL_MS))
+        return self.states.replay(header, self.states.map_end_offset, WALL_MS, marker)
+
+
+def open_directory(disk: MemoryDisk) -> LogDirectory:
+    return LogDirectory.open(
+        disk,
+        effects=EffectQueue(),
+        trace=Trace(TraceList()),
+        default_config=LogConfig(),
+        wall_ms=KAFKA_WALL_MS,
+    )
+
+
+def deleted_and_made_anew() -> LogBench:
+    """A log with all its checkpoints was deleted, and one of another topic has its name; no
+    checkpoint has been written since."""
+    bench = LogBench()
+    bench.append(count=9)
+    bench.log.request_flush()
+    bench.settle()
+    bench.log.update_high_watermark(9)
+    bench.log.maybe_raise_log_start_offset(5)
+    for checkpoint in (
+        bench.directory.checkpoint_high_watermarks,
+        bench.directory.checkpoint_recovery_points,
+        bench.directory.checkpoint_log_start_offsets,
+    ):
+        checkpoint()
+    bench.settle()
+    bench.directory.schedule_delete(PARTITION)
+    bench.directory.create(PARTITION, type(TOPIC_ID)(bytes(15) + b"\x07"), bench.config)
+    return bench

@@ -9,8 +9,10 @@ from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Trace, TraceList
 from tidelog.log.checkpoint import CleanShutdown, decode_partition_metadata
-from tidelog.log.directory import LogDirectory, format_directory, parse_partition_name
+from tidelog.log.directory import LogDirectory
+from tidelog.log.identity import format_directory
 from tidelog.log.log import Log
+from tidelog.log.partition_directories import parse_partition_name
 from tidelog.model import Uuid
 from tidelog.records.batch import iter_headers
 

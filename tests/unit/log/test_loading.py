@@ -1,11 +1,8 @@
 """Opening logs after crashes: torn tails, bad indexes, lost files, unfinished compactions."""
 
-from dataclasses import replace
-from itertools import product
-
 import pytest
 
-from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, LogBench, batch, read_all
+from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, LogBench, batch, file_of, read_all
 from tidelog.config import LogConfig
 from tidelog.env.disk import File
 from tidelog.env.memory_disk import MemoryDisk, Operation
@@ -17,21 +14,13 @@ from tidelog.log.checkpoint import (
     encode_epochs,
     encode_offsets,
 )
-from tidelog.log.producer_state import decode_snapshot
-from tidelog.log.segment import offset_name
+from tidelog.log.file_names import offset_name
+from tidelog.log.producer_snapshots import decode_snapshot
 from tidelog.model import ZERO_TOPIC_ID
-from tidelog.records.batch import iter_headers, stamp
+from tidelog.records.batch import iter_headers
 from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=200)
-
-
-def _file(base: int, suffix: str) -> str:
-    return f"{PARTITION}/{offset_name(base)}{suffix}"
-
-
-def _damage(disk: MemoryDisk, path: str, position: int) -> None:
-    disk.flip_bit(path, position * 8)
 
 
 class _CountingDisk(MemoryDisk):
@@ -107,64 +96,6 @@ def test_a_killed_process_loses_no_written_batch() -> None:
     log.check()
 
 
-@pytest.mark.parametrize("cut_bytes", [1, 20, 60, 61, 90])
-def test_a_torn_tail_is_cut(cut_bytes: int) -> None:
-    """Goal: a last batch that is cut anywhere goes, everything before it stays."""
-    bench = LogBench()
-    for _ in range(5):
-        bench.append()
-    kept = read_all(bench.log, 4)
-    file = bench.disk.open(_file(0, ".log"))
-    file.truncate(file.size_bytes - cut_bytes)
-    log = bench.reopen_after_kill()
-    assert log.log_end_offset == 4
-    assert read_all(log) == kept
-    assert "orders-3 recover: cut (bad batch) offset=4" in "\n".join(bench.trace.take_lines())
-    assert bench.append() == 4
-    log.check()
-
-
-def test_garbage_and_zeros_after_the_tail_are_cut() -> None:
-    """Goal: what file systems leave behind a crash is no batch."""
-    for garbage in (bytes(5_000), b"\xff" * 77, bytes(range(256))):
-        bench = LogBench()
-        bench.append(count=3)
-        bench.disk.open(_file(0, ".log")).append([garbage])
-        assert bench.reopen_after_kill().log_end_offset == 3
-
-
-def test_segments_after_a_bad_batch_are_dropped() -> None:
-    """Goal: nothing after a hole is kept; the log ends right before the damage."""
-    bench = LogBench(SMALL)
-    for _ in range(30):
-        bench.append()
-    bases = [segment.base_offset for segment in bench.log.segments]
-    assert len(bases) >= 4
-    kept = read_all(bench.log, bases[1] + 1)
-    _damage(bench.disk, _file(bases[1], ".log"), len(batch()) + 70)
-    log = bench.reopen_after_kill()
-    assert log.log_end_offset == bases[1] + 1
-    assert [segment.base_offset for segment in log.segments] == bases[:2]
-    assert read_all(log) == kept
-    assert not bench.disk.exists(_file(bases[2], ".log"))
-    log.check()
-
-
-def test_only_segments_from_the_recovery_point_are_walked() -> None:
-    """Goal: what the checkpoint calls durable is not read again; damage there shows on reading,
-    not as a loss at start."""
-    bench = LogBench(SMALL)
-    for _ in range(30):
-        bench.append()
-    bases = [segment.base_offset for segment in bench.log.segments]
-    bench.settle()
-    bench.directory.checkpoint_recovery_points()
-    bench.settle()
-    _damage(bench.disk, _file(0, ".log"), 70)
-    assert bench.reopen_after_kill().log_end_offset == 30
-    assert [segment.base_offset for segment in bench.log.segments] == bases
-
-
 def test_a_power_cut_keeps_what_was_flushed() -> None:
     """Goal: P2 for one log; every offset below the recovery point survives, whatever tears.
     Method: random appends, flushes and power cuts with partial, torn writes, 40 seeds."""
@@ -237,23 +168,6 @@ def test_records_without_a_topic_id_are_dropped_after_an_unclean_stop() -> None:
     assert [segment.base_offset for segment in log.segments] == [0]
 
 
-def test_a_segment_whose_predecessor_lost_its_end_is_dropped() -> None:
-    """Goal: a power cut may take the end of one segment, by chance at a batch, and leave the next
-    one: its records must not stay behind a hole."""
-    bench = LogBench(SMALL)
-    for _ in range(30):
-        bench.append()
-    bases = [segment.base_offset for segment in bench.log.segments]
-    kept = read_all(bench.log, bases[2] - 1)
-    last = bench.disk.open(_file(bases[1], ".log"))
-    last.truncate(last.size_bytes - len(batch()))
-    log = bench.reopen_after_kill()
-    assert log.log_end_offset == bases[2] - 1
-    assert [segment.base_offset for segment in log.segments] == bases[:2]
-    assert read_all(log) == kept
-    assert not bench.disk.exists(_file(bases[2], ".log"))
-
-
 def test_records_without_a_topic_id_stay_after_a_clean_stop() -> None:
     """Goal: a lost file alone costs nothing when everything else is known to be whole."""
     bench = LogBench(SMALL)
@@ -298,115 +212,6 @@ def test_an_epoch_without_records_is_trimmed_after_a_clean_stop_too() -> None:
     assert bench.reopen_cleanly().epochs.entries == [(3, 0)]
 
 
-@pytest.mark.parametrize(
-    ("suffix", "damage"),
-    [
-        *product((".index", ".timeindex"), ("missing", "odd length", "unsorted")),
-        # An empty offset index is only slow: every lookup scans from the segment's head.
-        (".timeindex", "empty"),
-    ],
-)
-def test_a_bad_index_is_rebuilt(suffix: str, damage: str) -> None:
-    """Goal: after a clean stop a missing or senseless index is rebuilt to the same bytes, and the
-    operator hears of it."""
-    bench = LogBench(SMALL)
-    for index in range(30):
-        bench.append(timestamp=WALL_MS + index)
-    base = bench.log.segments[1].base_offset
-    before = read_all(bench.log)
-    bench.settle()
-    bench.directory.close_cleanly(CleanShutdown(1))
-    bench.settle()
-    path = _file(base, suffix)
-    good = bench.disk.read_file(path)
-    assert good
-    if damage == "missing":
-        bench.disk.delete(path)
-    elif damage == "odd length":
-        bench.disk.replace(path, good[:-1])
-    elif damage == "empty":
-        bench.disk.replace(path, b"")
-    else:
-        entry = 8 if suffix == ".index" else 12
-        bench.disk.replace(path, good[-entry:] + good)
-    bench.trace.take_lines()
-    log = bench.reopen()
-    assert read_all(log) == before
-    assert bench.disk.read_file(path) == good
-    reason = {"missing": "missing", "empty": "the log has other batches"}
-    why = reason.get(damage, "its entries make no sense")
-    file = offset_name(base) + suffix
-    warned, _ = bench.trace.take_lines()
-    assert warned == f"orders-3 load: index rebuilt ({why}) file={file}"
-    log.check()
-
-
-@pytest.mark.parametrize("rolled", [False, True])
-def test_what_a_stop_leaves_behind_is_no_bad_index(rolled: bool) -> None:
-    """Goal: fresh logs, kills and power cuts are no reason to warn of an index."""
-    bench = LogBench(SMALL)
-    assert bench.reopen_cleanly().log_end_offset == 0
-    for index in range(30 if rolled else 1):
-        bench.append(timestamp=WALL_MS + index)
-    bench.reopen_after_kill()
-    bench.append()
-    bench.log.request_flush()
-    bench.settle()
-    bench.directory.checkpoint_recovery_points()
-    bench.settle()
-    bench.reopen_after_power_cut()
-    bench.log.truncate_to(bench.log.log_end_offset // 2)
-    bench.reopen_cleanly()
-    assert (len(bench.log.segments) > 1) == rolled
-    assert "index rebuilt" not in " ".join(bench.trace.take_lines())
-
-
-def test_lost_epochs_are_rebuilt_from_the_headers() -> None:
-    """Goal: without a readable leader-epoch-checkpoint every batch is looked at."""
-    bench = LogBench(SMALL)
-    for index in range(30):
-        bench.append(epoch=index // 7)
-    bench.settle()
-    bench.directory.close_cleanly(CleanShutdown(1))
-    bench.settle()
-    bench.disk.replace(f"{PARTITION}/leader-epoch-checkpoint", b"0\n5\nnonsense\n")
-    assert bench.reopen().epochs.entries == [(0, 0), (1, 7), (2, 14), (3, 21), (4, 28)]
-
-
-@pytest.mark.parametrize("stop", ["cleanly", "killed"])
-def test_an_index_that_is_rebuilt_leaves_the_epochs_of_later_segments(stop: str) -> None:
-    """Goal: walking one segment again says nothing of the epochs of those behind it."""
-    bench = LogBench(SMALL)
-    for index in range(40):
-        bench.append(epoch=index // 5)
-    bases = [segment.base_offset for segment in bench.log.segments]
-    assert len(bases) > 3
-    before = bench.log.epochs.entries
-    bench.settle()
-    bench.directory.checkpoint_recovery_points()
-    if stop == "cleanly":
-        bench.directory.close_cleanly(CleanShutdown(1))
-    bench.settle()
-    bench.disk.delete(_file(bases[0], ".index"))
-    log = bench.reopen() if stop == "cleanly" else bench.reopen_after_kill()
-    assert log.epochs.entries == before == [(epoch, 5 * epoch) for epoch in range(8)]
-
-
-@pytest.mark.parametrize("lost", [1, 4, 6])
-def test_a_checkpoint_without_one_of_its_epochs_is_rebuilt(lost: int) -> None:
-    """Goal: an epoch that is missing between two others is missed, wherever recovery begins."""
-    bench = LogBench(SMALL)
-    for index in range(40):
-        bench.append(epoch=index // 5)
-    before = bench.log.epochs.entries
-    bench.settle()
-    bench.directory.checkpoint_recovery_points()
-    bench.settle()
-    kept = [entry for entry in before if entry[0] != lost]
-    bench.disk.replace(f"{PARTITION}/leader-epoch-checkpoint", encode_epochs(kept))
-    assert bench.reopen_after_kill().epochs.entries == before
-
-
 def test_epochs_beyond_the_log_are_trimmed() -> None:
     """Goal: entries that a crash left above the log end, or that contradict the headers, go."""
     bench = LogBench()
@@ -440,7 +245,7 @@ def test_a_bad_snapshot_is_replaced_by_replay() -> None:
     bench.settle()
     bench.directory.close_cleanly(CleanShutdown(1))
     bench.settle()
-    _damage(bench.disk, _file(20, ".snapshot"), 12)
+    bench.disk.flip_bit(file_of(20, ".snapshot"), 8 * 12)
     log = bench.reopen()
     again = log.append_as_leader(batch(producer_id=9, producer_epoch=0, sequence=19), 0, WALL_MS)
     assert again.duplicate and again.first_offset == 19
@@ -451,7 +256,7 @@ def test_recovery_takes_a_snapshot() -> None:
     bench = LogBench()
     bench.log.append_as_leader(batch(producer_id=9, producer_epoch=2, sequence=0), 0, WALL_MS)
     bench.reopen_after_kill()
-    entries = decode_snapshot(bench.disk.read_file(_file(1, ".snapshot")) or b"")
+    entries = decode_snapshot(bench.disk.read_file(file_of(1, ".snapshot")) or b"")
     assert [(entry.producer_id, entry.producer_epoch) for entry in entries] == [(9, 2)]
 
 
@@ -489,31 +294,9 @@ def test_orphan_index_files_are_removed() -> None:
     bench = LogBench()
     bench.append()
     bench.settle()
-    bench.disk.replace(_file(77, ".index"), bytes(8))
+    bench.disk.replace(file_of(77, ".index"), bytes(8))
     bench.reopen_after_kill()
-    assert not bench.disk.exists(_file(77, ".index"))
-
-
-def test_an_unfinished_compaction_is_undone_and_a_finished_one_completed() -> None:
-    """Goal: .cleaned and .deleted go; .swap takes the place of the segments it covers."""
-    bench = LogBench(replace(SMALL, cleanup_policy="compact"))
-    for _ in range(30):
-        bench.append()
-    bases = [segment.base_offset for segment in bench.log.segments]
-    bench.settle()
-    bench.directory.close_cleanly(CleanShutdown(1))
-    bench.settle()
-    disk = bench.disk
-    last_of_second = bases[2] - 1
-    compacted = stamp(batch(), last_of_second, 0)
-    disk.replace(_file(0, ".log") + ".swap", compacted)
-    disk.replace(_file(bases[3], ".log") + ".cleaned", b"half")
-    disk.replace(_file(5, ".log") + ".deleted", b"old")
-    log = bench.reopen()
-    assert [segment.base_offset for segment in log.segments] == [0, *bases[2:]]
-    assert log.read(0, 1 << 20, 30, at_least_one=True).first_offset == last_of_second
-    assert not [name for name in disk.list_dir(str(PARTITION)) if name.endswith(("ed", "swap"))]
-    log.check()
+    assert not bench.disk.exists(file_of(77, ".index"))
 
 
 @pytest.mark.parametrize("stop", ["clean", "unclean", "recovery point lost"])
@@ -544,7 +327,7 @@ def test_random_damage_never_breaks_opening(stop: str) -> None:
         if prng.chance(1, 3):
             disk.replace(path, image[path][: prng.below(len(image[path]))])
         else:
-            _damage(disk, path, prng.below(len(image[path])))
+            disk.flip_bit(path, 8 * prng.below(len(image[path])))
         opened = LogBench(SMALL, disk)
         if PARTITION in opened.directory.damaged:
             damaged_count += 1
@@ -601,7 +384,7 @@ def test_logs_without_records_are_started_and_stopped_without_a_sync() -> None:
     bench.reopen_after_kill()
     assert disk.take_durable() == []
     bench.stop()
-    assert disk.take_durable() == [f"{PARTITION}/{PARTITION_METADATA_FILE}", _file(0, ".log")]
+    assert disk.take_durable() == [f"{PARTITION}/{PARTITION_METADATA_FILE}", file_of(0, ".log")]
     bench.reopen()
     bench.stop()
     assert disk.take_durable() == []
@@ -701,7 +484,7 @@ def test_a_lost_head_is_damage_unless_it_was_deleted() -> None:
     bases = [segment.base_offset for segment in bench.log.segments]
     assert bases[1] > 3
     bench.stop()
-    bench.disk.delete(_file(bases[0], ".log"))
+    bench.disk.delete(file_of(bases[0], ".log"))
     with pytest.raises(KeyError):
         bench.reopen()
     assert list(bench.directory.damaged) == [PARTITION]

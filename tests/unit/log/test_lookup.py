@@ -9,7 +9,7 @@ from tidelog.env.effects import EffectQueue
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceList
 from tidelog.log.directory import LogDirectory
-from tidelog.log.log import TimestampedOffset
+from tidelog.log.values import TimestampedOffset
 from tidelog.model import TopicPartition
 from tidelog.records.batch import decode_batch, iter_headers
 
@@ -53,7 +53,7 @@ def test_lookups_equal_a_linear_search() -> None:
         bench.append(count=prng.between(1, 4), timestamp=prng.below(1_000))
     records = []
     for segment in bench.log.segments:
-        for found in segment.scan():
+        for found in segment.batches.scan():
             records += decode_batch(found.data)
     for timestamp in range(0, 1_100, 7):
         expected = next((r.offset for r in records if r.timestamp >= timestamp), None)

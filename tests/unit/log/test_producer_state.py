@@ -3,68 +3,14 @@
 import pytest
 
 from tests.fixtures import KAFKA_WALL_MS, kafka_files
-from tests.unit.log.harness import WALL_MS, batch
+from tests.unit.log.harness import WALL_MS, Producer
 from tidelog.env.prng import Prng
-from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.log.producer_state import (
-    ProducerStates,
-    SnapshotDamaged,
-    decode_snapshot,
-    encode_snapshot,
-)
+from tidelog.errors import ErrorCode
+from tidelog.log.producer_state import ProducerStates
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.log.values import AppendOrigin
-from tidelog.records.batch import BatchHeader, read_header
-from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 
 DAY_MS = 86_400_000
-
-
-class Producer:
-    """Feeds batches of one producer into a state, as a leader does."""
-
-    def __init__(self, states: ProducerStates, producer_id: int = 9) -> None:
-        self.states = states
-        self.producer_id = producer_id
-
-    def header(
-        self, epoch: int, sequence: int, *, count: int = 1, transactional: bool = False
-    ) -> BatchHeader:
-        return read_header(
-            batch(
-                count,
-                producer_id=self.producer_id,
-                producer_epoch=epoch,
-                sequence=sequence,
-                transactional=transactional,
-            )
-        )
-
-    def send(
-        self,
-        epoch: int,
-        sequence: int,
-        *,
-        count: int = 1,
-        transactional: bool = False,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-    ) -> ErrorCode | int:
-        """The error, the first offset of the earlier batch, or that of this one."""
-        header = self.header(epoch, sequence, count=count, transactional=transactional)
-        try:
-            earlier = self.states.admit(header, origin)
-        except ProtocolError as error:
-            return error.code
-        if earlier is not None:
-            return earlier.first_offset
-        offset = self.states.map_end_offset
-        self.states.replay(header, offset, WALL_MS, None)
-        return offset
-
-    def end(self, epoch: int, *, commit: bool, coordinator_epoch: int = 0) -> AbortedTxn | None:
-        marker = EndTxnMarker(commit, coordinator_epoch)
-        header = read_header(build_end_txn_marker(marker, self.producer_id, epoch, WALL_MS))
-        return self.states.replay(header, self.states.map_end_offset, WALL_MS, marker)
 
 
 def test_sequences_must_follow() -> None:
@@ -246,40 +192,6 @@ def test_what_is_not_known_is_not_taken_back() -> None:
         assert states.map_end_offset == end
 
 
-@pytest.mark.parametrize("node", ["node1", "node2", "node3"])
-def test_kafkas_snapshots_write_back(node: str) -> None:
-    """Goal: golden; every snapshot of the recording, bit for bit, order included."""
-    snapshots = [data for path, data in kafka_files(node).items() if path.endswith(".snapshot")]
-    assert any(len(decode_snapshot(data)) > 2 for data in snapshots)
-    for data in snapshots:
-        assert encode_snapshot(decode_snapshot(data)) == data
-
-
-def test_java_order_goes_by_bucket() -> None:
-    """Goal: entries are written in the order of Java's hash map, which grows with them."""
-    states = ProducerStates()
-    for producer_id in (33, 17, 16, 2, 1 << 33):
-        Producer(states, producer_id).send(0, 0)
-    order = [entry.producer_id for entry in decode_snapshot(states.encode_snapshot())]
-    assert order == [16, 33, 17, 2, 1 << 33]
-
-
-def test_a_snapshot_keeps_the_last_batch_and_open_transactions() -> None:
-    """Goal: after loading the last batch is a duplicate, older ones are not; the stable offset
-    is held."""
-    states = ProducerStates()
-    producer = Producer(states)
-    producer.send(0, 0)
-    producer.send(0, 1, transactional=True)
-    loaded = ProducerStates()
-    loaded.load_snapshot(states.encode_snapshot(), 2)
-    again = Producer(loaded)
-    assert again.send(0, 1, transactional=True) == 1
-    assert again.send(0, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert loaded.first_unstable_offset == 1
-    loaded.check(2)
-
-
 def test_loading_forgets_nobody() -> None:
     """Goal: who copies records of last year is known after a restart too; the idle go later."""
     data = kafka_files("node1")[f"plain-0/{218:020d}.snapshot"]
@@ -288,11 +200,3 @@ def test_loading_forgets_nobody() -> None:
     assert len(states) == 2
     assert states.expire(KAFKA_WALL_MS + 2 * DAY_MS, DAY_MS) == 0
     assert states.expire(KAFKA_WALL_MS + 2 * DAY_MS, DAY_MS) == 2
-
-
-def test_damaged_snapshots_are_refused() -> None:
-    """Goal: length, version and checksum are checked."""
-    good = kafka_files("node1")[f"plain-0/{218:020d}.snapshot"]
-    for data in (b"", good[:-1], b"\x00\x02" + good[2:], good[:20] + b"\xff" + good[21:]):
-        with pytest.raises(SnapshotDamaged):
-            decode_snapshot(data)

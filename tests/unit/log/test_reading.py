@@ -8,7 +8,7 @@ from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, read_all
 from tidelog.config import LogConfig
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode, LogDamaged
-from tidelog.log.segment import offset_name
+from tidelog.log.file_names import offset_name
 
 SMALL = LogConfig(segment_bytes=2_000, index_interval_bytes=200)
 FIELDS = {"base offset": 0, "length": 8, "epoch": 12, "magic": 16, "checksum": 17, "body": 70}
@@ -35,7 +35,7 @@ def test_no_byte_of_a_batch_may_change_unnoticed(field: str) -> None:
         for byte in (FIELDS[field], FIELDS[field] + (7 if field == "base offset" else 0)):
             made = bench()
             expected = read_all(made.log)
-            for batch in list(made.log.segments[1].scan())[1:4]:
+            for batch in list(made.log.segments[1].batches.scan())[1:4]:
                 made.disk.flip_bit(path_of(made, 1), 8 * (batch.position + byte) + bit)
                 made.log._tail.clear()
                 with pytest.raises(LogDamaged) as caught:

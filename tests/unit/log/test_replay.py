@@ -4,12 +4,18 @@ from tests.fixtures import KAFKA_WALL_MS, kafka_disk
 from tidelog.config import LogConfig
 from tidelog.env.effects import EffectQueue
 from tidelog.env.trace import Trace, TraceList
+from tidelog.log.producer_snapshots import ProducerSnapshots
 from tidelog.log.producer_state import ProducerStates
-from tidelog.log.replay import rebuild_producers, snapshot_path
+from tidelog.log.replay import rebuild_producers
 from tidelog.log.segment import Segment
 from tidelog.log.values import LogEnv
 
 END = 1445
+
+
+def _snapshot_of_kafka() -> bytes:
+    disk = kafka_disk("node1")
+    return ProducerSnapshots(disk, "txn-1").read(END)
 
 
 def _rebuild(snapshots: set[int], *, bases: tuple[int, ...] = ()) -> tuple[bytes, Segment]:
@@ -22,9 +28,8 @@ def _rebuild(snapshots: set[int], *, bases: tuple[int, ...] = ()) -> tuple[bytes
     rebuild_producers(
         states,
         env,
-        "txn-1",
         [segment],
-        snapshots,
+        ProducerSnapshots(disk, "txn-1", snapshots),
         log_start_offset=0,
         log_end_offset=END,
         rebuilt_bases=bases,
@@ -36,7 +41,7 @@ def _rebuild(snapshots: set[int], *, bases: tuple[int, ...] = ()) -> tuple[bytes
 
 def test_replaying_a_log_gives_kafkas_own_snapshot() -> None:
     """Goal: golden; the state after 1445 offsets with transactions equals what Kafka wrote."""
-    expected = kafka_disk("node1").read_file(snapshot_path("txn-1", END))
+    expected = _snapshot_of_kafka()
     assert _rebuild(set())[0] == expected
     assert _rebuild({END})[0] == expected
 
@@ -45,7 +50,7 @@ def test_a_rebuilt_segment_gets_its_aborted_transactions_back() -> None:
     """Goal: golden; the transaction index made from markers equals Kafka's, and the snapshot at
     the end is not used, since replay must pass the markers."""
     snapshot, segment = _rebuild({END}, bases=(0,))
-    assert snapshot == kafka_disk("node1").read_file(snapshot_path("txn-1", END))
+    assert snapshot == _snapshot_of_kafka()
     file = segment.txn_index.file
     assert file is not None
     assert file.read(0, 999) == kafka_disk("node1").read_file(f"txn-1/{0:020d}.txnindex")

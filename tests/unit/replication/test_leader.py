@@ -198,10 +198,10 @@ def test_changes_in_flight_are_waited_for(pending: str) -> None:
 def test_group_commit_counts_what_is_on_the_device() -> None:
     """Of the leader itself too."""
     world = World(isr=(1,), flush_messages=1)
-    world.log.recovery_point = 3
+    world.log._state.recovery_point = 3
     assert world.high_watermark() == 3
     assert world.state.held_back_by(NOW)[0] == "own flush"
-    world.log.recovery_point = 10
+    world.log._state.recovery_point = 10
     assert world.high_watermark() == 10
 
 

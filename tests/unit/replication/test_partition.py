@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.errors import ErrorCode
-from tidelog.log.log import LogFlush
+from tidelog.log.values import LogFlush
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import TopicPartition
 from tidelog.replication.isr import Committed, PendingExpand

@@ -8,7 +8,7 @@ from tidelog.config import LogConfig
 from tidelog.env.effects import Replace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.log.log import LogFlush
+from tidelog.log.values import LogFlush
 from tidelog.model import TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record

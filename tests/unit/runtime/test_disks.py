@@ -17,7 +17,9 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import LogDamaged, StorageError, UsageError
 from tidelog.log.checkpoint import CleanShutdown
-from tidelog.log.directory import LogDirectory, RenamesForgotten, format_directory
+from tidelog.log.directory import LogDirectory
+from tidelog.log.identity import format_directory
+from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.runtime.open_files import OpenFiles
 from tidelog.runtime.os_disk import OsDisk, fsync_file, replace_durably
 from tidelog.runtime.os_file import OsFile
@@ -260,7 +262,7 @@ def test_a_segment_that_became_shorter_between_two_batches_is_damage(
     (path,) = tmp_path.glob(f"{PARTITION}/*.log")
     os.truncate(path, kept * len(batch(2)))
     with pytest.raises(LogDamaged, match="the file ends at byte"):
-        list(log.segments[0].scan())
+        list(log.segments[0].batches.scan())
 
 
 class _Device:

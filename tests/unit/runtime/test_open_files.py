@@ -18,7 +18,9 @@ from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import StorageError
-from tidelog.log.directory import LogDirectory, RenamesForgotten, format_directory
+from tidelog.log.directory import LogDirectory
+from tidelog.log.identity import format_directory
+from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.model import TopicPartition
 from tidelog.runtime.flusher import DiskAnswer, Flusher
 from tidelog.runtime.open_files import SPARE_DESCRIPTORS, OpenFiles, share_of_files

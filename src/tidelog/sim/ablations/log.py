@@ -6,11 +6,11 @@ from typing import Any, Final
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.log import replay
+from tidelog.log.batch_file import BatchFile
 from tidelog.log.checkpoint import CLEAN_SHUTDOWN_FILE
 from tidelog.log.directory import LogDirectory
 from tidelog.log.log import Log
 from tidelog.log.producer_state import ProducerStates
-from tidelog.log.segment import Segment
 from tidelog.records.batch import BatchHeader
 from tidelog.replication.replicas import Replicas
 from tidelog.replication.roles import Roles
@@ -38,9 +38,9 @@ def _keep_marker(delete: Callable[..., None]) -> Callable[..., None]:
 
 def _keep_high_watermark(start_over: Callable[..., None]) -> Callable[..., None]:
     def start_over_alone(self: Log, offset: int) -> None:
-        high_watermark = self._high_watermark
+        high_watermark = self._state.high_watermark
         start_over(self, offset)
-        self._high_watermark = high_watermark
+        self._state.high_watermark = high_watermark
 
     return start_over_alone
 
@@ -107,7 +107,7 @@ SAFEGUARDS: Final = (
         "r38",
         "checksums-on-read",
         "serving what a failing medium made of a record",
-        (Segment, "_check_batch", _nothing),
+        (BatchFile, "_check_batch", _nothing),
     ),
     of_story(
         "r39",

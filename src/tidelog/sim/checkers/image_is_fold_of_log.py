@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tidelog.errors import CorruptBatch
-from tidelog.log.segment import LOG_SUFFIX
+from tidelog.log.file_names import LOG_SUFFIX
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.record_codec import decode_record

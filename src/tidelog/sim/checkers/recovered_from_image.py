@@ -20,7 +20,7 @@ and `NothingLost`.
 from collections.abc import Iterable
 
 from tidelog.kraft.snapshot_format import parse_snapshot_name
-from tidelog.log.directory import parse_partition_name
+from tidelog.log.partition_directories import parse_partition_name
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.evidence.durable import LogImages, LogReader, seen_files
 from tidelog.sim.evidence.scrub import ScrubbedBatch

@@ -8,7 +8,7 @@ from tidelog.config import NodeConfig, parse_node_config
 from tidelog.env.prng import Prng
 from tidelog.kraft.messages import Voter
 from tidelog.kraft.voters import write_first_voters
-from tidelog.log.directory import format_directory, read_identity
+from tidelog.log.identity import format_directory, read_identity
 from tidelog.model import Uuid
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.host import Host

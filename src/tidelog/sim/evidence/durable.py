@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import crc32c
 
-from tidelog.log.segment import LOG_SUFFIX
+from tidelog.log.file_names import LOG_SUFFIX
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.evidence.scrub import ScrubbedBatch, batches_of
 

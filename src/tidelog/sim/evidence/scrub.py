@@ -25,14 +25,9 @@ from tidelog.log.checkpoint import (
     decode_partition_metadata,
     decode_properties,
 )
-from tidelog.log.directory import parse_partition_name
-from tidelog.log.producer_state import SnapshotDamaged, decode_snapshot
-from tidelog.log.segment import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    TIME_INDEX_SUFFIX,
-)
+from tidelog.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
+from tidelog.log.partition_directories import parse_partition_name
+from tidelog.log.producer_snapshots import SnapshotDamaged, decode_snapshot
 from tidelog.records.batch import batch_size_at, read_header, verify_crc
 
 _NAME_DIGITS: Final = 20

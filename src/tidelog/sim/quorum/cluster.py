@@ -41,9 +41,9 @@ from tidelog.kraft.messages import (
 from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.kraft.quorum_state import QuorumStateFile
 from tidelog.kraft.voters import SUPPORTED_VERSIONS, write_first_voters
-from tidelog.log.loading import Checkpoints, open_log
+from tidelog.log.loading import open_log
 from tidelog.log.log import Log
-from tidelog.log.values import LogEnv, LogFlush
+from tidelog.log.values import Checkpoints, LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID
 from tidelog.sim.engine.disk import ProcessKilled, SimDisk
 from tidelog.sim.engine.formation import CLUSTER_ID, WALL_START_MS

@@ -14,7 +14,8 @@ from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.event import Event
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceEvent
-from tidelog.log.directory import LogDirectory, format_directory
+from tidelog.log.directory import LogDirectory
+from tidelog.log.identity import format_directory
 from tidelog.log.values import LogFlush
 from tidelog.model import Uuid
 from tidelog.sim.engine.disk import SimDisk

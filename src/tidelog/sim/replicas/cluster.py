@@ -16,7 +16,8 @@ from tidelog.env.effects import Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
 from tidelog.log.checkpoint import CleanShutdown
-from tidelog.log.directory import RenamesForgotten, format_directory
+from tidelog.log.identity import format_directory
+from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.model import TopicId, Uuid
 from tidelog.records.batch import build_batch

@@ -1,0 +1,41 @@
+"""The names of the files in a partition's directory.
+
+A file of a segment is named by the segment's base offset, in 20 digits, and a suffix; a producer
+snapshot by the offset that it was taken at. Files that a replacement of segments has not finished
+carry a second suffix (`replacement.py`).
+"""
+
+from typing import Final
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+CORRUPT_SUFFIX: Final = ".corrupt"
+"""Follows the name of a file that was set aside."""
+
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+_NAME_DIGITS: Final = 20
+
+
+def offset_name(offset: int) -> str:
+    """The base name of a segment's files: the offset with 20 digits."""
+    return f"{offset:0{_NAME_DIGITS}d}"
+
+
+def offset_of(name: str) -> int:
+    """The offset in a file's name; -1 when it does not begin with one."""
+    digits = name[:_NAME_DIGITS]
+    return int(digits) if digits.isdecimal() else -1
+
+
+def has_suffix(name: str, suffix: str) -> bool:
+    """Whether a name is an offset and `suffix`, and nothing else."""
+    digits = name.removesuffix(suffix)
+    return name.endswith(suffix) and len(digits) == _NAME_DIGITS and digits.isdecimal()
+
+
+def is_segment_file(name: str) -> bool:
+    """Whether a name is that of a segment's log file or index."""
+    return any(has_suffix(name, suffix) for suffix in SEGMENT_SUFFIXES)

@@ -1,0 +1,116 @@
+"""The directories of partitions: their names, and those that were renamed to be taken away.
+
+Deleting a topic renames its directories first (`<topic>-<partition>.<32 hex>-delete`), so that a
+topic of the same name can be created at once, and removes them when the checkpoints that do not
+name them any more are durable. What is set aside (`-aside`) becomes a `-stray` then, and is kept.
+
+A checkpoint knows a log by its name only. After a power cut it would say of a topic that was
+created again under the same name what was true of the former one, and a high watermark that was
+never committed would count. Hence the invariant: a renamed directory outlives the checkpoints that
+still name its log, on the device.
+
+Source: Kafka's `LocalLog.logDeleteDirName`.
+"""
+
+from typing import Final, NamedTuple
+
+from tidelog.env.disk import Disk
+from tidelog.model import TopicPartition
+
+DELETE_SUFFIX: Final = "-delete"
+ASIDE_SUFFIX: Final = "-aside"
+_STRAY_SUFFIX: Final = "-stray"
+_FUTURE_SUFFIX: Final = "-future"
+_TOPIC_NAME_CHARS: Final = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+)
+
+
+class RenamesForgotten(NamedTuple):
+    """Subject of the last checkpoint of a set that does not speak of renamed directories."""
+
+    upto: int
+    """Counts the renames: all before this one."""
+
+
+class RenamedDirectories:
+    """Directories that were renamed, and still have that name."""
+
+    __slots__ = (
+        "_checkpoints_are_stale",
+        "_disk",
+        "_first_renamed",
+        "_forgotten_end",
+        "_names",
+        "_rename_count",
+    )
+
+    def __init__(self, disk: Disk, names: list[str]) -> None:
+        self._disk = disk
+        # In the order of their renames.
+        self._names = [name for name in names if name.endswith((DELETE_SUFFIX, ASIDE_SUFFIX))]
+        # The number of the first of them, and of the first that a checkpoint may still name.
+        self._first_renamed = 0
+        self._forgotten_end = 0
+        # Whether checkpoints were not written since the last rename.
+        self._checkpoints_are_stale = bool(self._names)
+        # Numbers the renames of this process, so that no two names are equal.
+        self._rename_count = 0
+
+    def rename(self, topic_partition: TopicPartition, suffix: str) -> str:
+        """Renames a partition's directory; returns its new name."""
+        while True:
+            self._rename_count += 1
+            target = f"{topic_partition}.{self._rename_count:032x}{suffix}"
+            if not self._disk.exists(target):
+                break
+        self._disk.rename(str(topic_partition), target)
+        self._names.append(target)
+        self._checkpoints_are_stale = True
+        return target
+
+    def take_stale(self) -> RenamesForgotten | None:
+        """The subject for checkpoints that have to be written now; `None` when none have to."""
+        if not self._checkpoints_are_stale:
+            return None
+        self._checkpoints_are_stale = False
+        return RenamesForgotten(self._first_renamed + len(self._names))
+
+    def on_renames_forgotten(self, subject: RenamesForgotten) -> None:
+        """Those checkpoints are durable, with what was before them."""
+        self._forgotten_end = max(self._forgotten_end, subject.upto)
+
+    def clear(self) -> int:
+        """Deletes the directories that no checkpoint names any more, or makes strays of them;
+        returns how many."""
+        count = 0
+        while self._first_renamed < self._forgotten_end:
+            name = self._names[0]
+            if name.endswith(DELETE_SUFFIX):
+                self._disk.delete(name)
+            else:
+                self._disk.rename(name, name.removesuffix(ASIDE_SUFFIX) + _STRAY_SUFFIX)
+            self._names.pop(0)
+            self._first_renamed += 1
+            count += 1
+        return count
+
+
+def parse_partition_name(name: str) -> TopicPartition | None:
+    """The partition that a directory name stands for; `None` for other names."""
+    if name.endswith((DELETE_SUFFIX, _STRAY_SUFFIX, _FUTURE_SUFFIX)):
+        return None
+    topic, separator, number = name.rpartition("-")
+    if not separator or not topic or not number.isdecimal():
+        return None
+    if not _TOPIC_NAME_CHARS.issuperset(topic):
+        return None
+    return TopicPartition(topic, int(number))
+
+
+def renamed_from(name: str) -> TopicPartition | None:
+    """The partition whose log lies in a directory that was renamed, as long as a checkpoint may
+    speak of it; `None` for other names."""
+    if not name.endswith((DELETE_SUFFIX, ASIDE_SUFFIX)):
+        return None
+    return parse_partition_name(name.rpartition(".")[0])

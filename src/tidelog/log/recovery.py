@@ -1,0 +1,188 @@
+"""Recovery of a log's segments at a start: what is believed, what is rebuilt, what is cut.
+
+After a clean stop the files are taken as they are; a segment whose index is missing or does not fit
+is rebuilt from its batches, with a warning: an index goes to the disk with the batches. After
+anything else every segment from the recovery point on is recovered: batches are walked, checksums
+verified, indexes and epochs rebuilt. The newest segment is always recovered, also when the recovery
+point claims that it is durable, because the point may be newer than a truncation that a crash
+undid.
+
+**A torn tail is not damage.** What a crash may take and what only a failing medium takes differ by
+where it is missing:
+- At or above the recovery point, after an unclean stop: a torn tail. The log is cut at the first
+  bad batch *and all later segments are dropped*: what follows a hole is no prefix of the leader's
+  log.
+- Below it, or anywhere after a clean stop: damage. These records were durable, the cluster may
+  count on this replica for them, and a shorter log that says nothing could be elected and make
+  everybody else cut theirs ("Protocol-Aware Recovery", FAST '18). No file is touched; `LogDamaged`
+  is raised, and the replica is quarantined until replication proves where to repair it from.
+- Where the recovery point itself cannot be read, everything counts as durable.
+
+The recovery point is thus a witness that a log was longer. It errs on the safe side only: a crash
+between a truncation and the checkpoint that follows it looks like damage, and costs a repair.
+
+Recovery trusts headers and checksums only; bodies are the producers' business. The epoch checkpoint
+has no checksum, so its entries are compared with the batches that they speak of.
+
+Source: Kafka's `LogLoader` and `LogSegment.recover`; Alagappan et al., FAST '18.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tidelog.config import LogConfig
+from tidelog.env.trace import Trace
+from tidelog.errors import LogDamaged
+from tidelog.log.epoch_cache import LeaderEpochCache
+from tidelog.log.file_names import offset_name
+from tidelog.log.segment import MISSING, Segment
+from tidelog.log.values import Checkpoints
+
+
+@dataclass(slots=True)
+class Recovery:
+    """Makes the segments of one log ready, the oldest first."""
+
+    trace: Trace
+    path: str
+    config: LogConfig
+    checkpoints: Checkpoints
+    clean: bool
+    """Whether the last stop was clean."""
+    segments: list[Segment]
+    """Ascending by base offset; what is cut is taken out."""
+    epochs: LeaderEpochCache
+    """From the checkpoint; entries of rebuilt segments are replaced."""
+    rebuilt_bases: set[int] = field(default_factory=set)
+    """Segments whose indexes were rebuilt."""
+
+    def durable_end(self) -> int:
+        """Exclusive: below it nothing can be missing by a crash alone."""
+        return max(self.checkpoints.recovery_point, self.checkpoints.log_start_offset * self.clean)
+
+    def is_durable(self, offset: int) -> bool:
+        """Whether what is missing or bad at `offset` is damage and no torn tail."""
+        return self.clean or not self.checkpoints.complete or offset < self.durable_end()
+
+    def recover(self) -> int:
+        """Loads or rebuilds the indexes of every segment; cuts a torn tail. Returns the log end.
+
+        Raises `LogDamaged` where durable records are missing.
+        """
+        first_unclean = self._first_unclean()
+        next_offset = self.segments[0].base_offset
+        for index, segment in enumerate(self.segments):
+            if segment.base_offset != next_offset and self._is_broken(index, next_offset):
+                # A power cut took the end of the segment before and left this one, cut at a batch
+                # by chance. What lies behind a hole is not the log's any more.
+                self.drop_from(index, f"it does not begin at {next_offset}")
+                return next_offset
+            before_bytes = segment.size_bytes
+            next_offset = self._load_segment(segment, index < first_unclean)
+            if segment.size_bytes < before_bytes:
+                lost_bytes = before_bytes - segment.size_bytes
+                self.trace.warn(
+                    self.path, "recover", "cut", "bad batch", offset=next_offset, bytes=lost_bytes
+                )
+                self.drop_from(index + 1, "follows a bad batch")
+                break
+        return next_offset
+
+    def _is_broken(self, index: int, next_offset: int) -> bool:
+        """Whether the segment that does not begin where it is due is to be dropped."""
+        segment = self.segments[index]
+        if segment.base_offset > next_offset and not segment.batches.contiguous:
+            return self.durable_end() <= next_offset and not self.clean
+        if self.is_durable(min(next_offset, segment.base_offset)):
+            detail = f"segment {segment.base_offset} does not begin at {next_offset}"
+            if segment.base_offset < next_offset:
+                raise self.segments[index - 1].batches.damaged(detail)
+            raise LogDamaged(f"`{self.path}` is damaged: {detail}", next_offset)
+        return True
+
+    def _first_unclean(self) -> int:
+        """Index of the first segment that must be recovered: also the one that ends exactly at the
+        recovery point. It may have been cut there, and that the cut is durable nobody says."""
+        if self.clean:
+            return len(self.segments)
+        last = len(self.segments) - 1
+        covering = [
+            index
+            for index, segment in enumerate(self.segments)
+            if segment.base_offset < self.checkpoints.recovery_point
+        ]
+        return min(last, covering[-1]) if covering else 0
+
+    def _load_segment(self, segment: Segment, sound: bool) -> int:
+        """Makes a segment ready; returns its end. `sound` trusts its batches."""
+        bad = segment.load_indexes() if sound else None
+        if sound and bad is None:
+            try:
+                return segment.next_offset()
+            except LogDamaged as error:
+                self.trace.warn(self.path, "load_segment", "segment is scanned", error.message)
+        elif bad is not None and (segment.size_bytes or bad.reason != MISSING):
+            # A log that never had records has no indexes. Recovery makes them anew unasked; where
+            # batches are trusted they were durable before, so something took them.
+            name = offset_name(segment.base_offset) + bad.suffix
+            self.trace.warn(self.path, "load_segment", "index rebuilt", bad.reason, file=name)
+        return self.rebuild(segment)
+
+    def rebuild(self, segment: Segment) -> int:
+        """Scans a segment: its indexes are made anew, a torn tail is cut; returns its end."""
+        next_offset, size_bytes = segment.base_offset, 0
+        found: list[tuple[int, int]] = []
+        try:
+            for batch in segment.rebuild(self.config.index_interval_bytes):
+                header = batch.header
+                if header.leader_epoch >= 0 and (not found or header.leader_epoch > found[-1][0]):
+                    found.append((header.leader_epoch, header.base_offset))
+                next_offset = header.last_offset + 1
+                size_bytes += header.size_bytes
+        except LogDamaged:
+            if self.is_durable(next_offset):
+                raise
+            segment.file.truncate(size_bytes)
+        self.rebuilt_bases.add(segment.base_offset)
+        segment.txn_index.reset()
+        # The file may be older than the log: what the headers say replaces it, for this segment.
+        behind = [entry for entry in self.epochs.entries if entry[1] >= next_offset]
+        self.epochs.truncate_from_end(segment.base_offset)
+        for epoch, start_offset in (*found, *behind):
+            if epoch > self.epochs.latest_epoch:
+                self.epochs.assign(epoch, start_offset)
+        return next_offset
+
+    def drop_from(self, index: int, reason: str) -> None:
+        """Deletes the segments from this one on."""
+        for segment in self.segments[index:]:
+            self.trace.warn(
+                self.path, "drop_from", "dropped", reason, base_offset=segment.base_offset
+            )
+            segment.delete()
+        del self.segments[index:]
+
+
+def epochs_agree(
+    epochs: LeaderEpochCache, segments: Sequence[Segment], log_start_offset: int
+) -> bool:
+    """Whether the epochs are those of the batches that they speak of; there is a batch."""
+    last = [segment for segment in segments if segment.size_bytes][-1]
+    places = [(last, last.next_offset() - 1)]
+    starts = [start for _, start in epochs.entries]
+    # Where an epoch begins, and where the one before it ends: no other can lie between.
+    for offset in (log_start_offset, *starts, *(start - 1 for start in starts)):
+        covering = [one for one in segments if one.base_offset <= max(offset, 0)]
+        if covering and log_start_offset <= offset:
+            places.append((covering[-1], offset))
+    for segment, offset in places:
+        header = segment.header_of(offset)
+        if header is None or header.leader_epoch < 0:
+            continue
+        begins = header.base_offset == offset or offset not in starts
+        begins |= offset == log_start_offset
+        if not begins or header.leader_epoch != epochs.epoch_at(header.last_offset):
+            return False
+        if header.leader_epoch != epochs.epoch_at(max(header.base_offset, log_start_offset)):
+            return False
+    return True

@@ -1,0 +1,110 @@
+"""Removing what is bad from a damaged log, so that the rest is a log again.
+
+A damaged log keeps its files until replication has made sure that the cluster does not count on it.
+Then the bad segment goes with everything behind it, and the log is fetched again from there.
+"""
+
+from typing import NamedTuple
+
+from tidelog.config import LogConfig
+from tidelog.env.disk import Disk
+from tidelog.errors import LogDamaged
+from tidelog.log.checkpoint import LEADER_EPOCH_FILE
+from tidelog.log.file_names import (
+    CORRUPT_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    has_suffix,
+    is_segment_file,
+    offset_of,
+)
+from tidelog.log.loading import open_log
+from tidelog.log.log import Log
+from tidelog.log.values import Checkpoints, LogEnv
+from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
+
+
+class Damage(NamedTuple):
+    """What is known of a log that must not be served."""
+
+    base_offset: int
+    """Where the first bad segment begins: what lies below is not known to be wrong."""
+    cause: str
+    checkpoints: Checkpoints
+    """What the log claimed before."""
+    topic_id: TopicId = ZERO_TOPIC_ID
+    """`ZERO_TOPIC_ID` when its identity is not known."""
+    truncation_count: int = -1
+    """Of the log that was in service in this process; -1 when none was."""
+
+    def is_of_another_topic(self, topic_id: TopicId) -> bool:
+        """Whether the log belongs to a topic that was deleted and created again."""
+        return self.topic_id not in (ZERO_TOPIC_ID, topic_id)
+
+
+def reopen(
+    env: LogEnv,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    damage: Damage,
+    *,
+    set_aside: bool,
+) -> Log:
+    """Removes the bad segment of a damaged log and all behind it, and opens the rest, durable.
+
+    With `set_aside` the records that go stay as `.corrupt`.
+    """
+    path = str(topic_partition)
+    env.disk.make_dir(path)
+    bad_from = damage.base_offset
+    while True:
+        kept = cut_from(env.disk, path, bad_from, set_aside=set_aside)
+        known = damage.checkpoints if kept else Checkpoints()
+        checkpoints = Checkpoints(
+            log_start_offset=min(known.log_start_offset, bad_from),
+            high_watermark=min(known.high_watermark, bad_from),
+            compacted=known.compacted,
+        )
+        try:
+            log = open_log(env, path, topic_partition, config, checkpoints, clean=True, wall_ms=-1)
+            break
+        except LogDamaged as error:
+            bad_from = error.base_offset if error.base_offset < bad_from else 0
+    for segment in log.segments:
+        # Its files were closed with flushes under way, which were skipped.
+        for file in segment.unsynced_files():
+            env.disk.sync(file)
+    log.continue_after(damage.truncation_count)
+    return log
+
+
+def cut_from(disk: Disk, path: str, base_offset: int, *, set_aside: bool = False) -> bool:
+    """Deletes the segments from `base_offset` on, and all that speaks of them; returns whether
+    any are left. Without any nothing of the old log is left. Its identity stays, and so does what
+    is not the log's: beside the metadata log lie the quorum's votes and snapshots.
+
+    With `set_aside` the records themselves stay as `.corrupt`, for whoever has no other copy.
+    """
+    names = disk.list_dir(path)
+    kept = [n for n in names if has_suffix(n, LOG_SUFFIX) and offset_of(n) < base_offset]
+    for name in names:
+        is_segment, is_snapshot = is_segment_file(name), has_suffix(name, SNAPSHOT_SUFFIX)
+        beyond = is_segment and offset_of(name) >= base_offset
+        beyond |= is_snapshot and offset_of(name) > base_offset
+        of_log = is_segment or is_snapshot or name == LEADER_EPOCH_FILE
+        if not (beyond or (not kept and of_log)):
+            continue
+        file = f"{path}/{name}"
+        if set_aside and name.endswith(LOG_SUFFIX) and _has_content(disk, file):
+            disk.delete(file + CORRUPT_SUFFIX)
+            disk.rename(file, file + CORRUPT_SUFFIX)
+        else:
+            disk.delete(file)
+    return bool(kept)
+
+
+def _has_content(disk: Disk, path: str) -> bool:
+    file = disk.open(path)
+    size_bytes = file.size_bytes
+    file.close()
+    return size_bytes > 0

@@ -1,0 +1,66 @@
+"""Replacing segments by others so that a crash in between loses nothing and doubles nothing.
+
+A cleaner or a split writes new segments beside the old ones and then lets them take their place, in
+steps that a start can finish or undo. Each step is a suffix behind the names of the new files:
+
+1. `.cleaned`: being written; the old segments count.
+2. `.swap`: complete and durable; from the first rename on, the new segments count.
+3. none: in place, once the old segments are gone (`.deleted` meanwhile).
+
+A round may write several segments. Its renames to `.swap` run from the highest base offset down, so
+a `.cleaned` that is left shows that the round was not decided, and its `.swap` files go too.
+
+Here is what a start does (`finish_swaps`). Nothing in this package makes such files yet.
+
+Source: Kafka's `LocalLog.replaceSegments`, `LogLoader.completeSwapOperations`.
+"""
+
+from typing import Final
+
+from tidelog.errors import CorruptBatch
+from tidelog.log.file_names import LOG_SUFFIX, is_segment_file, offset_of
+from tidelog.log.values import LogEnv
+from tidelog.records.batch import iter_headers
+
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+
+
+def finish_swaps(env: LogEnv, path: str) -> list[str]:
+    """Ends a compaction or split that a crash interrupted; returns the names that remain.
+
+    `.cleaned` files are unfinished work and go; `.swap` files are complete and take the place of
+    the segments whose offsets they cover, unless an unfinished `.cleaned` of the same round shows
+    that the swap had not been decided.
+    """
+    disk = env.disk
+    names = disk.list_dir(path)
+    cleaned_bases = [offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
+    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    doomed = [name for name in names if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX))]
+    if cleaned_bases:
+        undecided = [name for name in swaps if offset_of(name) >= min(cleaned_bases)]
+        doomed += undecided
+        swaps = [name for name in swaps if name not in undecided]
+    for name in swaps:
+        if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+            doomed += _covered_by(env, path, name, names)
+    for name in doomed:
+        disk.delete(f"{path}/{name}")
+    for name in swaps:
+        disk.rename(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
+    return disk.list_dir(path)
+
+
+def _covered_by(env: LogEnv, path: str, swap_name: str, names: list[str]) -> list[str]:
+    """Files of the segments that a swap replaces."""
+    base = offset_of(swap_name)
+    data = env.disk.read_file(f"{path}/{swap_name}") or b""
+    end = base + 1
+    try:
+        for _, header in iter_headers(data):
+            end = header.last_offset + 1
+    except CorruptBatch as error:
+        env.trace.warn(path, "finish_swaps", "swap is damaged", error.message, file=swap_name)
+    return [name for name in names if is_segment_file(name) and base <= offset_of(name) < end]

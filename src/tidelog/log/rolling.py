@@ -1,0 +1,58 @@
+"""Rolling: sealing the active segment and opening the next; and what is asked to be flushed.
+
+Sealing a segment writes its indexes and a producer snapshot and requests a flush by itself.
+
+Durability is asynchronous: `request_flush` emits `Flush` effects, and their answers move the
+recovery point (`flushing.py`). A truncation in between voids them.
+"""
+
+from tidelog.log.checkpoint import PARTITION_METADATA_FILE, encode_partition_metadata
+from tidelog.log.segment import Segment
+from tidelog.log.state import LogState
+from tidelog.model import TopicId
+
+
+def roll(state: LogState, base_offset: int) -> None:
+    """Seals the active segment; the next one begins at `base_offset`. An empty one is replaced."""
+    sealed = state.segments.active
+    if sealed.size_bytes:
+        state.ledger.add(*sealed.write_indexes())
+    _write_snapshot(state, base_offset)
+    segment = Segment(state.env.disk, state.path, base_offset, state.config)
+    if not sealed.size_bytes:
+        sealed.delete()
+        state.segments.drop_active()
+    state.segments.add(segment)
+    state.env.trace.debug(state.topic_partition, "roll", "rolled", base_offset=base_offset)
+    request_flush(state)
+
+
+def _write_snapshot(state: LogState, offset: int) -> None:
+    """Writes the producer state as of `offset`, not yet durable."""
+    if offset not in state.snapshots:
+        state.producers.map_end_offset = offset
+        state.ledger.add(state.snapshots.write(offset, state.producers.encode_snapshot()))
+
+
+def assign_topic_id(state: LogState, topic_id: TopicId) -> None:
+    """Writes `partition.metadata`, not yet durable."""
+    state.topic_id = topic_id
+    file = state.env.disk.open(f"{state.path}/{PARTITION_METADATA_FILE}", create=True)
+    file.truncate(0)
+    file.append((encode_partition_metadata(topic_id),))
+    state.ledger.add(file)
+
+
+def request_flush(state: LogState) -> int:
+    """Emits `Flush` effects for everything not yet durable; returns the offset they cover."""
+    state.ledger.request(state.segments, state.log_end_offset, state.topic_id)
+    return state.log_end_offset
+
+
+def prepare_close(state: LogState) -> None:
+    """Writes indexes and a producer snapshot for a clean stop, and requests the flush. A log that
+    has none and never had records needs none."""
+    if state.log_end_offset or state.ledger.truncation_count:
+        state.ledger.add(*state.segments.active.write_indexes())
+        _write_snapshot(state, state.log_end_offset)
+    request_flush(state)

@@ -1,0 +1,90 @@
+"""The segments of one log in order, and which of them covers an offset.
+
+Everything that adds, seals, cuts, deletes or replaces segments goes through here, so that the list
+and the base offsets by which it is searched cannot part.
+
+Invariants
+- LogContiguity: base offsets strictly increase, and each segment covers the offsets from its base
+  up to the next base.
+- There is at least one segment. The last one is active; every other one has batches.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from tidelog.log.segment import Segment
+
+
+class SegmentList:
+    """The segments of one log, ascending."""
+
+    __slots__ = ("_bases", "_segments", "active")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        # Ascending by base offset; never empty.
+        self._segments = segments
+        # Base offsets of the same segments, for bisection.
+        self._bases = [segment.base_offset for segment in segments]
+        # The last one: the only one that is appended to.
+        self.active = segments[-1]
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __getitem__(self, index: int) -> Segment:
+        return self._segments[index]
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    @property
+    def first_base_offset(self) -> int:
+        """Base offset of the oldest segment."""
+        return self._bases[0]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all log files."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def covering(self, offset: int) -> list[Segment]:
+        """The segment that covers `offset` and all after it."""
+        return self._segments[max(0, bisect_right(self._bases, offset) - 1) :]
+
+    def add(self, segment: Segment) -> None:
+        """A new active segment."""
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self.active = segment
+
+    def drop_active(self) -> Segment:
+        """Takes the active segment out; the caller deletes its files, and adds another one unless
+        some are left."""
+        self._bases.pop()
+        dropped = self._segments.pop()
+        if self._segments:
+            self.active = self._segments[-1]
+        return dropped
+
+    def drop_below(self, offset: int) -> list[Segment]:
+        """Takes out the segments that end at or below `offset`, never the active one; the caller
+        deletes their files."""
+        count = max(0, bisect_right(self._bases, offset) - 1)
+        dropped = self._segments[:count]
+        del self._segments[:count], self._bases[:count]
+        return dropped
+
+    def restart(self, segment: Segment) -> None:
+        """One new segment takes the place of all."""
+        self._segments = [segment]
+        self._bases = [segment.base_offset]
+        self.active = segment
+
+    def check(self, name: object) -> None:
+        """Asserts the invariants."""
+        assert self._bases == [segment.base_offset for segment in self._segments], f"{name}"
+        assert self._bases, f"{name}: no segment"
+        assert self.active is self._segments[-1], f"{name}: {self.active.base_offset} is active"
+        for index in range(len(self._bases) - 1):
+            assert self._bases[index] < self._bases[index + 1], f"{name}: {self._bases}"
+            assert self._segments[index].size_bytes, f"{name}: empty sealed segment"

@@ -1,0 +1,100 @@
+"""The state of one log: what appending, reading, truncation, rolling and deletion work on.
+
+Four offsets describe a log, all "next offset" style:
+
+    log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
+
+Records below the high watermark are committed; a leader computes it and followers receive it. The
+last stable offset bounds readers that want only decided transactions. A fifth, the recovery
+point, says how far the log is known to be durable.
+
+Loading makes the state. Each concern is a module of functions over it; `log.py` puts them together.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidelog.config import LogConfig
+from tidelog.log.epoch_cache import LeaderEpochCache
+from tidelog.log.flushing import FlushLedger
+from tidelog.log.producer_snapshots import ProducerSnapshots
+from tidelog.log.producer_state import ProducerStates
+from tidelog.log.segments import SegmentList
+from tidelog.log.tail_cache import TailCache
+from tidelog.log.values import LogEnv
+from tidelog.model import TopicId, TopicPartition
+
+UNCUT: Final = 1 << 63
+"""The end of a log that is not to be cut."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class LogState:
+    """One replica of one partition."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    """From `partition.metadata`; `ZERO_TOPIC_ID` when that file was lost."""
+    config: LogConfig
+    """What applies from the next append on; may be replaced at any time."""
+    env: LogEnv
+    path: str
+    """The partition's directory below the disk's root."""
+    segments: SegmentList
+    epochs: LeaderEpochCache
+    """Which epoch wrote which offsets; persisted by its own effects."""
+    producers: ProducerStates
+    """Sequences and transactions; persisted by snapshots, rebuilt from the log."""
+    snapshots: ProducerSnapshots
+    """The producer snapshots on disk."""
+    log_start_offset: int
+    """First offset served, inclusive; only ever rises, except by truncation below it."""
+    log_end_offset: int
+    """Next offset to write."""
+    high_watermark: int
+    """Exclusive end of what is known to be committed; checkpointed by the directory."""
+    recovery_point: int
+    """Exclusive: everything below it is durable. Moved by flushes, lowered by truncation."""
+    tail: TailCache
+    """The newest batches, as written."""
+    ledger: FlushLedger
+    """What is not durable yet."""
+    announced_end: int = UNCUT
+    """Where the log is about to be cut; set by the component that cuts it, for as long as it is.
+    Checkpoints claim nothing above it."""
+    failure: str | None = field(default=None, init=False)
+    """Why the log takes no more writes; set when memory and file can no longer agree."""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Exclusive end for read_committed readers."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    def update_high_watermark(self, value: int) -> bool:
+        """Sets it, clamped to [log start, log end]; returns whether it changed."""
+        clamped = max(self.log_start_offset, min(value, self.log_end_offset))
+        if clamped == self.high_watermark:
+            return False
+        self.high_watermark = clamped
+        self.producers.on_high_watermark(clamped)
+        return True
+
+    def check(self) -> None:
+        """Asserts every invariant of the log."""
+        name = self.topic_partition
+        start, end = self.log_start_offset, self.log_end_offset
+        assert start <= self.last_stable_offset, f"{name}: {start} > {self.last_stable_offset}"
+        assert self.last_stable_offset <= self.high_watermark, f"{name}: stable above watermark"
+        assert self.high_watermark <= end, f"{name}: {self.high_watermark} > {end}"
+        assert 0 <= self.recovery_point <= end, f"{name}: recovery point {self.recovery_point}"
+        self.segments.check(name)
+        first, last = self.segments.first_base_offset, self.segments.active.base_offset
+        assert last <= end, f"{name}: active segment {last} above {end}"
+        assert first <= max(start, end), f"{name}: {first} > {start}"
+        self.epochs.check()
+        assert self.epochs.latest_start_offset <= end, f"{name}: epoch starts above {end}"
+        self.producers.check(end)
+        self.tail.check(end)

@@ -1,0 +1,74 @@
+"""Truncation: dropping the end of a log, or all of it, with everything that was derived from it.
+
+A follower cuts what its leader does not have, also below its own high watermark: a deposed leader's
+view may have been ahead. Flushes under way are void, because the offsets they cover may be written
+again; producer snapshots beyond the cut go at once.
+"""
+
+from tidelog.log.replay import rebuild_producers
+from tidelog.log.segment import Segment
+from tidelog.log.state import LogState
+
+
+def truncate_to(state: LogState, offset: int) -> bool:
+    """Drops everything from `offset` on; returns whether records were dropped."""
+    assert offset >= 0, f"truncate to {offset}"
+    if offset >= state.log_end_offset:
+        # A leader that wrote nothing left an epoch that starts at its log end.
+        state.epochs.truncate_from_end(state.log_end_offset)
+        return False
+    state.env.trace.info(
+        state.topic_partition,
+        "truncate_to",
+        "truncated",
+        offset=offset,
+        log_end_offset=state.log_end_offset,
+        high_watermark=state.high_watermark,
+    )
+    if state.segments.first_base_offset > offset:
+        truncate_fully_and_start_at(state, offset)
+        return True
+    state.ledger.on_truncation()
+    while state.segments.active.base_offset > offset:
+        state.segments.drop_active().delete()
+    state.segments.active.truncate_to(offset)
+    state.tail.truncate_to(offset)
+    state.log_end_offset = offset
+    state.log_start_offset = min(state.log_start_offset, offset)
+    state.recovery_point = min(state.recovery_point, offset)
+    state.epochs.truncate_from_end(offset)
+    state.snapshots.drop_above(offset)
+    if not state.producers.take_back(offset):
+        _rebuild_producers(state)
+    state.update_high_watermark(state.high_watermark)
+    return True
+
+
+def truncate_fully_and_start_at(state: LogState, offset: int) -> None:
+    """Empties the log and makes it begin at `offset`, all its offsets included."""
+    state.ledger.on_truncation()
+    for segment in state.segments:
+        segment.delete()
+    state.snapshots.drop_above(-1)
+    state.segments.restart(Segment(state.env.disk, state.path, offset, state.config))
+    state.tail.clear()
+    state.epochs.clear()
+    state.producers.clear(offset)
+    state.log_start_offset = state.log_end_offset = offset
+    state.high_watermark = state.recovery_point = offset
+    state.env.trace.info(
+        state.topic_partition, "truncate_fully", "restarted", log_end_offset=offset
+    )
+
+
+def _rebuild_producers(state: LogState) -> None:
+    """Producer state as of the log end, after the log was cut."""
+    rebuild_producers(
+        state.producers,
+        state.env,
+        state.segments,
+        state.snapshots,
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+    )
+    state.producers.on_high_watermark(min(state.high_watermark, state.log_end_offset))

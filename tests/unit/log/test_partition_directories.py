@@ -1,0 +1,108 @@
+"""Directories of partitions: names, renames, and when the renamed ones go."""
+
+import pytest
+
+from tests.unit.log.harness import PARTITION, TOPIC_ID, LogBench, deleted_and_made_anew
+from tidelog.config import LogConfig
+from tidelog.log.partition_directories import parse_partition_name
+from tidelog.model import METADATA_PARTITION, TopicPartition
+
+
+def test_deletion_renames_first() -> None:
+    """Goal: a topic can be created again at once; the old directory goes later, also after a
+    restart, and queued effects of the old log do not touch the new one's durability."""
+    bench = LogBench()
+    bench.append(count=3)
+    bench.log.request_flush()
+    bench.directory.schedule_delete(PARTITION)
+    assert PARTITION not in bench.directory.logs
+    renamed = [name for name in bench.disk.list_dir() if name.endswith("-delete")]
+    assert len(renamed) == 1 and renamed[0].startswith("orders-3.")
+    bench.directory.create(PARTITION, type(TOPIC_ID)(bytes(15) + b"\x07"), bench.config)
+    bench.append()
+    bench.settle()
+    assert bench.log.recovery_point == 0
+    bench.log.request_flush()
+    bench.settle()
+    assert bench.log.recovery_point == 1
+    bench.reopen_after_kill()
+    assert bench.log.log_end_offset == 1
+    bench.directory.forget_renamed()
+    assert bench.directory.clear_renamed() == 0
+    bench.settle()
+    assert bench.directory.clear_renamed() == 1
+    assert not bench.disk.exists(renamed[0])
+
+
+def test_a_renamed_directory_outlives_the_checkpoints_that_speak_of_it_on_the_device() -> None:
+    """Goal: it is the only sign that they are stale; a kill before they are written finds it."""
+    bench = deleted_and_made_anew()
+    bench.append(count=2)
+    bench.directory.forget_renamed()
+    bench.directory.checkpoint_recovery_points()
+    assert bench.directory.clear_renamed() == 0
+    log = bench.reopen_after_kill()
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (0, 0, 2)
+
+
+def test_nothing_is_written_when_nothing_was_renamed() -> None:
+    bench = LogBench()
+    bench.settle()
+    bench.directory.forget_renamed()
+    assert bench.effects.take() == []
+    bench.directory.schedule_delete(PARTITION)
+    bench.directory.forget_renamed()
+    assert len(bench.effects.take()) == 3
+    bench.directory.forget_renamed()
+    assert bench.effects.take() == []
+
+
+def test_deleting_the_same_name_twice() -> None:
+    """Goal: names of renamed directories never collide, across restarts either."""
+    bench = LogBench()
+    for _ in range(2):
+        bench.directory.schedule_delete(PARTITION)
+        bench.directory.create(PARTITION, TOPIC_ID, bench.config)
+    bench.effects.take()
+    bench.reopen()
+    bench.directory.schedule_delete(PARTITION)
+    assert bench.directory.clear_renamed() == 0
+    bench.directory.forget_renamed()
+    bench.settle()
+    assert bench.directory.clear_renamed() == 3
+
+
+def test_a_log_that_is_set_aside_is_kept_and_not_opened_again() -> None:
+    """Goal: an operator finds its files under the name with `-stray`, also a second time."""
+    bench = LogBench()
+    bench.append()
+    bench.settle()
+    for count in (1, 2):
+        bench.directory.set_aside(PARTITION)
+        bench.directory.forget_renamed()
+        bench.settle()
+        assert bench.directory.clear_renamed() == 1
+        strays = [name for name in bench.disk.list_dir() if name.endswith("-stray")]
+        assert len(strays) == count
+        assert all(bench.disk.exists(f"{name}/{0:020}.log") for name in strays)
+        bench.directory.create(PARTITION, TOPIC_ID, LogConfig())
+
+
+@pytest.mark.parametrize(
+    ("name", "partition"),
+    [
+        ("orders-3", TopicPartition("orders", 3)),
+        ("a-b-12", TopicPartition("a-b", 12)),
+        ("__cluster_metadata-0", METADATA_PARTITION),
+        ("orders-3.00000000000000000000000000000001-delete", None),
+        ("orders-3-stray", None),
+        ("orders", None),
+        ("-1", None),
+        ("or ders-1", None),
+        ("orders-x", None),
+        ("lost+found", None),
+    ],
+)
+def test_partition_names(name: str, partition: TopicPartition | None) -> None:
+    """Goal: only Kafka's directory names are partitions."""
+    assert parse_partition_name(name) == partition

@@ -1,0 +1,53 @@
+"""Producer snapshots: Kafka's own files, and damaged ones."""
+
+import pytest
+
+from tests.fixtures import kafka_files
+from tests.unit.log.harness import Producer
+from tidelog.errors import ErrorCode
+from tidelog.log.producer_snapshots import SnapshotDamaged, decode_snapshot, encode_snapshot
+from tidelog.log.producer_state import ProducerStates
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize("node", ["node1", "node2", "node3"])
+def test_kafkas_snapshots_write_back(node: str) -> None:
+    """Goal: golden; every snapshot of the recording, bit for bit, order included."""
+    snapshots = [data for path, data in kafka_files(node).items() if path.endswith(".snapshot")]
+    assert any(len(decode_snapshot(data)) > 2 for data in snapshots)
+    for data in snapshots:
+        assert encode_snapshot(decode_snapshot(data)) == data
+
+
+def test_java_order_goes_by_bucket() -> None:
+    """Goal: entries are written in the order of Java's hash map, which grows with them."""
+    states = ProducerStates()
+    for producer_id in (33, 17, 16, 2, 1 << 33):
+        Producer(states, producer_id).send(0, 0)
+    order = [entry.producer_id for entry in decode_snapshot(states.encode_snapshot())]
+    assert order == [16, 33, 17, 2, 1 << 33]
+
+
+def test_a_snapshot_keeps_the_last_batch_and_open_transactions() -> None:
+    """Goal: after loading the last batch is a duplicate, older ones are not; the stable offset
+    is held."""
+    states = ProducerStates()
+    producer = Producer(states)
+    producer.send(0, 0)
+    producer.send(0, 1, transactional=True)
+    loaded = ProducerStates()
+    loaded.load_snapshot(states.encode_snapshot(), 2)
+    again = Producer(loaded)
+    assert again.send(0, 1, transactional=True) == 1
+    assert again.send(0, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert loaded.first_unstable_offset == 1
+    loaded.check(2)
+
+
+def test_damaged_snapshots_are_refused() -> None:
+    """Goal: length, version and checksum are checked."""
+    good = kafka_files("node1")[f"plain-0/{218:020d}.snapshot"]
+    for data in (b"", good[:-1], b"\x00\x02" + good[2:], good[:20] + b"\xff" + good[21:]):
+        with pytest.raises(SnapshotDamaged):
+            decode_snapshot(data)

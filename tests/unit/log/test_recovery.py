@@ -1,0 +1,199 @@
+"""Recovery: a torn tail is cut, what was durable is kept, indexes and epochs are made anew."""
+
+from itertools import product
+
+import pytest
+
+from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, file_of, read_all
+from tidelog.config import LogConfig
+from tidelog.log.checkpoint import (
+    CleanShutdown,
+    encode_epochs,
+)
+from tidelog.log.file_names import offset_name
+
+SMALL = LogConfig(segment_bytes=700, index_interval_bytes=200)
+
+
+@pytest.mark.parametrize("cut_bytes", [1, 20, 60, 61, 90])
+def test_a_torn_tail_is_cut(cut_bytes: int) -> None:
+    """Goal: a last batch that is cut anywhere goes, everything before it stays."""
+    bench = LogBench()
+    for _ in range(5):
+        bench.append()
+    kept = read_all(bench.log, 4)
+    file = bench.disk.open(file_of(0, ".log"))
+    file.truncate(file.size_bytes - cut_bytes)
+    log = bench.reopen_after_kill()
+    assert log.log_end_offset == 4
+    assert read_all(log) == kept
+    assert "orders-3 recover: cut (bad batch) offset=4" in "\n".join(bench.trace.take_lines())
+    assert bench.append() == 4
+    log.check()
+
+
+def test_garbage_and_zeros_after_the_tail_are_cut() -> None:
+    """Goal: what file systems leave behind a crash is no batch."""
+    for garbage in (bytes(5_000), b"\xff" * 77, bytes(range(256))):
+        bench = LogBench()
+        bench.append(count=3)
+        bench.disk.open(file_of(0, ".log")).append([garbage])
+        assert bench.reopen_after_kill().log_end_offset == 3
+
+
+def test_segments_after_a_bad_batch_are_dropped() -> None:
+    """Goal: nothing after a hole is kept; the log ends right before the damage."""
+    bench = LogBench(SMALL)
+    for _ in range(30):
+        bench.append()
+    bases = [segment.base_offset for segment in bench.log.segments]
+    assert len(bases) >= 4
+    kept = read_all(bench.log, bases[1] + 1)
+    bench.disk.flip_bit(file_of(bases[1], ".log"), 8 * (len(batch()) + 70))
+    log = bench.reopen_after_kill()
+    assert log.log_end_offset == bases[1] + 1
+    assert [segment.base_offset for segment in log.segments] == bases[:2]
+    assert read_all(log) == kept
+    assert not bench.disk.exists(file_of(bases[2], ".log"))
+    log.check()
+
+
+def test_only_segments_from_the_recovery_point_are_walked() -> None:
+    """Goal: what the checkpoint calls durable is not read again; damage there shows on reading,
+    not as a loss at start."""
+    bench = LogBench(SMALL)
+    for _ in range(30):
+        bench.append()
+    bases = [segment.base_offset for segment in bench.log.segments]
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    bench.disk.flip_bit(file_of(0, ".log"), 8 * 70)
+    assert bench.reopen_after_kill().log_end_offset == 30
+    assert [segment.base_offset for segment in bench.log.segments] == bases
+
+
+def test_a_segment_whose_predecessor_lost_its_end_is_dropped() -> None:
+    """Goal: a power cut may take the end of one segment, by chance at a batch, and leave the next
+    one: its records must not stay behind a hole."""
+    bench = LogBench(SMALL)
+    for _ in range(30):
+        bench.append()
+    bases = [segment.base_offset for segment in bench.log.segments]
+    kept = read_all(bench.log, bases[2] - 1)
+    last = bench.disk.open(file_of(bases[1], ".log"))
+    last.truncate(last.size_bytes - len(batch()))
+    log = bench.reopen_after_kill()
+    assert log.log_end_offset == bases[2] - 1
+    assert [segment.base_offset for segment in log.segments] == bases[:2]
+    assert read_all(log) == kept
+    assert not bench.disk.exists(file_of(bases[2], ".log"))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "damage"),
+    [
+        *product((".index", ".timeindex"), ("missing", "odd length", "unsorted")),
+        # An empty offset index is only slow: every lookup scans from the segment's head.
+        (".timeindex", "empty"),
+    ],
+)
+def test_a_bad_index_is_rebuilt(suffix: str, damage: str) -> None:
+    """Goal: after a clean stop a missing or senseless index is rebuilt to the same bytes, and the
+    operator hears of it."""
+    bench = LogBench(SMALL)
+    for index in range(30):
+        bench.append(timestamp=WALL_MS + index)
+    base = bench.log.segments[1].base_offset
+    before = read_all(bench.log)
+    bench.settle()
+    bench.directory.close_cleanly(CleanShutdown(1))
+    bench.settle()
+    path = file_of(base, suffix)
+    good = bench.disk.read_file(path)
+    assert good
+    if damage == "missing":
+        bench.disk.delete(path)
+    elif damage == "odd length":
+        bench.disk.replace(path, good[:-1])
+    elif damage == "empty":
+        bench.disk.replace(path, b"")
+    else:
+        entry = 8 if suffix == ".index" else 12
+        bench.disk.replace(path, good[-entry:] + good)
+    bench.trace.take_lines()
+    log = bench.reopen()
+    assert read_all(log) == before
+    assert bench.disk.read_file(path) == good
+    reason = {"missing": "missing", "empty": "the log has other batches"}
+    why = reason.get(damage, "its entries make no sense")
+    file = offset_name(base) + suffix
+    warned, _ = bench.trace.take_lines()
+    assert warned == f"orders-3 load_segment: index rebuilt ({why}) file={file}"
+    log.check()
+
+
+@pytest.mark.parametrize("rolled", [False, True])
+def test_what_a_stop_leaves_behind_is_no_bad_index(rolled: bool) -> None:
+    """Goal: fresh logs, kills and power cuts are no reason to warn of an index."""
+    bench = LogBench(SMALL)
+    assert bench.reopen_cleanly().log_end_offset == 0
+    for index in range(30 if rolled else 1):
+        bench.append(timestamp=WALL_MS + index)
+    bench.reopen_after_kill()
+    bench.append()
+    bench.log.request_flush()
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    bench.reopen_after_power_cut()
+    bench.log.truncate_to(bench.log.log_end_offset // 2)
+    bench.reopen_cleanly()
+    assert (len(bench.log.segments) > 1) == rolled
+    assert "index rebuilt" not in " ".join(bench.trace.take_lines())
+
+
+def test_lost_epochs_are_rebuilt_from_the_headers() -> None:
+    """Goal: without a readable leader-epoch-checkpoint every batch is looked at."""
+    bench = LogBench(SMALL)
+    for index in range(30):
+        bench.append(epoch=index // 7)
+    bench.settle()
+    bench.directory.close_cleanly(CleanShutdown(1))
+    bench.settle()
+    bench.disk.replace(f"{PARTITION}/leader-epoch-checkpoint", b"0\n5\nnonsense\n")
+    assert bench.reopen().epochs.entries == [(0, 0), (1, 7), (2, 14), (3, 21), (4, 28)]
+
+
+@pytest.mark.parametrize("stop", ["cleanly", "killed"])
+def test_an_index_that_is_rebuilt_leaves_the_epochs_of_later_segments(stop: str) -> None:
+    """Goal: walking one segment again says nothing of the epochs of those behind it."""
+    bench = LogBench(SMALL)
+    for index in range(40):
+        bench.append(epoch=index // 5)
+    bases = [segment.base_offset for segment in bench.log.segments]
+    assert len(bases) > 3
+    before = bench.log.epochs.entries
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    if stop == "cleanly":
+        bench.directory.close_cleanly(CleanShutdown(1))
+    bench.settle()
+    bench.disk.delete(file_of(bases[0], ".index"))
+    log = bench.reopen() if stop == "cleanly" else bench.reopen_after_kill()
+    assert log.epochs.entries == before == [(epoch, 5 * epoch) for epoch in range(8)]
+
+
+@pytest.mark.parametrize("lost", [1, 4, 6])
+def test_a_checkpoint_without_one_of_its_epochs_is_rebuilt(lost: int) -> None:
+    """Goal: an epoch that is missing between two others is missed, wherever recovery begins."""
+    bench = LogBench(SMALL)
+    for index in range(40):
+        bench.append(epoch=index // 5)
+    before = bench.log.epochs.entries
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    kept = [entry for entry in before if entry[0] != lost]
+    bench.disk.replace(f"{PARTITION}/leader-epoch-checkpoint", encode_epochs(kept))
+    assert bench.reopen_after_kill().epochs.entries == before

@@ -1,0 +1,76 @@
+"""Truncation: everything that was derived from the cut records goes with them."""
+
+from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, read_all
+from tidelog.config import LogConfig
+from tidelog.model import EpochEndOffset
+
+
+def test_truncation_forgets_what_was_cut() -> None:
+    """Goal: offsets, epochs, watermark, cache and files agree after a cut across segments."""
+    bench = LogBench(LogConfig(segment_bytes=500, index_interval_bytes=200))
+    for index in range(20):
+        bench.append(epoch=index // 5)
+    bench.log.update_high_watermark(15)
+    kept = read_all(bench.log, 8)
+    assert bench.log.truncate_to(8)
+    assert (bench.log.log_end_offset, bench.log.high_watermark) == (8, 8)
+    bench.log.check()
+    assert bench.log.epochs.entries == [(0, 0), (1, 5)]
+    assert read_all(bench.log) == kept
+    bench.log._tail.clear()
+    assert read_all(bench.log) == kept
+    bench.log.check()
+    assert bench.append(epoch=7) == 8
+    assert bench.reopen_after_kill().log_end_offset == 9
+    assert bench.log.epochs.entries == [(0, 0), (1, 5), (7, 8)]
+
+
+def test_truncation_deletes_the_snapshots_of_what_was_cut() -> None:
+    """Goal: a snapshot must never speak of records that were replaced. Method: cut below a roll,
+    write others up to the same offset, kill, and ask for the old and new producers."""
+    bench = LogBench()
+    old = batch(4, producer_id=1, producer_epoch=0, sequence=0)
+    bench.log.append_as_leader(old, 0, WALL_MS)
+    bench.log.roll()
+    assert bench.disk.exists(f"{PARTITION}/00000000000000000004.snapshot")
+    bench.log.truncate_to(0)
+    assert not bench.disk.exists(f"{PARTITION}/00000000000000000004.snapshot")
+    bench.log.append_as_leader(batch(4, producer_id=2, producer_epoch=0, sequence=0), 1, WALL_MS)
+    log = bench.reopen_after_kill()
+    assert log.producers.get(1) is None and log.producers.get(2) is not None
+
+
+def test_truncating_at_or_above_the_end_drops_an_empty_epoch() -> None:
+    """Goal: the epoch of a leader that wrote nothing goes, the records stay."""
+    bench = LogBench()
+    bench.append(epoch=1)
+    bench.log.assign_epoch(4, 1)
+    assert not bench.log.truncate_to(1)
+    assert bench.log.epochs.entries == [(1, 0)]
+    assert bench.log.end_offset_for_epoch(1) == EpochEndOffset(1, 1)
+
+
+def test_truncation_rebuilds_producers() -> None:
+    """Goal: sequences that were cut may be sent again; those below the cut are remembered."""
+    bench = LogBench(LogConfig(segment_bytes=600))
+    for index in range(12):
+        each = batch(producer_id=9, producer_epoch=0, sequence=index)
+        bench.log.append_as_leader(each, 0, WALL_MS)
+    assert len(bench.log.segments) > 2
+    bench.log.truncate_to(7)
+    again = batch(producer_id=9, producer_epoch=0, sequence=7)
+    assert bench.log.append_as_leader(again, 0, WALL_MS).first_offset == 7
+    earlier = batch(producer_id=9, producer_epoch=0, sequence=5)
+    assert bench.log.append_as_leader(earlier, 0, WALL_MS).duplicate
+    bench.log.check()
+
+
+def test_truncating_below_the_first_segment_starts_anew() -> None:
+    """Goal: a log whose first offset lies above the target becomes empty at the target."""
+    bench = LogBench()
+    bench.log.truncate_fully_and_start_at(100)
+    bench.append()
+    assert bench.log.truncate_to(40)
+    assert (bench.log.log_start_offset, bench.log.log_end_offset) == (40, 40)
+    bench.log.check()
+    assert bench.append() == 40

@@ -16,6 +16,7 @@ Source: Kafka's `CheckpointFile`, `PartitionMetadataFile`, `MetaProperties` and
 
 import json
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from tidelog.model import TopicId, TopicPartition, Uuid, uuid_from_text, uuid_to_text
@@ -34,6 +35,23 @@ _VERSION: Final = "0"
 
 class CheckpointDamaged(Exception):
     """The file does not follow its format."""
+
+
+class IdentityFault(StrEnum):
+    """Why `partition.metadata` cannot be used."""
+
+    NOT_TEXT = "not utf-8 text"
+    NO_COLON = "a line has no colon"
+    WRONG_FIELDS = "version or topic id is missing or unknown"
+    NOT_A_UUID = "the topic id is not a uuid"
+
+
+class IdentityDamaged(CheckpointDamaged):
+    """`partition.metadata` does not follow its format."""
+
+    def __init__(self, fault: IdentityFault, detail: str) -> None:
+        super().__init__(detail)
+        self.fault = fault
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
@@ -80,19 +98,24 @@ def encode_partition_metadata(topic_id: TopicId) -> bytes:
 
 
 def decode_partition_metadata(data: bytes) -> TopicId:
-    """The topic id of a partition directory."""
+    """The topic id of a partition directory. Raises `IdentityDamaged`."""
     fields: dict[str, str] = {}
-    for line in _text(data).splitlines():
+    try:
+        lines = _text(data).splitlines()
+    except CheckpointDamaged as error:
+        raise IdentityDamaged(IdentityFault.NOT_TEXT, str(error)) from None
+    for line in lines:
         name, separator, value = line.partition(":")
         if not separator:
-            raise CheckpointDamaged(f"line `{line}` has no colon")
+            raise IdentityDamaged(IdentityFault.NO_COLON, f"line `{line}` has no colon")
         fields[name.strip()] = value.strip()
     if fields.get("version") != _VERSION or "topic_id" not in fields:
-        raise CheckpointDamaged(f"fields `{sorted(fields)}` of partition metadata")
+        detail = f"fields `{sorted(fields)}` of partition metadata"
+        raise IdentityDamaged(IdentityFault.WRONG_FIELDS, detail)
     try:
         return TopicId(uuid_from_text(fields["topic_id"]))
     except ValueError as error:
-        raise CheckpointDamaged(str(error)) from None
+        raise IdentityDamaged(IdentityFault.NOT_A_UUID, str(error)) from None
 
 
 def encode_meta_properties(cluster_id: str, node_id: int, directory_id: Uuid) -> bytes:

@@ -49,6 +49,7 @@ from tidelog.log.checkpoint import (
     encode_offsets,
 )
 from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
+from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogSetAside
 from tidelog.log.identity import DirectoryIdentity, read_identity
 from tidelog.log.loading import open_log, read_topic_id
 from tidelog.log.log import Log
@@ -161,13 +162,13 @@ class LogDirectory:
             self._checkpoint_all()
         elif first_time:
             self.checkpoint_recovery_points()
-        self._env.trace.info(
-            disk.root,
-            "open",
-            "loaded",
-            "" if clean else "no clean shutdown marker, logs were recovered",
-            logs=len(self.logs),
-            damaged=len(self.damaged),
+        self._env.trace.event(
+            DirectoryLoaded(
+                root=disk.root,
+                reason=LastStop.CLEAN if clean else LastStop.UNCLEAN,
+                logs=len(self.logs),
+                damaged=len(self.damaged),
+            )
         )
 
     def _note_damage(
@@ -180,7 +181,7 @@ class LogDirectory:
             error.base_offset,
             error.message,
             checkpoints,
-            read_topic_id(self._env, str(partition)) if log is None else log.topic_id,
+            read_topic_id(self._env, str(partition), partition) if log is None else log.topic_id,
             -1 if log is None else log.truncation_count,
         )
         self._env.trace.error(
@@ -210,14 +211,14 @@ class LogDirectory:
         """Takes the log out of service and renames its directory; see `clear_renamed`."""
         target = self._rename(topic_partition, DELETE_SUFFIX)
         if target is not None:
-            self._env.trace.info(topic_partition, "schedule_delete", "renamed", directory=target)
+            self._env.trace.event(LogDeleted(partition=topic_partition, directory=target))
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
         """Takes the log out of service and keeps its directory, in the end under a name that ends
         in `-stray`. Nothing here looks at it again then: an operator decides."""
         target = self._rename(topic_partition, ASIDE_SUFFIX)
         if target is not None:
-            self._env.trace.info(topic_partition, "set_aside", "renamed", directory=target)
+            self._env.trace.event(LogSetAside(partition=topic_partition, directory=target))
 
     def _rename(self, topic_partition: TopicPartition, suffix: str) -> str | None:
         """Moves the files of a log or a damaged log; `None` when there are none any more."""

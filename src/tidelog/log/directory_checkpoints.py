@@ -21,6 +21,7 @@ from tidelog.log.checkpoint import (
     decode_offsets,
     encode_offsets,
 )
+from tidelog.log.events import RecoveryPointsMissing
 from tidelog.log.partition_directories import parse_partition_name, renamed_from
 from tidelog.log.values import Checkpoints
 from tidelog.model import TopicPartition
@@ -51,7 +52,7 @@ def read_checkpoints(disk: Disk, trace: Trace, names: list[str], clean: bool) ->
     recovery_points = _read_checkpoint(disk, trace, RECOVERY_POINT_FILE, stale)
     if has_logs and not disk.read_file(RECOVERY_POINT_FILE):
         recovery_points = None
-        trace.warn(RECOVERY_POINT_FILE, "read_checkpoints", "missing", "all counts as durable")
+        trace.event(RecoveryPointsMissing())
     others = [
         _read_checkpoint(disk, trace, LOG_START_FILE, stale),
         _read_checkpoint(disk, trace, HIGH_WATERMARK_FILE, stale),

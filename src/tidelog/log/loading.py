@@ -29,11 +29,13 @@ from tidelog.log.checkpoint import (
     LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
     CheckpointDamaged,
+    IdentityDamaged,
     decode_epochs,
     decode_partition_metadata,
     encode_partition_metadata,
 )
 from tidelog.log.epoch_cache import LeaderEpochCache
+from tidelog.log.events import EpochsRebuilt, TopicIdUnknown
 from tidelog.log.file_names import (
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -80,7 +82,7 @@ def open_log(
 
     Raises `LogDamaged`, with all files as they were, when records are missing that were durable.
     """
-    topic_id = read_topic_id(env, path)
+    topic_id = read_topic_id(env, path, topic_partition)
     # The id is written before the first record and flushed with it. A log that has records and no
     # id after a power cut has nothing that anybody was promised; it may be of a topic that was
     # deleted and created again meanwhile, and taking it for the new one would mix two histories.
@@ -106,16 +108,20 @@ def open_log(
         raise
 
 
-def read_topic_id(env: LogEnv, path: str) -> TopicId:
+def read_topic_id(env: LogEnv, path: str, topic_partition: TopicPartition) -> TopicId:
     """Whose log lies in a directory; `ZERO_TOPIC_ID` when that cannot be told."""
     data = env.disk.read_file(f"{path}/{PARTITION_METADATA_FILE}")
     if data is None:
         return ZERO_TOPIC_ID
     try:
         return decode_partition_metadata(data)
-    except CheckpointDamaged as error:
+    except IdentityDamaged as error:
         file = f"{path}/{PARTITION_METADATA_FILE}"
-        env.trace.warn(path, "read_topic_id", "topic id unknown", str(error), file=file)
+        env.trace.event(
+            TopicIdUnknown(
+                partition=topic_partition, reason=error.fault, detail=str(error), file=file
+            )
+        )
         return ZERO_TOPIC_ID
 
 
@@ -145,7 +151,7 @@ class _Loader:
         epochs = self._read_epochs(names)
         recovery = Recovery(
             self.env.trace,
-            self.path,
+            topic_partition,
             self.config,
             self.checkpoints,
             self.clean,
@@ -271,9 +277,7 @@ class _Loader:
             return
         if epochs_agree(epochs, self.segments, log_start_offset):
             return
-        self.env.trace.warn(
-            self.path, "check_epochs", "epochs rebuilt", "they are not those of the batches"
-        )
+        self.env.trace.event(EpochsRebuilt(partition=recovery.topic_partition))
         epochs.clear()
         for segment in self.segments:
             recovery.rebuild(segment)

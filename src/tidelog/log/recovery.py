@@ -34,9 +34,11 @@ from tidelog.config import LogConfig
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
 from tidelog.log.epoch_cache import LeaderEpochCache
+from tidelog.log.events import IndexRebuilt, TailCut
 from tidelog.log.file_names import offset_name
 from tidelog.log.segment import MISSING, Segment
 from tidelog.log.values import Checkpoints
+from tidelog.model import TopicPartition
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ class Recovery:
     """Makes the segments of one log ready, the oldest first."""
 
     trace: Trace
-    path: str
+    topic_partition: TopicPartition
     config: LogConfig
     checkpoints: Checkpoints
     clean: bool
@@ -81,8 +83,8 @@ class Recovery:
             next_offset = self._load_segment(segment, index < first_unclean)
             if segment.size_bytes < before_bytes:
                 lost_bytes = before_bytes - segment.size_bytes
-                self.trace.warn(
-                    self.path, "recover", "cut", "bad batch", offset=next_offset, bytes=lost_bytes
+                self.trace.event(
+                    TailCut(partition=self.topic_partition, offset=next_offset, bytes=lost_bytes)
                 )
                 self.drop_from(index + 1, "follows a bad batch")
                 break
@@ -97,7 +99,7 @@ class Recovery:
             detail = f"segment {segment.base_offset} does not begin at {next_offset}"
             if segment.base_offset < next_offset:
                 raise self.segments[index - 1].batches.damaged(detail)
-            raise LogDamaged(f"`{self.path}` is damaged: {detail}", next_offset)
+            raise LogDamaged(f"`{self.topic_partition}` is damaged: {detail}", next_offset)
         return True
 
     def _first_unclean(self) -> int:
@@ -120,12 +122,16 @@ class Recovery:
             try:
                 return segment.next_offset()
             except LogDamaged as error:
-                self.trace.warn(self.path, "load_segment", "segment is scanned", error.message)
+                self.trace.warn(
+                    self.topic_partition, "load_segment", "segment is scanned", error.message
+                )
         elif bad is not None and (segment.size_bytes or bad.reason != MISSING):
             # A log that never had records has no indexes. Recovery makes them anew unasked; where
             # batches are trusted they were durable before, so something took them.
             name = offset_name(segment.base_offset) + bad.suffix
-            self.trace.warn(self.path, "load_segment", "index rebuilt", bad.reason, file=name)
+            self.trace.event(
+                IndexRebuilt(partition=self.topic_partition, reason=bad.reason, file=name)
+            )
         return self.rebuild(segment)
 
     def rebuild(self, segment: Segment) -> int:
@@ -157,7 +163,11 @@ class Recovery:
         """Deletes the segments from this one on."""
         for segment in self.segments[index:]:
             self.trace.warn(
-                self.path, "drop_from", "dropped", reason, base_offset=segment.base_offset
+                self.topic_partition,
+                "drop_from",
+                "dropped",
+                reason,
+                base_offset=segment.base_offset,
             )
             segment.delete()
         del self.segments[index:]

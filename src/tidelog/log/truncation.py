@@ -5,6 +5,7 @@ view may have been ahead. Flushes under way are void, because the offsets they c
 again; producer snapshots beyond the cut go at once.
 """
 
+from tidelog.log.events import LogRestarted, LogTruncated
 from tidelog.log.replay import rebuild_producers
 from tidelog.log.segment import Segment
 from tidelog.log.state import LogState
@@ -17,13 +18,13 @@ def truncate_to(state: LogState, offset: int) -> bool:
         # A leader that wrote nothing left an epoch that starts at its log end.
         state.epochs.truncate_from_end(state.log_end_offset)
         return False
-    state.env.trace.info(
-        state.topic_partition,
-        "truncate_to",
-        "truncated",
-        offset=offset,
-        log_end_offset=state.log_end_offset,
-        high_watermark=state.high_watermark,
+    state.env.trace.event(
+        LogTruncated(
+            partition=state.topic_partition,
+            offset=offset,
+            log_end_offset=state.log_end_offset,
+            high_watermark=state.high_watermark,
+        )
     )
     if state.segments.first_base_offset > offset:
         truncate_fully_and_start_at(state, offset)
@@ -56,9 +57,7 @@ def truncate_fully_and_start_at(state: LogState, offset: int) -> None:
     state.producers.clear(offset)
     state.log_start_offset = state.log_end_offset = offset
     state.high_watermark = state.recovery_point = offset
-    state.env.trace.info(
-        state.topic_partition, "truncate_fully", "restarted", log_end_offset=offset
-    )
+    state.env.trace.event(LogRestarted(partition=state.topic_partition, log_end_offset=offset))
 
 
 def _rebuild_producers(state: LogState) -> None:

@@ -10,6 +10,7 @@ from tidelog.log.checkpoint import (
     CleanShutdown,
     encode_epochs,
 )
+from tidelog.log.events import IndexRebuilt, TailCut
 from tidelog.log.file_names import offset_name
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=200)
@@ -27,7 +28,8 @@ def test_a_torn_tail_is_cut(cut_bytes: int) -> None:
     log = bench.reopen_after_kill()
     assert log.log_end_offset == 4
     assert read_all(log) == kept
-    assert "orders-3 recover: cut (bad batch) offset=4" in "\n".join(bench.trace.take_lines())
+    (cut,) = (event for event in bench.trace.events if isinstance(event, TailCut))
+    assert (cut.partition, cut.offset) == (PARTITION, 4)
     assert bench.append() == 4
     log.check()
 
@@ -121,15 +123,15 @@ def test_a_bad_index_is_rebuilt(suffix: str, damage: str) -> None:
     else:
         entry = 8 if suffix == ".index" else 12
         bench.disk.replace(path, good[-entry:] + good)
-    bench.trace.take_lines()
+    bench.trace.events.clear()
     log = bench.reopen()
     assert read_all(log) == before
     assert bench.disk.read_file(path) == good
     reason = {"missing": "missing", "empty": "the log has other batches"}
     why = reason.get(damage, "its entries make no sense")
     file = offset_name(base) + suffix
-    warned, _ = bench.trace.take_lines()
-    assert warned == f"orders-3 load_segment: index rebuilt ({why}) file={file}"
+    rebuilt, _ = bench.trace.events
+    assert rebuilt == IndexRebuilt(partition=PARTITION, reason=why, file=file)
     log.check()
 
 
@@ -150,7 +152,7 @@ def test_what_a_stop_leaves_behind_is_no_bad_index(rolled: bool) -> None:
     bench.log.truncate_to(bench.log.log_end_offset // 2)
     bench.reopen_cleanly()
     assert (len(bench.log.segments) > 1) == rolled
-    assert "index rebuilt" not in " ".join(bench.trace.take_lines())
+    assert not any(isinstance(event, IndexRebuilt) for event in bench.trace.events)
 
 
 def test_lost_epochs_are_rebuilt_from_the_headers() -> None:

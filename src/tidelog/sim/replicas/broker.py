@@ -9,6 +9,7 @@ from tidelog.env.event import Event
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceEvent
 from tidelog.log.directory import LogDirectory
+from tidelog.log.events import DirectoryLoaded, LogDeleted, LogRestarted, LogTruncated
 from tidelog.log.log import Log
 from tidelog.model import TopicPartition
 from tidelog.replication.replicas import Replicas
@@ -24,7 +25,7 @@ class NodeSink:
 
     def emit(self, event: Event | TraceEvent) -> None:
         """Adds a line; the log's own lines are left to the log's tests."""
-        if event.handler not in ("truncate_to", "truncate_fully", "open", "schedule_delete"):
+        if not isinstance(event, (LogTruncated, LogRestarted, LogDeleted, DirectoryLoaded)):
             self._lines.append(f"{self._name} {event.text()}")
 
 

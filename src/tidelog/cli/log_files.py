@@ -25,6 +25,7 @@ from tidelog.log.checkpoint import (
 )
 from tidelog.log.producer_snapshots import SnapshotDamaged, decode_snapshot
 from tidelog.records.batch import (
+    DELETE_HORIZON_FLAG,
     LOG_OVERHEAD_BYTES,
     BatchHeader,
     decode_body,
@@ -40,7 +41,6 @@ Entry = dict[str, Any]
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
 _TXN_ENTRY: Final = Struct(">hqqqq")
-_DELETE_HORIZON_FLAG: Final = 0x40
 _SEQUENCE_COUNT: Final = 2**31
 _CONTROL_NAMES: Final = {int(kind): kind.name for kind in ControlType}
 
@@ -174,7 +174,7 @@ def _sequence(header: BatchHeader, delta: int) -> int:
 
 
 def _delete_horizon(header: BatchHeader) -> int | None:
-    return header.base_timestamp if header.attributes & _DELETE_HORIZON_FLAG else None
+    return header.base_timestamp if header.attributes & DELETE_HORIZON_FLAG else None
 
 
 def _codec_name(codec: int) -> str:

@@ -66,10 +66,6 @@ class OffsetIndex:
         self._offsets.append(relative)
         self._positions.append(position)
 
-    def lookup(self, offset: int) -> int:
-        """The position from which a forward scan finds `offset`."""
-        return self.entry_for(offset)[1]
-
     def entry_for(self, offset: int) -> tuple[int, int]:
         """(last offset, position) of the last indexed batch that ends at or below `offset`; -1 for
         the offset when the scan begins at the head of the file."""
@@ -167,10 +163,6 @@ class TimeIndex:
         self._timestamps.append(timestamp)
         self._offsets.append(offset - self._base_offset)
         return True
-
-    def lookup(self, timestamp: int) -> int:
-        """An offset at or before the first record whose timestamp reaches `timestamp`."""
-        return self.entry_for(timestamp)[1]
 
     def entry_for(self, timestamp: int) -> tuple[int, int]:
         """(timestamp, offset) of the last entry at or below `timestamp`; (-1, base offset) when

@@ -265,13 +265,6 @@ class Log:
 
     # Rolling and durability ------------------------------------------------------------------
 
-    def roll(self) -> bool:
-        """Seals the active segment unless it is empty."""
-        if not self._state.segments.active.size_bytes:
-            return False
-        rolling.roll(self._state, self._state.log_end_offset)
-        return True
-
     def assign_topic_id(self, topic_id: TopicId) -> None:
         """Writes `partition.metadata`; for a new log or one whose file was lost."""
         rolling.assign_topic_id(self._state, topic_id)

@@ -29,7 +29,7 @@ def find_timestamp(
             continue
         indexed_timestamp, indexed_offset = segment.time_index.entry_for(timestamp)
         from_offset = max(indexed_offset, segment.base_offset)
-        position = segment.offset_index.lookup(from_offset)
+        _, position = segment.offset_index.entry_for(from_offset)
         for batch in segment.batches.scan(position):
             header = batch.header
             if indexed_timestamp >= 0 and header.last_offset >= indexed_offset:

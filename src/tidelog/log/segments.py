@@ -31,12 +31,6 @@ class SegmentList:
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
 
-    def __getitem__(self, index: int) -> Segment:
-        return self._segments[index]
-
-    def __len__(self) -> int:
-        return len(self._segments)
-
     @property
     def first_base_offset(self) -> int:
         """Base offset of the oldest segment."""

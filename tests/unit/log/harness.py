@@ -18,6 +18,7 @@ from tidelog.log.identity import format_directory
 from tidelog.log.log import Log
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.producer_state import ProducerStates
+from tidelog.log.rolling import roll
 from tidelog.log.segment import BatchSpan, Segment
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.log.values import AppendOrigin, LogFlush
@@ -107,6 +108,10 @@ class LogBench:
     def append(self, *, count: int = 1, epoch: int = 0, timestamp: int = WALL_MS) -> int:
         """Appends one batch; returns its first offset."""
         return self.log.append_as_leader(batch(count, timestamp), epoch, WALL_MS).first_offset
+
+    def roll(self) -> None:
+        """Seals the active segment."""
+        roll(self.log._state, self.log.log_end_offset)
 
     def configure(self, **changes: object) -> None:
         """Replaces settings of the log's configuration."""

@@ -25,7 +25,7 @@ def test_segments_below_the_log_start_go() -> None:
     bench = LogBench()
     for _ in range(4):
         bench.append(count=2)
-        bench.log.roll()
+        bench.roll()
     bench.log.update_high_watermark(8)
     assert bench.log.delete_segments_below_start() == 0
     bench.log.maybe_raise_log_start_offset(5)

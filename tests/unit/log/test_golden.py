@@ -13,6 +13,7 @@ from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import format_directory
 from tidelog.log.log import Log
 from tidelog.log.partition_directories import parse_partition_name
+from tidelog.log.rolling import roll
 from tidelog.model import Uuid
 from tidelog.records.batch import iter_headers
 
@@ -77,7 +78,7 @@ class Replay:
         """Every batch, rolling where Kafka did, restarting cleanly at the given offsets."""
         for index, path in enumerate(sorted(p for p in self.files if p.endswith(".log"))):
             if index:
-                self.log.roll()
+                roll(self.log._state, self.log.log_end_offset)
             data = self.files[path]
             for position, header in iter_headers(data):
                 if header.base_offset in restart_before:

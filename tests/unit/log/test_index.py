@@ -18,7 +18,7 @@ def _offset_index(*entries: tuple[int, int], base: int = 100) -> OffsetIndex:
 def test_a_lookup_takes_the_greatest_entry_at_or_below() -> None:
     """Goal: trap 25; entries carry last offsets, so an equal one is the batch itself."""
     index = _offset_index((109, 50), (119, 90))
-    assert [index.lookup(offset) for offset in (100, 108, 109, 118, 119, 500)] == [
+    assert [index.entry_for(offset)[1] for offset in (100, 108, 109, 118, 119, 500)] == [
         0, 0, 50, 50, 90, 90,
     ]  # fmt: skip
 
@@ -87,7 +87,7 @@ def test_times_only_grow() -> None:
     assert times.maybe_append(50, 105)
     assert not times.maybe_append(50, 110)
     assert times.maybe_append(70, 110)
-    assert [times.lookup(at) for at in (49, 50, 69, 70)] == [100, 105, 105, 110]
+    assert [times.entry_for(at)[1] for at in (49, 50, 69, 70)] == [100, 105, 105, 110]
     times.truncate_to(110)
     assert times.last_entry == (50, 105)
 

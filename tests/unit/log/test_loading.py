@@ -146,7 +146,7 @@ def test_a_cut_at_the_end_of_a_segment_is_durable_after_a_start() -> None:
     bench.directory.checkpoint_recovery_points()
     bench.settle()
     bench.log.truncate_to(8)
-    bench.log.roll()
+    bench.roll()
     for _ in range(4):
         bench.append(epoch=1)
     before = read_all(bench.log)

@@ -31,7 +31,7 @@ def test_truncation_deletes_the_snapshots_of_what_was_cut() -> None:
     bench = LogBench()
     old = batch(4, producer_id=1, producer_epoch=0, sequence=0)
     bench.log.append_as_leader(old, 0, WALL_MS)
-    bench.log.roll()
+    bench.roll()
     assert bench.disk.exists(f"{PARTITION}/00000000000000000004.snapshot")
     bench.log.truncate_to(0)
     assert not bench.disk.exists(f"{PARTITION}/00000000000000000004.snapshot")

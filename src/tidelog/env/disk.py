@@ -1,10 +1,10 @@
-"""The storage port: what the core may ask of a log directory.
+"""The storage port: what the core may do with a log directory.
 
 Reads and appends are synchronous. Durability is not: the core emits a `Flush` or a `Replace`
-effect (`env/effects.py`) and hears back when the bytes are safe. Only start-up and formatting,
-which run before the first input, may call `replace`, which is durable when it returns.
+effect (`env/effects.py`) and receives `Flushed` when the bytes are durable. Only start-up and
+formatting, which run before the first input, may call `replace`, which is durable on return.
 
-Two implementations are whole twins and pass one suite: `runtime/os_disk.py` and
+There are two complete implementations, which pass the same test suite: `runtime/os_disk.py` and
 `env/memory_disk.py`.
 
 Every method raises `errors.StorageError` when the device fails; nothing else escapes.
@@ -53,7 +53,7 @@ class DiskSpace(NamedTuple):
 
 
 UNKNOWN_SPACE: Final = DiskSpace(-1, -1)
-"""What is answered where nobody can say."""
+"""The space of a disk that has no measure of it."""
 
 
 class Disk(Protocol):

@@ -54,7 +54,7 @@ class Closed:
 
 
 # `Received` and `Send` are made for every read and write, and to freeze them would take three times
-# as long as to make them. Nobody changes them all the same.
+# as long as to make them. No reader changes them all the same.
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class Flush:
 @dataclass(frozen=True, slots=True)
 class Replace:
     """Write a whole file atomically and durably; answered by `Flushed(subject)` unless the
-    subject is `None`, when nobody waits for it."""
+    subject is `None`, when nothing waits for it."""
 
     path: str
     data: bytes
@@ -175,7 +175,7 @@ def is_of_metadata(work: Flush | Replace) -> bool:
 
 
 class EffectQueue:
-    """The ordered effects of one node, shared by its rooms and drained by the driver."""
+    """The ordered effects of one node, shared by its components and drained by the driver."""
 
     __slots__ = ("_pending",)
 

@@ -1,11 +1,10 @@
-"""A room's deadline, looked for once between two things that happen there.
+"""The deadline of a component, cached between two changes of that component.
 
-A node asks all its rooms for their deadlines at the beginning and at the end of every tick, and
-most ticks are about one room. So a room that has much to look through keeps the answer, and forgets
-it with every input and every piece of work that may have changed it.
+A node asks all its components for their deadlines at the beginning and at the end of every tick,
+and most ticks change one component. So a component with an expensive search keeps the result. It
+calls `forget` with every input and every piece of work that may change the deadline.
 
-Invariant: what is known is what a look would find (`check`). Left out: knowing by itself when to
-forget; that is the room's to say.
+Invariant: a cached deadline is what a search would find (`check`).
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A disk in memory: the twin of the OS disk for simulation and tests, with power cuts.
+"""A disk in memory: the test double of the OS disk for simulation and tests, with power cuts.
 
 It keeps, per file and per directory, what is seen and what would survive a power cut
 (`crash_image`). What the OS disk makes durable this one does, and no more:
@@ -30,7 +30,7 @@ _MOST_HANDLES: Final = 4096
 
 
 class Operation(Enum):
-    """What a program can ask of a disk."""
+    """The operations of a disk."""
 
     LOOK = "look"
     READ = "read"
@@ -275,7 +275,7 @@ class MemoryDisk:
     def content(self, path: str) -> Content:
         """A file's two images, for faults and checkers; the file must be there."""
         node = self._find(path)
-        assert isinstance(node, Content), f"`{path}` is no file"
+        assert isinstance(node, Content), f"`{path}` is not a file"
         return node
 
     def contents(self) -> Iterator[tuple[str, Content]]:

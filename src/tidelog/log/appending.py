@@ -1,13 +1,13 @@
 """The append path: of leaders, which stamp one batch at a time, and of followers, which copy.
 
 Both write the file with one call, then take the batch into indexes, epoch cache, producer state and
-tail cache. Everything that can refuse a batch is asked before the write; what follows the write
-cannot fail, except by the device.
+tail cache. Every check that can refuse a batch comes before the write. What follows the write
+can fail only by the device.
 
 Invariants
 - Offsets of batches strictly increase; a hole can only come from compaction on a leader.
-- A failed append leaves no trace: the file is cut back by the disk, nothing else was changed. From
-  then on the log raises `StorageError` for ever.
+- A failed append leaves no trace: the disk cuts the file back, and nothing else was changed. From
+  then on every append raises `StorageError`.
 
 Source: KIP-98; Kafka's `UnifiedLog.append`.
 """

@@ -1,11 +1,11 @@
-"""The log file of one segment: whole batches, appended at its end and read with suspicion.
+"""The log file of one segment: whole batches, appended at its end and checked when they are read.
 
 A lookup starts at an entry of the sparse index and scans headers. A read takes one contiguous piece
 of the file and trims it to whole batches. What comes from the disk is checked before it is handed
 out: a damaged medium is reported as `LogDamaged`, never served (P4).
 
 The checksum does not cover the first 21 bytes of a batch (offset, length, epoch, magic), so each
-of them has a witness elsewhere:
+of them is checked against something else:
 - the base offset: in a log that was never compacted each batch begins where the one before it ends,
   a segment begins at the offset it is named after, and an index entry names the last offset of the
   batch it points at;
@@ -85,7 +85,7 @@ class BatchFile:
         """Position of the first batch whose last offset reaches `offset`, looked for from an index
         entry on; `None` without one.
 
-        Raises `LogDamaged` when what it meets on the way is no chain of batches.
+        Raises `LogDamaged` when the bytes on the way are not a chain of batches.
         """
         indexed_offset, position = entry
         end = self.size_bytes
@@ -226,7 +226,7 @@ class BatchFile:
         """One past the last batch, found from the last index entry on.
 
         Raises `LogDamaged` when the file does not end with a whole batch, or holds another batch
-        than the index says.
+        than the index has.
         """
         indexed_offset, position = entry
         end = self.size_bytes

@@ -143,13 +143,14 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 class CleanShutdown(NamedTuple):
-    """What a process says that stopped cleanly."""
+    """What a process leaves behind when it stops cleanly."""
 
     broker_epoch: int = -1
     """In which the logs became what they are; -1 when an older version left no epoch."""
     incarnation_id: Uuid | None = None
     """Of a registration that may still reach the controller; `None` where there is none. The next
-    process goes on under it, or the late one would look like an unclean end in between."""
+    process registers under it too. Otherwise the controller would take a late registration for an
+    unclean stop in between."""
 
 
 def encode_clean_shutdown(marker: CleanShutdown) -> bytes:
@@ -165,15 +166,15 @@ def decode_clean_shutdown(data: bytes) -> CleanShutdown:
     try:
         content = json.loads(_text(data))
     except ValueError as error:
-        raise CheckpointDamaged(f"no clean shutdown marker: {error}") from None
+        raise CheckpointDamaged(f"not a clean shutdown marker: {error}") from None
     epoch = content.get("brokerEpoch", -1) if isinstance(content, dict) else None
     if not isinstance(epoch, int):
-        raise CheckpointDamaged(f"no clean shutdown marker: `{content}`")
+        raise CheckpointDamaged(f"not a clean shutdown marker: `{content}`")
     incarnation = content.get("incarnationId")
     try:
         return CleanShutdown(epoch, None if incarnation is None else uuid_from_text(incarnation))
     except (ValueError, TypeError) as error:
-        raise CheckpointDamaged(f"no clean shutdown marker: {error}") from None
+        raise CheckpointDamaged(f"not a clean shutdown marker: {error}") from None
 
 
 def _encode(lines: Iterable[str]) -> bytes:

@@ -8,11 +8,12 @@ election that trusts the marker could pick a replica with lost data.
 
 Deleting a topic renames its directories first (`partition_directories.py`).
 
-A log whose durable records are gone or damaged is not opened, or is taken out of service when that
-is noticed: it is in `damaged`, and its files stay as they are, because a shorter log that says
-nothing could be elected. The recovery point checkpoint goes on naming its former end, so that a
-restart sees it too. Once replication has made sure that nobody counts on the replica any more,
-`repair` removes the bad segment and all behind it, and what is left is a log again.
+A log whose durable records are missing or damaged is not opened, or is taken out of service when
+that is noticed. It is in `damaged`, and its files stay as they are: the controller could elect a
+replica with a shorter log that does not report its loss. The recovery point checkpoint keeps the
+former log end, so that a restart notices the damage too. Replication makes sure that the cluster no
+longer counts on the replica; then `repair` removes the bad segment and all behind it, and the rest
+is a log again.
 
 Checkpoints are written by `Replace` effects. A clean stop too is a sequence of effects, each
 after the one before: data, indexes and snapshots, checkpoints, and last the marker, whose
@@ -22,7 +23,7 @@ Invariants
 - A log is in `logs` exactly while its directory carries its plain name.
 - The recovery point checkpoint never claims more than was flushed when it was emitted.
 - A log is in `logs` or in `damaged`, never in both.
-- A flush that a former log asked for is never taken for one of its successor.
+- A flush that a former log requested never counts for the next log of the same partition.
 
 Left out: the lock against a second process (the runtime's disk takes it) and more than one
 directory per node (JBOD).
@@ -90,16 +91,17 @@ class LogDirectory:
         self.clean_shutdown = clean_shutdown
         # Every log in service, the metadata log included.
         self.logs: dict[TopicPartition, Log] = {}
-        # Logs whose durable records are gone or damaged: out of service, files untouched.
+        # Logs whose durable records are missing or damaged: out of service, files untouched.
         self.damaged: dict[TopicPartition, Damage] = {}
-        # Logs in service that lack what they had before a repair, and must not forget it.
+        # Logs in service that lack records that they had before a repair; checkpoints keep their
+        # former ends.
         self.remembered: dict[TopicPartition, Damage] = {}
         self._env = env
         # For logs found on disk, until their topic's own configuration is applied.
         self._default_config = default_config
         # Directories of logs that were deleted or set aside; none before the logs are loaded.
         self._renamed = RenamedDirectories(env.disk, [])
-        # How often logs were cut that are gone: their flushes may still be under way.
+        # How often a log was truncated that is not here any more: its flushes may be under way.
         self._cut_count = -1
 
     @classmethod
@@ -136,7 +138,7 @@ class LogDirectory:
                 continue
             checkpoints = found.pop(partition, Checkpoints())
             if partition == METADATA_PARTITION and not clean:
-                # A quorum never cuts below its high watermark, but above it, and tells nobody.
+                # A voter truncates only above the high watermark, and writes no checkpoint then.
                 durable_end = min(checkpoints.recovery_point, checkpoints.high_watermark)
                 checkpoints = checkpoints._replace(recovery_point=durable_end)
             try:
@@ -152,7 +154,7 @@ class LogDirectory:
             except LogDamaged as error:
                 self._note_damage(partition, error, checkpoints)
             else:
-                # Recovery has made durable what no checkpoint speaks of.
+                # Recovery has made records durable that no checkpoint covers.
                 first_time |= self.logs[partition].recovery_point > checkpoints.recovery_point == 0
         for partition, checkpoints in found.items():
             if checkpoints.recovery_point > checkpoints.log_start_offset:
@@ -234,7 +236,7 @@ class LogDirectory:
         return self._renamed.rename(topic_partition, suffix)
 
     def forget_renamed(self) -> None:
-        """Takes logs that are gone out of the checkpoints."""
+        """Takes deleted logs and those that were set aside out of the checkpoints."""
         subject = self._renamed.take_stale()
         if subject is not None:
             self._checkpoint_all(subject)
@@ -251,7 +253,7 @@ class LogDirectory:
     # Damage ----------------------------------------------------------------------------------
 
     def quarantine(self, topic_partition: TopicPartition, error: LogDamaged) -> None:
-        """Takes a log out of service whose files were found to be damaged."""
+        """Takes a log out of service because its files are damaged."""
         log = self.logs[topic_partition]
         # All of it counts as durable from now on: were a crash allowed to shorten the log, it could
         # be taken for a sound one that is merely shorter.
@@ -279,7 +281,7 @@ class LogDirectory:
         remember: bool = False,
     ) -> Log:
         """Removes the bad segment of a damaged log and all behind it; the rest is in service again,
-        a shorter log than the cluster may believe this replica to have.
+        a shorter log than the cluster may count on.
 
         With `remember` the checkpoints go on naming the former end, so that a restart finds the
         log damaged again, until `forget_former_end`; and what is removed is set aside.
@@ -322,7 +324,7 @@ class LogDirectory:
 
     @property
     def _former_ends(self) -> dict[TopicPartition, int]:
-        """What the damaged logs were known to have: it must not be forgotten before it is back."""
+        """The former ends of damaged logs, which checkpoints keep until the records are back."""
         return {
             partition: damage.checkpoints.recovery_point
             for partition, damage in (*self.damaged.items(), *self.remembered.items())

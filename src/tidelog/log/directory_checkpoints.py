@@ -1,7 +1,7 @@
-"""What the checkpoint files of a log directory say at a start.
+"""Reading the checkpoint files of a log directory at a start.
 
-Recovery is told by them what was durable, so it matters what they cannot say: a file that is
-missing or damaged makes everything count as durable, and all checkpoints are written anew.
+Recovery learns from them which records were durable. When one is missing or damaged, everything
+counts as durable, and all checkpoints are written anew.
 """
 
 from collections.abc import Set
@@ -39,10 +39,10 @@ class FoundCheckpoints(NamedTuple):
 
 
 def read_checkpoints(disk: Disk, trace: Trace, names: list[str], clean: bool) -> FoundCheckpoints:
-    """What the checkpoints say of each partition.
+    """The offsets that the checkpoints have for each partition.
 
-    After a crash they may still name a log that was renamed just before, and another log may have
-    its name: then they say nothing.
+    After a crash a checkpoint may still name a log that was renamed just before, and another log
+    may have that name now. Such entries are left out.
     """
     has_logs = any(parse_partition_name(name) is not None for name in names)
     if not has_logs and not disk.exists(RECOVERY_POINT_FILE):
@@ -79,7 +79,7 @@ def read_checkpoints(disk: Disk, trace: Trace, names: list[str], clean: bool) ->
 def _read_checkpoint(
     disk: Disk, trace: Trace, file: str, stale: Set[TopicPartition | None]
 ) -> _Offsets | None:
-    """A checkpoint without what it says of stale names; `None` when it is damaged."""
+    """A checkpoint without the entries of stale names; `None` when it is damaged."""
     try:
         offsets = decode_offsets(disk.read_file(file) or b"")
         return {name: offset for name, offset in offsets.items() if name not in stale}

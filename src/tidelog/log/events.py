@@ -1,8 +1,7 @@
 """The events of the log: what a replica's files lost, regained or were renamed to, and why.
 
-Lines that only people read are not here. None of these events has a kind: events files keep what
-replication says of a partition, and the metadata log, which is a log as well, is no partition of a
-topic to them.
+Lines that only people read are not here. None of these events has a kind: replication emits the
+events that event files keep. It hosts no metadata log, so that log never appears in them.
 """
 
 from dataclasses import dataclass
@@ -135,7 +134,7 @@ class DirectoryLoaded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPointsMissing(Event):
-    """The recovery point checkpoint is gone, or empty beside logs."""
+    """There are logs, and the recovery point checkpoint is missing or empty."""
 
     level: ClassVar = Level.WARN
     handler: ClassVar = "read_checkpoints"

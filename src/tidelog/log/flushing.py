@@ -4,8 +4,8 @@ A flush covers a group of files: the log file of every segment that was appended
 sealing wrote beside it (indexes, producer snapshots). Each file is one `Flush` effect; effects
 keep their order, so the answer to the last one proves the whole group.
 
-An answer proves nothing when the log was cut after it was asked for: the offsets it speaks of may
-have been written again since. Groups are answered in the order in which they were requested, which
+An answer proves nothing when the log was truncated after the request: the same offsets may have
+been written again since. Groups are answered in the order in which they were requested, which
 is how the files that only a flush keeps open are closed.
 
 Invariants
@@ -79,7 +79,7 @@ class FlushLedger:
         return subject.upto if subject.truncation_count == self._truncation_count else None
 
     def begin_after(self, truncation_count: int) -> None:
-        """The log was opened anew: answers to what an earlier object asked for are not ours."""
+        """The log was opened anew: answers to an earlier object's requests do not count."""
         self._truncation_count = self._first_count = truncation_count + 1
 
     @property

@@ -1,4 +1,4 @@
-"""Whose log directory this is: `meta.properties`, written once by formatting.
+"""The identity of a log directory: `meta.properties`, written once by formatting.
 
 Source: Kafka's `MetaPropertiesEnsemble`.
 """
@@ -18,7 +18,7 @@ from tidelog.model import Uuid, uuid_from_text
 
 
 class DirectoryIdentity(NamedTuple):
-    """What `meta.properties` says."""
+    """The content of `meta.properties`."""
 
     cluster_id: str
     node_id: int
@@ -46,14 +46,14 @@ def is_formatted(disk: Disk) -> bool:
 
 
 def read_identity(disk: Disk) -> DirectoryIdentity:
-    """Whose directory this is. Raises `UsageError` when that cannot be told."""
+    """The identity of the directory. Raises `UsageError` when it has none that can be read."""
     data = disk.read_file(META_PROPERTIES_FILE)
     if data is None:
         if any(parse_partition_name(name) is not None for name in disk.list_dir()):
             raise UsageError(
                 f"`{disk.root}/{META_PROPERTIES_FILE}` is missing from a directory with logs",
-                "restore the file; what it says, cluster, node and directory id, is in the node's "
-                "log, and in the metadata of the others",
+                "restore the file: cluster, node and directory id are in the node's log, and "
+                "in the metadata of other nodes",
             )
         raise UsageError(
             f"log directory `{disk.root}` is not formatted",

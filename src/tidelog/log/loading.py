@@ -12,7 +12,7 @@ identity, and to what a crash may have left of a cut.
 Invariants
 - The log start is at least the first segment's base; a log that ends below its checkpointed start
   is emptied and begins there.
-- What is missing below the checkpointed log start was deleted: it is no damage.
+- Records that are missing below the checkpointed log start were deleted: that is not damage.
 - The epoch cache covers [log start, log end) and nothing else.
 
 Source: Kafka's `LogLoader`.
@@ -83,14 +83,14 @@ def open_log(
     Raises `LogDamaged`, with all files as they were, when records are missing that were durable.
     """
     topic_id = read_topic_id(env, path, topic_partition)
-    # The id is written before the first record and flushed with it. A log that has records and no
-    # id after a power cut has nothing that anybody was promised; it may be of a topic that was
-    # deleted and created again meanwhile, and taking it for the new one would mix two histories.
-    # The first flush is checkpointed at once, so a log without a recovery point never had any.
+    # The id is written before the first record and flushed with it. So a log that has records and
+    # no id after a power cut has no acknowledged record. It may be of a topic that was deleted and
+    # created again meanwhile, and its records must not become records of the new topic.
+    # The first flush is checkpointed at once, so a log without a recovery point was never flushed.
     was_durable = clean or not checkpoints.complete or checkpoints.recovery_point > 0
     is_metadata = topic_partition == METADATA_PARTITION
-    nameless = not was_durable and topic_id == ZERO_TOPIC_ID and not is_metadata
-    loader = _Loader(env, path, config, checkpoints, clean, wall_ms, nameless)
+    unidentified = not was_durable and topic_id == ZERO_TOPIC_ID and not is_metadata
+    loader = _Loader(env, path, config, checkpoints, clean, wall_ms, unidentified)
     # The head of the metadata log goes when a snapshot has taken its place, at any moment.
     loader.has_fixed_head = not is_metadata
     may_have_gaps = checkpoints.compacted or topic_partition.topic in INTERNAL_TOPICS
@@ -109,7 +109,7 @@ def open_log(
 
 
 def read_topic_id(env: LogEnv, path: str, topic_partition: TopicPartition) -> TopicId:
-    """Whose log lies in a directory; `ZERO_TOPIC_ID` when that cannot be told."""
+    """The topic id of the log in a directory; `ZERO_TOPIC_ID` when it cannot be read."""
     data = env.disk.read_file(f"{path}/{PARTITION_METADATA_FILE}")
     if data is None:
         return ZERO_TOPIC_ID
@@ -135,8 +135,8 @@ class _Loader:
     checkpoints: Checkpoints
     clean: bool
     wall_ms: int
-    nameless: bool
-    """Whose records these are is not known: they are dropped."""
+    unidentified: bool
+    """Whether the topic of the records is not known: then they are dropped."""
     contiguous: bool = True
     """Whether a hole between two batches is damage."""
     has_fixed_head: bool = True
@@ -243,8 +243,7 @@ class _Loader:
         begin = entries[0][1] if entries and self.clean else first_base
         begin = min([begin, *(offset_of(name) for name in names if is_segment_file(name))])
         if self.has_fixed_head and begin < first_base:
-            # Whoever takes segments away at the head takes their indexes with them, and has moved
-            # the first epoch.
+            # Deletion at the head takes the indexes with the segments, and moves the first epoch.
             raise self.segments[0].batches.damaged(f"the log began at {begin}, not at {first_base}")
         return LeaderEpochCache(path, self.env.effects, entries)
 
@@ -259,7 +258,7 @@ class _Loader:
             raise LogDamaged(f"`{self.path}` is damaged: {detail}", log_end_offset)
         if log_end_offset < self.checkpoints.log_start_offset:
             restart_at, reason = self.checkpoints.log_start_offset, "ends below the log start"
-        elif self.nameless and log_end_offset > self.checkpoints.log_start_offset:
+        elif self.unidentified and log_end_offset > self.checkpoints.log_start_offset:
             restart_at, reason = 0, "no topic id after an unclean stop"
             self.checkpoints = Checkpoints()
         else:
@@ -271,7 +270,7 @@ class _Loader:
         return restart_at
 
     def _check_epochs(self, recovery: Recovery, log_start_offset: int, log_end_offset: int) -> None:
-        """Compares the epochs with batches; where they differ all batches are asked."""
+        """Compares the epochs with batches; where they differ, the batches decide."""
         epochs = recovery.epochs
         if log_end_offset == log_start_offset:
             return
@@ -296,7 +295,7 @@ class _Loader:
                 snapshots.drop(offset)
 
     def _is_snapshot(self, snapshots: ProducerSnapshots, offset: int) -> bool:
-        """Whether a snapshot can be read; after a clean stop they are believed until they are."""
+        """Whether a snapshot can be read; after a clean stop that is not checked here."""
         try:
             if not self.clean:
                 decode_snapshot(snapshots.read(offset))
@@ -329,7 +328,7 @@ class _Loader:
         return self._identity()
 
     def _identity(self) -> list[File]:
-        """The file, open, with the topic id: records that count as durable need it, or nobody
-        could tell whose they are."""
+        """The file, open, with the topic id: records that count as durable are dropped
+        without it."""
         path = f"{self.path}/{PARTITION_METADATA_FILE}"
         return [self.env.disk.open(path)] if self.env.disk.exists(path) else []

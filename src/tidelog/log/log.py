@@ -37,7 +37,7 @@ class Log:
 
     def __init__(self, state: LogState) -> None:
         self._state = state
-        # Of the state, and never replaced: asked for more often than anything else.
+        # Parts of the state that are never replaced; read more often than anything else.
         self._tail = state.tail
         self.epochs = state.epochs
         self.producers = state.producers
@@ -125,7 +125,7 @@ class Log:
         return self._state.update_high_watermark(value)
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> bool:
-        """Notes that a leader epoch starts at `start_offset`: a new leader's first deed."""
+        """Notes that a leader epoch starts at `start_offset`: a new leader's first step."""
         return self.epochs.assign(leader_epoch, start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
@@ -148,7 +148,7 @@ class Log:
     ) -> AppendResult:
         """Validates, stamps and appends exactly one batch.
 
-        Raises `ProtocolError` (`InvalidRecords` lists the guilty records where it can) and leaves
+        Raises `ProtocolError` (`InvalidRecords` lists the refused records where it can) and leaves
         the log untouched, or `StorageError`. `records` is not kept.
         """
         return appending.append_as_leader(self._state, records, leader_epoch, wall_ms, origin)
@@ -280,7 +280,7 @@ class Log:
     def on_flushed(self, subject: LogFlush) -> None:
         """Moves the recovery point; look at `recovery_point` afterwards.
 
-        Only the last answer of a group counts, and none that was asked for before a truncation.
+        Only the last answer of a group counts, and none that was requested before a truncation.
         """
         state = self._state
         if subject.topic_id == state.topic_id:

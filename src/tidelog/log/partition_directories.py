@@ -4,10 +4,10 @@ Deleting a topic renames its directories first (`<topic>-<partition>.<32 hex>-de
 topic of the same name can be created at once, and removes them when the checkpoints that do not
 name them any more are durable. What is set aside (`-aside`) becomes a `-stray` then, and is kept.
 
-A checkpoint knows a log by its name only. After a power cut it would say of a topic that was
-created again under the same name what was true of the former one, and a high watermark that was
-never committed would count. Hence the invariant: a renamed directory outlives the checkpoints that
-still name its log, on the device.
+A checkpoint knows a log by its name only. After a power cut, entries of a deleted topic would count
+for a topic that was created again under the same name, and so would a high watermark above its
+committed records. Hence the invariant: a renamed directory outlives the checkpoints that still name
+its log, on the device.
 
 Source: Kafka's `LocalLog.logDeleteDirName`.
 """
@@ -27,7 +27,7 @@ _TOPIC_NAME_CHARS: Final = frozenset(
 
 
 class RenamesForgotten(NamedTuple):
-    """Subject of the last checkpoint of a set that does not speak of renamed directories."""
+    """Subject of the last checkpoint of a set that does not name renamed directories."""
 
     upto: int
     """Counts the renames: all before this one."""
@@ -109,8 +109,8 @@ def parse_partition_name(name: str) -> TopicPartition | None:
 
 
 def renamed_from(name: str) -> TopicPartition | None:
-    """The partition whose log lies in a directory that was renamed, as long as a checkpoint may
-    speak of it; `None` for other names."""
+    """The partition whose log is in a renamed directory that a checkpoint may still name; `None`
+    for other names."""
     if not name.endswith((DELETE_SUFFIX, ASIDE_SUFFIX)):
         return None
     return parse_partition_name(name.rpartition(".")[0])

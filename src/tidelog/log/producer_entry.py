@@ -53,7 +53,7 @@ class ProducerEntry:
     txn_first_offset: int = NO_OFFSET
     """First offset of the open transaction; -1 without one."""
     offset_at_check: int = field(default=_NEVER_CHECKED, compare=False)
-    """Its last offset when expiry was last checked; tells who wrote since."""
+    """Its last offset when expiry was last checked; shows whether it has written since."""
 
     @property
     def last_offset(self) -> int:

@@ -58,7 +58,7 @@ class ProducerSnapshots:
         return f"{self.directory}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
 
     def read(self, offset: int) -> bytes:
-        """The content of a file; empty when it is gone."""
+        """The content of a file; empty when there is none."""
         return self._disk.read_file(self.path(offset)) or b""
 
     def write(self, offset: int, data: bytes) -> File:
@@ -115,7 +115,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
     """The entries of a snapshot file. Raises `SnapshotDamaged`."""
     if len(data) < _SNAPSHOT_HEAD.size:
-        raise SnapshotDamaged(f"{len(data)} bytes are no snapshot")
+        raise SnapshotDamaged(f"{len(data)} bytes are not a snapshot")
     version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
     if version != SNAPSHOT_VERSION:
         raise SnapshotDamaged(f"snapshot version `{version}` is unknown")

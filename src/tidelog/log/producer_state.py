@@ -11,7 +11,7 @@ marker is replicated, not when it is written.
 The state is a pure function of the log. A snapshot file at some offset (`producer_snapshots.py`)
 saves replaying from the beginning.
 
-Left out: transaction verification (KIP-890), which belongs to the broker's transaction room.
+Left out: transaction verification (KIP-890), which belongs to the transaction coordinator.
 
 Source: KIP-98, KIP-360, KIP-447; Kafka's `ProducerStateManager`, `ProducerAppendInfo`.
 """
@@ -183,9 +183,9 @@ class ProducerStates:
     def expire(self, wall_ms: int, expiration_ms: int) -> int:
         """Forgets producers that were idle too long and have no open transaction.
 
-        Their timestamps alone do not tell: who copies old records has old timestamps, and
-        forgotten in the middle of it would have its next retry appended twice. So nobody goes
-        who is seen for the first time or has written since the last call.
+        Timestamps alone do not show which producer is idle: one that copies old records has old
+        timestamps. If the log forgot it meanwhile, its next retry would be appended twice. So a
+        producer stays that is new here or has written since the last call.
         """
         expired = []
         for entry in self._entries.values():
@@ -201,8 +201,8 @@ class ProducerStates:
             del self._entries[producer_id]
         return len(expired)
 
-    def take_back(self, log_end_offset: int) -> bool:
-        """Becomes the state as of an earlier log end, if that is known here; else changes nothing.
+    def maybe_rewind_to(self, log_end_offset: int) -> bool:
+        """Becomes the state as of an earlier log end if it can; else changes nothing.
 
         After an election a log is cut by the last few batches, while replaying its newest segment
         may take seconds. Of each producer the batches that remain are enough: those that were cut
@@ -241,8 +241,8 @@ class ProducerStates:
         return encode_snapshot(self._entries.values())
 
     def load_snapshot(self, data: bytes, offset: int) -> None:
-        """Becomes the state in a snapshot file taken at `offset`. Nobody is forgotten here, however
-        old the timestamps: who is idle is known after the next two calls of `expire`.
+        """Becomes the state in a snapshot file taken at `offset`. No producer is forgotten here,
+        however old its timestamps: the next two calls of `expire` find out which are idle.
 
         Raises `SnapshotDamaged` and leaves the state empty.
         """

@@ -1,8 +1,8 @@
-"""Reading what lies in the segments of one log, and not believing it unseen.
+"""Reading what lies in the segments of one log, and checking it.
 
 A read that meets something wrong has met a wrong index or a wrong log file. Indexes are made anew
 from the log by a full scan of the segment, which checks every batch; so after that either the read
-succeeds, or `LogDamaged` says that it is the log.
+succeeds, or raises `LogDamaged`, because it is the log that is wrong.
 """
 
 from collections.abc import Callable

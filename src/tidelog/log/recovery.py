@@ -1,4 +1,4 @@
-"""Recovery of a log's segments at a start: what is believed, what is rebuilt, what is cut.
+"""Recovery of a log's segments at a start: what is trusted, rebuilt and cut.
 
 After a clean stop the files are taken as they are; a segment whose index is missing or does not fit
 is rebuilt from its batches, with a warning: an index goes to the disk with the batches. After
@@ -10,19 +10,19 @@ undid.
 **A torn tail is not damage.** What a crash may take and what only a failing medium takes differ by
 where it is missing:
 - At or above the recovery point, after an unclean stop: a torn tail. The log is cut at the first
-  bad batch *and all later segments are dropped*: what follows a hole is no prefix of the leader's
+  bad batch *and all later segments are dropped*: a log with a hole is not a prefix of the leader's
   log.
-- Below it, or anywhere after a clean stop: damage. These records were durable, the cluster may
-  count on this replica for them, and a shorter log that says nothing could be elected and make
-  everybody else cut theirs ("Protocol-Aware Recovery", FAST '18). No file is touched; `LogDamaged`
-  is raised, and the replica is quarantined until replication proves where to repair it from.
+- Below it, or anywhere after a clean stop: damage. These records were durable, and the cluster may
+  count on this replica for them. The controller could elect the shorter log, and all followers
+  would truncate theirs ("Protocol-Aware Recovery", FAST '18). No file is touched; `LogDamaged` is
+  raised, and the replica is quarantined until replication proves where to repair it from.
 - Where the recovery point itself cannot be read, everything counts as durable.
 
-The recovery point is thus a witness that a log was longer. It errs on the safe side only: a crash
+The recovery point thus proves that a log was longer. It errs on the safe side only: a crash
 between a truncation and the checkpoint that follows it looks like damage, and costs a repair.
 
 Recovery trusts headers and checksums only; bodies are the producers' business. The epoch checkpoint
-has no checksum, so its entries are compared with the batches that they speak of.
+has no checksum, so its entries are compared with the batches at their offsets.
 
 Source: Kafka's `LogLoader` and `LogSegment.recover`; Alagappan et al., FAST '18.
 """
@@ -104,7 +104,7 @@ class Recovery:
 
     def _first_unclean(self) -> int:
         """Index of the first segment that must be recovered: also the one that ends exactly at the
-        recovery point. It may have been cut there, and that the cut is durable nobody says."""
+        recovery point. It may have been truncated there, and the truncation may not be durable."""
         if self.clean:
             return len(self.segments)
         last = len(self.segments) - 1
@@ -151,7 +151,7 @@ class Recovery:
             segment.file.truncate(size_bytes)
         self.rebuilt_bases.add(segment.base_offset)
         segment.txn_index.reset()
-        # The file may be older than the log: what the headers say replaces it, for this segment.
+        # The file may be older than the log: the headers replace it, for this segment.
         behind = [entry for entry in self.epochs.entries if entry[1] >= next_offset]
         self.epochs.truncate_from_end(segment.base_offset)
         for epoch, start_offset in (*found, *behind):
@@ -176,7 +176,7 @@ class Recovery:
 def epochs_agree(
     epochs: LeaderEpochCache, segments: Sequence[Segment], log_start_offset: int
 ) -> bool:
-    """Whether the epochs are those of the batches that they speak of; there is a batch."""
+    """Whether the epochs are those of the batches at their offsets; there is a batch."""
     last = [segment for segment in segments if segment.size_bytes][-1]
     places = [(last, last.next_offset() - 1)]
     starts = [start for _, start in epochs.entries]

@@ -79,11 +79,11 @@ def reopen(
 
 
 def cut_from(disk: Disk, path: str, base_offset: int, *, set_aside: bool = False) -> bool:
-    """Deletes the segments from `base_offset` on, and all that speaks of them; returns whether
-    any are left. Without any nothing of the old log is left. Its identity stays, and so does what
+    """Deletes the segments from `base_offset` on, with indexes and snapshots; returns whether
+    any are left. Without any, nothing of the old log is left. Its identity stays, and so does what
     is not the log's: beside the metadata log lie the quorum's votes and snapshots.
 
-    With `set_aside` the records themselves stay as `.corrupt`, for whoever has no other copy.
+    With `set_aside` the records themselves stay as `.corrupt`, for an operator without other copy.
     """
     names = disk.list_dir(path)
     kept = [n for n in names if has_suffix(n, LOG_SUFFIX) and offset_of(n) < base_offset]

@@ -8,7 +8,7 @@ steps that a start can finish or undo. Each step is a suffix behind the names of
 3. none: in place, once the old segments are gone (`.deleted` meanwhile).
 
 A round may write several segments. Its renames to `.swap` run from the highest base offset down, so
-a `.cleaned` that is left shows that the round was not decided, and its `.swap` files go too.
+a `.cleaned` that is left shows that the round was not complete. Its `.swap` files go too.
 
 Here is what a start does (`finish_swaps`). Nothing in this package makes such files yet.
 
@@ -32,21 +32,21 @@ def finish_swaps(env: LogEnv, path: str) -> list[str]:
 
     `.cleaned` files are unfinished work and go; `.swap` files are complete and take the place of
     the segments whose offsets they cover, unless an unfinished `.cleaned` of the same round shows
-    that the swap had not been decided.
+    that the round was not complete.
     """
     disk = env.disk
     names = disk.list_dir(path)
     cleaned_bases = [offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
-    doomed = [name for name in names if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX))]
+    obsolete = [name for name in names if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX))]
     if cleaned_bases:
-        undecided = [name for name in swaps if offset_of(name) >= min(cleaned_bases)]
-        doomed += undecided
-        swaps = [name for name in swaps if name not in undecided]
+        incomplete = [name for name in swaps if offset_of(name) >= min(cleaned_bases)]
+        obsolete += incomplete
+        swaps = [name for name in swaps if name not in incomplete]
     for name in swaps:
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-            doomed += _covered_by(env, path, name, names)
-    for name in doomed:
+            obsolete += _covered_by(env, path, name, names)
+    for name in obsolete:
         disk.delete(f"{path}/{name}")
     for name in swaps:
         disk.rename(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")

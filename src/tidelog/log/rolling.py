@@ -1,4 +1,4 @@
-"""Rolling: sealing the active segment and opening the next; and what is asked to be flushed.
+"""Rolling: sealing the active segment and opening the next; and what a flush must cover.
 
 Sealing a segment writes its indexes and a producer snapshot and requests a flush by itself.
 

@@ -205,7 +205,7 @@ class Segment:
         return None
 
     def _agrees(self, timestamp: int, offset: int) -> bool:
-        """Whether an entry of the time index is what the log says."""
+        """Whether an entry of the time index is that of a batch in the log."""
         if timestamp < 0:
             # Sealing adds an entry wherever a batch has a timestamp.
             return self.first_timestamp < 0
@@ -215,7 +215,7 @@ class Segment:
         return (header.max_timestamp, header.last_offset) == (timestamp, offset)
 
     def _has_markers(self) -> bool:
-        """Whether the log has the abort markers that the transaction index speaks of."""
+        """Whether the log has the abort markers that the transaction index lists."""
         for entry in self.txn_index.entries:
             header = self.header_of(entry.last_offset)
             if header is None or not header.is_control or header.producer_id != entry.producer_id:

@@ -6,7 +6,7 @@ Four offsets describe a log, all "next offset" style:
 
 Records below the high watermark are committed; a leader computes it and followers receive it. The
 last stable offset bounds readers that want only decided transactions. A fifth, the recovery
-point, says how far the log is known to be durable.
+point, is how far the log is known to be durable.
 
 Loading makes the state. Each concern is a module of functions over it; `log.py` puts them together.
 """

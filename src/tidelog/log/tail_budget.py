@@ -2,8 +2,8 @@
 
 Each log keeps its newest batches (`tail_cache.py`), a few megabytes at most, which times thousands
 of partitions is more than a machine has. So the caches of a node share one budget. When it is
-spent, the log that was not appended to for the longest time loses its cache as a whole: who still
-reads there reads from the page cache, as anybody who is far behind does.
+spent, the log that was not appended to for the longest time loses its cache as a whole. Its
+readers then read from the page cache, as every reader that is far behind does.
 
 Invariant: `used_bytes` is the sum of what the caches hold, and after an append at most the limit,
 unless a single cache is larger.
@@ -23,7 +23,7 @@ class Evictable(Protocol):
         """What it holds."""
 
     def evict(self) -> None:
-        """Empties it, without a word to the budget."""
+        """Empties it, without reporting that to the budget."""
 
 
 class TailBudget:

@@ -39,7 +39,7 @@ def truncate_to(state: LogState, offset: int) -> bool:
     state.recovery_point = min(state.recovery_point, offset)
     state.epochs.truncate_from_end(offset)
     state.snapshots.drop_above(offset)
-    if not state.producers.take_back(offset):
+    if not state.producers.maybe_rewind_to(offset):
         _rebuild_producers(state)
     state.update_high_watermark(state.high_watermark)
     return True

@@ -3,7 +3,7 @@
 Kafka walks every record of a batch. Here the header decides, and the records are walked only where
 the header cannot: topics that compact (every record needs a key), a finite
 `message.timestamp.before.max.ms` (the smallest timestamp is not in the header), a batch whose
-timestamps are refused (to name the guilty records), and recompression.
+timestamps are refused (to list the refused records), and recompression.
 
 Deviation from Kafka, on purpose, because walking a hundred records costs Python more than
 everything else together: for other topics the header is trusted for the largest timestamp, and

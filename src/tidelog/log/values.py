@@ -1,4 +1,4 @@
-"""What a log is asked and what it answers: small values without behaviour."""
+"""Requests to a log and its results: small values without behaviour."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -14,7 +14,7 @@ from tidelog.wire.produce import RecordError
 
 
 class AppendOrigin(Enum):
-    """Who made the batch that a leader appends; decides which rules apply."""
+    """Where the batch comes from that a leader appends; decides which checks apply."""
 
     CLIENT = "client"
     """Everything is checked: shape, timestamps, sequences, epochs."""
@@ -82,7 +82,7 @@ class TimestampedOffset(NamedTuple):
 
 
 class Checkpoints(NamedTuple):
-    """What the checkpoint files of the directory say of one log."""
+    """The entries of one log in the checkpoint files of its directory."""
 
     recovery_point: int = 0
     log_start_offset: int = 0

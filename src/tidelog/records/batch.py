@@ -15,7 +15,7 @@ offset for ever, also when compaction removes records; readers must therefore ta
 from `last_offset + 1` and never from the number of records.
 
 Invariants
-- The header alone tells offsets, sizes, times and producer; no hot path looks behind byte 61.
+- The header alone has offsets, sizes, times and producer; no hot path looks behind byte 61.
 - `read_header` accepts only a header whose whole batch lies inside the buffer.
 - What `build_batch` makes, `decode_batch` reads back, for every codec.
 
@@ -143,7 +143,7 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
 def iter_headers(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of every batch in `buf`, which must hold whole batches only.
 
-    Raises `CorruptBatch` at the first byte that is no batch.
+    Raises `CorruptBatch` where no batch begins.
     """
     pos = 0
     end = len(buf)

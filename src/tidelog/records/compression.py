@@ -98,7 +98,7 @@ def inflate_bound_bytes(compressed_bytes: int) -> int:
 def _inflate(module: object, block: bytes, bound_bytes: int) -> bytes:
     """Inflates into a buffer that grows to at most `bound_bytes`.
 
-    cramjam tells a full buffer and damaged input apart only by its message, which is no contract.
+    Only cramjam's message distinguishes a full buffer from damaged input, and messages may change.
     So every failure is tried again with more room, up to the bound.
     """
     room_bytes = min(bound_bytes, max(_FIRST_GUESS_BYTES, len(block) * 8))

@@ -1,4 +1,4 @@
-"""Control batches: what the log says to its own readers.
+"""Control batches: records for the log's own readers, not for applications.
 
 A control record's key is a version (int16, 0) and a type (int16). Transaction markers end a
 producer's transaction in one partition; the other types live in the metadata log and its
@@ -95,7 +95,7 @@ def read_control_records(buf: Buffer, pos: int = 0) -> list[ControlRecord]:
     Empty when compaction removed them all. Raises `CorruptBatch` for unreadable ones.
     """
     header = read_header(buf, pos)
-    assert header.is_control, f"batch at offset {header.base_offset} is no control batch"
+    assert header.is_control, f"batch at offset {header.base_offset} is not a control batch"
     return _control_records(buf, pos, header)
 
 

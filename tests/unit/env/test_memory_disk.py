@@ -166,7 +166,7 @@ def test_what_is_durable_can_be_looked_at() -> None:
 
 
 def test_a_full_disk_writes_nothing() -> None:
-    """Goal: an append is whole or not at all; deleting, cutting and replacing give room."""
+    """Goal: an append is whole or not at all; deleting, cutting and replacing free space."""
     disk = MemoryDisk(capacity_bytes=10)
     file = disk.open("a", create=True)
     file.append([b"12345678"])
@@ -210,7 +210,7 @@ def test_a_failing_disk_fails_everything() -> None:
 
 
 def test_damage_hits_one_bit() -> None:
-    """Goal: the fault injector changes what it says."""
+    """Goal: the fault injector changes what it returns."""
     disk = MemoryDisk()
     disk.replace("a", b"\x00\x00")
     disk.flip_bit("a", 9)

@@ -28,7 +28,7 @@ def test_a_leader_stamps_offset_and_epoch() -> None:
 
 
 def test_log_append_time_is_stamped() -> None:
-    """Goal: with LogAppendTime every record carries the broker's time, and the reply tells it."""
+    """Goal: with LogAppendTime every record carries the broker's time, and so does the reply."""
     bench = LogBench(LogConfig(message_timestamp_type="LogAppendTime"))
     result = bench.log.append_as_leader(batch(2, 5), 0, WALL_MS)
     assert result.log_append_time_ms == WALL_MS
@@ -64,7 +64,7 @@ def test_a_refused_batch_leaves_no_trace() -> None:
 
 def test_a_full_disk_leaves_the_log_consistent() -> None:
     """Goal: ENOSPC raises StorageError; what was there reads on, and no append slips in after the
-    failure (KAFKA-10778), though there is room again; a restart goes on."""
+    failure (KAFKA-10778), though there is space again; after a restart it does."""
     disk = MemoryDisk()
     bench = LogBench(disk=disk)
     bench.append(count=3)

@@ -81,7 +81,7 @@ def test_damaged_topic_ids_are_refused(data: bytes) -> None:
 
 
 def test_a_clean_marker_hands_on_an_incarnation() -> None:
-    """Goal: of a registration that was never answered; a damaged one is no marker."""
+    """Goal: of a registration that was never answered; a damaged one is not a marker."""
     marker = CleanShutdown(77, Uuid(bytes(range(16))))
     assert decode_clean_shutdown(encode_clean_shutdown(marker)) == marker
     with pytest.raises(CheckpointDamaged):
@@ -89,7 +89,7 @@ def test_a_clean_marker_hands_on_an_incarnation() -> None:
 
 
 def test_old_clean_markers_have_no_epoch_and_damaged_ones_do_not_count() -> None:
-    """Goal: the epoch is optional, but what is no marker proves no clean stop."""
+    """Goal: the epoch is optional, but other content does not prove a clean stop."""
     assert decode_clean_shutdown(b"{}") == CleanShutdown(-1, None)
     for data in (b"", bytes(32), b"[1]", b'{"version":0,"brokerEpoch":"x"}', b"\xff"):
         with pytest.raises(CheckpointDamaged):

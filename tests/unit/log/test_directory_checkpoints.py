@@ -1,4 +1,4 @@
-"""Checkpoints at a start: what they say, and of whom they say nothing."""
+"""Checkpoints at a start: which logs their entries count for."""
 
 from tests.unit.log.harness import WALL_MS, LogBench, deleted_and_made_anew
 from tidelog.config import LogConfig

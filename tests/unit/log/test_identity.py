@@ -1,4 +1,4 @@
-"""Whose directory it is: formatting, and identities that are refused."""
+"""The identity of a directory: formatting, and identities that are refused."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tidelog.log.identity import format_directory, is_formatted, read_identity
 
 
 def test_an_unformatted_directory_is_refused() -> None:
-    """Goal: the operator is told what to do."""
+    """Goal: the error has a hint for the operator."""
     disk = MemoryDisk()
     assert not is_formatted(disk)
     with pytest.raises(UsageError) as caught:
@@ -47,7 +47,7 @@ def test_an_identity_without_one_of_its_parts_is_told_which(name: str) -> None:
 
 
 def test_an_identity_that_is_lost_is_not_one_that_never_was() -> None:
-    """Goal: nobody is sent to format a directory with logs."""
+    """Goal: the hint never is to format a directory with logs."""
     disk = MemoryDisk()
     disk.make_dir("orders-3")
     with pytest.raises(UsageError, match=r"meta.properties` is missing from a directory with logs"):

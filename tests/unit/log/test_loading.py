@@ -25,7 +25,7 @@ SMALL = LogConfig(segment_bytes=700, index_interval_bytes=200)
 
 
 class _CountingDisk(MemoryDisk):
-    """Counts the syncs that block whoever asks for them."""
+    """Counts the syncs, which block their caller."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ def test_a_power_cut_keeps_what_was_flushed() -> None:
 
 
 def test_what_recovery_keeps_is_durable() -> None:
-    """Goal: a start after a kill says that all is durable, so a power cut right after it must
+    """Goal: after a kill and a start all counts as durable, so a power cut right after it must
     lose nothing, although the dead process had flushed nothing."""
     bench = LogBench(SMALL)
     for _ in range(12):
@@ -378,8 +378,8 @@ class CountingDisk(MemoryDisk):
 
 
 def test_logs_without_records_are_started_and_stopped_without_a_sync() -> None:
-    """Goal: ten thousand idle replicas are no fifty thousand fsyncs. What such a log could lose is
-    nothing; what a crash may have left of a cut is made durable by the stop."""
+    """Goal: ten thousand idle replicas do not cost fifty thousand fsyncs. Such a log can lose
+    nothing; the stop makes durable what a crash may have left of a truncation."""
     disk = CountingDisk()
     bench = LogBench(disk=disk)
     bench.reopen_after_kill()
@@ -447,7 +447,7 @@ class _DyingDisk(MemoryDisk):
 @pytest.mark.parametrize("power_is_cut", [False, True])
 @pytest.mark.parametrize("deletions", range(12))
 def test_segments_that_were_being_deleted_are_no_damage(deletions: int, power_is_cut: bool) -> None:
-    """Goal: whichever of their files are left, the log starts where the checkpoint says."""
+    """Goal: whichever of their files are left, the log starts at its checkpointed start."""
     disk = _DyingDisk()
     bench = LogBench(SMALL, disk=disk)
     for index in range(30):

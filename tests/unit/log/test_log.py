@@ -62,7 +62,7 @@ def test_disk_and_cache_give_the_same_bytes_across_segments() -> None:
 
 
 def test_the_watermark_is_clamped() -> None:
-    """Goal: it stays within [log start, log end] and says whether it moved."""
+    """Goal: it stays within [log start, log end] and returns whether it moved."""
     bench = LogBench()
     bench.append(count=3)
     assert bench.log.update_high_watermark(99)

@@ -24,7 +24,7 @@ def test_sequences_must_follow() -> None:
 
 
 def test_only_five_batches_are_remembered() -> None:
-    """Goal: the sixth oldest is no duplicate any more but out of order (trap 17)."""
+    """Goal: the sixth oldest does not count as a duplicate any more but as out of order."""
     producer = Producer(ProducerStates())
     for sequence in range(6):
         producer.send(0, sequence)
@@ -160,7 +160,7 @@ def test_what_is_taken_back_is_as_if_it_never_was(seed: int) -> None:
     for each, epoch, sequence in sent[:end]:
         Producer(replayed, each).send(epoch, sequence)
     before = states.entries
-    if not states.take_back(end):
+    if not states.maybe_rewind_to(end):
         assert states.entries == before
         assert states.map_end_offset == 60
         return
@@ -188,12 +188,12 @@ def test_what_is_not_known_is_not_taken_back() -> None:
             other.end(0, commit=True)
             states.on_high_watermark(states.map_end_offset)
         end = states.map_end_offset
-        assert not states.take_back(1 if spoil == "all cut" else end - 1), spoil
+        assert not states.maybe_rewind_to(1 if spoil == "all cut" else end - 1), spoil
         assert states.map_end_offset == end
 
 
 def test_loading_forgets_nobody() -> None:
-    """Goal: who copies records of last year is known after a restart too; the idle go later."""
+    """Goal: a producer that copies old records is known after a restart; idle ones expire."""
     data = kafka_files("node1")[f"plain-0/{218:020d}.snapshot"]
     states = ProducerStates()
     states.load_snapshot(data, 218)

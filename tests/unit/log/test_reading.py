@@ -47,7 +47,7 @@ def test_no_byte_of_a_batch_may_change_unnoticed(field: str) -> None:
 
 
 def test_a_wrong_index_is_made_anew_and_nobody_notices() -> None:
-    """Goal: indexes have no checksum; entries that do not fit the log lead nobody astray."""
+    """Goal: indexes have no checksum; entries that do not fit the log never mislead a reader."""
     made = bench()
     made.reopen_cleanly()
     for suffix in (".index", ".timeindex"):

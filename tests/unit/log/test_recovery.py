@@ -35,7 +35,7 @@ def test_a_torn_tail_is_cut(cut_bytes: int) -> None:
 
 
 def test_garbage_and_zeros_after_the_tail_are_cut() -> None:
-    """Goal: what file systems leave behind a crash is no batch."""
+    """Goal: what file systems leave behind the tail after a crash is not taken for a batch."""
     for garbage in (bytes(5_000), b"\xff" * 77, bytes(range(256))):
         bench = LogBench()
         bench.append(count=3)
@@ -102,7 +102,7 @@ def test_a_segment_whose_predecessor_lost_its_end_is_dropped() -> None:
 )
 def test_a_bad_index_is_rebuilt(suffix: str, damage: str) -> None:
     """Goal: after a clean stop a missing or senseless index is rebuilt to the same bytes, and the
-    operator hears of it."""
+    operator gets a warning."""
     bench = LogBench(SMALL)
     for index in range(30):
         bench.append(timestamp=WALL_MS + index)
@@ -137,7 +137,7 @@ def test_a_bad_index_is_rebuilt(suffix: str, damage: str) -> None:
 
 @pytest.mark.parametrize("rolled", [False, True])
 def test_what_a_stop_leaves_behind_is_no_bad_index(rolled: bool) -> None:
-    """Goal: fresh logs, kills and power cuts are no reason to warn of an index."""
+    """Goal: fresh logs, kills and power cuts do not cause a warning of an index."""
     bench = LogBench(SMALL)
     assert bench.reopen_cleanly().log_end_offset == 0
     for index in range(30 if rolled else 1):
@@ -169,7 +169,7 @@ def test_lost_epochs_are_rebuilt_from_the_headers() -> None:
 
 @pytest.mark.parametrize("stop", ["cleanly", "killed"])
 def test_an_index_that_is_rebuilt_leaves_the_epochs_of_later_segments(stop: str) -> None:
-    """Goal: walking one segment again says nothing of the epochs of those behind it."""
+    """Goal: walking one segment again leaves the epochs of later segments."""
     bench = LogBench(SMALL)
     for index in range(40):
         bench.append(epoch=index // 5)

@@ -1,4 +1,4 @@
-"""The budget of all tail caches: who loses, and that the sum is right."""
+"""The budget of all tail caches: which cache is emptied, and that the sum is right."""
 
 from tidelog.env.prng import Prng
 from tidelog.log.tail_budget import TailBudget
@@ -6,7 +6,7 @@ from tidelog.log.tail_cache import TailCache
 
 
 def test_the_log_that_is_idle_longest_loses_its_cache() -> None:
-    """Goal: as a whole, and nobody else; it fills again."""
+    """Goal: as a whole, and no other one; it fills again."""
     budget = TailBudget(300)
     one, two, three = (TailCache(1_000, budget) for _ in range(3))
     one.append(0, 0, bytes(100))

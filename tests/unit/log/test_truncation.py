@@ -26,7 +26,7 @@ def test_truncation_forgets_what_was_cut() -> None:
 
 
 def test_truncation_deletes_the_snapshots_of_what_was_cut() -> None:
-    """Goal: a snapshot must never speak of records that were replaced. Method: cut below a roll,
+    """Goal: a snapshot must never hold records that were replaced. Method: cut below a roll,
     write others up to the same offset, kill, and ask for the old and new producers."""
     bench = LogBench()
     old = batch(4, producer_id=1, producer_epoch=0, sequence=0)

@@ -90,7 +90,7 @@ def test_a_batch_cannot_claim_more_records_than_its_body_has_room_for(codec: Cod
 
 
 def test_keyless_records_of_a_compacted_topic_are_named() -> None:
-    """Goal: the whole batch is refused and the guilty indexes are listed."""
+    """Goal: the whole batch is refused and the indexes of the refused records are listed."""
     records = [Record(WALL_MS, key, b"v") for key in (b"a", None, b"b", None)]
     for codec in (Codec.NONE, Codec.ZSTD):
         with pytest.raises(InvalidRecords) as caught:

@@ -49,7 +49,7 @@ def test_a_snappy_bomb_is_refused_by_its_announced_length() -> None:
 def test_damaged_blocks_are_refused(codec: Codec) -> None:
     """Goal: garbage is a peer fault for every codec."""
     with pytest.raises(CorruptBatch):
-        decompress(codec, b"\x13garbage that is no compressed block at all")
+        decompress(codec, b"\x13garbage that is not a compressed block")
 
 
 def test_unknown_codecs_are_refused() -> None:

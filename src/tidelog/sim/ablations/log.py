@@ -120,7 +120,7 @@ SAFEGUARDS: Final = (
         "r25",
         "producers-are-cut-with-the-log",
         "taking a batch that was cut for a duplicate",
-        (ProducerStates, "take_back", lambda *_: True),
+        (ProducerStates, "maybe_rewind_to", lambda *_: True),
     ),
     of_story(
         "r26",

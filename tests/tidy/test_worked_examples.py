@@ -109,7 +109,8 @@ def test_the_control_batch_commits():
 def test_the_indexes_find_the_batches():
     offsets = OffsetIndex(40, 10 * OFFSET_ENTRY_BYTES)
     assert offsets.load(example("index"), 8000)
-    assert [offsets.entry_for(offset)[1] for offset in (40, 41, 74, 75, 99)] == [0, 0, 0, 4180, 4180]
+    positions = [offsets.entry_for(offset)[1] for offset in (40, 41, 74, 75, 99)]
+    assert positions == [0, 0, 0, 4180, 4180]
     assert offsets.encode() == example("index")
     times = TimeIndex(40, 10 * TIME_ENTRY_BYTES)
     assert times.load(example("timeindex"))

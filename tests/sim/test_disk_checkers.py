@@ -66,7 +66,7 @@ def test_disks_are_sound():
         ("t-0/leader-epoch-checkpoint", encode_epochs([(1, 0)]), "does not fit"),
         ("t-0/leader-epoch-checkpoint", b"0\n7\n", "announced"),
         ("t-0/partition.metadata", b"\0\0", "no colon"),
-        ("t-0/00000000000000000002.snapshot", b"\0\1", "no snapshot"),
+        ("t-0/00000000000000000002.snapshot", b"\0\1", "not a snapshot"),
         ("t-0/quorum-state", b"{", "quorum state"),
         ("recovery-point-offset-checkpoint", b"0\n1\n", "announced"),
         ("meta.properties", b"version=0\n", "no version"),

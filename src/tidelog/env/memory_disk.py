@@ -11,7 +11,7 @@ It keeps, per file and per directory, what is seen and what would survive a powe
 
 Faults are switched on by attributes: `capacity_bytes` (ENOSPC), `failing` (EIO on everything).
 Both raise `StorageError`, as the OS disk does. Every operation passes `begin`, where a disk built
-on this one can strike; every read passes `deliver`.
+on this one can inject faults; every read passes `deliver`.
 
 Left out: devices that lie and bytes that change by themselves; see the simulator's disk.
 """

@@ -50,7 +50,7 @@ from tidelog.log.checkpoint import (
     encode_offsets,
 )
 from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
-from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogSetAside
+from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogQuarantined, LogSetAside
 from tidelog.log.identity import DirectoryIdentity, read_identity
 from tidelog.log.loading import open_log, read_topic_id
 from tidelog.log.log import Log
@@ -186,13 +186,13 @@ class LogDirectory:
             read_topic_id(self._env, str(partition), partition) if log is None else log.topic_id,
             -1 if log is None else log.truncation_count,
         )
-        self._env.trace.error(
-            partition,
-            "quarantine",
-            "out of service",
-            error.message,
-            bad_from=error.base_offset,
-            was_durable_to=checkpoints.recovery_point,
+        self._env.trace.event(
+            LogQuarantined(
+                partition=partition,
+                reason=error.message,
+                bad_from=error.base_offset,
+                was_durable_to=checkpoints.recovery_point,
+            )
         )
 
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
@@ -217,7 +217,7 @@ class LogDirectory:
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
         """Takes the log out of service and keeps its directory, in the end under a name that ends
-        in `-stray`. Nothing here looks at it again then: an operator decides."""
+        in `-stray`. It is not opened again; an operator decides."""
         target = self._rename(topic_partition, ASIDE_SUFFIX)
         if target is not None:
             self._env.trace.event(LogSetAside(partition=topic_partition, directory=target))
@@ -255,8 +255,8 @@ class LogDirectory:
     def quarantine(self, topic_partition: TopicPartition, error: LogDamaged) -> None:
         """Takes a log out of service because its files are damaged."""
         log = self.logs[topic_partition]
-        # All of it counts as durable from now on: were a crash allowed to shorten the log, it could
-        # be taken for a sound one that is merely shorter.
+        # All of it counts as durable from now on: otherwise a crash could shorten the log, and the
+        # rest would be taken for a sound log.
         checkpoints = Checkpoints(log.log_end_offset, log.log_start_offset, log.high_watermark)
         self._note_damage(topic_partition, error, checkpoints)
         self.checkpoint_recovery_points()
@@ -283,8 +283,8 @@ class LogDirectory:
         """Removes the bad segment of a damaged log and all behind it; the rest is in service again,
         a shorter log than the cluster may count on.
 
-        With `remember` the checkpoints go on naming the former end, so that a restart finds the
-        log damaged again, until `forget_former_end`; and what is removed is set aside.
+        With `remember` the checkpoints keep the former end until `forget_former_end`, so that a
+        restart finds the log damaged again. What is removed is set aside then.
         """
         damage = self.damaged[topic_partition]
         log = repair.reopen(self._env, topic_partition, config, damage, set_aside=remember)
@@ -297,7 +297,7 @@ class LogDirectory:
         return log
 
     def forget_former_end(self, topic_partition: TopicPartition) -> None:
-        """The log has again what it had before it was repaired."""
+        """The log has again all records that it had before the repair."""
         del self.remembered[topic_partition]
         self.checkpoint_recovery_points()
         self.checkpoint_high_watermarks()
@@ -314,8 +314,8 @@ class LogDirectory:
         )
 
     def checkpoint_recovery_points(self, subject: Hashable | None = None) -> None:
-        """Emits `recovery-point-offset-checkpoint`: what a log may lack no record of after a crash.
-        Nothing is claimed of what is about to be cut (*ClaimBeforeCut*)."""
+        """Emits `recovery-point-offset-checkpoint`: the end of what a log must have after a
+        crash. It is never above an announced truncation (*ClaimBeforeCut*)."""
         claims = {
             partition: min(log.recovery_point, log.announced_end)
             for partition, log in self.logs.items()

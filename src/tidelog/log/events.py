@@ -107,6 +107,20 @@ class LogSetAside(PartitionEvent):
     directory: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogQuarantined(PartitionEvent):
+    """A log is out of service because durable records are missing or damaged."""
+
+    level: ClassVar = Level.ERROR
+    handler: ClassVar = "quarantine"
+    decision: ClassVar = "out of service"
+    reason: str
+    bad_from: int
+    """Base offset of the first bad segment."""
+    was_durable_to: int
+    """The recovery point that the log had."""
+
+
 class LastStop(StrEnum):
     """How the last process of a log directory ended."""
 

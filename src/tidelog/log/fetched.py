@@ -1,9 +1,8 @@
-"""What a follower takes of a fetch response: whole, undamaged batches of epochs it knows.
+"""The batches of a fetch response that a follower may append: whole, undamaged, of known epochs.
 
-Batches are kept exactly as the leader sent them, so checking is all there is to do. A cut last
-batch is normal: the leader filled up to the byte limit. From the first batch on whose epoch is
-above the one in which the fetch was made everything is left out: it belongs to a leadership with
-which this replica has not yet reconciled (KAFKA-18723).
+They are appended exactly as the leader sent them. A cut last batch is normal: the leader fills the
+response up to the byte limit. Where a batch has a higher epoch than that of the fetch, it and all
+behind it are left out: this replica has not yet reconciled with that leader (KAFKA-18723).
 """
 
 from tidelog.env.disk import Buffer

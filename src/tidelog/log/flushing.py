@@ -1,4 +1,4 @@
-"""What of one log is not durable yet: files to sync, flushes under way, what an answer proves.
+"""The files of one log that are not durable yet, and its flushes under way.
 
 A flush covers a group of files: the log file of every segment that was appended to, and whatever
 sealing wrote beside it (indexes, producer snapshots). Each file is one `Flush` effect; effects

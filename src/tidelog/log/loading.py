@@ -5,9 +5,9 @@ What a crash left is cleaned up first (`replacement.py`), then the segments are 
 indexes without a log file. Producer state is rebuilt last (`replay.py`).
 
 When a log is open everything in it is durable: recovery syncs what it kept, so the recovery point
-starts at the log end. Where nothing was kept nothing is synced: a node may have thousands of logs
-that were never written, and would spend minutes of fsync on them. The next flush sees to their
-identity, and to what a crash may have left of a cut.
+starts at the log end. Logs without records are not synced: a node may have thousands of them, and
+fsync would take minutes. Their next flush covers `partition.metadata`, and a truncation that a
+crash may have left half durable.
 
 Invariants
 - The log start is at least the first segment's base; a log that ends below its checkpointed start
@@ -77,8 +77,8 @@ def open_log(
 ) -> Log:
     """Opens the log in directory `path`, which exists; an empty directory is an empty log.
 
-    Nothing of an empty directory is made durable: what a new log loses in a crash is nothing, and
-    its first flush takes the directory along. Five hundred new logs would cost seconds of fsync.
+    An empty directory is not made durable: a new log has nothing to lose in a crash, and its first
+    flush covers the directory. Five hundred new logs would cost seconds of fsync.
 
     Raises `LogDamaged`, with all files as they were, when records are missing that were durable.
     """

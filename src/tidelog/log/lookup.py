@@ -6,7 +6,7 @@ timestamp. Timestamps in a log need not ascend, which is why the time index stor
 
 The time index has no checksum; the batch that an entry names shows whether the entry is right.
 
-A body that cannot be read (its producer lied about it) is answered by the batch's own base offset.
+When the body cannot be read (its header is wrong), the answer is the batch's base offset.
 
 Source: KIP-33, KIP-734.
 """

@@ -7,7 +7,7 @@ it is taken; without any, the whole log is replayed.
 A snapshot holds one batch of each producer, and a client may have five in flight. Taken as it is,
 a retry of the second but last would be refused as out of order by a replica that restarted or was
 cut, though its records are there. So the windows of producers that were active lately are
-completed from the batches right before the snapshot's offset (`DedupWindow`); Kafka leaves them.
+completed from the batches right before the snapshot's offset (`DedupWindow`). Kafka does not.
 
 Source: KIP-98; Kafka's `ProducerStateManager`, `UnifiedLog.rebuildProducerState`.
 """

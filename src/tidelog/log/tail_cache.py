@@ -5,7 +5,7 @@ end; the oldest are dropped first when `limits.TAIL_CACHE_BYTES` is passed, and 
 node's budget (`tail_budget.py`) is spent and this log was idle longest. A read returns the very
 objects that were appended, so a batch that goes to three followers exists once.
 
-Many tiny batches are joined into one chunk: sockets take long lists of buffers badly.
+Many tiny batches are joined into one chunk: sockets are slow with long lists of buffers.
 """
 
 from bisect import bisect_left

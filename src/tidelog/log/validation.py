@@ -9,7 +9,7 @@ Deviation from Kafka, on purpose, because walking a hundred records costs Python
 everything else together: for other topics the header is trusted for the largest timestamp, and
 that the records inside are numbered 0..n-1 and readable is not verified. The checksum, the
 lengths, the record count (more records than the body has room for would use up offsets by the
-million) and the offset range are. A producer that lies harms only the readers of
+million) and the offset range are. A producer with a wrong header harms only the readers of
 its own batch: replication, recovery, indexes and offsets never look behind the header.
 
 Order of checks: shape, size, checksum, then contents, so that the error codes equal Kafka's.

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.unit.log.harness import PARTITION, LogBench, batch, file_of
+from tests.unit.log.harness import PARTITION, LogBench, batch, file_of, read_all
 from tidelog.config import LogConfig
 from tidelog.log.checkpoint import (
     CleanShutdown,
@@ -32,3 +32,18 @@ def test_an_unfinished_compaction_is_undone_and_a_finished_one_completed() -> No
     assert log.read(0, 1 << 20, 30, at_least_one=True).first_offset == last_of_second
     assert not [name for name in disk.list_dir(str(PARTITION)) if name.endswith(("ed", "swap"))]
     log.check()
+
+
+def test_a_round_that_is_not_complete_changes_nothing() -> None:
+    """Goal: a `.cleaned` shows that a `.swap` at or above it is of an incomplete round."""
+    bench = LogBench(replace(SMALL, cleanup_policy="compact"))
+    for _ in range(30):
+        bench.append()
+    before = read_all(bench.log)
+    bases = [segment.base_offset for segment in bench.log.segments]
+    bench.stop()
+    bench.disk.replace(file_of(bases[1], ".log") + ".cleaned", b"half")
+    bench.disk.replace(file_of(bases[2], ".log") + ".swap", stamp(batch(), bases[2], 0))
+    log = bench.reopen()
+    assert [segment.base_offset for segment in log.segments] == bases
+    assert read_all(log) == before

@@ -12,11 +12,6 @@ from tidelog.log.file_names import offset_name
 from tidelog.log.segment import BatchSpan, Segment
 
 
-def test_names_have_twenty_digits() -> None:
-    """Goal: golden form of file names."""
-    assert offset_name(42) == "00000000000000000042"
-
-
 def test_any_offset_is_located() -> None:
     """Goal: with and without index entries each offset leads to its own batch."""
     for interval in (0, 200, 1 << 20):

@@ -9,6 +9,7 @@ from tidelog.broker.api import k00_produce, k01_fetch, k21_delete_records, k22_i
 from tidelog.broker.connections import PendingRequest
 from tidelog.broker.context import AutoCreate, Broker
 from tidelog.broker.control_link import CallEnded
+from tidelog.broker.events import LogFailed
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.replica_link import ReplicaLink
 from tidelog.controller import messages as controller_messages
@@ -66,7 +67,7 @@ class BrokerSide:
                     message = self._replica_link.alter_partition_of(output)
                     self._broker.control.call(message, output, now)
                 case replication_messages.LogDirFailed(topic_partition, error):
-                    self._trace.error(topic_partition, "on_log_dir_failed", "stopping", error)
+                    self._trace.event(LogFailed(partition=topic_partition, reason=error))
                     self.failure = (
                         f"the log directory failed at `{topic_partition}`: {error}; hint: free "
                         "space or repair the disk, then start the node again"

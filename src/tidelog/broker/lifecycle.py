@@ -21,6 +21,16 @@ Source: KIP-500, KIP-631; Kafka's BrokerLifecycleManager.
 from enum import Enum
 from typing import Final
 
+from tidelog.broker.events import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerUnfenced,
+    CallRefused,
+    RegistrationTimedOut,
+    ShutdownBegun,
+    ShutdownForced,
+    ShutdownGranted,
+)
 from tidelog.broker.features import FEATURES
 from tidelog.config import NodeConfig
 from tidelog.controller.messages import (
@@ -139,7 +149,7 @@ class BrokerLifecycle:
         if self.state in (BrokerState.LEAVING, BrokerState.GONE):
             return
         was_registered = self.state in (BrokerState.RUNNING, BrokerState.CATCHING_UP)
-        self._trace.info("broker", "begin_shutdown", "leaving", broker_epoch=self.broker_epoch)
+        self._trace.event(ShutdownBegun(broker_epoch=self.broker_epoch))
         if not was_registered or not self._config.broker.controlled_shutdown_enable:
             self.state = BrokerState.GONE
             return
@@ -155,7 +165,7 @@ class BrokerLifecycle:
     def next_call(self, now: Instant) -> RegisterBroker | BrokerHeartbeat | None:
         """The call that is due, if one is; its outcome must be given to `on_response`."""
         if self.state is BrokerState.LEAVING and now >= min(self._leave_by, self._controller_by):
-            self._trace.warn("broker", "next_call", "gone", "no controller let us go")
+            self._trace.event(ShutdownForced())
             self.state = BrokerState.GONE
         self._maybe_give_up(now)
         if self._in_flight or now < self._next_call or self.state is BrokerState.GONE:
@@ -179,13 +189,12 @@ class BrokerLifecycle:
             self._registered_by = Instant(now + timeout_ms)
         if self.state is not BrokerState.REGISTERING or now < self._registered_by:
             return
-        refused = self._last_refusal is not ErrorCode.NONE
-        why = f"refused with {self._last_refusal.name}" if refused else "no controller answered"
+        timed_out = RegistrationTimedOut(last_refusal=self._last_refusal)
+        self._trace.event(timed_out)
         self.failure = (
-            f"the broker was not registered within {timeout_ms} ms: {why}; hint: see that most "
-            "controllers run and can be reached, then start the node again"
+            f"the broker was not registered within {timeout_ms} ms: {timed_out.answer}; "
+            "hint: see that most controllers run and can be reached, then start the node again"
         )
-        self._trace.error("broker", "next_call", "gone", f"not registered, {why}")
         self.state = BrokerState.GONE
 
     def on_response(self, response: Response | None, now: Instant) -> None:
@@ -213,12 +222,12 @@ class BrokerLifecycle:
         self._registered_by = NEVER
         self.broker_epoch = broker_epoch
         self._next_call = now
-        self._trace.info("broker", "on_response", "registered", broker_epoch=broker_epoch)
+        self._trace.event(BrokerRegistered(broker_epoch=broker_epoch))
 
     def _on_heartbeat(self, result: BrokerHeartbeatResult, now: Instant) -> None:
         if self.state is BrokerState.LEAVING:
             if result.should_shut_down:
-                self._trace.info("broker", "on_response", "gone", "the controller let us go")
+                self._trace.event(ShutdownGranted())
                 self.state = BrokerState.GONE
             self._controller_by = Instant(now + NO_CONTROLLER_LIMIT_MS)
             self._next_call = Instant(now + SHUTDOWN_INTERVAL_MS)
@@ -226,9 +235,9 @@ class BrokerLifecycle:
         was_unfenced, self.unfenced = self.unfenced, not result.is_fenced
         if self.unfenced and not was_unfenced:
             self.state = BrokerState.RUNNING
-            self._trace.info("broker", "on_response", "unfenced", broker_epoch=self.broker_epoch)
+            self._trace.event(BrokerUnfenced(broker_epoch=self.broker_epoch))
         elif was_unfenced and result.is_fenced:
-            self._trace.warn("broker", "on_response", "fenced", broker_epoch=self.broker_epoch)
+            self._trace.event(BrokerFenced(broker_epoch=self.broker_epoch))
         interval_ms = self._config.broker.heartbeat_interval_ms
         if result.is_fenced:
             interval_ms = min(interval_ms, CATCH_UP_INTERVAL_MS)
@@ -240,7 +249,7 @@ class BrokerLifecycle:
             return
         if error_code is not self._last_refusal:
             self._last_refusal = error_code
-            self._trace.warn("broker", "on_response", "refused", message, code=error_code.name)
+            self._trace.event(CallRefused(code=error_code, reason=message))
         if error_code is ErrorCode.STALE_BROKER_EPOCH:
             if self.state is BrokerState.LEAVING:
                 self.state = BrokerState.GONE

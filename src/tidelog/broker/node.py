@@ -33,6 +33,15 @@ from tidelog.broker.connections import Connection, Connections
 from tidelog.broker.context import Broker
 from tidelog.broker.control_link import CallEnded, ControlLink, ForwardDecided
 from tidelog.broker.controller_side import ControllerSide
+from tidelog.broker.events import (
+    AnswerIgnored,
+    DirectoryFailed,
+    MetadataFlushFailed,
+    NodeStopped,
+    PeerLostContact,
+    PeerSuspected,
+)
+from tidelog.broker.events import PeerReached as PeerReachedEvent
 from tidelog.broker.failure_detector import FailureDetector
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.lifecycle import BrokerLifecycle, BrokerState
@@ -453,7 +462,7 @@ class Node:
         if isinstance(subject, LogFlush) and subject.topic_partition != METADATA_PARTITION:
             self._replicas.on_flush_failed(subject, error, now)
             return
-        self._trace.error("disk", "on_flush_failed", "stopping", error, what=str(subject))
+        self._trace.event(MetadataFlushFailed(reason=error, what=str(subject)))
         self._exit(
             1,
             f"metadata could not be made durable: {error}; hint: free space or repair the disk, "
@@ -463,7 +472,7 @@ class Node:
     def _on_storage_error(self, error: StorageError | LogDamaged) -> None:
         # Rooms keep the failures of their own files to themselves; what comes up to here hit the
         # metadata log or the directory as a whole, in the middle of a step. Only an end is safe.
-        self._trace.error("disk", "on_storage_error", "stopping", str(error))
+        self._trace.event(DirectoryFailed(reason=str(error)))
         self._exit(
             1,
             f"the log directory failed: {error}; hint: free space or repair the disk, then start "
@@ -497,7 +506,7 @@ class Node:
                 case _:
                     self._control.on_answered(token, frame, now)
         except MalformedFrame as fault:
-            self._trace.warn(f"peer {peer_id}", "on_answered", "ignored", fault.message)
+            self._trace.event(AnswerIgnored(peer_id=peer_id, reason=fault.message))
             self._on_failed(peer_id, purpose, token, now)
 
     def _on_failed(self, peer_id: int, purpose: Purpose, token: object, now: Instant) -> None:
@@ -627,15 +636,16 @@ class Node:
                 self._detector.on_reached(node_id)
         in_doubt = self._detector.in_doubt
         for node_id in sorted(in_doubt - self.broker.unreachable):
-            self._trace.measure(f"node {node_id}", "lost_contact")
+            if self._trace.measures:
+                self._trace.event(PeerLostContact(node_id=node_id))
         self.broker.unreachable = in_doubt
         changes = self._detector.take_changes()
         for node_id, suspected in changes:
             if suspected:
-                self._trace.info(f"node {node_id}", "detector", "suspected", "connects refused")
+                self._trace.event(PeerSuspected(node_id=node_id))
                 self._quorum.on_peer_suspected(node_id, now)
             else:
-                self._trace.info(f"node {node_id}", "detector", "reached")
+                self._trace.event(PeerReachedEvent(node_id=node_id))
             if self._controller_side is None:
                 continue
             if suspected:
@@ -682,7 +692,7 @@ class Node:
     def _on_input_while_closing(self, event: Input) -> None:
         match event:
             case Flushed(subject) if subject == self._closing:
-                self._trace.info("node", "leave", "stopped", broker_epoch=self._broker_epoch)
+                self._trace.event(NodeStopped(broker_epoch=self._broker_epoch))
                 failure = "" if self._broker_side is None else self._broker_side.lifecycle.failure
                 self._exit(1 if failure else 0, failure)
             case FlushFailed(_, error):

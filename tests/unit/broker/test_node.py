@@ -58,7 +58,7 @@ def test_a_stop_is_controlled_and_exits_with_zero():
     assert (exit_.code, exit_.message) == (0, "")
     assert node.node.deadline() is None
     lines = node.trace.take_lines()
-    assert any("leave: stopped" in line for line in lines)
+    assert any("on_closed: stopped" in line for line in lines)
 
 
 def test_nothing_is_done_after_the_end():

@@ -133,7 +133,7 @@ class BrokerLifecycle:
         """Whether the metadata up to this life's registration was applied here."""
         return self.broker_epoch != NO_EPOCH and self.metadata_offset >= self.broker_epoch
 
-    def last_words(self, previous: CleanShutdown | None) -> CleanShutdown:
+    def shutdown_marker(self, previous: CleanShutdown | None) -> CleanShutdown:
         """The marker of a clean stop. A process that was never registered has changed no log: it
         hands on what the one before has left, which ended cleanly too, and names itself where its
         registration may yet come through."""

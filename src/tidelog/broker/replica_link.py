@@ -57,7 +57,7 @@ class ReplicaLink:
             config.replication.replica_fetch_wait_max_ms + config.broker.session_timeout_ms // 2
         )
 
-    def set_addresses(self, image: MetadataImage) -> None:
+    def on_image(self, image: MetadataImage) -> None:
         """Follows the metadata: where the brokers are, how topics are called."""
         for node_id, registered in image.brokers.items():
             endpoint = self._endpoint_of(registered)

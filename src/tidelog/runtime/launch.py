@@ -29,14 +29,8 @@ from tidelog.errors import StorageError, UsageError
 from tidelog.runtime.driver import EXIT_BUG
 from tidelog.runtime.formatting import format_node
 from tidelog.runtime.node_file import read_node_config
-from tidelog.runtime.server import (
-    EXIT_FAILED,
-    EXIT_USAGE,
-    Started,
-    require_assertions,
-    run_node,
-    skip_test_libraries,
-)
+from tidelog.runtime.process import require_assertions, skip_test_libraries
+from tidelog.runtime.server import EXIT_FAILED, EXIT_USAGE, Started, run_node
 
 _PIPE_BYTES: Final = 1 << 16
 

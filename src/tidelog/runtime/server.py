@@ -13,8 +13,6 @@ printer, no test library.
 """
 
 import asyncio
-import gc
-import resource
 import secrets
 import signal
 import socket
@@ -42,12 +40,16 @@ from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.node_file import read_node_config
 from tidelog.runtime.open_files import SPARE_DESCRIPTORS, OpenFiles, share_of_files
 from tidelog.runtime.os_disk import OsDisk
+from tidelog.runtime.process import (
+    raise_open_files,
+    require_assertions,
+    settle_memory,
+    skip_test_libraries,
+)
 
 EXIT_USAGE: Final = 2
 EXIT_FAILED: Final = 1
 
-_OPEN_FILES_WANTED: Final = 1 << 16
-_OPEN_FILES_NEEDED: Final = 256
 _LIFELINE_GRACE_S: Final = 5.0
 
 
@@ -119,24 +121,6 @@ def run_node(
         return EXIT_BUG
 
 
-def skip_test_libraries() -> None:
-    """Keeps hypothesis out of a node's process.
-
-    phantom-types, which kio stands on, imports it where it is installed: 0.3 s and 15 MB in every
-    node. `None` makes that import fail as if it were not there. Only for processes of our own.
-    """
-    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
-
-
-def require_assertions() -> None:
-    """Raises `UsageError` when Python removed the assertions."""
-    if not __debug__:
-        raise UsageError(
-            "Python runs with -O, which removes the checks that stop a broken node",
-            "start without -O and without PYTHONOPTIMIZE",
-        )
-
-
 def _end_of_lifeline(loop: asyncio.AbstractEventLoop, driver: Driver, lifeline: int) -> None:
     loop.remove_reader(lifeline)
     driver.request_stop()
@@ -151,7 +135,7 @@ def _start(
     require_assertions()
     for name, instead in config.without_effect.items():
         log.line(Level.WARN, f"config start: property without effect ({instead}) name={name}")
-    descriptors = _raise_open_files()
+    descriptors = raise_open_files()
     if not Path(config.log_dir).is_dir():
         raise UsageError(
             f"the data directory `{config.log_dir}` does not exist",
@@ -188,7 +172,7 @@ def _start(
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, driver.request_stop)
     loop.run_until_complete(_listen(driver, sockets, config, log))
-    _settle_memory()
+    settle_memory()
     return driver, loop
 
 
@@ -240,32 +224,6 @@ async def _listen(
         except OSError as error:
             endpoint = Endpoint("tidelog.metrics.port", "", config.metrics_port)
             raise listen_failure(endpoint, error) from None
-
-
-def _raise_open_files() -> int:
-    """Asks for as many descriptors as there may be, for logs and connections; returns how many
-    there are. Raises `UsageError` for too few."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else hard
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        soft = wanted
-    if soft < _OPEN_FILES_NEEDED:
-        raise UsageError(
-            f"this process may open `{soft}` files at a time",
-            f"allow it {_OPEN_FILES_NEEDED} at least (`ulimit -n`), better one per replica",
-        )
-    return min(soft, _OPEN_FILES_WANTED)
-
-
-def _settle_memory() -> None:
-    """Takes what the imports and the start made out of the collector's sight.
-
-    Requests make few cycles, so the young generation may grow large before a collection.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 def _refuse(log: LogLines, message: str, hint: str) -> None:

@@ -124,11 +124,6 @@ class BrokerLifecycle:
         self.failure = ""
 
     @property
-    def describe_state(self) -> str:
-        """The state in words, for status."""
-        return self.state.value
-
-    @property
     def has_caught_up(self) -> bool:
         """Whether the metadata up to this life's registration was applied here."""
         return self.broker_epoch != NO_EPOCH and self.metadata_offset >= self.broker_epoch

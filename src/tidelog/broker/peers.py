@@ -201,10 +201,6 @@ class PeerChannels:
             self._close(channel)
             self._fail_requests(channel, CloseReason.TIMEOUT)
 
-    def owns(self, connection_id: int) -> bool:
-        """Whether the connection is one of ours."""
-        return connection_id in self._by_connection
-
     def on_connected(self, connection_id: int) -> None:
         """The driver made the connection."""
         channel = self._by_connection.get(connection_id)

@@ -4,7 +4,9 @@ A node reads a properties file once and hands each room the frozen value made fo
 reads configuration by name deep in its code. `tidelog.` names are ours.
 
 - `values`: the frozen values, with the defaults;
-- `property_types`, `node_properties`, `topic_properties`, `known_names`: the tables of names;
+- `property_types`, `property_rows`: what a row of the tables of names is;
+- `node_properties` (with `broker_properties`, `controller_properties`), `topic_properties`,
+  `known_names`: the tables;
 - `dynamic_properties`: what may change while brokers run;
 - `properties_file`, `listeners`, `resolve`: from a file's text to a `NodeConfig`, from a topic's
   overrides to a `LogConfig`;

@@ -13,7 +13,6 @@ from typing import Final
 
 Value = bool | int | float | str
 
-INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 
 

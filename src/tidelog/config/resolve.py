@@ -12,12 +12,8 @@ from typing import Any
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES, PRODUCER_EXPIRATION
 from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES
 from tidelog.config.listeners import resolve_bootstrap_servers, resolve_listeners, resolve_voters
-from tidelog.config.node_properties import (
-    EXTRA_FIELDS,
-    NODE_PROPERTIES,
-    SECTIONS,
-    field_default,
-)
+from tidelog.config.node_properties import EXTRA_FIELDS, NODE_PROPERTIES
+from tidelog.config.property_rows import SECTIONS, field_default
 from tidelog.config.property_types import (
     BadValue,
     Property,

@@ -175,7 +175,7 @@ REPLICATION: Final = (
     row(
         "replica.selector.class",
         PropertyType.CLASS,
-        "Which replica a consumer is told to read from; not given, always the leader.",
+        "The rule for the replica that a consumer reads from; not given, always the leader.",
         "replication.replica_selector_class",
         check=optional(one_of(LEADER_SELECTOR, RACK_AWARE_SELECTOR)),
     ),

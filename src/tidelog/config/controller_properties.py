@@ -25,14 +25,14 @@ CONTROLLER: Final = (
     row(
         "default.replication.factor",
         INT,
-        "Replicas of a topic that does not say.",
+        "Replicas of a topic that is created without a number of them.",
         "controller.default_replication_factor",
         check=between(1, 32_767),
     ),
     row(
         "num.partitions",
         INT,
-        "Partitions of a topic that does not say.",
+        "Partitions of a topic that is created without a number of them.",
         "controller.num_partitions",
         check=at_least(1),
     ),
@@ -78,7 +78,7 @@ QUORUM: Final = (
     _quorum_row("request.timeout.ms", "How long a quorum request may take."),
     _quorum_row("retry.backoff.ms", "Wait before a quorum request is tried again.", 0),
     _quorum_row("fetch.max.bytes", "The most that one quorum fetch asks for."),
-    _quorum_row("fetch.snapshot.max.bytes", "The most that one piece of a snapshot has."),
+    _quorum_row("fetch.snapshot.max.bytes", "The largest piece of a snapshot in one fetch."),
 )
 
 

@@ -26,9 +26,9 @@ _IDENTITY: Final = (
     row(
         "listener.security.protocol.map",
         STRING,
-        "Protocol of each listener name; only PLAINTEXT is there today.",
+        "Protocol of each listener name; only PLAINTEXT is supported today.",
     ),
-    row("controller.listener.names", LIST, "Listeners that speak the controller's APIs."),
+    row("controller.listener.names", LIST, "Listeners that serve the controller's APIs."),
     row(
         "inter.broker.listener.name",
         STRING,
@@ -47,7 +47,7 @@ _IDENTITY: Final = (
     row(
         "controller.quorum.auto.join.enable",
         BOOLEAN,
-        "Whether a controller that is no voter asks to become one.",
+        "Whether a controller that is not a voter asks to become one.",
         "quorum.auto_join_enable",
     ),
     row("log.dirs", LIST, "The data directory."),
@@ -110,7 +110,7 @@ _ROWS: Final = (
 )
 
 NODE_PROPERTIES: Final = {prop.name: prop for prop in _ROWS}
-"""Every node property with an effect, topic synonyms apart, by name."""
+"""Every node property with an effect, except for topic synonyms, by name."""
 
 EXTRA_FIELDS: Final = {
     "min.insync.replicas": ("controller.min_insync_replicas",),

@@ -1,7 +1,7 @@
 """The Prometheus endpoint: every request to the port is answered with the current metrics.
 
-It lives on the node's own loop, so that reading the counters races with nothing, and it speaks
-just enough HTTP for a scraper: whatever is asked, the answer is the text format and a close.
+It lives on the node's own loop, so that reading the counters races with nothing, and it has
+just enough HTTP for a scraper: the answer to any request is the text format and a close.
 
 `METRICS` is the whole list of the node's own metrics. Beside them the endpoint has what the
 Prometheus client measures of any Python process (`process_*`, `python_info`).
@@ -100,7 +100,7 @@ class _Scrape(asyncio.Protocol):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
-        # Any: uvloop's transports are no subclass of asyncio's.
+        # Any: uvloop's transports are not a subclass of asyncio's.
         self._transport: Any = None
         # The request so far; only its end matters.
         self._request = b""

@@ -4,9 +4,9 @@ Order of the start, so that a refusal leaves nothing behind: the configuration, 
 data directory, the ports (bound, not yet listening), the node over its log directory (which may
 recover logs for a while), then the listeners open and the loop runs.
 
-Exit codes: 0 after a clean stop, 2 for what the operator has to correct, 70 after a bug, 1 for
-everything else. The process refuses to run without assertions: they are what stops a node before
-it writes nonsense.
+Exit codes: 0 after a clean stop, 2 for an error that the operator has to correct, 70 after a bug,
+1 for everything else. The process refuses to run without assertions: they stop a node before it
+writes nonsense.
 
 This module and what it imports is a node's whole memory: no command-line framework, no table
 printer, no test library.
@@ -64,7 +64,7 @@ class CoreFactory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What a starting process tells whoever launched it."""
+    """What a starting process reports to the one that launched it."""
 
     node_id: int
     error: str = ""
@@ -93,7 +93,7 @@ def run_node(
     could not start, to `on_started` as well. The node stops when the other end of `lifeline`, a
     descriptor for reading, is closed."""
     log = LogLines(f"b{config.node_id}")
-    tell = on_started or (lambda started: None)
+    report = on_started or (lambda started: None)
     try:
         with ExitStack() as stack:
             driver, loop = _start(config, log, make_core, stack)
@@ -101,37 +101,37 @@ def run_node(
                 loop.add_reader(lifeline, _end_of_lifeline, loop, driver, lifeline)
             log.line(Level.INFO, f"runtime: started at {', '.join(map(str, config.listeners))}")
             log.flush()
-            tell(Started(config.node_id))
+            report(Started(config.node_id))
             code = driver.run()
             log.line(Level.INFO, f"runtime: stopped code={code} {driver.exit_message}".rstrip())
             log.flush()
             return code
     except UsageError as error:
         _refuse(log, error.message, error.hint)
-        tell(Started(config.node_id, error.message, error.hint))
+        report(Started(config.node_id, error.message, error.hint))
         return EXIT_USAGE
     except StorageError as error:
         hint = f"check the disk and the permissions of `{config.log_dir}`"
         _refuse(log, str(error), hint)
-        tell(Started(config.node_id, str(error), hint))
+        report(Started(config.node_id, str(error), hint))
         return EXIT_FAILED
     except Exception as error:
         log.crash(error)
-        tell(Started(config.node_id, f"stopped by a bug: {error!r}", "see the node's log"))
+        report(Started(config.node_id, f"stopped by a bug: {error!r}", "see the node's log"))
         return EXIT_BUG
 
 
 def _end_of_lifeline(loop: asyncio.AbstractEventLoop, driver: Driver, lifeline: int) -> None:
     loop.remove_reader(lifeline)
     driver.request_stop()
-    # Nobody is there to wait for a clean stop that does not end.
+    # The process that waited for a clean stop is gone, so a second request forces it.
     loop.call_later(_LIFELINE_GRACE_S, driver.request_stop)
 
 
 def _start(
     config: NodeConfig, log: LogLines, make_core: CoreFactory, stack: ExitStack
 ) -> tuple[Driver, asyncio.AbstractEventLoop]:
-    """Everything up to the running loop, in the order of the module's words."""
+    """Everything up to the running loop, in the order of the module's text."""
     require_assertions()
     for name, instead in config.without_effect.items():
         log.line(Level.WARN, f"config start: property without effect ({instead}) name={name}")

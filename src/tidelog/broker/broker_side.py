@@ -1,8 +1,8 @@
-"""What makes a node a broker: its life towards the controller, and its replicas' traffic.
+"""What makes a node a broker: its registration and heartbeats, and the traffic of its replicas.
 
-Replicas follow the metadata and talk to other brokers; what they want of the controller, and what
-the life cycle and the producer ids want of it, are calls over the control link. Answers come back
-here by their token.
+Replicas follow the metadata and exchange messages with other brokers. What they, the life cycle and
+the producer ids need of the controller are calls over the control link. Outcomes come back here by
+their token.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class BrokerSide:
         self._fail = fail
         # Why the node must stop: its log directory failed. None while it works.
         self._failure: str | None = None
-        # Whether logs that the metadata does not place here were looked for, once unfenced.
+        # Whether logs that the metadata does not place here were removed; once, when unfenced.
         self._strays_removed = False
 
     def on_image(self, image: MetadataImage) -> None:
@@ -93,20 +93,20 @@ class BrokerSide:
         )
 
     def _make_calls(self, now: Instant) -> None:
-        """Starts what the lifecycle and the producer ids want of the controller."""
+        """Starts the calls that the lifecycle and the producer ids need."""
         broker = self._broker
         self.lifecycle.must_stay_fenced = broker.replicas.is_reporting_damage
         call = self.lifecycle.next_call(now)
         if call is not None:
             broker.control.call(call, self.lifecycle, now)
         if broker.producer_ids.wants_block(now):
-            wish = controller_messages.AllocateProducerIds(
+            message = controller_messages.AllocateProducerIds(
                 broker.config.node_id, self.lifecycle.broker_epoch
             )
-            broker.control.call(wish, broker.producer_ids, now)
+            broker.control.call(message, broker.producer_ids, now)
 
     def on_call_ended(self, outcome: CallEnded, now: Instant) -> None:
-        """The controller answered one of our calls, or nobody did."""
+        """The controller answered one of this broker's calls, or the call failed."""
         broker, token, response = self._broker, outcome.token, outcome.response
         if token is self.lifecycle:
             self.lifecycle.on_response(response, now)

@@ -1,8 +1,7 @@
-"""What became of calls and forwards to the active controller, carried to the component that made
-them.
+"""Outcomes of calls and forwards to the active controller, carried to the component that made them.
 
 A call has one of two owners: the controller's registration, or the broker. A forward belongs to a
-client, and whoever composes the node says how a client is answered.
+client; the node passes in the function that answers it.
 """
 
 from collections.abc import Callable

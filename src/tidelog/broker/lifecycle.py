@@ -1,16 +1,17 @@
-"""A broker's life towards the controller: register, catch up, unfence, heartbeat, leave.
+"""A broker's life cycle: register, catch up, unfence, heartbeat, leave.
 
-A process registers with a fresh incarnation id and gets a broker epoch, the fencing number of this
-life. It heartbeats, still fenced, until it has applied the metadata up to its own registration;
-then it stops asking to be fenced and the controller unfences it. From then on a heartbeat every
-`broker.heartbeat.interval.ms` keeps the session; a changed controller hears from us at once.
-A STALE_BROKER_EPOCH answer means that the controller no longer knows this life: register again.
+A process registers with a fresh incarnation id and gets a broker epoch, which fences its former
+incarnations. It sends heartbeats, still fenced, until it has applied the metadata up to its own
+registration. Then it stops asking to be fenced, and the controller unfences it. From then on a
+heartbeat every `broker.heartbeat.interval.ms` keeps the session; a new controller gets one at once.
+A STALE_BROKER_EPOCH answer means that the controller no longer knows this epoch: the broker
+registers again.
 
-A process that no controller has registered within `initial.broker.registration.timeout.ms` ends:
-what keeps it out, a wrong address or a quorum without a majority, is the operator's matter.
+A process that no controller has registered within `initial.broker.registration.timeout.ms` ends.
+The cause, a wrong address or a quorum without a majority, is for the operator to fix.
 
-Leaving is controlled: heartbeats with `want_shut_down` until the controller has moved every
-leadership away and says so. When no controller can be found, or after
+A shutdown is controlled: heartbeats have `want_shut_down` until the controller has moved every
+leadership away and answers `should_shut_down`. When no controller can be found, or after
 `CONTROLLED_SHUTDOWN_LIMIT_MS`, the broker leaves anyway.
 
 Invariant `OneCallInFlight`: at most one registration or heartbeat is under way.
@@ -65,7 +66,7 @@ NO_CONTROLLER_LIMIT_MS: Final = 1_000
 
 
 class BrokerState(Enum):
-    """Where a broker is in its life."""
+    """The state of a broker process towards the controller."""
 
     REGISTERING = "registering"
     CATCHING_UP = "catching up"
@@ -100,19 +101,20 @@ class BrokerLifecycle:
             previous_broker_epoch=previous_broker_epoch,
         )
         self.state = BrokerState.REGISTERING
-        # The epoch of this life; -1 before the first registration.
+        # The epoch of this registration; -1 before the first.
         self.broker_epoch = NO_EPOCH
         # The last metadata offset applied here; set by the node.
         self.metadata_offset = -1
-        # Damaged logs are being reported; set by the node. Unfenced, this broker could be elected.
+        # Whether damaged logs are still being reported; set by the node. Unfenced, this broker
+        # could be elected.
         self.must_stay_fenced = False
-        # Whether the controller said that we are unfenced.
+        # Whether this broker was unfenced in the last heartbeat's answer.
         self.unfenced = False
         # When to call next; NEVER while a call is under way.
         self._next_call: Instant = Instant(0)
         # Whether a call is under way.
         self._in_flight = False
-        # The code of the last refusal, so that a row of equal ones is one log line.
+        # The code of the last refusal, so that a series of equal ones is one log line.
         self._last_refusal = ErrorCode.NONE
         # When to leave in any case, once leaving.
         self._leave_by: Instant = NEVER
@@ -125,18 +127,20 @@ class BrokerLifecycle:
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether the metadata up to this life's registration was applied here."""
+        """Whether the metadata up to this registration was applied here."""
         return self.broker_epoch != NO_EPOCH and self.metadata_offset >= self.broker_epoch
 
     def shutdown_marker(self, previous: CleanShutdown | None) -> CleanShutdown:
-        """The marker of a clean stop. A process that was never registered has changed no log: it
-        hands on what the one before has left, which ended cleanly too, and names itself where its
-        registration may yet come through."""
+        """The marker of a clean stop. A process that was never registered has changed no log. It
+        repeats the marker of the process before, which ended cleanly too, and adds its own
+        incarnation where its registration may still be committed."""
         if self.broker_epoch != NO_EPOCH:
             return CleanShutdown(self.broker_epoch)
         known = previous or CleanShutdown()
-        has_asked = self._registered_by is not None
-        incarnation_id = self._registration.incarnation_id if has_asked else known.incarnation_id
+        may_be_registered = self._registered_by is not None
+        incarnation_id = (
+            self._registration.incarnation_id if may_be_registered else known.incarnation_id
+        )
         return CleanShutdown(known.broker_epoch, incarnation_id)
 
     def begin_shutdown(self, now: Instant) -> None:
@@ -154,7 +158,7 @@ class BrokerLifecycle:
         self._next_call = now
 
     def on_controller_changed(self, now: Instant) -> None:
-        """Another controller is active: it has no session of ours until it hears from us."""
+        """Another controller is active: it has no session of this broker before a heartbeat."""
         self._next_call = min(self._next_call, now)
 
     def next_call(self, now: Instant) -> RegisterBroker | BrokerHeartbeat | None:
@@ -178,7 +182,7 @@ class BrokerLifecycle:
         )
 
     def _maybe_give_up(self, now: Instant) -> None:
-        """Ends a process that was never registered, when its time is over."""
+        """Ends a process that was not registered in time."""
         timeout_ms = self._config.broker.initial_registration_timeout_ms
         if self._registered_by is None:
             self._registered_by = Instant(now + timeout_ms)
@@ -196,7 +200,7 @@ class BrokerLifecycle:
         """The outcome of the last call; `None` when no controller answered."""
         self._in_flight = False
         if self.state is BrokerState.GONE:
-            # A late answer must not call a broker back that is on its way out.
+            # A late answer must not bring a broker back that is stopping.
             return
         if response is not None and not isinstance(response, Refused):
             self._last_refusal = ErrorCode.NONE

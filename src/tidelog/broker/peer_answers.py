@@ -1,8 +1,8 @@
-"""What comes back from other nodes, carried to the component that asked.
+"""Answers of other nodes, carried to the component that sent the request.
 
-`peers` knows channels and tokens; the purpose of a channel says whose request it was. A response
-that does not parse counts as no response. Each connect that succeeds or fails is news for the
-failure detector, except at a bootstrap server: that is an address, and no node is known to have it.
+`peers` knows channels and tokens; the purpose of a channel identifies the component. A response
+that does not parse counts as no response. The failure detector gets each connect that succeeds or
+fails, except those to bootstrap servers: that is an address, and it is not known which node has it.
 """
 
 from tidelog.broker.control_link import ControlLink

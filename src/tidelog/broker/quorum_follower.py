@@ -1,8 +1,8 @@
 """The quorum as a component of the node: its messages, its leader and what it has committed.
 
-Each component that talks to the active controller learns who leads the quorum. A leader without a
-known endpoint counts as none: only this node's own disk names it, the voters do not any more, and
-until another node says where it is reached nothing can be sent to it.
+The components that call the active controller get the leader of the quorum. A leader without a
+known endpoint counts as none: this node's own disk names it, but the set of voters does not any
+more. Nothing can be sent to it until another node reports its endpoint.
 """
 
 from tidelog.broker.control_link import ControlLink

@@ -1,11 +1,12 @@
 """Requests of accepted connections, handled in turns.
 
-Bytes become frames, and frames go to the router. A connection has so many requests handled in the
-tick of its read (`limits.MAX_REQUESTS_PER_TURN`). The rest waits in `connections`, and gets its
-turns in the ticks that follow at once. So no client keeps the node from its other work.
+Bytes become frames, and frames go to the router. In the tick of a read at most
+`limits.MAX_REQUESTS_PER_TURN` requests of a connection are handled. The rest waits in `connections`
+and gets its turns in the ticks that follow at once. So no client keeps the node from its other
+work.
 
-Bytes that are no frames close the connection. A connection of another broker is also a sign of
-life: the failure detector learns of its bytes and of its end.
+Bytes that are not frames close the connection. The failure detector learns when bytes come from
+another broker, and when its connection ends.
 """
 
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ class Turns:
         self._router = router
         self._detector = detector
         self._trace = trace
-        # This node, whose connections to itself say nothing.
+        # This node: the end of a connection to itself is not a failure.
         self._node_id = node_id
         # The last tick; requests left over ask for another one at once.
         self._woken_at = now

@@ -10,8 +10,8 @@ description that was open then; a description that is closed before gets no repo
 written since its last sync therefore keeps its descriptor. Where all are of that kind, the oldest
 are synced beforehand, on the flush thread. If it does not keep up, one of them is synced at once,
 which stops the loop for the time of an fdatasync. A sync that fails is repeated on the flush
-thread, which ends the node as any failed sync does (decision 0010). Here it raises no error: the caller
-only wanted another file opened.
+thread, which ends the node as any failed sync does (decision 0010). Here it raises no error: the
+caller only wanted another file opened.
 
 The victim is a file that was not used since the hand came by last (CLOCK, an approximation of least
 recently used that costs a file in use one assignment).

@@ -17,7 +17,6 @@ PACKAGES_WITH_CODE: Final[Mapping[str, str]] = {
 
 TESTS_OF_NO_ONE_MODULE: Final[Mapping[str, str]] = {
     "broker/test_refused_batches.py": "from the frame to the log line: handler, router and log",
-    "broker/test_turns.py": "turns are a matter of connections and node together",
     "config/test_tables.py": "the tables of names, held against each other",
     "log/test_golden.py": "files of Apache Kafka, read and written by the whole room",
     "replication/test_replicas_random.py": "the whole room under random failures",

@@ -1,20 +1,24 @@
-"""What makes a node a broker: its life towards the controller, and its replicas' traffic.
+"""What makes a node a broker: its registration and heartbeats, and the traffic of its replicas.
 
-Replicas follow the metadata and talk to other brokers; what they want of the controller, and what
-the life cycle and the producer ids want of it, are calls over the control link. Answers come back
-here by their token.
+Replicas follow the metadata and exchange messages with other brokers. What they, the life cycle and
+the producer ids need of the controller are calls over the control link. Outcomes come back here by
+their token.
 """
+
+from collections.abc import Callable
 
 from tidelog.broker.api import k00_produce, k01_fetch, k21_delete_records, k22_init_producer_id
 from tidelog.broker.connections import PendingRequest
 from tidelog.broker.context import AutoCreate, Broker
 from tidelog.broker.control_link import CallEnded
+from tidelog.broker.events import LogFailed
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.replica_link import ReplicaLink
 from tidelog.controller import messages as controller_messages
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.trace import Trace
 from tidelog.metadata.image import MetadataImage
+from tidelog.model import TopicPartition
 from tidelog.replication import messages as replication_messages
 
 
@@ -22,15 +26,23 @@ class BrokerSide:
     """One node's broker, as the node drives it."""
 
     def __init__(
-        self, broker: Broker, lifecycle: BrokerLifecycle, replica_link: ReplicaLink, trace: Trace
+        self,
+        broker: Broker,
+        lifecycle: BrokerLifecycle,
+        replica_link: ReplicaLink,
+        *,
+        fail: Callable[[str], None],
+        trace: Trace,
     ) -> None:
         self._broker = broker
         self._replica_link = replica_link
         self._trace = trace
         self.lifecycle = lifecycle
+        # Stops the node at once, for this reason.
+        self._fail = fail
         # Why the node must stop: its log directory failed. None while it works.
-        self.failure: str | None = None
-        # Whether logs that the metadata does not place here were looked for, once unfenced.
+        self._failure: str | None = None
+        # Whether logs that the metadata does not place here were removed; once, when unfenced.
         self._strays_removed = False
 
     def on_image(self, image: MetadataImage) -> None:
@@ -42,6 +54,8 @@ class BrokerSide:
         self._broker.replicas.wake(now)
         moved = self._flow_replicas(now)
         self._make_calls(now)
+        if self._failure is not None:
+            self._fail(self._failure)
         return moved
 
     def _flow_replicas(self, now: Instant) -> bool:
@@ -66,30 +80,33 @@ class BrokerSide:
                     message = self._replica_link.alter_partition_of(output)
                     self._broker.control.call(message, output, now)
                 case replication_messages.LogDirFailed(topic_partition, error):
-                    self._trace.error(topic_partition, "on_log_dir_failed", "stopping", error)
-                    self.failure = (
-                        f"the log directory failed at `{topic_partition}`: {error}; hint: free "
-                        "space or repair the disk, then start the node again"
-                    )
+                    self._on_log_dir_failed(topic_partition, error)
                 case replication_messages.RoleChanged():
                     pass
         return True
 
+    def _on_log_dir_failed(self, topic_partition: TopicPartition, error: str) -> None:
+        self._trace.event(LogFailed(partition=topic_partition, reason=error))
+        self._failure = (
+            f"the log directory failed at `{topic_partition}`: {error}; hint: free space or repair "
+            "the disk, then start the node again"
+        )
+
     def _make_calls(self, now: Instant) -> None:
-        """Starts what the lifecycle and the producer ids want of the controller."""
+        """Starts the calls that the lifecycle and the producer ids need."""
         broker = self._broker
         self.lifecycle.must_stay_fenced = broker.replicas.is_reporting_damage
         call = self.lifecycle.next_call(now)
         if call is not None:
             broker.control.call(call, self.lifecycle, now)
         if broker.producer_ids.wants_block(now):
-            wish = controller_messages.AllocateProducerIds(
+            message = controller_messages.AllocateProducerIds(
                 broker.config.node_id, self.lifecycle.broker_epoch
             )
-            broker.control.call(wish, broker.producer_ids, now)
+            broker.control.call(message, broker.producer_ids, now)
 
     def on_call_ended(self, outcome: CallEnded, now: Instant) -> None:
-        """The controller answered one of our calls, or nobody did."""
+        """The controller answered one of this broker's calls, or the call failed."""
         broker, token, response = self._broker, outcome.token, outcome.response
         if token is self.lifecycle:
             self.lifecycle.on_response(response, now)
@@ -110,8 +127,8 @@ class BrokerSide:
             assert isinstance(token, replication_messages.SendAlterPartition), f"token {token!r}"
             self._replica_link.on_alter_partition_result(token, response, now)
 
-    def answer_questions(self, now: Instant) -> None:
-        """Answers what was held for as long as it had to be."""
+    def answer_held(self, now: Instant) -> None:
+        """Answers the requests that were held for as long as they had to be."""
         if not self._broker.held_questions.has_any:
             return
         self._broker.held_questions.answer_due(
@@ -130,3 +147,6 @@ class BrokerSide:
             broker.producer_ids.deadline(),
             held.deadline(caught_up=self.lifecycle.has_caught_up) if held.has_any else None,
         )
+
+    def check(self) -> None:
+        """Has no invariant of its own; the node checks the replicas, which every node has."""

@@ -5,7 +5,7 @@ port. Kafka ignores both and waits for a session to time out. Here a node that l
 to or from a peer *probes* it: a connection that is refused starts a suspicion, and only when every
 probe during the grace period (`tidelog.broker.disconnect.grace.ms`) was refused is the peer
 *suspected*. One successful connect clears everything. A cut network refuses nothing (packets
-vanish, connects time out), so a flapping link does not make suspects; and acting on a suspicion is
+are dropped, connects time out), so a flapping link does not make suspects. Acting on a suspicion is
 always safe, because fencing and elections are guarded by epochs.
 
 A paused process keeps its sockets and still accepts connections in its kernel; it is left to the
@@ -30,9 +30,9 @@ SLOW_PROBE_INTERVAL_MS: Final = 1000
 
 @dataclass(slots=True)
 class _Peer:
-    """What is known of one peer that is not simply fine."""
+    """The state of one peer in doubt."""
 
-    # When the first refusal of the current row was seen; None before a refusal.
+    # When the first of the current series of refusals came; None before a refusal.
     refused_since: Instant | None
     # When to probe next.
     next_probe: Instant
@@ -48,7 +48,7 @@ class FailureDetector:
     def __init__(self, grace_ms: int) -> None:
         # How long refusals must last; 0 turns the detector off (Kafka's behaviour).
         self._grace_ms = grace_ms
-        # Peers in doubt; a peer that is fine has no entry.
+        # Peers in doubt; a peer without doubt has no entry.
         self._peers: dict[int, _Peer] = {}
         # Peers to connect to now, drained by the node.
         self._probes: list[int] = []
@@ -57,7 +57,7 @@ class FailureDetector:
 
     @property
     def is_calm(self) -> bool:
-        """Whether all peers are fine, and nothing waits to be taken."""
+        """Whether no peer is in doubt, and nothing waits to be taken."""
         return not (self._peers or self._probes or self._changes)
 
     @property
@@ -97,7 +97,7 @@ class FailureDetector:
             self._changes.append((peer_id, False))
 
     def doubt(self, peer_id: int, now: Instant) -> None:
-        """Asks for a probe of a peer of which nothing is known (a new controller does)."""
+        """Asks for a probe of a peer that has not been seen yet; a new controller does."""
         if self._grace_ms > 0 and peer_id not in self._peers:
             self._peers[peer_id] = _Peer(None, now, suspected=False, lost=False)
 

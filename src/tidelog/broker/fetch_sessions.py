@@ -1,19 +1,20 @@
-"""Incremental fetch sessions (KIP-227): the leader remembers what a fetcher wants.
+"""Incremental fetch sessions (KIP-227): the leader remembers what a fetcher asks for.
 
-A fetcher with a thousand partitions would send and receive a thousand entries a request though
-only few have news. With a session it sends only what changed, and the answer lists only partitions
-that have records, a moved high watermark or log start, a diverging epoch, a preferred replica or
-an error. An omitted partition means "unchanged", so every error and every move must be reported
-(an error also forgets the cached high watermark, so that recovery is reported too).
+A fetcher with a thousand partitions would send and receive a thousand entries a request though only
+few have changed. With a session it sends only what changed, and the answer lists only partitions
+that have records, a moved high watermark or log start, a diverging epoch, a preferred replica or an
+error. An omitted partition means "unchanged", so every error and every move must be reported (an
+error also forgets the cached high watermark, so that recovery is reported too).
 
-Requests by (session id, epoch): (0, -1) no session; (0, 0) make one; (s, 0) close s, make one;
-(s, -1) close s; (s, n > 0) incremental. The expected epoch starts at 1 after creation, grows by one
-per request and wraps to 1 after 2**31 - 1. Any other epoch means that the two sides do not agree
-about what was said: the session is dropped, and the client begins anew.
+Requests by (session id, epoch): (0, -1) no session; (0, 0) make one; (s, 0) close s, make one; (s,
+-1) close s; (s, n > 0) incremental. The expected epoch starts at 1 after creation, grows by one per
+request and wraps to 1 after 2**31 - 1. Any other epoch means that client and leader do not agree on
+the state of the session: it is dropped, and the client begins a new one.
 
 Bound: `limits.MAX_FETCH_SESSIONS`. At the bound a new session takes the place of one that was idle
-for two minutes, else of the least valuable one if that is worth less: followers are worth more than
-consumers, then more partitions are worth more. Otherwise the fetch gets session id 0: no session.
+for two minutes, else of the least valuable one if that is worth less than it: followers are worth
+more than consumers, then more partitions are worth more. Otherwise the fetch gets session id 0: no
+session.
 """
 
 from dataclasses import dataclass, field
@@ -45,29 +46,29 @@ PartitionKey = tuple[str | TopicId, int]
 class _Cached:
     """One partition of a session."""
 
-    # The newest request entry for it.
+    # The newest entry in a request.
     wanted: FetchPartition
-    # What the last answer said; -1 makes the next answer list the partition.
+    # The offsets in the last answer; -1 makes the next answer list the partition.
     high_watermark: int = -1
     log_start_offset: int = -1
 
     def is_of_other_term(self, wanted: FetchPartition) -> bool:
-        """Whether the last answer was to another leader epoch: a follower may not have taken it."""
+        """Whether the last answer was for another leader epoch: a follower may have ignored it."""
         return self.wanted.current_leader_epoch != wanted.current_leader_epoch
 
 
 @dataclass(slots=True)
 class FetchSession:
-    """What one fetcher wants, in the order in which it is served."""
+    """The partitions of one fetcher, in the order in which they are served."""
 
     session_id: int
-    # Followers' sessions are worth more than consumers'.
+    # Whether a follower owns it; its session is worth more than a consumer's.
     privileged: bool
-    # Whether its requests name topics by id; must not change.
+    # Whether its requests name topics by id; this must not change.
     uses_topic_ids: bool
     # The epoch the next request must carry.
     next_epoch: int
-    # For eviction.
+    # When the last request came; for eviction.
     last_used: Instant
     # Partitions in serving order: one that returned data moves to the end.
     partitions: dict[PartitionKey, _Cached] = field(default_factory=dict)
@@ -172,22 +173,22 @@ class FetchSessions:
         self, response: FetchResponse, session: FetchSession | None, full: bool
     ) -> FetchResponse:
         """The response as it goes out: with the session's id, and, unless `full`, without the
-        partitions that have nothing new."""
+        partitions that have not changed."""
         if session is None:
             return response
         kept = []
         for answer in response.partitions:
-            if self._has_news(session, answer) or full:
+            if self._has_changed(session, answer) or full:
                 kept.append(answer)
         return response._replace(session_id=session.session_id, partitions=kept)
 
-    def _has_news(self, session: FetchSession, answer: FetchedPartition) -> bool:
+    def _has_changed(self, session: FetchSession, answer: FetchedPartition) -> bool:
         key = _key(session.uses_topic_ids, answer)
         cached = session.partitions.get(key)
         if cached is None:
             return True
         failed = answer.error_code is not ErrorCode.NONE
-        news = (
+        changed = (
             failed
             or answer.records_bytes > 0
             or answer.high_watermark != cached.high_watermark
@@ -200,4 +201,4 @@ class FetchSessions:
         cached.log_start_offset = answer.log_start_offset
         if answer.records_bytes > 0:
             session.partitions[key] = session.partitions.pop(key)
-        return news
+        return changed

@@ -1,16 +1,17 @@
-"""A broker's life towards the controller: register, catch up, unfence, heartbeat, leave.
+"""A broker's life cycle: register, catch up, unfence, heartbeat, leave.
 
-A process registers with a fresh incarnation id and gets a broker epoch, the fencing number of this
-life. It heartbeats, still fenced, until it has applied the metadata up to its own registration;
-then it stops asking to be fenced and the controller unfences it. From then on a heartbeat every
-`broker.heartbeat.interval.ms` keeps the session; a changed controller hears from us at once.
-A STALE_BROKER_EPOCH answer means that the controller no longer knows this life: register again.
+A process registers with a fresh incarnation id and gets a broker epoch, which fences its former
+incarnations. It sends heartbeats, still fenced, until it has applied the metadata up to its own
+registration. Then it stops asking to be fenced, and the controller unfences it. From then on a
+heartbeat every `broker.heartbeat.interval.ms` keeps the session; a new controller gets one at once.
+A STALE_BROKER_EPOCH answer means that the controller no longer knows this epoch: the broker
+registers again.
 
-A process that no controller has registered within `initial.broker.registration.timeout.ms` ends:
-what keeps it out, a wrong address or a quorum without a majority, is the operator's matter.
+A process that no controller has registered within `initial.broker.registration.timeout.ms` ends.
+The cause, a wrong address or a quorum without a majority, is for the operator to fix.
 
-Leaving is controlled: heartbeats with `want_shut_down` until the controller has moved every
-leadership away and says so. When no controller can be found, or after
+A shutdown is controlled: heartbeats have `want_shut_down` until the controller has moved every
+leadership away and answers `should_shut_down`. When no controller can be found, or after
 `CONTROLLED_SHUTDOWN_LIMIT_MS`, the broker leaves anyway.
 
 Invariant `OneCallInFlight`: at most one registration or heartbeat is under way.
@@ -21,6 +22,16 @@ Source: KIP-500, KIP-631; Kafka's BrokerLifecycleManager.
 from enum import Enum
 from typing import Final
 
+from tidelog.broker.events import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerUnfenced,
+    CallRefused,
+    RegistrationTimedOut,
+    ShutdownBegun,
+    ShutdownForced,
+    ShutdownGranted,
+)
 from tidelog.broker.features import FEATURES
 from tidelog.config import NodeConfig
 from tidelog.controller.messages import (
@@ -55,7 +66,7 @@ NO_CONTROLLER_LIMIT_MS: Final = 1_000
 
 
 class BrokerState(Enum):
-    """Where a broker is in its life."""
+    """The state of a broker process towards the controller."""
 
     REGISTERING = "registering"
     CATCHING_UP = "catching up"
@@ -90,19 +101,20 @@ class BrokerLifecycle:
             previous_broker_epoch=previous_broker_epoch,
         )
         self.state = BrokerState.REGISTERING
-        # The epoch of this life; -1 before the first registration.
+        # The epoch of this registration; -1 before the first.
         self.broker_epoch = NO_EPOCH
         # The last metadata offset applied here; set by the node.
         self.metadata_offset = -1
-        # Damaged logs are being reported; set by the node. Unfenced, this broker could be elected.
+        # Whether damaged logs are still being reported; set by the node. Unfenced, this broker
+        # could be elected.
         self.must_stay_fenced = False
-        # Whether the controller said that we are unfenced.
+        # Whether this broker was unfenced in the last heartbeat's answer.
         self.unfenced = False
         # When to call next; NEVER while a call is under way.
         self._next_call: Instant = Instant(0)
         # Whether a call is under way.
         self._in_flight = False
-        # The code of the last refusal, so that a row of equal ones is one log line.
+        # The code of the last refusal, so that a series of equal ones is one log line.
         self._last_refusal = ErrorCode.NONE
         # When to leave in any case, once leaving.
         self._leave_by: Instant = NEVER
@@ -114,24 +126,21 @@ class BrokerLifecycle:
         self.failure = ""
 
     @property
-    def describe_state(self) -> str:
-        """The state in words, for status."""
-        return self.state.value
-
-    @property
     def has_caught_up(self) -> bool:
-        """Whether the metadata up to this life's registration was applied here."""
+        """Whether the metadata up to this registration was applied here."""
         return self.broker_epoch != NO_EPOCH and self.metadata_offset >= self.broker_epoch
 
-    def last_words(self, previous: CleanShutdown | None) -> CleanShutdown:
-        """The marker of a clean stop. A process that was never registered has changed no log: it
-        hands on what the one before has left, which ended cleanly too, and names itself where its
-        registration may yet come through."""
+    def shutdown_marker(self, previous: CleanShutdown | None) -> CleanShutdown:
+        """The marker of a clean stop. A process that was never registered has changed no log. It
+        repeats the marker of the process before, which ended cleanly too, and adds its own
+        incarnation where its registration may still be committed."""
         if self.broker_epoch != NO_EPOCH:
             return CleanShutdown(self.broker_epoch)
         known = previous or CleanShutdown()
-        has_asked = self._registered_by is not None
-        incarnation_id = self._registration.incarnation_id if has_asked else known.incarnation_id
+        may_be_registered = self._registered_by is not None
+        incarnation_id = (
+            self._registration.incarnation_id if may_be_registered else known.incarnation_id
+        )
         return CleanShutdown(known.broker_epoch, incarnation_id)
 
     def begin_shutdown(self, now: Instant) -> None:
@@ -139,7 +148,7 @@ class BrokerLifecycle:
         if self.state in (BrokerState.LEAVING, BrokerState.GONE):
             return
         was_registered = self.state in (BrokerState.RUNNING, BrokerState.CATCHING_UP)
-        self._trace.info("broker", "begin_shutdown", "leaving", broker_epoch=self.broker_epoch)
+        self._trace.event(ShutdownBegun(broker_epoch=self.broker_epoch))
         if not was_registered or not self._config.broker.controlled_shutdown_enable:
             self.state = BrokerState.GONE
             return
@@ -149,13 +158,13 @@ class BrokerLifecycle:
         self._next_call = now
 
     def on_controller_changed(self, now: Instant) -> None:
-        """Another controller is active: it has no session of ours until it hears from us."""
+        """Another controller is active: it has no session of this broker before a heartbeat."""
         self._next_call = min(self._next_call, now)
 
     def next_call(self, now: Instant) -> RegisterBroker | BrokerHeartbeat | None:
         """The call that is due, if one is; its outcome must be given to `on_response`."""
         if self.state is BrokerState.LEAVING and now >= min(self._leave_by, self._controller_by):
-            self._trace.warn("broker", "next_call", "gone", "no controller let us go")
+            self._trace.event(ShutdownForced())
             self.state = BrokerState.GONE
         self._maybe_give_up(now)
         if self._in_flight or now < self._next_call or self.state is BrokerState.GONE:
@@ -173,26 +182,25 @@ class BrokerLifecycle:
         )
 
     def _maybe_give_up(self, now: Instant) -> None:
-        """Ends a process that was never registered, when its time is over."""
+        """Ends a process that was not registered in time."""
         timeout_ms = self._config.broker.initial_registration_timeout_ms
         if self._registered_by is None:
             self._registered_by = Instant(now + timeout_ms)
         if self.state is not BrokerState.REGISTERING or now < self._registered_by:
             return
-        refused = self._last_refusal is not ErrorCode.NONE
-        why = f"refused with {self._last_refusal.name}" if refused else "no controller answered"
+        timed_out = RegistrationTimedOut(last_refusal=self._last_refusal)
+        self._trace.event(timed_out)
         self.failure = (
-            f"the broker was not registered within {timeout_ms} ms: {why}; hint: see that most "
-            "controllers run and can be reached, then start the node again"
+            f"the broker was not registered within {timeout_ms} ms: {timed_out.answer}; "
+            "hint: see that most controllers run and can be reached, then start the node again"
         )
-        self._trace.error("broker", "next_call", "gone", f"not registered, {why}")
         self.state = BrokerState.GONE
 
     def on_response(self, response: Response | None, now: Instant) -> None:
         """The outcome of the last call; `None` when no controller answered."""
         self._in_flight = False
         if self.state is BrokerState.GONE:
-            # A late answer must not call a broker back that is on its way out.
+            # A late answer must not bring a broker back that is stopping.
             return
         if response is not None and not isinstance(response, Refused):
             self._last_refusal = ErrorCode.NONE
@@ -213,12 +221,12 @@ class BrokerLifecycle:
         self._registered_by = NEVER
         self.broker_epoch = broker_epoch
         self._next_call = now
-        self._trace.info("broker", "on_response", "registered", broker_epoch=broker_epoch)
+        self._trace.event(BrokerRegistered(broker_epoch=broker_epoch))
 
     def _on_heartbeat(self, result: BrokerHeartbeatResult, now: Instant) -> None:
         if self.state is BrokerState.LEAVING:
             if result.should_shut_down:
-                self._trace.info("broker", "on_response", "gone", "the controller let us go")
+                self._trace.event(ShutdownGranted())
                 self.state = BrokerState.GONE
             self._controller_by = Instant(now + NO_CONTROLLER_LIMIT_MS)
             self._next_call = Instant(now + SHUTDOWN_INTERVAL_MS)
@@ -226,9 +234,9 @@ class BrokerLifecycle:
         was_unfenced, self.unfenced = self.unfenced, not result.is_fenced
         if self.unfenced and not was_unfenced:
             self.state = BrokerState.RUNNING
-            self._trace.info("broker", "on_response", "unfenced", broker_epoch=self.broker_epoch)
+            self._trace.event(BrokerUnfenced(broker_epoch=self.broker_epoch))
         elif was_unfenced and result.is_fenced:
-            self._trace.warn("broker", "on_response", "fenced", broker_epoch=self.broker_epoch)
+            self._trace.event(BrokerFenced(broker_epoch=self.broker_epoch))
         interval_ms = self._config.broker.heartbeat_interval_ms
         if result.is_fenced:
             interval_ms = min(interval_ms, CATCH_UP_INTERVAL_MS)
@@ -240,7 +248,7 @@ class BrokerLifecycle:
             return
         if error_code is not self._last_refusal:
             self._last_refusal = error_code
-            self._trace.warn("broker", "on_response", "refused", message, code=error_code.name)
+            self._trace.event(CallRefused(code=error_code, reason=message))
         if error_code is ErrorCode.STALE_BROKER_EPOCH:
             if self.state is BrokerState.LEAVING:
                 self.state = BrokerState.GONE

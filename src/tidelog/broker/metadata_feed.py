@@ -2,9 +2,8 @@
 
 All batches that were committed in one tick make one delta, so that a broker's death, which may
 touch ten thousand partitions in several batches, changes roles once. A snapshot that arrives is the
-difference between what was known and what it says. The dynamic configurations
-(broker level and topic level) are resolved here for each topic, because the replicas know neither
-names nor precedence.
+difference between the image before and its own. The dynamic configurations (broker level and topic
+level) are resolved here for each topic, because the replicas know neither names nor precedence.
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from tidelog.replication.replicas import Replicas
 
 
 class MetadataFeed:
-    """The image as this node's broker side sees it."""
+    """The image that this node has published last."""
 
     def __init__(self, config: NodeConfig, replicas: Replicas) -> None:
         self._config = config
@@ -54,7 +53,7 @@ class MetadataFeed:
             offset, epoch = each.last_offset, each.epoch
         self._image = delta.apply(offset, epoch)
         if delta.image is not before:
-            # A snapshot does not say what is gone; the difference does.
+            # A snapshot does not contain what is gone; the difference does.
             delta = MetadataDelta.between(before, self._image)
         self._follow_dynamic_config(delta)
         self._replicas.apply(delta, self._image, self._log_configs(), now)

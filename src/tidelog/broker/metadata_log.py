@@ -2,7 +2,7 @@
 one of the features (`controller.features.QuorumVersion`).
 
 The controller appends within one input; the time of that input is the time of the append. The
-node says at the beginning of each input what time it is.
+node sets that time at the beginning of each input.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class MetadataLog:
         return tuple(self._quorum.voters)
 
     def upgrade_version(self, level: int, *, validate_only: bool) -> tuple[ErrorCode, str]:
-        """Raises the `kraft.version`, or says why not."""
+        """Raises the `kraft.version`; the code and text of the refusal where it cannot."""
         return self._quorum.upgrade_version(level, self._now, validate_only=validate_only)
 
     def append(self, records: Sequence[bytes]) -> int:

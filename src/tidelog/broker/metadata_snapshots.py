@@ -1,12 +1,13 @@
-"""Snapshots of the metadata: when to make one, and writing it without holding the node up.
+"""Snapshots of the metadata: when to make one, and writing it without stopping the node.
 
 Every node makes its own, from the image that it has published, at the end of what is committed:
 after so many bytes of records (`metadata.log.max.record.bytes.between.snapshots`), after so much
-time if there is anything new (`metadata.log.max.snapshot.interval.ms`), and at once when the quorum
-lost the one that its log needs.
+time if there are new records (`metadata.log.max.snapshot.interval.ms`), and at once when the quorum
+lost the snapshot that its log needs.
 
-The image never changes, so it is written a few records a tick, while the node goes on; what is
-committed meanwhile is in the next one. A snapshot that the leader sends gives an own one up.
+An image never changes, so it is written a few records a tick, while the node goes on. What is
+committed meanwhile is in the next snapshot. A snapshot from the leader replaces the one being
+written.
 
 Source: KIP-630; Kafka's `SnapshotGenerator`.
 """

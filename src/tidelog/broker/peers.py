@@ -2,8 +2,9 @@
 
 A channel sends length-prefixed requests in order and matches responses by order, as Kafka's
 protocol promises. A request is never retried here: when the connection is refused, cut or timed
-out, every request on it *fails*, and the room that sent it decides what to do. Separate purposes
-have separate connections, because replies come in order and a parked fetch would hold up a vote.
+out, every request on it *fails*, and the component that sent it decides what to do. Separate
+purposes have separate connections, because replies come in order and a parked fetch would hold up a
+vote.
 
 A channel connects on demand: the first `send` of an idle channel asks for a connection, and
 requests queue up behind it. A refused connect fails them at once, which is also how this node
@@ -89,7 +90,7 @@ class _InFlight:
     token: Hashable
     # When it counts as failed, and the connection with it.
     deadline: Instant
-    # The same, if not even the first byte of the answer is there by then.
+    # The same, if the first byte of the answer has not come by then.
     first_byte_by: Instant
 
 
@@ -107,7 +108,7 @@ class _Channel:
     )
 
     def __init__(self, key: ChannelKey, address: tuple[str, int]) -> None:
-        # Who and what for.
+        # The peer and the purpose.
         self.key = key
         # Host and port; a changed address takes effect with the next connection.
         self.address = address
@@ -123,8 +124,8 @@ class _Channel:
         self.unsent: list[Chunk] = []
 
     @property
-    def patience_ends(self) -> Instant:
-        """When the oldest request under way has waited too long."""
+    def times_out_at(self) -> Instant:
+        """When the oldest request under way times out."""
         oldest = self.in_flight[0]
         return oldest.deadline if self.frames.partial_bytes else oldest.first_byte_by
 
@@ -149,7 +150,7 @@ class PeerChannels:
         self._deadline = KnownDeadline(self._next_deadline)
 
     def set_address(self, peer_id: int, purpose: Purpose, host: str, port: int) -> None:
-        """Tells where a peer is; must be called before the first `send` to it."""
+        """Sets where a peer is reached; must be called before the first `send` to it."""
         key = ChannelKey((peer_id, purpose))
         channel = self._channels.get(key)
         if channel is None:
@@ -172,8 +173,8 @@ class PeerChannels:
     ) -> None:
         """Sends one framed request; ends in exactly one `Answered` or `Failed`.
 
-        The whole answer must have come by `deadline`. Its first byte may be asked for earlier: a
-        long answer takes its time on a slow link, but silence says that the stream is dead.
+        The whole answer must have come by `deadline`. Its first byte may be due earlier: a long
+        answer takes time on a slow link, but no byte at all means that the stream is dead.
         """
         channel = self._channels[ChannelKey((peer_id, purpose))]
         channel.in_flight.append(_InFlight(token, deadline, first_byte_by or deadline))
@@ -185,9 +186,9 @@ class PeerChannels:
             self._dirty[channel.key] = channel
 
     def probe(self, peer_id: int) -> bool:
-        """Whether the watch connection to the peer is up; if there is none, makes one, whose
-        outcome comes as `PeerReached` or `PeerLost`. It carries no requests and stays open:
-        its end is the first sign of the peer's death."""
+        """Whether the watch connection to the peer is up. If there is none, makes one; its outcome
+        comes as `PeerReached` or `PeerLost`. It carries no requests and stays open: its end is the
+        first sign of the peer's death."""
         channel = self._channels[ChannelKey((peer_id, Purpose.PROBE))]
         if channel.connection_id == 0:
             self._connect(channel)
@@ -195,15 +196,11 @@ class PeerChannels:
 
     def give_up(self, peer_id: int, purpose: Purpose) -> None:
         """Fails the requests under way on a channel and closes it, because their answers have
-        become worthless. Says nothing about the peer itself."""
+        become worthless. The failure detector learns nothing of it."""
         channel = self._channels[ChannelKey((peer_id, purpose))]
         if channel.connection_id != 0:
             self._close(channel)
             self._fail_requests(channel, CloseReason.TIMEOUT)
-
-    def owns(self, connection_id: int) -> bool:
-        """Whether the connection is one of ours."""
-        return connection_id in self._by_connection
 
     def on_connected(self, connection_id: int) -> None:
         """The driver made the connection."""
@@ -249,12 +246,12 @@ class PeerChannels:
                 self._effects.emit(Send(channel.connection_id, chunks))
 
     def wake(self, now: Instant) -> None:
-        """Times out connections whose oldest request has waited too long."""
+        """Closes connections whose oldest request has timed out."""
         deadline = self.deadline()
         if deadline is None or deadline > now:
             return
         for channel in list(self._by_connection.values()):
-            if channel.in_flight and channel.patience_ends <= now:
+            if channel.in_flight and channel.times_out_at <= now:
                 self._abandon(channel, CloseReason.TIMEOUT)
 
     def deadline(self) -> Instant | None:
@@ -265,7 +262,7 @@ class PeerChannels:
         due = None
         for channel in self._by_connection.values():
             if channel.in_flight:
-                due = earliest(due, channel.patience_ends)
+                due = earliest(due, channel.times_out_at)
         return due
 
     def take_outputs(self) -> list[PeerOutput]:

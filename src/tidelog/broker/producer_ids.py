@@ -1,8 +1,8 @@
 """Producer ids for InitProducerId: blocks that the controller hands out.
 
 A broker asks the controller for a block of ids and gives them out one by one. Requests that come
-while no id is left wait for the next block; the ids of a block that a stopped broker did not use
-are lost, which costs nothing (2**63 of them) and keeps every id unique.
+while no id is left wait for the next block. The ids of a block that a stopped broker did not use
+are lost. There are 2**63 of them, and every id stays unique.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ RETRY_INTERVAL_MS = 50
 
 
 class ProducerIds:
-    """The block of this broker and who waits for an id."""
+    """The block of this broker and the requests that wait for an id."""
 
     def __init__(self) -> None:
         # The next id to give out, and the end (exclusive) of the block.
@@ -63,7 +63,7 @@ class ProducerIds:
         return granted
 
     def deadline(self) -> Instant | None:
-        """When to ask again, if anybody waits."""
+        """When to ask again, if a request waits."""
         if self._waiting and not self._in_flight:
             return self._next_call
         return None

@@ -1,15 +1,15 @@
 """The replicas' traffic with other brokers and the controller, on the wire.
 
-Fetches and offset queries go to the leader's inter-broker listener on one connection per leader.
-On the wire topics travel by id; the replicas speak names and ids, so answers are completed from the
-metadata image. An answer for a topic that the image no longer has is dropped: the replicas have
-stopped following it, or are about to.
+Fetches and offset queries go to the leader's inter-broker listener on one connection per leader. On
+the wire topics travel by id. The replicas use names and ids, so the names in answers are completed
+from the metadata image. An answer for a topic that the image no longer has is dropped: the replicas
+have stopped following it, or are about to.
 
-A stream that one end has lost without a word looks like a leader with nothing to say, and for as
-long as its follower waits the high watermark stands still: `replica.lag.time.max.ms` and
-`replica.socket.timeout.ms` are both 30 s. A leader answers every fetch within the wait that it was
-given, though; so one that has said nothing for half a session more is asked again on a new stream.
-An answer that has begun keeps the full time: a large one may be long under way on a slow link.
+A connection that one end has lost without closing it looks like a leader without new records. For
+as long as its follower waits, the high watermark stands still: `replica.lag.time.max.ms` and
+`replica.socket.timeout.ms` are both 30 s. But a leader answers every fetch within the wait that the
+fetch names. So when nothing at all has come for half a session more, the follower fetches on a new
+connection. An answer that has begun keeps the full time: a large one may take long on a slow link.
 """
 
 from typing import Final
@@ -52,21 +52,21 @@ class ReplicaLink:
         self._image: MetadataImage = EMPTY_IMAGE
         # Correlation ids of all replica connections.
         self._next_correlation_id = 0
-        # How long a leader may say nothing at all to a fetch.
-        self._silence_limit_ms = (
+        # How long after a fetch the first byte of its answer may take.
+        self._first_byte_limit_ms = (
             config.replication.replica_fetch_wait_max_ms + config.broker.session_timeout_ms // 2
         )
 
-    def set_addresses(self, image: MetadataImage) -> None:
-        """Follows the metadata: where the brokers are, how topics are called."""
+    def on_image(self, image: MetadataImage) -> None:
+        """Takes the endpoints of brokers and the names of topics."""
         for node_id, registered in image.brokers.items():
             endpoint = self._endpoint_of(registered)
             if endpoint is not None and node_id != self._config.node_id:
                 for purpose in (Purpose.REPLICA_FETCH, Purpose.PROBE):
                     self._peers.set_address(node_id, purpose, endpoint.host, endpoint.port)
-                    if self._is_new_life(registered):
-                        # After a power cut nobody closed the connections to the former process:
-                        # a fetch would wait out its whole timeout, a probe believe for ever.
+                    if self._is_new_incarnation(registered):
+                        # A power cut closes no connections. A fetch to the former process would
+                        # wait out its whole timeout, and a probe would find it reached for ever.
                         self._peers.give_up(node_id, purpose)
         self._image = image
 
@@ -74,10 +74,10 @@ class ReplicaLink:
         listener = self._config.inter_broker_listener_name
         if listener:
             return registered.endpoint(listener)
-        # A node that is only a controller fetches nothing; any address shows whether it lives.
+        # A node that is only a controller fetches nothing; any address will do for a probe.
         return registered.endpoints[0] if registered.endpoints else None
 
-    def _is_new_life(self, registered: BrokerImage) -> bool:
+    def _is_new_incarnation(self, registered: BrokerImage) -> bool:
         known = self._image.brokers.get(registered.node_id)
         return known is not None and known.incarnation_id != registered.incarnation_id
 
@@ -96,7 +96,7 @@ class ReplicaLink:
             entity = self._list_offsets_entity(output)
             frame = codec.encode_request(entity, self._next_correlation_id, client_id)
         deadline = Instant(now + self._config.replication.replica_socket_timeout_ms)
-        first_byte_by = Instant(min(deadline, now + self._silence_limit_ms))
+        first_byte_by = Instant(min(deadline, now + self._first_byte_limit_ms))
         self._peers.send(
             output.leader_id, Purpose.REPLICA_FETCH, [frame], output, deadline, first_byte_by
         )
@@ -186,7 +186,7 @@ class ReplicaLink:
         )
 
     def assign_replicas_of(self, output: SendAssignReplicas) -> controller_messages.AssignReplicas:
-        """The controller's message that says where replicas are."""
+        """The controller's message with the directories of replicas."""
         return controller_messages.AssignReplicas(
             self._config.node_id,
             output.broker_epoch,
@@ -196,7 +196,7 @@ class ReplicaLink:
     def on_assign_replicas_result(
         self, token: SendAssignReplicas, response: Response | None, now: Instant
     ) -> None:
-        """The controller noted it, refused, or could not be reached."""
+        """The controller accepted, refused, or could not be reached."""
         refusal = "no controller" if response is None else None
         if isinstance(response, Refused):
             refusal = response.message

@@ -1,14 +1,16 @@
 """Kafka's configuration names with types, defaults and validation, resolved into small values.
 
-A node reads a properties file once and hands each room the frozen value made for it; no room
-reads configuration by name deep in its code. `tidelog.` names are ours.
+A node reads a properties file once and hands each component the frozen value made for it. No
+component reads configuration by name. Names that begin with `tidelog.` are not Kafka's.
 
 - `values`: the frozen values, with the defaults;
-- `property_types`, `node_properties`, `topic_properties`, `known_names`: the tables of names;
+- `property_types`, `property_rows`: what a row of the tables of names is;
+- `node_properties` (with `broker_properties`, `controller_properties`), `topic_properties`,
+  `known_names`: the tables;
 - `dynamic_properties`: what may change while brokers run;
 - `properties_file`, `listeners`, `resolve`: from a file's text to a `NodeConfig`, from a topic's
   overrides to a `LogConfig`;
-- `describe`: what DescribeConfigs tells;
+- `describe`: what DescribeConfigs answers;
 - `profiles`: named sets of properties, the short timers of tests among them.
 """
 

@@ -1,8 +1,8 @@
-"""What DescribeConfigs tells: every property of a topic or broker, its value and where from.
+"""What DescribeConfigs answers: the properties of a topic or broker, their values and sources.
 
 The sources of one property are its synonyms, listed by falling precedence; the first is the
 effective one (KIP-226). A topic's value may come from a property that Kafka does not list, such as
-`log.retention.hours` for `retention.ms`: then there are no synonyms, and the value is right.
+`log.retention.hours` for `retention.ms`. Then the value is listed without synonyms.
 """
 
 from collections.abc import Mapping
@@ -91,7 +91,7 @@ def describe_broker_config(
     for name in sorted({*NODE_PROPERTIES, *TOPIC_SYNONYMS, *dynamic.own, *dynamic.default}):
         prop = node_property(name) if is_used(name) else DYNAMIC_PROPERTIES.get(name)
         if prop is None:
-            # Set by a controller that knows more.
+            # Set by a controller of a newer version.
             continue
         synonyms = _synonyms_of(name, config, dynamic)
         value = synonyms[0].value if synonyms else None
@@ -131,7 +131,7 @@ def _levels(
 def _synonyms_of(name: str, config: NodeConfig, dynamic: BrokerOverrides) -> list[ConfigSynonym]:
     """A broker property's values and those of the properties that it overrules, each in its own
     unit: `log.retention.ms` lists `log.retention.hours` behind itself. Where it has no value of
-    its own nothing is listed, as in Kafka."""
+    its own, nothing is listed, as in Kafka."""
     names = _overruled(name)
     found = [
         ConfigSynonym(each, level[each], source)

@@ -1,7 +1,7 @@
 """Broker properties that may change while brokers run (KIP-226), and what they change.
 
-A dynamic value stands in the metadata log: under a broker's id it is that broker's, under the empty
-name every broker's. Precedence: the broker's own, every broker's, the file, the default.
+A dynamic value is in the metadata log. Under a broker's id it is for that broker, under the empty
+name for every broker. Precedence: the broker's own, every broker's, the file, the default.
 
 | kind | properties |
 | --- | --- |
@@ -12,12 +12,12 @@ name every broker's. Precedence: the broker's own, every broker's, the file, the
 Everything else is read only. So are the synonyms in minutes and hours: they are for files, and a
 change of `log.retention.ms` overrules them.
 
-Those without an effect are taken, and described where they are set, for the reason for which a file
-may have them (`known_names`): what was written for Kafka must work.
+Those without an effect are accepted, and described where they are set: configurations that were
+written for Kafka must work (`known_names`).
 
 Left out: `listeners` and the key stores, which Kafka can change and this code cannot yet.
 
-Source: KIP-226; Kafka's own answers to DescribeConfigs for which are read only.
+Source: KIP-226. Which are read only: Kafka's own answers to DescribeConfigs.
 """
 
 from collections.abc import Mapping
@@ -101,7 +101,7 @@ DYNAMIC_PROPERTIES: Final[Mapping[str, Property]] = {
     PRODUCER_EXPIRATION: NODE_PROPERTIES[PRODUCER_EXPIRATION],
     **{prop.name: prop for prop in _ROWS},
 }
-"""Every property that running brokers take, by name."""
+"""Every property that running brokers accept, by name."""
 
 
 def resolve_dynamic_config(*levels: Mapping[str, str]) -> DynamicBrokerConfig:

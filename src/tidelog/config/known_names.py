@@ -1,8 +1,8 @@
 """Names that Kafka 4.3 knows and that have no effect here.
 
-A file written for Kafka must start a node, so these are accepted and ignored; any other unknown
-name is refused, because a silently ignored typo is how a cluster loses data. Names that Kafka 4
-removed are refused with what to do about them.
+A file written for Kafka must start a node, so these are accepted and ignored. Any other unknown
+name is refused, because a silently ignored typo can cost a cluster its data. Names that Kafka 4
+removed are refused with a hint.
 """
 
 from typing import Final

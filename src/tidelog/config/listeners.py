@@ -2,10 +2,10 @@
 
 Rules, as in Kafka: listener names are compared in upper case; each name and each port appears
 once; what is advertised is never `0.0.0.0`; the inter-broker listener is an advertised one. A
-node's controller listeners are among its `listeners`; a node that is only a controller has no
-others, and one that is only a broker has none: there `controller.listener.names` says how the
-controllers call theirs. Beyond them: a port is never 0,
-because nothing here would tell the other nodes which port it became.
+node's controller listeners are among its `listeners`. A node that is only a controller has no
+others. A node that is only a broker has none: there `controller.listener.names` is what the
+controllers call theirs. One rule is not Kafka's: a port is never 0, because the other nodes could
+not learn which port it became.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _VOTER_HINT: Final = "write it like `1@localhost:9093,2@localhost:9095,3@localho
 
 
 class Listeners(NamedTuple):
-    """What a node binds, what it tells others, and which listener is for whom."""
+    """What a node binds, what it advertises, and which listeners are the controller's."""
 
     bound: tuple[Endpoint, ...]
     advertised: tuple[Endpoint, ...]
@@ -53,21 +53,21 @@ def resolve_listeners(
 
 
 def resolve_voters(settings: Mapping[str, str], listener: str) -> dict[int, Endpoint]:
-    """The static voters by node id, none where bootstrap servers lead to the quorum instead.
+    """The static voters by node id; none where bootstrap servers lead to the quorum instead.
 
-    Raises `UsageError` for a malformed one, and when there is nothing to find a quorum by.
+    Raises `UsageError` for a malformed voter, and where neither property is set.
     """
     text = settings.get("controller.quorum.voters", "")
     if not text.strip():
         if settings.get("controller.quorum.bootstrap.servers", "").strip():
             return {}
         problem = "neither `controller.quorum.voters` nor `controller.quorum.bootstrap.servers` is"
-        raise UsageError(f"{problem} there", f"for the voters, {_VOTER_HINT}")
+        raise UsageError(f"{problem} set", f"for the voters, {_VOTER_HINT}")
     voters: dict[int, Endpoint] = {}
     for item in split_list(text):
         node_id, separator, address = item.partition("@")
         if not separator or not (node_id.isascii() and node_id.isdigit()):
-            raise UsageError(f"`controller.quorum.voters`: `{item}` is no voter", _VOTER_HINT)
+            raise UsageError(f"`controller.quorum.voters`: `{item}` is not a voter", _VOTER_HINT)
         host, port = _parse_address("controller.quorum.voters", item, address, _VOTER_HINT)
         if not host or int(node_id) in voters:
             problem = "has no host" if not host else "names a node id twice"
@@ -77,7 +77,7 @@ def resolve_voters(settings: Mapping[str, str], listener: str) -> dict[int, Endp
 
 
 def resolve_bootstrap_servers(settings: Mapping[str, str], listener: str) -> tuple[Endpoint, ...]:
-    """Where to ask who leads the quorum; raises `UsageError` for a malformed address."""
+    """Servers that know the leader of the quorum; raises `UsageError` for a malformed address."""
     name = "controller.quorum.bootstrap.servers"
     found = []
     for item in split_list(settings.get(name, "")):
@@ -103,7 +103,7 @@ def _parse_listeners(name: str, text: str) -> tuple[Endpoint, ...]:
 def _parse_listener(name: str, item: str) -> Endpoint:
     listener, separator, address = item.partition("://")
     if not separator or not listener.strip():
-        raise UsageError(f"`{name}`: `{item}` is no listener", _LISTENER_HINT)
+        raise UsageError(f"`{name}`: `{item}` is not a listener", _LISTENER_HINT)
     host, port = _parse_address(name, item, address, _LISTENER_HINT)
     return Endpoint(listener.strip().upper(), host, port)
 
@@ -143,7 +143,7 @@ def _controller_names(
             if name not in names:
                 problem = f"`process.roles` is `controller`, and `listeners` has `{name}`"
                 hint = "take it away, add it to `controller.listener.names`, or add `broker`"
-                raise UsageError(f"{problem}, which is no controller listener", hint)
+                raise UsageError(f"{problem}, which is not a controller listener", hint)
         return names
     if len(names) == len(bound):
         hint = "add a listener for clients, like `PLAINTEXT://localhost:9092`"
@@ -178,26 +178,26 @@ def _advertise(
 ) -> tuple[Endpoint, ...]:
     given = settings.get("advertised.listeners")
     if given is None:
-        told = {endpoint.listener: endpoint for endpoint in bound}
+        by_name = {endpoint.listener: endpoint for endpoint in bound}
     else:
-        told = {e.listener: e for e in _parse_listeners("advertised.listeners", given)}
-    for name in told:
+        by_name = {e.listener: e for e in _parse_listeners("advertised.listeners", given)}
+    for name in by_name:
         if name not in [endpoint.listener for endpoint in bound]:
             hint = "advertise only listeners that `listeners` binds"
             raise UsageError(f"`advertised.listeners`: `{name}` is not in `listeners`", hint)
     result = []
     for endpoint in bound:
-        told_endpoint = told.get(endpoint.listener)
-        if told_endpoint is None and endpoint.listener not in controllers:
+        advertised = by_name.get(endpoint.listener)
+        if advertised is None and endpoint.listener not in controllers:
             continue
-        result.append(_reachable(told_endpoint or endpoint, hostname))
+        result.append(_reachable(advertised or endpoint, hostname))
     return tuple(result)
 
 
 def _reachable(endpoint: Endpoint, hostname: str) -> Endpoint:
     if endpoint.host in _WILDCARDS:
         hint = "set `advertised.listeners` to an address that clients can connect to"
-        raise UsageError(f"`{endpoint}` cannot be advertised: it is no address", hint)
+        raise UsageError(f"`{endpoint}` cannot be advertised: it is not an address", hint)
     host = endpoint.host or hostname
     return Endpoint(endpoint.listener, host, endpoint.port)
 
@@ -209,7 +209,7 @@ def _inter_broker_name(
     given = settings.get("inter.broker.listener.name")
     if given is not None and given.upper() not in names:
         hint = f"use one of {', '.join(names)}"
-        problem = f"`inter.broker.listener.name`: `{given}` is no advertised broker listener"
+        problem = f"`inter.broker.listener.name`: `{given}` is not an advertised broker listener"
         raise UsageError(problem, hint)
     if given is not None:
         return given.upper()

@@ -13,7 +13,7 @@ TEST_PROFILE: Final = {
     "broker.heartbeat.interval.ms": "100",
     "tidelog.broker.disconnect.grace.ms": "200",
     "replica.lag.time.max.ms": "500",
-    # An idle follower proves that it is caught up with each fetch: several a lag time.
+    # Each fetch of an idle follower proves that it is caught up: several within the lag time.
     "replica.fetch.wait.max.ms": "100",
     "replica.fetch.backoff.ms": "100",
     "controller.quorum.election.timeout.ms": "300",
@@ -36,7 +36,7 @@ def profile_settings(profile: str, brokers: int) -> dict[str, str]:
     that does not exist.
     """
     if profile not in PROFILES:
-        raise UsageError(f"there is no profile `{profile}`", f"use one of {', '.join(PROFILES)}")
+        raise UsageError(f"unknown profile `{profile}`", f"use one of {', '.join(PROFILES)}")
     replicas = min(3, brokers)
     min_isr = max(1, replicas - 1)
     return {

@@ -16,7 +16,7 @@ _BLANKS = " \t\f"
 def parse_properties(text: str) -> dict[str, str]:
     """All properties of a file's text, in the order of their first appearance.
 
-    Raises `UsageError` for a malformed `\\u` escape, the only thing the syntax can get wrong.
+    Raises `UsageError` for a malformed `\\u` escape, the only possible error of the syntax.
     """
     settings: dict[str, str] = {}
     # Not splitlines(): it would also cut at form feeds and Unicode separators.
@@ -41,7 +41,7 @@ def parse_assignment(text: str) -> tuple[str, str]:
     """Name and value of a command line's `NAME=VALUE`; raises `UsageError` without a `=`."""
     name, separator, value = text.partition("=")
     if not separator or not name.strip():
-        raise UsageError(f"`{text}` is no NAME=VALUE", "write it like `min.insync.replicas=2`")
+        raise UsageError(f"`{text}` is not NAME=VALUE", "write it like `min.insync.replicas=2`")
     return name.strip(), value.strip()
 
 
@@ -96,7 +96,7 @@ def _unicode_escape(digits: str) -> str:
         return chr(int(digits, 16))
     except ValueError:
         raise UsageError(
-            f"`\\u{digits}` in the properties file is no character",
+            f"`\\u{digits}` in the properties file is not a character",
             "write `\\u` with four hexadecimal digits, or `\\\\u` for a backslash and a u",
         ) from None
 

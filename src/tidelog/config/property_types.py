@@ -1,8 +1,8 @@
-"""How one property's text becomes a value, and what is wrong with it when it does not.
+"""How the text of one property becomes a value, and what is wrong with it when it does not.
 
-A `Property` is a row of a table: Kafka's name, its type, the range or the choices, a sentence for
-people, and the fields that it sets. Parsing answers with a `BadValue` whose text completes the
-sentence "the value ... of ... ": the caller decides whether that is a usage error (start-up) or a
+A `Property` is a row of a table: Kafka's name, its type, the range or the choices, a sentence of
+documentation, and the fields that it sets. Parsing raises a `BadValue` whose text completes the
+sentence "the value ... of ... ". The caller decides whether that is a usage error (start-up) or a
 reply to a client.
 """
 
@@ -13,7 +13,6 @@ from typing import Final
 
 Value = bool | int | float | str
 
-INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 
 
@@ -38,7 +37,7 @@ Check = Callable[[Value], str | None]
 
 
 class BadValue(Exception):
-    """A value that does not parse or is out of range; the text says which."""
+    """A value that does not parse or is out of range; the text is the complaint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +87,7 @@ def one_of(*choices: str) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """Accepts the empty text as well: nothing is chosen."""
+    """Accepts the empty text as well, which chooses nothing."""
     return lambda value: None if value == "" else check(value)
 
 

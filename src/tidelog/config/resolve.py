@@ -12,12 +12,8 @@ from typing import Any
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES, PRODUCER_EXPIRATION
 from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES
 from tidelog.config.listeners import resolve_bootstrap_servers, resolve_listeners, resolve_voters
-from tidelog.config.node_properties import (
-    EXTRA_FIELDS,
-    NODE_PROPERTIES,
-    SECTIONS,
-    field_default,
-)
+from tidelog.config.node_properties import EXTRA_FIELDS, NODE_PROPERTIES
+from tidelog.config.property_rows import SECTIONS, field_default
 from tidelog.config.property_types import (
     BadValue,
     Property,
@@ -50,8 +46,8 @@ _INTERNAL_SEGMENT_PROPERTY = Property(
 def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost") -> NodeConfig:
     """A node's configuration from the properties of its file.
 
-    `hostname` is advertised where a listener binds every interface and no advertised listener
-    says otherwise. Raises `UsageError` for unknown names, bad values and contradictions.
+    `hostname` is advertised for a listener that binds every interface and has no advertised
+    listener. Raises `UsageError` for unknown names, bad values and contradictions.
     """
     for name in settings:
         _check_known(name)
@@ -116,7 +112,7 @@ def validate_topic_config(name: str, value: str | None) -> None:
 def validate_broker_config(name: str, value: str | None) -> None:
     """Raises `ProtocolError(INVALID_CONFIG)` unless this may be set on running brokers.
 
-    Which ones may is told in `dynamic_properties`.
+    `dynamic_properties` lists which ones may.
     """
     prop = DYNAMIC_PROPERTIES.get(name)
     if prop is None:
@@ -129,7 +125,7 @@ def validate_broker_config(name: str, value: str | None) -> None:
 def apply_broker_overrides(defaults: LogConfig, overrides: Mapping[str, str]) -> LogConfig:
     """`NodeConfig.log` under dynamic broker values, given by their broker names."""
     if not overrides:
-        # The usual case, asked for with every change of the metadata.
+        # The usual case, at every change of the metadata.
         return defaults
     changes: dict[str, Any] = {}
     for row in TOPIC_PROPERTIES.values():
@@ -166,16 +162,16 @@ def _check_known(name: str) -> None:
         raise UsageError(f"`{name}` was removed in Kafka 4", REMOVED_NAMES[name])
     if is_used(name) or name in KNOWN_NAMES or name.startswith(KNOWN_PREFIXES):
         return
-    raise UsageError(f"`{name}` is no node property", _near_miss(name))
+    raise UsageError(f"unknown property `{name}`", _near_miss(name))
 
 
 def _near_miss(name: str) -> str:
-    from difflib import get_close_matches  # costs some ms, and only a typo needs it
+    from difflib import get_close_matches  # takes some ms, and only a typo needs it
 
     if name in TOPIC_PROPERTIES:
         synonyms = TOPIC_PROPERTIES[name].synonyms
         if synonyms:
-            return f"that is the topic's name for it; a node's file says `{synonyms[0].name}`"
+            return f"that is the topic's name for it; in a node's file it is `{synonyms[0].name}`"
     names = [*NODE_PROPERTIES, *TOPIC_SYNONYMS, *KNOWN_NAMES]
     matches = get_close_matches(name, names, n=1, cutoff=0.75)
     if matches:
@@ -263,9 +259,9 @@ def _optional_int(settings: Mapping[str, str], name: str) -> int | None:
 def _check_contradictions(config: NodeConfig, settings: Mapping[str, str]) -> None:
     check_membership(config)
     if settings.get("authorizer.class.name"):
-        problem = "`authorizer.class.name` asks for access control"
+        problem = "`authorizer.class.name` turns access control on, which does not exist here"
         raise UsageError(
-            problem, "remove it: there are no ACLs yet, every client may do everything"
+            problem, "remove it: there are no ACLs yet, and every client may do everything"
         )
     broker, replication = config.broker, config.replication
     _check_less(

@@ -1,8 +1,8 @@
-"""What a node is, and how that fits with the quorum that its file names.
+"""The roles of a node, and whether they fit the quorum that its file names.
 
 Kafka's rules. `process.roles` is `broker`, `controller` or both. With a static voter set a
-controller is one of `controller.quorum.voters`, and a node that is only a broker is none: it
-observes. Without one the voter set is in the metadata log (`kraft.version` 1, KIP-853), and nodes
+controller is one of `controller.quorum.voters`; a node that is only a broker is an observer.
+Without a static set the voter set is in the metadata log (`kraft.version` 1, KIP-853), and nodes
 find the quorum through `controller.quorum.bootstrap.servers`.
 """
 
@@ -20,14 +20,14 @@ _ROLES_HINT: Final = (
 
 
 def resolve_roles(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """The roles of a node, `broker` first; raises `UsageError` for none, twice or an unknown."""
+    """The roles of a node, `broker` first; raises `UsageError` for none, a double or an unknown."""
     text = settings.get("process.roles", "")
     given = split_list(text)
     if not given:
         raise UsageError("`process.roles` is missing", _ROLES_HINT)
     for role in given:
         if role not in _ROLES:
-            raise UsageError(f"`process.roles`: `{role}` is no role", _ROLES_HINT)
+            raise UsageError(f"`process.roles`: `{role}` is not a role", _ROLES_HINT)
         if given.count(role) > 1:
             raise UsageError(f"`process.roles`: `{role}` appears twice", _ROLES_HINT)
     return tuple(role for role in _ROLES if role in given)

@@ -5,8 +5,8 @@ value, the static file, the default. Broker files spell most of them differently
 (`log.roll.hours` for `segment.ms`): `BrokerSynonym` holds that relation, in Kafka's order of
 precedence.
 
-Rows without a field are accepted, stored and described, and have no effect: tiered storage
-does not exist here, and compaction obeys its rows once it exists.
+Rows without a field are accepted, stored and described, and have no effect: tiered storage does not
+exist here, and neither does compaction yet.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class BrokerSynonym:
     name: str
     scale: int = 1
     type: PropertyType | None = None
-    """Where it differs from the topic property's."""
+    """Where it differs from that of the topic property."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,13 +272,13 @@ _ROWS: Final = (
     _row(
         "retention.bytes",
         _LONG,
-        "Size from which a partition drops its oldest segments; -1 is no bound.",
+        "Size from which a partition drops its oldest segments; -1 is unlimited.",
         "log.retention.bytes",
     ),
     _row(
         "retention.ms",
         _LONG,
-        "Age from which a segment is dropped; -1 is no bound.",
+        "Age from which a segment is dropped; -1 is unlimited.",
         "log.retention.ms",
         BrokerSynonym("log.retention.minutes", _MINUTE, _INT),
         BrokerSynonym("log.retention.hours", _HOUR, _INT),
@@ -318,7 +318,7 @@ _ROWS: Final = (
     _row(
         "unclean.leader.election.enable",
         _BOOLEAN,
-        "Whether a replica outside the ISR may lead when nobody else can: loses records.",
+        "Whether a replica outside the ISR may lead when no other can: loses records.",
         "unclean.leader.election.enable",
     ),
 )

@@ -1,4 +1,4 @@
-"""The frozen values that rooms obey; each room gets its own and reads no names.
+"""The frozen values that components obey. Each component gets its own and reads no names.
 
 The defaults here are Kafka's and the only ones: the tables of names (`node_properties`,
 `topic_properties`) refer to these fields instead of repeating a number.
@@ -52,7 +52,7 @@ class QuorumConfig:
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
     auto_join_enable: bool = False
-    """`controller.quorum.auto.join.enable`: a controller that is no voter asks to become one."""
+    """`controller.quorum.auto.join.enable`: a controller that is not a voter asks to become one."""
     fetch_max_bytes: int = 1 << 20
     fetch_max_wait_ms: int = 500
     disconnect_grace_ms: int = 500
@@ -62,18 +62,18 @@ class QuorumConfig:
     max_record_bytes_between_snapshots: int = 20 << 20
     """`metadata.log.max.record.bytes.between.snapshots`."""
     max_snapshot_interval_ms: int = 3_600_000
-    """`metadata.log.max.snapshot.interval.ms`; 0 makes none for time's sake."""
+    """`metadata.log.max.snapshot.interval.ms`; 0 makes none because of time."""
     max_retention_bytes: int = 100 << 20
-    """`metadata.max.retention.bytes`: log and snapshots together; -1 is no bound."""
+    """`metadata.max.retention.bytes`: log and snapshots together; -1 is unlimited."""
     max_retention_ms: int = 7 * 24 * 3600 * 1000
-    """`metadata.max.retention.ms`: of a snapshot that is not the newest; -1 is no bound."""
+    """`metadata.max.retention.ms`: of a snapshot that is not the newest; -1 is unlimited."""
     segment_bytes: int = 1 << 30
     """`metadata.log.segment.bytes`."""
     segment_ms: int = 7 * 24 * 3600 * 1000
     """`metadata.log.segment.ms`."""
     first_election_max_ms: int = 150
-    """A voter that has not yet heard of any leader since it started holds its first pre-vote
-    after a random wait of at most this (pre-votes disturb nobody, KIP-996)."""
+    """A voter that has not known any leader since it started holds its first pre-vote after a
+    random wait of at most this. A pre-vote does not disturb a leader (KIP-996)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class ReplicationConfig:
     replication_quota_window_num: int = 11
     replication_quota_window_size_seconds: int = 1
     replica_selector_class: str = ""
-    """`replica.selector.class`: who tells consumers which replica to read; empty is nobody."""
+    """`replica.selector.class`: which replica a consumer reads, by rule; empty: the leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class BrokerConfig:
     session_timeout_ms: int = 9000
     """`broker.session.timeout.ms`; the controller holds the same value."""
     initial_registration_timeout_ms: int = 60_000
-    """A broker that could not register for so long after its start gives up."""
+    """A broker that no controller has registered for this long after its start gives up."""
     controlled_shutdown_enable: bool = True
     auto_create_topics_enable: bool = True
     request_timeout_ms: int = 30_000
@@ -142,14 +142,14 @@ class BrokerConfig:
     max_fetch_sessions: int = 1000
     """`max.incremental.fetch.session.cache.slots`."""
     fetch_max_bytes: int = 55 << 20
-    """`fetch.max.bytes`: the most one Fetch answer carries to a consumer."""
+    """`fetch.max.bytes`: the most that one Fetch answer carries to a consumer."""
     connect_timeout_ms: int = 10_000
     """`socket.connection.setup.timeout.ms`: how long a connection to another node may take."""
     max_connections: int = 2**31 - 1
     """`max.connections`: one more is closed at once."""
     listen_backlog: int = 1024
     """`socket.listen.backlog.size`. More than Kafka's 50, which a few hundred clients overflow when
-    they all come back after a failover: each of those turned away waits a second and tries again.
+    they all come back after a failover. A client that is turned away tries again after a second.
     """
 
 
@@ -186,7 +186,7 @@ class EventsConfig:
 
 @dataclass(frozen=True, slots=True)
 class DynamicBrokerConfig:
-    """What a broker obeys of its dynamic configuration, logs apart."""
+    """What a broker obeys of its dynamic configuration, except for logs."""
 
     leader_throttled_rate: int = LONG_MAX
     """Bytes a second to throttled followers (`leader.replication.throttled.rate`)."""
@@ -210,7 +210,7 @@ class NodeConfig:
     """Everything one node obeys, resolved from its properties file.
 
     A node is a broker, a controller, or both at once (`roles`). Controller listeners and broker
-    listeners share `listeners` and are told apart by `controller_listener_names`.
+    listeners share `listeners`; `controller_listener_names` distinguishes them.
     """
 
     node_id: int
@@ -221,8 +221,8 @@ class NodeConfig:
     advertised_listeners: tuple[Endpoint, ...]
     """Where others reach those listeners: same names, same order, never an empty host."""
     controller_listener_names: tuple[str, ...]
-    """Which listeners speak the controller's APIs; the first is the one voters use. On a node that
-    is only a broker: how the controllers call theirs."""
+    """Which listeners serve the controller's APIs; voters use the first. On a node that is only a
+    broker: the names that the controllers give to theirs."""
     inter_broker_listener_name: str
     """The broker listener that replica fetchers of the other brokers use; empty on a node that is
     only a controller."""
@@ -232,7 +232,7 @@ class NodeConfig:
     roles: tuple[str, ...] = (BROKER_ROLE, CONTROLLER_ROLE)
     """`process.roles`: `broker`, `controller`, or both."""
     bootstrap_servers: tuple[Endpoint, ...] = ()
-    """`controller.quorum.bootstrap.servers`: where to ask who leads the quorum."""
+    """`controller.quorum.bootstrap.servers`: servers that know the leader of the quorum."""
     rack: str | None = None
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     log: LogConfig = field(default_factory=LogConfig)
@@ -243,11 +243,11 @@ class NodeConfig:
     coordinators: CoordinatorConfig = field(default_factory=CoordinatorConfig)
     events: EventsConfig = field(default_factory=EventsConfig)
     metrics_port: int | None = None
-    """`tidelog.metrics.port`: where Prometheus scrapes; `None` is no endpoint."""
+    """`tidelog.metrics.port`: where Prometheus scrapes; `None`: there is no endpoint."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """The properties as they were written, known names only; for DescribeConfigs."""
     without_effect: Mapping[str, str] = field(default_factory=dict)
-    """Properties that were set and are not obeyed: what holds instead."""
+    """Properties that were set and have no effect: what holds instead."""
 
     @property
     def is_broker(self) -> bool:
@@ -261,12 +261,12 @@ class NodeConfig:
 
     @property
     def broker_listeners(self) -> tuple[Endpoint, ...]:
-        """The bound listeners that speak the broker's APIs."""
+        """The bound listeners that serve the broker's APIs."""
         return tuple(e for e in self.listeners if e.listener not in self.controller_listener_names)
 
     @property
     def controller_listeners(self) -> tuple[Endpoint, ...]:
-        """The bound listeners that speak the controller's APIs."""
+        """The bound listeners that serve the controller's APIs."""
         return tuple(e for e in self.listeners if e.listener in self.controller_listener_names)
 
     @property
@@ -278,5 +278,5 @@ class NodeConfig:
     @property
     def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
         """What this controller registers, and its entry in a voter set; the default one first."""
-        told = {e.listener: e for e in self.advertised_listeners}
-        return tuple(told[name] for name in self.controller_listener_names if name in told)
+        by_name = {e.listener: e for e in self.advertised_listeners}
+        return tuple(by_name[name] for name in self.controller_listener_names if name in by_name)

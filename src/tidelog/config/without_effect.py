@@ -1,8 +1,9 @@
 """Kafka's properties of replication and durability that are accepted and have no effect here.
 
-Whoever sets one counts on something, so a node that starts says what holds instead, once for each.
+An operator who sets one counts on its effect. So a node that starts logs what holds instead, once
+for each property.
 Left out: names of parts that do not exist here at all (groups, transactions, quotas, TLS, tiered
-storage), and sizes of threads and buffers, which promise nothing.
+storage), and sizes of threads and buffers, which promise nothing to an operator.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ _NO_FLUSH_BY_TIME: Final = (
 )
 _NO_RETENTION: Final = "records are kept until their topic is deleted"
 _NO_COMPACTION: Final = "nothing is compacted"
-_NO_JITTER: Final = "segments roll when `log.roll.ms` or `log.segment.bytes` says so"
+_NO_JITTER: Final = "segments roll at `log.roll.ms` or `log.segment.bytes` exactly"
 
 WITHOUT_EFFECT: Final = {
     "controller.quorum.append.linger.ms": "appends are gathered while a flush is under way",
@@ -36,7 +37,7 @@ WITHOUT_EFFECT: Final = {
     "log.roll.jitter.hours": _NO_JITTER,
     "log.roll.jitter.ms": _NO_JITTER,
     "log.segment.delete.delay.ms": "files of a deleted log go with the next checkpoint",
-    "metadata.log.dir": "the metadata log lies in `log.dirs`",
+    "metadata.log.dir": "the metadata log is in `log.dirs`",
     "num.replica.fetchers": "one fetcher follows each leader",
 }
 """What holds instead, by the name of the property."""

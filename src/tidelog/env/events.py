@@ -30,11 +30,6 @@ def _as_is(event: TraceEvent) -> Payload:
     return payload
 
 
-def _of_broker(event: TraceEvent) -> Payload:
-    """The subject is `broker 2` or `node 2`."""
-    return {"node": int(event.subject.split()[-1]), **_as_is(event)}
-
-
 def _proposal(event: TraceEvent) -> Payload:
     payload = _as_is(event)
     if "replica" in payload:
@@ -74,8 +69,6 @@ def _offline(event: TraceEvent) -> Payload:
 _Shape = Callable[[TraceEvent], Payload]
 
 _TABLE: Final[dict[tuple[str, str], tuple[Kind, _Shape]]] = {
-    ("detector", "suspected"): (Kind.SUSPECTED, _of_broker),
-    ("detector", "reached"): (Kind.REACHED, _of_broker),
     ("maybe_expand_isr", "proposed"): (Kind.ISR_PROPOSAL, _proposal),
     ("maybe_shrink_isr", "proposed"): (Kind.ISR_PROPOSAL, _proposal),
     ("become_leader", "leads"): (Kind.LEADING, _as_is),
@@ -86,7 +79,6 @@ _TABLE: Final[dict[tuple[str, str], tuple[Kind, _Shape]]] = {
     ("truncate", "truncated below the high watermark"): (Kind.TRUNCATE, _truncation),
     ("go_offline", "offline"): (Kind.REPLICA_OFFLINE, _offline),
     # What `Trace.measure` says comes with its kind.
-    ("measure", Kind.LOST_CONTACT): (Kind.LOST_CONTACT, _of_broker),
     **{
         ("measure", kind): (kind, _as_is)
         for kind in (
@@ -99,19 +91,6 @@ _TABLE: Final[dict[tuple[str, str], tuple[Kind, _Shape]]] = {
 """Which decisions of which handlers are events. The quorum's own log is left out: its subject is
 no partition of a topic."""
 
-_OF_THE_CLUSTER: Final = frozenset(
-    (
-        Kind.CONTROLLER_ACTIVE,
-        Kind.CONTROLLER_INACTIVE,
-        Kind.FENCED,
-        Kind.UNFENCED,
-        Kind.CONTROLLED_SHUTDOWN,
-        Kind.SUSPECTED,
-        Kind.REACHED,
-        Kind.LOST_CONTACT,
-    )
-)
-
 
 def event_of(traced: Event | TraceEvent) -> NodeEvent | None:
     """The event that a trace line stands for; `None` for a line that is only for people."""
@@ -121,8 +100,6 @@ def event_of(traced: Event | TraceEvent) -> NodeEvent | None:
     if row is None:
         return None
     kind, shape = row
-    if kind in _OF_THE_CLUSTER:
-        return NodeEvent(kind, None, None, None, shape(traced))
     if kind is Kind.TOPIC_DELETED:
         return NodeEvent(kind, traced.subject, None, None, shape(traced))
     topic, _, number = traced.subject.rpartition("-")

@@ -7,7 +7,7 @@ from tidelog.env.effects import WallClock
 from tidelog.env.instant import Instant
 
 WALL_DRIFT_MS: Final = 5
-"""Wall time may slip this far from what the core was told before it is told again."""
+"""How far the offset may drift before the core gets a new one."""
 
 
 def now() -> Instant:
@@ -18,16 +18,16 @@ def now() -> Instant:
 class WallOffset:
     """Watches the distance between wall time and monotonic time (NTP steps, suspend)."""
 
-    __slots__ = ("_told_ms",)
+    __slots__ = ("_reported_ms",)
 
     def __init__(self) -> None:
-        # The offset that the core knows; `None` before the first.
-        self._told_ms: int | None = None
+        # The offset that the core got last; `None` before the first.
+        self._reported_ms: int | None = None
 
     def observe(self) -> WallClock | None:
-        """The input for the core when it has to learn a new offset, else `None`."""
+        """The input with a new offset when the core needs one, else `None`."""
         offset_ms = time.time_ns() // 1_000_000 - time.monotonic_ns() // 1_000_000
-        if self._told_ms is not None and abs(offset_ms - self._told_ms) <= WALL_DRIFT_MS:
+        if self._reported_ms is not None and abs(offset_ms - self._reported_ms) <= WALL_DRIFT_MS:
             return None
-        self._told_ms = offset_ms
+        self._reported_ms = offset_ms
         return WallClock(offset_ms)

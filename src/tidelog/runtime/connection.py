@@ -60,7 +60,7 @@ class Connection(asyncio.BufferedProtocol):
         "peer_host",
     )
 
-    # Where every connection's reads land; see the module's words.
+    # Where every connection's reads land; see the module's text.
     _shared = memoryview(bytearray(READ_BUFFER_BYTES))
 
     def __init__(self, owner: Owner, connection_id: int, listener: str | None) -> None:
@@ -88,7 +88,7 @@ class Connection(asyncio.BufferedProtocol):
     # What the loop calls ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Sets the socket's options and tells the driver."""
+        """Sets the socket's options and reports to the driver."""
         self._transport = transport
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         sock = transport.get_extra_info("socket")
@@ -150,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         self._update_reading()
 
     def close(self) -> None:
-        """Closes after what was sent has left; the core hears no more of it."""
+        """Closes after what was sent has left; the core receives nothing more of it."""
         self.known_to_core = False
         self._closing = True
         self._drain()

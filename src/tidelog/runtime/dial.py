@@ -1,11 +1,11 @@
 """Opening a connection to another node: resolve, try each address, give up in time.
 
 A refusal counts only when every address refuses: the failure detector takes it as "the process is
-gone", while a timeout or an unreachable network says nothing about the process.
+gone", while a timeout or an unreachable network proves nothing about the process.
 
-On one machine a connection to a port on which nobody listens can connect *to itself*, when the
-kernel happens to choose that very port as the source. It would look like a live node and keep the
-real one from binding its port, so it counts as refused.
+On one machine a connection to a port without a listener can connect *to itself*, when the kernel
+happens to choose that very port as the source. It would look like a live node and keep the real one
+from binding its port, so it counts as refused.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ async def dial(
     *,
     timeout_ms: int,
 ) -> CloseReason | None:
-    """Connects; the protocol hears `connection_made`. Returns why it failed, or `None`."""
+    """Connects and calls `connection_made` of the protocol. Returns why it failed, or `None`."""
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             sock = await _connect(loop, host, port)

@@ -1,8 +1,8 @@
 """Which directories have names that the device may not know, and making it know them.
 
 fsync of a file saves its bytes, not the name under which they are found; that is in the directory,
-and the directory's own name is in the one above. So whoever promises that a file is durable syncs
-the path to it as well, once per change: `changed` notes one, `sync_path` syncs what has changed
+and the directory's own name is in the one above. So a caller that promises a durable file syncs the
+path to it as well, once per change: `changed` notes a change, `sync_path` syncs what has changed
 between a file and the root.
 
 A directory is taken for changed until it was synced once in this process: another process may have

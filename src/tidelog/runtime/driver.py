@@ -63,7 +63,7 @@ EXIT_FLUSHES_FAILED: Final = 1
 """Exit code of a clean stop whose last writes did not become durable."""
 
 _WALL_CHECK_S: Final = 1.0
-_FAREWELL_S: Final = 0.5
+_LINGER_S: Final = 0.5
 _FLUSH_TIMEOUT_S: Final = 10.0
 
 
@@ -193,11 +193,11 @@ class Driver:
             self._finish(EXIT_FORCED, "")
 
     def sync_later(self, file: File) -> None:
-        """Has a file synced that nobody waits for; a failure reaches the core like any other."""
+        """Has a file synced without an answer; a failure reaches the core like any other."""
         self._flusher.submit(Flush(file, None))
 
     def _fail_last_flushes(self, reason: str) -> None:
-        """The core has exited and cannot hear of it: the exit code tells."""
+        """The core has exited and receives nothing more, so the exit code reports it."""
         self._log.line(Level.ERROR, f"runtime: the last flushes failed ({reason})")
         self.exit_code = self.exit_code or EXIT_FLUSHES_FAILED
 
@@ -329,7 +329,7 @@ class Driver:
     def _send(self, effect: Send) -> None:
         connection = self._connections.get(effect.connection)
         if connection is None:
-            # It broke in this tick, and the core has not heard of it yet or will not any more.
+            # It broke in this tick, and the core has not received the end of it yet.
             return
         self.counters.sent_chunks += len(effect.chunks)
         if not connection.send(effect.chunks):
@@ -388,4 +388,4 @@ class Driver:
             self._lingering.add(connection)
             connection.close()
         # A turn of the loop at least: cancelled dials end, closed transports are reported.
-        self._loop.call_later(_FAREWELL_S if self._lingering else 0, self._loop.stop)
+        self._loop.call_later(_LINGER_S if self._lingering else 0, self._loop.stop)

@@ -1,8 +1,9 @@
 """A node's events as JSON lines in `events.jsonl`, bounded in size.
 
-It stands in front of the log's lines as the trace's sink: every trace event goes on to the log,
-and those that `env/events.py` knows are written here as well. What only a driver knows is added:
-wall time, monotonic time and which clock that is, the incarnation of the process, a number.
+It stands in front of the log's lines as the trace's sink: everything but figures goes on to the
+log, and each event that has a `kind` (`env/event.py`) is written here as well. What only a driver
+knows is added: wall time, monotonic time and which clock that is, the incarnation of the process, a
+number.
 
 `(broker, incarnation, seq)` names an event for good, however often it is copied. `mono_us` of two
 events may be subtracted when their `clock` is equal: on Linux that is the boot of the machine,
@@ -19,22 +20,16 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
-from tidelog.env.event import Event
-from tidelog.env.events import Kind, NodeEvent, event_of
-from tidelog.env.trace import Level, TraceEvent
+from tidelog.env.event import Event, EventRecord, Level
+from tidelog.env.events import event_of
+from tidelog.env.trace import TraceEvent, TraceSink
+from tidelog.runtime.events import ProcessStarted
 
 EVENTS_FILE: Final = "events.jsonl"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
-
-
-class LineSink(Protocol):
-    """Where all trace events go on to; `LogLines` in production."""
-
-    def emit(self, event: Event | TraceEvent) -> None:
-        """Takes one event."""
 
 
 def clock_of_this_machine(incarnation: str) -> str:
@@ -56,7 +51,7 @@ class EventFile:
         incarnation: str,
         segment_bytes: int,
         segments: int,
-        onward: LineSink,
+        onward: TraceSink,
     ) -> None:
         """Opens the file for appending; raises `OSError` when it cannot be."""
         self._path = directory / EVENTS_FILE
@@ -64,14 +59,14 @@ class EventFile:
         self._segments = segments
         self._onward = onward
         # The same beginning of every line of this process.
-        self._clock = clock_of_this_machine(incarnation)
-        self._identity = f'"clock":"{self._clock}","broker":{broker},"incarnation":"{incarnation}"'
+        clock = clock_of_this_machine(incarnation)
+        self._identity = f'"clock":"{clock}","broker":{broker},"incarnation":"{incarnation}"'
         # Number of the next event.
         self._seq = 0
         # Events of this tick, as lines.
         self._lines: list[str] = []
-        # Who else takes events, after they are numbered.
-        self.also: Callable[[NodeEvent, str], None] | None = None
+        # Another receiver of the records, after they are numbered.
+        self.also: Callable[[EventRecord, str], None] | None = None
         # Events that could not be written since the start.
         self.lost = 0
         directory.mkdir(parents=True, exist_ok=True)
@@ -87,27 +82,27 @@ class EventFile:
         # A power cut may have left half a line.
         if self._size:
             self._lines.append("\n")
-        self._take(NodeEvent(Kind.STARTED, None, None, None, {"pid": os.getpid()}))
+        self.emit(ProcessStarted(pid=os.getpid()))
 
     def emit(self, event: Event | TraceEvent) -> None:
-        """Passes a line on, and keeps it when it is an event."""
+        """Passes on all but figures, and keeps the record of an event that has one."""
         if event.level > Level.MEASURE:
             self._onward.emit(event)
-        found = event_of(event)
-        if found is not None:
-            self._take(found)
+        record = event_of(event)
+        if record is not None:
+            self._take(record)
 
-    def _take(self, event: NodeEvent) -> None:
+    def _take(self, record: EventRecord) -> None:
         line = (
             f'{{"ts_us":{time.time_ns() // 1000},"mono_us":{time.monotonic_ns() // 1000},'
-            f'{self._identity},"seq":{self._seq},"topic":{_encode(event.topic)},'
-            f'"partition":{_encode(event.partition)},"leader_epoch":{_encode(event.leader_epoch)},'
-            f'"kind":"{event.kind}","payload":{_encode(event.payload)}}}\n'
+            f'{self._identity},"seq":{self._seq},"topic":{_encode(record.topic)},'
+            f'"partition":{_encode(record.partition)},"leader_epoch":{_encode(record.leader_epoch)},'
+            f'"kind":"{record.kind}","payload":{_encode(record.payload)}}}\n'
         )
         self._seq += 1
         self._lines.append(line)
         if self.also is not None:
-            self.also(event, line)
+            self.also(record, line)
 
     def flush(self) -> None:
         """Writes what has gathered; called at the end of each tick."""

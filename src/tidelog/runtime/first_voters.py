@@ -1,12 +1,12 @@
 """The first voters of a quorum whose voter set is in its log, as formatting writes them down.
 
-A controller without `controller.quorum.voters` must be told, once, who votes at first (KIP-853):
+An operator gives a controller without `controller.quorum.voters` the first voters once (KIP-853):
 
 - `--standalone`: this node alone; others join later.
 - `--initial-controllers ID@HOST:PORT:DIRECTORY,…`: the same list on all of them, with the directory
   id that each of them gets.
-- `--no-initial-controllers`: a node of a quorum that exists. It asks the bootstrap servers who
-  leads, follows, and may become a voter.
+- `--no-initial-controllers`: a node of a quorum that exists. It asks the bootstrap servers for the
+  leader, follows it, and may become a voter.
 
 The answer is the snapshot at offset 0, `0-0.checkpoint`, with a KRAFT_VERSION and a VOTERS record.
 
@@ -37,7 +37,7 @@ _VOTER_HINT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FirstVoters:
-    """What the operator said about the first voters."""
+    """The operator's choice of the first voters."""
 
     standalone: bool = False
     initial_controllers: str | None = None
@@ -45,25 +45,25 @@ class FirstVoters:
 
     @property
     def count(self) -> int:
-        """How many of the three were said."""
-        said = (self.standalone, self.initial_controllers is not None, self.no_initial_controllers)
-        return sum(said)
+        """How many of the three were given."""
+        given = (self.standalone, self.initial_controllers is not None, self.no_initial_controllers)
+        return sum(given)
 
 
 def decide_first_voters(
-    config: NodeConfig, said: FirstVoters, new_directory_id: Uuid
+    config: NodeConfig, choice: FirstVoters, new_directory_id: Uuid
 ) -> tuple[Mapping[int, Voter], Uuid]:
     """The first voters, none where the file or the log of others has them, and the directory id
     that this node gets.
 
     Raises `UsageError` for a choice that contradicts the file, or one that is missing.
     """
-    if said.count > 1:
+    if choice.count > 1:
         raise UsageError(f"more than one of {_CHOICES}", "a quorum begins in one way")
-    if said.standalone or said.initial_controllers is not None:
+    if choice.standalone or choice.initial_controllers is not None:
         _require_dynamic_controller(config)
-    if said.initial_controllers is not None:
-        voters = parse_voters(said.initial_controllers, config.controller_listener_names[0])
+    if choice.initial_controllers is not None:
+        voters = parse_voters(choice.initial_controllers, config.controller_listener_names[0])
         mine = voters.get(config.node_id)
         if mine is None:
             raise UsageError(
@@ -71,12 +71,12 @@ def decide_first_voters(
                 "format a node that joins later with `--no-initial-controllers`",
             )
         return voters, mine.directory_id
-    if said.standalone:
+    if choice.standalone:
         endpoints = config.advertised_controller_listeners
         return by_id([Voter(config.node_id, new_directory_id, endpoints)]), new_directory_id
-    if config.is_controller and not config.voters and not said.no_initial_controllers:
+    if config.is_controller and not config.voters and not choice.no_initial_controllers:
         raise UsageError(
-            "the controller has no `controller.quorum.voters`", f"say who votes: {_CHOICES}"
+            "the controller has no `controller.quorum.voters`", f"name the first voters: {_CHOICES}"
         )
     return {}, new_directory_id
 
@@ -104,9 +104,9 @@ def parse_voters(text: str, listener: str) -> dict[int, Voter]:
         try:
             directory_id = uuid_from_text(directory)
         except ValueError:
-            raise UsageError(f"`{item}` ends in no directory id", _VOTER_HINT) from None
+            raise UsageError(f"`{item}` does not end in a directory id", _VOTER_HINT) from None
         if not (host and node_id.isdecimal() and port.isdecimal() and int(port) < 1 << 16):
-            raise UsageError(f"`{item}` is no voter", _VOTER_HINT)
+            raise UsageError(f"`{item}` is not a voter", _VOTER_HINT)
         if int(node_id) in voters:
             raise UsageError(f"`{item}`: the node is named twice", _VOTER_HINT)
         if int.from_bytes(directory_id) < RESERVED_DIRECTORY_IDS:

@@ -1,20 +1,20 @@
 """The flush thread: the one thread beside the loop, because fsync blocks.
 
-It takes `Flush` and `Replace` effects in two lanes, the metadata log's files and all others, in
-each lane in their order, and answers in that order. Whatever has queued up in a lane while the
-disk was busy is one group: a file is synced once per group, however often it was asked for,
-because every append that a group's flush speaks of happened before the group was taken. That is
-group commit without a timer: the slower the disk, the larger the groups. Before each piece of
-the partitions' work the metadata's is done and answered: a vote waits for one file, not for those
-of every partition that changed its leader.
+It takes `Flush` and `Replace` effects in two lanes: the metadata log's files and all others. It
+keeps the order of each lane, and answers in that order. All effects that have queued up in a lane
+while the disk was busy are one group. A file is synced once per group, however many flushes ask for
+it, because every append that these flushes cover happened before the group was taken. That is group
+commit without a timer: the slower the disk, the larger the groups. Before each piece of the
+partitions' work the metadata's is done and answered: a vote waits for one file, not for those of
+every partition that changed its leader.
 
 Invariants: one answer per effect with a subject, in order within a lane; an answer comes only
-after its sync; after the first failure, in whichever lane, nothing is tried any more and
-everything fails. A failed fsync may have dropped the pages, so a second one would lie; and what
-comes later may say that what came before is safe, as the clean-shutdown marker does: it is in the
+after its sync; after the first failure in any lane nothing is tried any more and everything fails.
+A failed fsync may have dropped the pages, so a second one could succeed without them. And a later
+file may certify that the earlier ones are safe, as the clean-shutdown marker does: it is in the
 lane that goes last.
 
-What was deleted meanwhile, with its topic, counts as done: nobody will read it.
+A file that was deleted meanwhile, with its topic, counts as done: it will not be read again.
 
 The queue has no bound of its own: each log and each file asks again only after its answer.
 """
@@ -56,7 +56,7 @@ class Flusher:
         answer: Callable[[list[DiskAnswer]], None],
         fail: Callable[[BaseException], None],
     ) -> None:
-        """`answer` and `fail` are called on the thread; `fail` tells of a bug in the work."""
+        """`answer` and `fail` are called on the thread; `fail` reports a bug in the work."""
         self._disk = disk
         self._answer = answer
         self._fail = fail

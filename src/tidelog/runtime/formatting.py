@@ -12,7 +12,7 @@ from tidelog.model import Uuid, uuid_to_text
 from tidelog.runtime.first_voters import FirstVoters, decide_first_voters
 from tidelog.runtime.os_disk import OsDisk
 
-NOTHING_SAID: Final = FirstVoters()
+NO_CHOICE: Final = FirstVoters()
 
 
 def new_uuid() -> Uuid:
@@ -28,7 +28,7 @@ def format_node(
     cluster_id: str,
     *,
     ignore_formatted: bool = False,
-    first_voters: FirstVoters = NOTHING_SAID,
+    first_voters: FirstVoters = NO_CHOICE,
 ) -> bool:
     """Writes `meta.properties` into a node's data directory, which is made when missing, and before
     that the first voters of a quorum that keeps them in its log.

@@ -5,12 +5,12 @@
 
 The parent reads the order from stdin *after* it has imported the node, so the caller can write
 properties files while the imports run. Each child leaves the session (`setsid`), sends its output
-to its log file and becomes a node; the parent waits until each has said whether it started,
+to its log file and becomes a node; the parent waits until each has reported whether it started,
 prints `{"nodes": [{"node_id", "pid", "error", "hint"}]}` and exits. The nodes live on.
 
 With a `cluster_id`, a node formats its data directory first if that is not formatted. With a
 `lifeline`, a file descriptor for reading that the nodes inherit, they stop when its other end is
-closed: the nodes of a test end with the test's process, however that ends.
+closed: the nodes of a test end with the process of the test, however that ends.
 
 Forking after the imports is what makes three nodes start in the time of one, and they share the
 memory of the code they do not change. It is safe here: no thread runs before the fork.
@@ -29,14 +29,8 @@ from tidelog.errors import StorageError, UsageError
 from tidelog.runtime.driver import EXIT_BUG
 from tidelog.runtime.formatting import format_node
 from tidelog.runtime.node_file import read_node_config
-from tidelog.runtime.server import (
-    EXIT_FAILED,
-    EXIT_USAGE,
-    Started,
-    require_assertions,
-    run_node,
-    skip_test_libraries,
-)
+from tidelog.runtime.process import require_assertions, skip_test_libraries
+from tidelog.runtime.server import EXIT_FAILED, EXIT_USAGE, Started, run_node
 
 _PIPE_BYTES: Final = 1 << 16
 
@@ -57,7 +51,7 @@ def launch(order: dict[str, Any]) -> list[dict[str, Any]]:
     """
     lifeline = order.get("lifeline")
     started = [_fork(item, lifeline) for item in order["nodes"]]
-    return [_hear(pid, pipe) for pid, pipe in started]
+    return [_report_of(pid, pipe) for pid, pipe in started]
 
 
 def _fork(item: dict[str, Any], lifeline: int | None) -> tuple[int, int]:
@@ -80,7 +74,7 @@ def _fork(item: dict[str, Any], lifeline: int | None) -> tuple[int, int]:
 
 
 def _become_node(item: dict[str, Any], lifeline: int | None, pipe: int) -> int:
-    def tell(started: Started) -> None:
+    def report(started: Started) -> None:
         os.write(pipe, json.dumps(asdict(started)).encode()[:_PIPE_BYTES])
         os.close(pipe)
 
@@ -90,12 +84,12 @@ def _become_node(item: dict[str, Any], lifeline: int | None, pipe: int) -> int:
         if item.get("cluster_id"):
             format_node(config, item["cluster_id"], ignore_formatted=True)
     except UsageError as error:
-        tell(Started(-1, error.message, error.hint))
+        report(Started(-1, error.message, error.hint))
         return EXIT_USAGE
     except StorageError as error:
-        tell(Started(-1, str(error), "check the disk and its permissions"))
+        report(Started(-1, str(error), "check the disk and its permissions"))
         return EXIT_FAILED
-    return run_node(config, on_started=tell, lifeline=lifeline)
+    return run_node(config, on_started=report, lifeline=lifeline)
 
 
 def _redirect(log_file: Path) -> None:
@@ -112,14 +106,16 @@ def _redirect(log_file: Path) -> None:
     os.dup2(log, 2)
 
 
-def _hear(pid: int, pipe: int) -> dict[str, Any]:
-    """What a child reported; a child that died silently counts as not started."""
+def _report_of(pid: int, pipe: int) -> dict[str, Any]:
+    """What a child reported; a child that ended without a report counts as not started."""
     parts = []
     while part := os.read(pipe, _PIPE_BYTES):
         parts.append(part)
     os.close(pipe)
     text = b"".join(parts)
-    report = json.loads(text) if text else {"node_id": -1, "error": "it died while starting"}
+    report = (
+        json.loads(text) if text else {"node_id": -1, "error": "it ended while it was starting"}
+    )
     report.setdefault("hint", "see the node's log")
     if report["error"]:
         os.waitpid(pid, 0)

@@ -1,4 +1,4 @@
-"""Binding listeners before anything else is touched: a port in use must leave no trace."""
+"""Binding listeners before anything else is touched: a port in use leaves no other trace."""
 
 import errno
 import socket
@@ -31,7 +31,7 @@ def close_all(sockets: list[socket.socket]) -> None:
 
 
 def listen_failure(endpoint: Endpoint, error: OSError) -> UsageError:
-    """What to tell the operator when an endpoint cannot be bound or listened on."""
+    """The error for the operator when an endpoint cannot be bound or listened on."""
     if error.errno == errno.EADDRINUSE:
         return UsageError(
             f"port `{endpoint.port}` of listener `{endpoint.listener}` is in use",

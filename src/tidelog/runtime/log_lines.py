@@ -17,14 +17,14 @@ MAX_LINE_CHARS: Final = 4000
 
 
 class LogLines:
-    """A trace sink that writes to a text stream; see the module's words."""
+    """A trace sink that writes to a text stream; see the module's text."""
 
     __slots__ = ("_lines", "_node", "_prefix", "_second", "_stream")
 
     def __init__(self, node: str, stream: TextIO | None = None) -> None:
         # The node's name in every line: `b2`.
         self._node = node
-        # Where lines go; the process's stderr unless a test says otherwise.
+        # Where lines go; the process's stderr unless a test gives another.
         self._stream = stream or sys.stderr
         # Finished lines of this tick.
         self._lines: list[str] = []

@@ -1,12 +1,15 @@
 """The Prometheus endpoint: every request to the port is answered with the current metrics.
 
-It lives on the node's own loop, so that reading the counters races with nothing, and it speaks
-just enough HTTP for a scraper: whatever is asked, the answer is the text format and a close.
+It lives on the node's own loop, so that reading the counters races with nothing, and it has
+just enough HTTP for a scraper: the answer to any request is the text format and a close.
+
+`METRICS` is the whole list of the node's own metrics. Beside them the endpoint has what the
+Prometheus client measures of any Python process (`process_*`, `python_info`).
 """
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
@@ -19,24 +22,77 @@ from tidelog.runtime.driver import Driver
 _MAX_REQUEST_BYTES: Final = 16 << 10
 
 
-class DriverCollector(Collector):
-    """The driver's counters as metrics `tidelog_runtime_*`."""
+@dataclass(frozen=True, slots=True)
+class NodeMetric:
+    """One metric of a node: its exposed name, what it means, and how it is read."""
+
+    name: str
+    """As a scraper sees it. A counter's name ends in `_total`."""
+    doc: str
+    read: Callable[[Driver], int]
+
+    @property
+    def is_counter(self) -> bool:
+        """Whether it only grows, from 0 at the start of the process; else it is a gauge."""
+        return self.name.endswith("_total")
+
+
+METRICS: Final = (
+    NodeMetric(
+        "tidelog_runtime_ticks_total",
+        "Turns of the loop in which the node had something to do.",
+        lambda driver: driver.counters.ticks,
+    ),
+    NodeMetric(
+        "tidelog_runtime_received_bytes_total",
+        "Bytes received on all connections, those that the node made included.",
+        lambda driver: driver.counters.received_bytes,
+    ),
+    NodeMetric(
+        "tidelog_runtime_sent_chunks_total",
+        "Buffers and file slices handed to connections for sending.",
+        lambda driver: driver.counters.sent_chunks,
+    ),
+    NodeMetric(
+        "tidelog_runtime_accepted_total",
+        "Connections accepted.",
+        lambda driver: driver.counters.accepted,
+    ),
+    NodeMetric(
+        "tidelog_runtime_refused_total",
+        "Connections refused at `max.connections`, or because the node was stopping.",
+        lambda driver: driver.counters.refused,
+    ),
+    NodeMetric(
+        "tidelog_runtime_flushes_total",
+        "Flushes and replacements of files that ended, failed ones included.",
+        lambda driver: driver.counters.flushes,
+    ),
+    NodeMetric(
+        "tidelog_runtime_flush_failures_total",
+        "Flushes and replacements of files that failed.",
+        lambda driver: driver.counters.flush_failures,
+    ),
+    NodeMetric(
+        "tidelog_runtime_connections",
+        "Open connections, those included that only send what is left.",
+        lambda driver: driver.connection_count,
+    ),
+)
+"""All metrics of a node; `docs/reference/metrics.md` is made from this table."""
+
+
+class NodeCollector(Collector):
+    """Reads `METRICS` at each scrape."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
     def collect(self) -> Iterable[Metric]:
-        """One family per counter, and the open connections."""
-        counters = self._driver.counters
-        for field in fields(counters):
-            text = f"Runtime counter {field.name.replace('_', ' ')}."
-            value = getattr(counters, field.name)
-            yield CounterMetricFamily(f"tidelog_runtime_{field.name}", text, value=value)
-        yield GaugeMetricFamily(
-            "tidelog_runtime_connections",
-            "Open connections.",
-            value=self._driver.connection_count,
-        )
+        """One family per metric."""
+        for metric in METRICS:
+            family = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
+            yield family(metric.name, metric.doc, value=metric.read(self._driver))
 
 
 class _Scrape(asyncio.Protocol):
@@ -44,7 +100,7 @@ class _Scrape(asyncio.Protocol):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
-        # Any: uvloop's transports are no subclass of asyncio's.
+        # Any: uvloop's transports are not a subclass of asyncio's.
         self._transport: Any = None
         # The request so far; only its end matters.
         self._request = b""
@@ -70,7 +126,7 @@ class _Scrape(asyncio.Protocol):
 async def serve_metrics(loop: asyncio.AbstractEventLoop, port: int, driver: Driver) -> None:
     """Listens on the port until the process ends; raises `OSError` when it is taken."""
     registry = CollectorRegistry()
-    registry.register(DriverCollector(driver))
+    registry.register(NodeCollector(driver))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     await loop.create_server(lambda: _Scrape(registry), port=port)

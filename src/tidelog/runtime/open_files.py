@@ -1,31 +1,31 @@
-"""How many files of a disk are open at once: fewer than there are.
+"""Keeps the files of a disk that have a descriptor below a limit.
 
 A log keeps a file open for as long as it is in service, and a node of ten thousand replicas has
 more of them than a process may have descriptors. So an open file of the core need not have one: a
 *parked* file gave its own away, and gets one again when it is used (`os_file.OsFile`). This module
-decides whose turn it is. The core, and with it the simulator, sees nothing of it.
+decides which files are parked. The core, and with it the simulator, does not notice.
 
-**Only what is synced is parked.** Linux tells of a failed write-back at the next fsync of each
-description that was open then, and a description that is closed before is told nothing. A file that
-was written since its last sync therefore keeps its descriptor. Where all are of that kind the
-oldest are synced beforehand, on the flush thread; if it does not keep up, one of them is synced at
-once, which stops the loop for the time of an fdatasync. A sync that fails is asked for again on
-the flush thread, which ends the node as any failed sync does (decision 0010); here nobody is told,
-because the caller only wanted another file opened.
+**Only a synced file is parked.** Linux reports a failed write-back at the next fsync of each
+description that was open then; a description that is closed before gets no report. A file that was
+written since its last sync therefore keeps its descriptor. Where all are of that kind, the oldest
+are synced beforehand, on the flush thread. If it does not keep up, one of them is synced at once,
+which stops the loop for the time of an fdatasync. A sync that fails is repeated on the flush
+thread, which ends the node as any failed sync does (decision 0010). Here it raises no error: the
+caller only wanted another file opened.
 
-Who is parked: of the files that could be, one that was not used since the hand came by last
-(CLOCK, an approximation of least recently used that costs a file in use one assignment).
+The victim is a file that was not used since the hand came by last (CLOCK, an approximation of least
+recently used that costs a file in use one assignment).
 
 A parked file is found again by its name. Before a name goes, `keep` gives its file a descriptor
-that stays: a deleted file can be read on by whoever holds it, as without this module.
+that stays: a component that holds a deleted file can still read it, as without this module.
 
 Invariants
 - At most `limit` descriptors are in use, plus those of files that a sync is using at the moment and
   of files without a name.
 - A parked file was synced after its last write, or has failed and refuses everything.
 
-All of this belongs to the event loop's thread; of a file's state only whether it is synced moves
-on the flush thread, and only from no to yes.
+All of this belongs to the event loop's thread. Of a file's state only "is synced" changes on the
+flush thread, and only from no to yes.
 
 Source: Corbató, "A Paging Experiment with the Multics System", 1968 (CLOCK); Linux's errseq_t.
 """
@@ -77,7 +77,7 @@ class OpenFiles:
         assert limit > 0, f"limit {limit}"
         # How many may have a descriptor.
         self.limit = limit
-        # Has a file synced on the flush thread, who also tells of a failure; set by the driver.
+        # Has a file synced on the flush thread, which also reports a failure; set by the driver.
         self.sync_later: Callable[[File], None] = lambda file: None
         # All that are not closed, by name.
         self._by_path: dict[str, list[ParkableFile]] = {}
@@ -85,7 +85,7 @@ class OpenFiles:
         self._ring: OrderedDict[ParkableFile, None] = OrderedDict()
         # Likewise; met unsynced by the hand, in the order in which that is looked at again.
         self._unsynced: OrderedDict[ParkableFile, None] = OrderedDict()
-        # Of those, the ones that the flush thread was asked to sync.
+        # Those of them that the flush thread is to sync.
         self._asked: set[ParkableFile] = set()
         # With a descriptor and without a name: they keep it.
         self._nameless: set[ParkableFile] = set()
@@ -96,12 +96,12 @@ class OpenFiles:
         return len(self._ring) + len(self._unsynced) + len(self._nameless)
 
     def add(self, file: ParkableFile) -> None:
-        """A file was opened and has a descriptor, for which there was room."""
+        """A file was opened and has a descriptor, which the limit allowed."""
         self._by_path.setdefault(file.path, []).append(file)
         self._ring[file] = None
 
     def unparked(self, file: ParkableFile) -> None:
-        """A parked file has a descriptor again, for which there was room."""
+        """A parked file has a descriptor again, which the limit allowed."""
         self._ring[file] = None
 
     def remove(self, file: ParkableFile) -> None:
@@ -117,10 +117,10 @@ class OpenFiles:
                 del self._by_path[file.path]
 
     def keep(self, path: str) -> None:
-        """The name of a file is about to go: whoever has it open keeps a descriptor."""
+        """The name of a file is about to go: if the file is open, it keeps a descriptor."""
         for file in self._by_path.pop(path, ()):
             if file.is_parked:
-                # Without its name already: whoever uses it will be told.
+                # Its name is gone already: the next use of it fails.
                 with suppress(StorageError):
                     file.unpark()
             if not file.is_parked:
@@ -129,7 +129,7 @@ class OpenFiles:
                 self._asked.discard(file)
                 self._nameless.add(file)
 
-    # Making room -----------------------------------------------------------------------------
+    # Parking ---------------------------------------------------------------------------------
 
     def make_room(self) -> None:
         """Parks files until one more may have a descriptor."""
@@ -140,7 +140,7 @@ class OpenFiles:
                 return
 
     def _look_ahead(self) -> None:
-        """What was synced meanwhile is back in the ring; what was not is asked for."""
+        """What was synced meanwhile is back in the ring; the rest is submitted for a sync."""
         for _ in range(min(_AHEAD_COUNT, len(self._unsynced))):
             file, _ = self._unsynced.popitem(last=False)
             if file.is_synced:

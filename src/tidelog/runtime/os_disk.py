@@ -1,16 +1,16 @@
-"""A log directory on the file system: the twin of the memory disk for real nodes.
+"""A log directory on the file system. The memory disk passes the same tests.
 
 Reads and appends are plain system calls on the event loop's thread; they hit the page cache.
 What blocks on the device, fsync, is done by the runtime's flush thread through `fsync_file` and
 `replace_durably`, the only functions here that another thread may call.
 
 An open file (`os_file`) need not have a descriptor all the time: a node may have more logs than a
-process may have descriptors (`open_files`). `replace` must not be asked for a file that is open.
+process may have descriptors (`open_files`). `replace` must not be called for a file that is open.
 
-A name is durable only when its directory was synced: `sync` and `replace` see to the whole path
-(`directory_syncs`), deleting a file syncs its directory at once. Renaming, and making or deleting a
-directory, are durable with the next sync of something beside it, not before; whoever starts on
-this directory again must be able to live with either.
+A name is durable only when its directory was synced. `sync` and `replace` sync the whole path
+(`directory_syncs`), and deleting a file syncs its directory at once. Renaming, and making or
+deleting a directory, are durable with the next sync of something beside it, not before. A start on
+this directory must work with either state.
 
 Every failure is a `StorageError`; nothing else escapes.
 """
@@ -157,7 +157,7 @@ class OsDisk:
         guarded(path, lambda: self._syncs.sync(path.rpartition("/")[0]))
 
     def _keep_open(self, path: str) -> None:
-        """Whoever holds a file open whose name goes can go on reading it."""
+        """An open file whose name goes can still be read."""
         for below in self._files_below(path):
             self._open_files.keep(below)
 

@@ -1,4 +1,4 @@
-"""An open file on the file system, with a descriptor or, while nobody uses it, without.
+"""An open file on the file system, with a descriptor or, while it is not used, without.
 
 An append that fails half way (disk full) is cut back, so that the file is as before; if even that
 fails the file refuses everything from then on. After a failed fsync the kernel may have dropped the
@@ -10,8 +10,8 @@ sync is over, or its number could be given to another file in between. For the s
 is not parked (`open_files`) while a sync uses its descriptor; the sync of a parked file opens one
 of its own.
 
-A parked file is opened again by its name. Should there be another length under it than when it was
-parked, somebody else has written there, and the file refuses everything.
+A parked file is opened again by its name. If its length is not the one at the time of parking,
+another process has written there, and the file refuses everything.
 
 Every failure is a `StorageError`; nothing else escapes.
 """
@@ -69,7 +69,7 @@ class OsFile:
         # The current length; only this object changes it.
         self._size_bytes = os.fstat(self._descriptor).st_size
         # Writes and cuts so far, and how many of them a sync has covered. The first is counted
-        # after the write, so that a sync never takes one for covered that it came before.
+        # after the write, so that a sync never counts one as covered that came after it.
         self._write_count = 0
         self._synced_count = 0
         # Why the file refuses everything; `None` while it works.
@@ -150,7 +150,7 @@ class OsFile:
         data = guarded(self._path, lambda: os.pread(descriptor, length, position))
         wanted = min(length, self._size_bytes - position)
         while 0 < len(data) < wanted:
-            # The kernel may give less than there is; callers take that for the end of the file.
+            # The kernel may return less than there is; callers would take that for the end.
             rest, at = wanted - len(data), position + len(data)
             more = guarded(self._path, lambda: os.pread(descriptor, rest, at))  # noqa: B023
             if not more:
@@ -277,7 +277,7 @@ class OsFile:
         size_bytes = os.fstat(descriptor).st_size
         if size_bytes != self._size_bytes:
             os.close(descriptor)
-            self._failure = f"somebody else changed its size, {self._size_bytes} to {size_bytes}"
+            self._failure = f"another process changed its size, {self._size_bytes} to {size_bytes}"
             raise StorageError(self._path, self._failure)
         with self._guard:
             self._descriptor = descriptor
@@ -297,5 +297,5 @@ def guarded(path: str, action: Callable[[], T]) -> T:
 
 
 def reason_of(error: OSError) -> str:
-    """The operating system's words."""
+    """The operating system's text of an error."""
     return error.strerror or str(error)

@@ -4,17 +4,15 @@ Order of the start, so that a refusal leaves nothing behind: the configuration, 
 data directory, the ports (bound, not yet listening), the node over its log directory (which may
 recover logs for a while), then the listeners open and the loop runs.
 
-Exit codes: 0 after a clean stop, 2 for what the operator has to correct, 70 after a bug, 1 for
-everything else. The process refuses to run without assertions: they are what stops a node before
-it writes nonsense.
+Exit codes: 0 after a clean stop, 2 for an error that the operator has to correct, 70 after a bug,
+1 for everything else. The process refuses to run without assertions: they stop a node before it
+writes nonsense.
 
 This module and what it imports is a node's whole memory: no command-line framework, no table
 printer, no test library.
 """
 
 import asyncio
-import gc
-import resource
 import secrets
 import signal
 import socket
@@ -42,12 +40,16 @@ from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.node_file import read_node_config
 from tidelog.runtime.open_files import SPARE_DESCRIPTORS, OpenFiles, share_of_files
 from tidelog.runtime.os_disk import OsDisk
+from tidelog.runtime.process import (
+    raise_open_files,
+    require_assertions,
+    settle_memory,
+    skip_test_libraries,
+)
 
 EXIT_USAGE: Final = 2
 EXIT_FAILED: Final = 1
 
-_OPEN_FILES_WANTED: Final = 1 << 16
-_OPEN_FILES_NEEDED: Final = 256
 _LIFELINE_GRACE_S: Final = 5.0
 
 
@@ -62,7 +64,7 @@ class CoreFactory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What a starting process tells whoever launched it."""
+    """What a starting process reports to the one that launched it."""
 
     node_id: int
     error: str = ""
@@ -91,7 +93,7 @@ def run_node(
     could not start, to `on_started` as well. The node stops when the other end of `lifeline`, a
     descriptor for reading, is closed."""
     log = LogLines(f"b{config.node_id}")
-    tell = on_started or (lambda started: None)
+    report = on_started or (lambda started: None)
     try:
         with ExitStack() as stack:
             driver, loop = _start(config, log, make_core, stack)
@@ -99,59 +101,41 @@ def run_node(
                 loop.add_reader(lifeline, _end_of_lifeline, loop, driver, lifeline)
             log.line(Level.INFO, f"runtime: started at {', '.join(map(str, config.listeners))}")
             log.flush()
-            tell(Started(config.node_id))
+            report(Started(config.node_id))
             code = driver.run()
             log.line(Level.INFO, f"runtime: stopped code={code} {driver.exit_message}".rstrip())
             log.flush()
             return code
     except UsageError as error:
         _refuse(log, error.message, error.hint)
-        tell(Started(config.node_id, error.message, error.hint))
+        report(Started(config.node_id, error.message, error.hint))
         return EXIT_USAGE
     except StorageError as error:
         hint = f"check the disk and the permissions of `{config.log_dir}`"
         _refuse(log, str(error), hint)
-        tell(Started(config.node_id, str(error), hint))
+        report(Started(config.node_id, str(error), hint))
         return EXIT_FAILED
     except Exception as error:
         log.crash(error)
-        tell(Started(config.node_id, f"stopped by a bug: {error!r}", "see the node's log"))
+        report(Started(config.node_id, f"stopped by a bug: {error!r}", "see the node's log"))
         return EXIT_BUG
-
-
-def skip_test_libraries() -> None:
-    """Keeps hypothesis out of a node's process.
-
-    phantom-types, which kio stands on, imports it where it is installed: 0.3 s and 15 MB in every
-    node. `None` makes that import fail as if it were not there. Only for processes of our own.
-    """
-    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
-
-
-def require_assertions() -> None:
-    """Raises `UsageError` when Python removed the assertions."""
-    if not __debug__:
-        raise UsageError(
-            "Python runs with -O, which removes the checks that stop a broken node",
-            "start without -O and without PYTHONOPTIMIZE",
-        )
 
 
 def _end_of_lifeline(loop: asyncio.AbstractEventLoop, driver: Driver, lifeline: int) -> None:
     loop.remove_reader(lifeline)
     driver.request_stop()
-    # Nobody is there to wait for a clean stop that does not end.
+    # The process that waited for a clean stop is gone, so a second request forces it.
     loop.call_later(_LIFELINE_GRACE_S, driver.request_stop)
 
 
 def _start(
     config: NodeConfig, log: LogLines, make_core: CoreFactory, stack: ExitStack
 ) -> tuple[Driver, asyncio.AbstractEventLoop]:
-    """Everything up to the running loop, in the order of the module's words."""
+    """Everything up to the running loop, in the order of the module's text."""
     require_assertions()
     for name, instead in config.without_effect.items():
         log.line(Level.WARN, f"config start: property without effect ({instead}) name={name}")
-    descriptors = _raise_open_files()
+    descriptors = raise_open_files()
     if not Path(config.log_dir).is_dir():
         raise UsageError(
             f"the data directory `{config.log_dir}` does not exist",
@@ -188,7 +172,7 @@ def _start(
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, driver.request_stop)
     loop.run_until_complete(_listen(driver, sockets, config, log))
-    _settle_memory()
+    settle_memory()
     return driver, loop
 
 
@@ -240,32 +224,6 @@ async def _listen(
         except OSError as error:
             endpoint = Endpoint("tidelog.metrics.port", "", config.metrics_port)
             raise listen_failure(endpoint, error) from None
-
-
-def _raise_open_files() -> int:
-    """Asks for as many descriptors as there may be, for logs and connections; returns how many
-    there are. Raises `UsageError` for too few."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else hard
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        soft = wanted
-    if soft < _OPEN_FILES_NEEDED:
-        raise UsageError(
-            f"this process may open `{soft}` files at a time",
-            f"allow it {_OPEN_FILES_NEEDED} at least (`ulimit -n`), better one per replica",
-        )
-    return min(soft, _OPEN_FILES_WANTED)
-
-
-def _settle_memory() -> None:
-    """Takes what the imports and the start made out of the collector's sight.
-
-    Requests make few cycles, so the young generation may grow large before a collection.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 def _refuse(log: LogLines, message: str, hint: str) -> None:

@@ -14,7 +14,7 @@ def test_a_new_active_controller_makes_sure_of_every_broker() -> None:
     world.run_until(lambda: any(host.node.broker.quorum.is_leader for host in others), 10_000)
     new = next(host for host in others if host.node.broker.quorum.is_leader)
     world.run_until(lambda: new.node.broker.controller.active, 1_000)
-    assert set(new.node._detector._peers) <= {host.node_id for host in world.hosts.values()}
+    assert set(new.node._parts.detector._peers) <= {host.node_id for host in world.hosts.values()}
     world.run_until(lambda: old not in nodes_unfenced(world, new.node_id), 12_000)
     world.resume(old)
     world.run_until(lambda: old in nodes_unfenced(world, new.node_id), 12_000)

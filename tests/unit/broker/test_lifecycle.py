@@ -330,11 +330,6 @@ def test_a_late_answer_does_not_call_back_a_broker_that_is_gone(response):
     assert life.lifecycle.state is BrokerState.GONE
 
 
-def test_states_have_words_for_status():
-    assert Life().lifecycle.describe_state == "registering"
-    assert Life().running().lifecycle.describe_state == "running"
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_a_leaving_broker_is_gone_in_time_whatever_the_controller_does(seed):
     """Random answers and silences: one call in flight, the epoch of a life never falls, and a stop

@@ -1,4 +1,4 @@
-"""The composed node: its verbs, its end, and what a restart finds."""
+"""The composed node: its verbs, and what a restart finds."""
 
 from typing import Any
 
@@ -7,12 +7,11 @@ import pytest
 from tests.unit.broker.one_node import SETTINGS, WALL_MS, OneNode
 from tidelog.broker.node import Node
 from tidelog.config import parse_node_config
-from tidelog.env.effects import Flush, FlushFailed, Replace, StopRequested, WallClock
+from tidelog.env.effects import StopRequested, WallClock
 from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import TraceList
 from tidelog.errors import UsageError
-from tidelog.log.checkpoint import CLEAN_SHUTDOWN_FILE
 from tidelog.log.identity import format_directory
 from tidelog.model import Uuid
 from tidelog.sim.engine.client import SimClient
@@ -45,70 +44,6 @@ def test_an_unformatted_directory_is_refused_with_a_hint():
     with pytest.raises(UsageError) as raised:
         made(MemoryDisk(root="host1"))
     assert raised.value.hint
-
-
-# The end -----------------------------------------------------------------------------------
-
-
-def test_a_stop_is_controlled_and_exits_with_zero():
-    node = OneNode()
-    node.client().create_topic("t")
-    node.receive(StopRequested())
-    node.run_until_exit()
-    (exit_,) = node.exits
-    assert (exit_.code, exit_.message) == (0, "")
-    assert node.node.deadline() is None
-    lines = node.trace.take_lines()
-    assert any("leave: stopped" in line for line in lines)
-
-
-def test_nothing_is_done_after_the_end():
-    node = OneNode()
-    node.receive(StopRequested())
-    node.run_until_exit()
-    node.node.receive(StopRequested(), node.now)
-    node.node.wake(Instant(node.now + 10_000))
-    assert node.node.take_effects() == []
-
-
-def test_metadata_that_cannot_be_made_durable_stops_the_node():
-    node = OneNode()
-    node.node.take_effects()
-    wire = node.client()
-    subject = None
-    carry_out = node._carry_out
-
-    def fail(effect: Any) -> None:
-        nonlocal subject
-        if isinstance(effect, Flush | Replace) and effect.subject is not None:
-            subject = effect.subject
-            node.node.receive(FlushFailed(subject, "no space left on device"), node.now)
-        else:
-            carry_out(effect)
-
-    node._carry_out = fail  # type: ignore[method-assign]
-    with pytest.raises(AssertionError):
-        wire.create_topic("t")
-    assert subject is not None
-    (exit_,) = node.exits
-    assert exit_.code == 1
-    assert "no space left on device" in exit_.message
-
-
-def test_a_broker_that_cannot_register_in_time_stops_cleanly_and_says_why():
-    """Two voters of three are not there. Its logs are as they were: the next start trusts them."""
-    voters = ",".join(f"{i}@host{i}:9093" for i in (1, 2, 3))
-    node = OneNode(
-        alone=False,
-        controller_quorum_voters=voters,
-        initial_broker_registration_timeout_ms="700",
-    )
-    begun = node.now
-    node.run_until_exit()
-    (exit_,) = node.exits
-    assert (exit_.code, node.now) == (1, begun + 700)
-    assert exit_.message.startswith("the broker was not registered within 700 ms: no controller")
-    assert node.disk.exists(CLEAN_SHUTDOWN_FILE)
 
 
 # Time --------------------------------------------------------------------------------------

@@ -218,13 +218,6 @@ def test_only_peers_with_an_address_are_known(peers):
     assert not peers.knows(4, Purpose.PROBE)
 
 
-def test_owns_only_live_connections(peers, effects):
-    connection = connected(peers, effects)
-    assert peers.owns(connection)
-    peers.on_closed(connection, CloseReason.PEER)
-    assert not peers.owns(connection)
-
-
 def test_a_probe_connects_once_and_then_tells_whether_it_is_up(peers, effects):
     assert peers.probe(2) is False
     assert effects.take() == [Connect(-1, "host2", 9093)]

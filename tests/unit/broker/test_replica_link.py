@@ -157,7 +157,7 @@ def test_a_new_life_of_a_broker_ends_the_connections_to_its_former_one(leader):
     peers = PeerChannels(effects)
     link = ReplicaLink(leader.node.node.config, leader.node.broker.replicas, peers)
     image = leader.node.broker.image
-    link.set_addresses(image)
+    link.on_image(image)
     peers.send(2, Purpose.REPLICA_FETCH, [b"fetch"], "token", Instant(60_000))
     peers.probe(2)
     made = [effect.connection for effect in effects.take() if isinstance(effect, Connect)]
@@ -165,10 +165,10 @@ def test_a_new_life_of_a_broker_ends_the_connections_to_its_former_one(leader):
         peers.on_connected(connection_id)
     peers.take_outputs()
     same_life = replace(image.brokers[2], fenced=True)
-    link.set_addresses(replace(image, brokers={**image.brokers, 2: same_life}))
+    link.on_image(replace(image, brokers={**image.brokers, 2: same_life}))
     assert effects.take() == []
     next_life = replace(same_life, incarnation_id=Uuid(b"next" * 4))
-    link.set_addresses(replace(image, brokers={**image.brokers, 2: next_life}))
+    link.on_image(replace(image, brokers={**image.brokers, 2: next_life}))
     assert effects.take() == [Close(connection_id) for connection_id in made]
     assert [output.token for output in peers.take_outputs()] == ["token"]
     assert not peers.probe(2)

@@ -74,7 +74,7 @@ def test_no_arguments_show_the_help_and_the_version_is_told(
         (["nodes", "kill", "two"], "two", "run `tidelog nodes kill --help`"),
         (["status", "--output", "xml"], "xml", "run `tidelog status --help`"),
         (["status", "--colour"], "--colour", "run `tidelog status --help`"),
-        (["topics", "create", "t", "--config", "x"], "`x` is no NAME=VALUE", "min.insync"),
+        (["topics", "create", "t", "--config", "x"], "`x` is not NAME=VALUE", "min.insync"),
         (["topics", "alter", "t"], "nothing to change of `t`", "--partitions"),
         (["topics", "list", "--bootstrap-server", "here"], "`here` is no `host:port`", ":9092"),
     ],

@@ -27,7 +27,7 @@ def test_no_cluster_is_code_2(
     ("option", "message"),
     [
         (["--config", "num.partition=1"], "did you mean `num.partitions`?"),
-        (["--profile", "fast"], "no profile `fast`"),
+        (["--profile", "fast"], "unknown profile `fast`"),
         (["--brokers", "99"], "`99` brokers"),
     ],
 )

@@ -36,7 +36,7 @@ def test_names_are_compared_in_upper_case_and_brackets_hold_ipv6() -> None:
     ("changes", "problem"),
     [
         ({"listeners": ""}, "is empty"),
-        ({"listeners": "localhost:9092"}, "is no listener"),
+        ({"listeners": "localhost:9092"}, "is not a listener"),
         ({"listeners": "PLAINTEXT://localhost"}, "has no host and port"),
         ({"listeners": "PLAINTEXT://::1:9092"}, "has no host and port"),
         ({"listeners": "PLAINTEXT://:0,CONTROLLER://:1"}, "out of range"),
@@ -51,7 +51,7 @@ def test_names_are_compared_in_upper_case_and_brackets_hold_ipv6() -> None:
         ({"listeners": "SSL://:9092,CONTROLLER://:9192"}, "asks for `SSL`"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "cannot be advertised"),
         ({"advertised.listeners": "OTHER://a:9092"}, "`OTHER` is not in `listeners`"),
-        ({"inter.broker.listener.name": "CONTROLLER"}, "no advertised broker listener"),
+        ({"inter.broker.listener.name": "CONTROLLER"}, "not an advertised broker listener"),
         ({"listeners": "A://:9092,CONTROLLER://:9192"}, "called `PLAINTEXT`"),
     ],
 )
@@ -97,7 +97,7 @@ def test_a_controller_alone_has_controller_listeners_and_no_other() -> None:
     listeners = resolve_listeners(settings, "box", ("controller",))
     assert listeners.advertised == (Endpoint("CONTROLLER", "box", 9093),)
     assert listeners.inter_broker_name == ""
-    with pytest.raises(UsageError, match="`PLAINTEXT`, which is no controller listener"):
+    with pytest.raises(UsageError, match="`PLAINTEXT`, which is not a controller listener"):
         resolve_listeners(BASE, "box", ("controller",))
 
 

@@ -31,7 +31,7 @@ def test_reads_what_java_reads(text: str, expected: dict[str, str]) -> None:
 
 
 def test_a_malformed_unicode_escape_is_refused() -> None:
-    with pytest.raises(UsageError, match="is no character"):
+    with pytest.raises(UsageError, match="is not a character"):
         parse_properties("a=\\u12x")
 
 

@@ -101,10 +101,10 @@ def test_a_kafka_file_is_read_whole() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "problem", "hint"),
     [
-        ("min__insync__replica", "2", "no node property", "did you mean `min.insync.replicas`"),
-        ("segment__bytes", "1048576", "no node property", "`log.segment.bytes`"),
+        ("min__insync__replica", "2", "unknown property", "did you mean `min.insync.replicas`"),
+        ("segment__bytes", "1048576", "unknown property", "`log.segment.bytes`"),
         ("zookeeper__connect", "z:1", "removed in Kafka 4", "controller.quorum.voters"),
-        ("colour", "red", "no node property", "Kafka's broker configuration reference"),
+        ("colour", "red", "unknown property", "Kafka's broker configuration reference"),
         ("num__partitions", "0", "must be at least 1", "The default is `1`"),
         ("num__partitions", "many", "must be a whole number", "The default is `1`"),
         ("log__segment__bytes", "1000", "must be at least 1048576", "1073741824"),
@@ -121,7 +121,7 @@ def test_a_kafka_file_is_read_whole() -> None:
         ("authorizer__class__name", "x.Y", "access control", "no ACLs yet"),
         ("broker__heartbeat__interval__ms", "10000", "more than `broker.session", "lower"),
         ("replica__lag__time__max__ms", "100", "`replica.fetch.wait.max.ms` is `500`", "lower"),
-        ("remote__storage__enable", "true", "no node property", ""),
+        ("remote__storage__enable", "true", "unknown property", ""),
     ],
 )
 def test_a_bad_file_gives_one_message_and_a_hint(

@@ -51,5 +51,5 @@ def test_profiles_are_valid_and_fit_the_cluster(profile: str, brokers: int) -> N
 
 
 def test_an_unknown_profile_is_refused() -> None:
-    with pytest.raises(UsageError, match="no profile `fast`"):
+    with pytest.raises(UsageError, match="unknown profile `fast`"):
         profile_settings("fast", 3)

@@ -55,7 +55,7 @@ def test_refusals_are_reported_one_by_one(tmp_path: Path) -> None:
     done = launch(order)
     assert done.returncode == 0, done.stderr
     typo, no_directory, no_log = json.loads(done.stdout)["nodes"]
-    assert "`num.partition` is no node property" in typo["error"]
+    assert "unknown property `num.partition`" in typo["error"]
     assert typo["hint"] == "did you mean `num.partitions`?"
     assert no_directory["error"]
     assert "cannot be written" in no_log["error"]

@@ -166,18 +166,6 @@ def test_wrong_arguments_and_files_are_usage_errors(
     assert "did you mean `node.id`?" in text
 
 
-def test_python_without_assertions_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "server.properties"
-    file.write_text("")
-    code = (
-        "from tidelog.runtime.server import require_assertions\n"
-        "from tidelog.errors import UsageError\n"
-        "try:\n    require_assertions()\nexcept UsageError as error:\n    print(error.message)"
-    )
-    done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, check=True)
-    assert b"Python runs with -O" in done.stdout
-
-
 def test_events_that_cannot_be_written_refuse_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     events = EventsConfig(enable=True, directory=str(tmp_path / "file"))

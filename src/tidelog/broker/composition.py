@@ -1,0 +1,187 @@
+"""The parts of a node, before anything connects them: its log directory and what works on it.
+
+`open_parts` makes them in the order in which they need each other, and draws their seeds in that
+order too. Left out: the ways between the parts, which `node.py` makes.
+"""
+
+from dataclasses import dataclass
+
+from tidelog.broker.connections import Connections
+from tidelog.broker.context import Broker
+from tidelog.broker.control_link import ControlLink
+from tidelog.broker.controller_side import ControllerSide
+from tidelog.broker.failure_detector import FailureDetector
+from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.lifecycle import BrokerLifecycle
+from tidelog.broker.metadata_log import MetadataLog
+from tidelog.broker.peers import PeerChannels
+from tidelog.config import LogConfig, NodeConfig
+from tidelog.env.disk import Disk
+from tidelog.env.effects import EffectQueue
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Trace
+from tidelog.errors import UsageError
+from tidelog.kraft.messages import Voter, VoterIdentity
+from tidelog.kraft.quorum import Quorum, QuorumEnv
+from tidelog.kraft.quorum_state import QuorumStateFile
+from tidelog.log.checkpoint import CleanShutdown
+from tidelog.log.directory import LogDirectory
+from tidelog.log.identity import read_identity
+from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Uuid
+from tidelog.replication.replicas import Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a node is made of."""
+
+    effects: EffectQueue
+    connections: Connections
+    peers: PeerChannels
+    detector: FailureDetector
+    directory: LogDirectory
+    quorum: Quorum
+    metadata_log: MetadataLog
+    # None on a node that is only a broker.
+    controller_side: ControllerSide | None
+    replicas: Replicas
+    control: ControlLink
+    # What the handlers see.
+    broker: Broker
+    # None on a node that is only a controller.
+    lifecycle: BrokerLifecycle | None
+
+
+def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms: int) -> Parts:
+    """Opens the log directory and recovers it, which takes as long as the disk needs.
+
+    Raises `UsageError` for a directory that is not this node's, `StorageError` for a bad disk.
+    """
+    effects = EffectQueue()
+    connections, peers = Connections.obeying(effects, config.broker), PeerChannels(effects)
+    detector = FailureDetector(config.quorum.disconnect_grace_ms)
+    directory = open_directory(config, disk, effects, trace, wall_ms)
+    quorum_env = QuorumEnv(disk, effects, Prng(prng.next_u64()), trace)
+    quorum = make_quorum(config, directory, quorum_env)
+    metadata_log = MetadataLog(quorum)
+    controller_side = None
+    if config.is_controller:
+        controller_side = ControllerSide(
+            config,
+            cluster_id=directory.cluster_id,
+            log=metadata_log,
+            detector=detector,
+            prng=Prng(prng.next_u64()),
+            trace=trace,
+        )
+    controller = None if controller_side is None else controller_side.controller
+    control = ControlLink(
+        node_id=config.node_id,
+        controller=controller,
+        peers=peers,
+        request_timeout_ms=config.broker.request_timeout_ms,
+        session_timeout_ms=config.broker.session_timeout_ms,
+    )
+    broker = Broker(
+        config=config,
+        cluster_id=directory.cluster_id,
+        connections=connections,
+        replicas=Replicas(
+            node_id=config.node_id, directory=directory, config=config.replication, trace=trace
+        ),
+        quorum=quorum,
+        controller=controller,
+        control=control,
+        fetch_sessions=FetchSessions(Prng(prng.next_u64()), config.broker.max_fetch_sessions),
+        trace=trace,
+        disk=disk,
+    )
+    return Parts(
+        effects=effects,
+        connections=connections,
+        peers=peers,
+        detector=detector,
+        directory=directory,
+        quorum=quorum,
+        metadata_log=metadata_log,
+        controller_side=controller_side,
+        replicas=broker.replicas,
+        control=control,
+        broker=broker,
+        lifecycle=make_lifecycle(config, directory, prng, trace),
+    )
+
+
+def open_directory(
+    config: NodeConfig, disk: Disk, effects: EffectQueue, trace: Trace, wall_ms: int
+) -> LogDirectory:
+    """The log directory with all its logs, that of the metadata included. Nothing is written to a
+    directory that this node must not use."""
+    owner_id = read_identity(disk).node_id
+    if owner_id != config.node_id:
+        raise UsageError(
+            f"data directory `{disk.root}` belongs to node `{owner_id}`, "
+            f"not to node `{config.node_id}`",
+            "set `node.id` or `log.dirs` to match, or format another directory",
+        )
+    if config.is_controller and set(config.voters) != {config.node_id}:
+        QuorumStateFile.require(disk)
+    directory = LogDirectory.open(
+        disk, effects=effects, trace=trace, default_config=config.log, wall_ms=wall_ms
+    )
+    # The whole metadata log is read anyway. Damage must be found now, not in the middle of replay.
+    if not directory.is_sound(METADATA_PARTITION):
+        directory.repair(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig(), remember=True)
+    if METADATA_PARTITION not in directory.logs:
+        directory.create(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig())
+    elif directory.logs[METADATA_PARTITION].topic_id != METADATA_TOPIC_ID:
+        # A power cut may leave the name of the file without its content.
+        directory.logs[METADATA_PARTITION].assign_topic_id(METADATA_TOPIC_ID)
+    # The `log.*` properties are for topics.
+    directory.logs[METADATA_PARTITION].config = LogConfig(
+        segment_bytes=config.quorum.segment_bytes, segment_ms=config.quorum.segment_ms
+    )
+    return directory
+
+
+def make_quorum(config: NodeConfig, directory: LogDirectory, env: QuorumEnv) -> Quorum:
+    """This node's part in the metadata quorum, over the metadata log."""
+    identity = VoterIdentity(
+        config.node_id,
+        directory.directory_id,
+        directory.cluster_id,
+        config.advertised_controller_listeners if config.is_controller else (),
+    )
+    voters = {
+        node_id: Voter(
+            node_id,
+            directory.directory_id if node_id == config.node_id else ZERO_UUID,
+            (endpoint,),
+        )
+        for node_id, endpoint in config.voters.items()
+    }
+    return Quorum(
+        identity=identity,
+        voters=voters,
+        log=directory.logs[METADATA_PARTITION],
+        config=config.quorum,
+        env=env,
+        bootstrap=config.bootstrap_servers,
+    )
+
+
+def make_lifecycle(
+    config: NodeConfig, directory: LogDirectory, prng: Prng, trace: Trace
+) -> BrokerLifecycle | None:
+    """The life of this node's broker; `None` on a node that is only a controller."""
+    if not config.is_broker:
+        return None
+    previous = directory.clean_shutdown or CleanShutdown()
+    return BrokerLifecycle(
+        config=config,
+        cluster_id=directory.cluster_id,
+        directory_id=directory.directory_id,
+        incarnation_id=previous.incarnation_id or Uuid(prng.uuid()),
+        previous_broker_epoch=previous.broker_epoch,
+        trace=trace,
+    )

@@ -1,0 +1,88 @@
+"""Answers of other nodes, carried to the component that sent the request.
+
+`peers` knows channels and tokens; the purpose of a channel identifies the component. A response
+that does not parse counts as no response. The failure detector gets each connect that succeeds or
+fails, except those to bootstrap servers: that is an address, and it is not known which node has it.
+"""
+
+from tidelog.broker.control_link import ControlLink
+from tidelog.broker.events import AnswerIgnored
+from tidelog.broker.failure_detector import FailureDetector
+from tidelog.broker.peers import Answered, Failed, PeerChannels, PeerLost, PeerReached, Purpose
+from tidelog.broker.quorum_link import QuorumLink
+from tidelog.broker.replica_link import ReplicaLink
+from tidelog.env.instant import Instant
+from tidelog.env.trace import Trace
+from tidelog.errors import MalformedFrame
+
+
+class PeerAnswers:
+    """The outputs of `peers`, as a component of the node."""
+
+    def __init__(
+        self,
+        peers: PeerChannels,
+        detector: FailureDetector,
+        *,
+        quorum_link: QuorumLink,
+        replica_link: ReplicaLink,
+        control: ControlLink,
+        trace: Trace,
+    ) -> None:
+        self._peers = peers
+        self._detector = detector
+        self._quorum_link = quorum_link
+        self._replica_link = replica_link
+        self._control = control
+        self._trace = trace
+
+    def flow(self, now: Instant) -> bool:
+        """Carries all outputs. The node also calls it behind each input, because response frames
+        are views of the driver's buffer."""
+        if not self._peers.has_outputs:
+            return False
+        for output in self._peers.take_outputs():
+            match output:
+                case Answered(peer_id, purpose, token, frame):
+                    self._on_answered(peer_id, purpose, token, frame, now)
+                case Failed(peer_id, purpose, token, _):
+                    self._on_failed(peer_id, purpose, token, now)
+                case PeerReached(peer_id) if peer_id >= 0:
+                    self._detector.on_reached(peer_id)
+                case PeerLost(peer_id, reason) if peer_id >= 0:
+                    self._detector.on_connection_lost(peer_id, reason, now)
+                case PeerReached() | PeerLost():
+                    pass  # A bootstrap server.
+        return True
+
+    def _on_answered(
+        self, peer_id: int, purpose: Purpose, token: object, frame: memoryview | bytes, now: Instant
+    ) -> None:
+        try:
+            match purpose:
+                case Purpose.QUORUM_FETCH | Purpose.QUORUM_RPC:
+                    self._quorum_link.on_answered(peer_id, token, frame, now)
+                case Purpose.REPLICA_FETCH:
+                    self._replica_link.on_answered(token, frame, now)
+                case _:
+                    self._control.on_answered(token, frame, now)
+        except MalformedFrame as fault:
+            self._trace.event(AnswerIgnored(peer_id=peer_id, reason=fault.message))
+            self._on_failed(peer_id, purpose, token, now)
+
+    def _on_failed(self, peer_id: int, purpose: Purpose, token: object, now: Instant) -> None:
+        match purpose:
+            case Purpose.QUORUM_FETCH | Purpose.QUORUM_RPC:
+                self._quorum_link.on_failed(peer_id, token, now)
+            case Purpose.REPLICA_FETCH:
+                self._replica_link.on_failed(token, now)
+            case _:
+                self._control.on_failed(token, now)
+
+    def deadline(self) -> Instant | None:
+        """When a request times out."""
+        return self._peers.deadline()
+
+    def check(self) -> None:
+        """The invariants of the channels."""
+        self._peers.check()

@@ -1,0 +1,139 @@
+"""The end of a node: a clean stop, or an end at once because its storage failed.
+
+A clean stop takes three steps. The broker leaves by its own rules (`lifecycle.py`). A quorum leader
+resigns, and waits up to `RESIGNATION_LIMIT_MS` until a voter has received it. Then the directory is
+closed: the marker of the clean shutdown is its last disk effect, and until that is durable no other
+input counts.
+
+A storage error that reaches the node hit the metadata log or the directory as a whole, in the
+middle of a step. (Components handle the failures of their own files.) Only an end is safe then: it
+leaves no marker, so the next start recovers the logs.
+"""
+
+from typing import Final
+
+from tidelog.broker.events import DirectoryFailed, MetadataFlushFailed, NodeStopped
+from tidelog.broker.lifecycle import BrokerLifecycle, BrokerState
+from tidelog.broker.quorum_link import QuorumLink
+from tidelog.env.effects import EffectQueue, Exit, Flushed, FlushFailed, Input
+from tidelog.env.instant import Instant
+from tidelog.env.trace import Trace
+from tidelog.errors import LogDamaged, StorageError
+from tidelog.kraft.quorum import Quorum
+from tidelog.log.checkpoint import CleanShutdown
+from tidelog.log.directory import DirectoryClosed, LogDirectory
+from tidelog.model import NO_EPOCH
+
+RESIGNATION_LIMIT_MS: Final = 1000
+"""How long a quorum leader that stops waits for a voter to follow it."""
+
+
+class Stopping:
+    """How far the end of a node has come."""
+
+    def __init__(
+        self,
+        effects: EffectQueue,
+        directory: LogDirectory,
+        quorum: Quorum,
+        quorum_link: QuorumLink,
+        *,
+        lifecycle: BrokerLifecycle | None,
+        trace: Trace,
+    ) -> None:
+        self._effects = effects
+        self._directory = directory
+        self._quorum = quorum
+        self._quorum_link = quorum_link
+        # None on a node that is only a controller.
+        self._lifecycle = lifecycle
+        self._trace = trace
+        # Whether a clean stop was asked for.
+        self._is_requested = False
+        # Until when a resigned leader waits for voters; None before the resignation.
+        self._resigned_by: Instant | None = None
+        # The last disk effect of a clean stop, once it is under way.
+        self._closing: DirectoryClosed | None = None
+        # Set by the last step: nothing is done any more.
+        self.is_over = False
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether only the end of the last disk effect is awaited."""
+        return self._closing is not None and not self.is_over
+
+    def begin(self, now: Instant) -> None:
+        """The operator asked for a clean stop."""
+        self._is_requested = True
+        if self._lifecycle is not None:
+            self._lifecycle.begin_shutdown(now)
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether the broker is gone. It may also go by itself; a controller has no such step."""
+        if self._lifecycle is not None:
+            return self._lifecycle.state is BrokerState.GONE
+        return self._is_requested
+
+    def may_close(self, now: Instant) -> bool:
+        """Whether the directory can be closed at the end of this tick; resigns first."""
+        if self.is_over or not self._is_due:
+            return False
+        if self._resigned_by is None:
+            self._resigned_by = Instant(now + RESIGNATION_LIMIT_MS)
+            self._quorum.resign(now)
+            self._quorum_link.flow(now)
+        return now >= self._resigned_by or not self._quorum.is_resigning
+
+    def close(self) -> None:
+        """Closes the directory; everything that was to be sent must have been flushed."""
+        marker = CleanShutdown()
+        if self._lifecycle is not None:
+            marker = self._lifecycle.shutdown_marker(self._directory.clean_shutdown)
+        self._closing = self._directory.close_cleanly(marker)
+
+    def on_input(self, event: Input) -> None:
+        """Takes an input while the directory is being closed."""
+        match event:
+            case Flushed(subject) if subject == self._closing:
+                self._on_closed()
+            case FlushFailed(_, error):
+                self.fail(f"the stop is not clean, the next start recovers: {error}")
+            case _:
+                pass
+
+    def _on_closed(self) -> None:
+        life = self._lifecycle
+        self._trace.event(NodeStopped(broker_epoch=NO_EPOCH if life is None else life.broker_epoch))
+        failure = "" if life is None else life.failure
+        self._exit(1 if failure else 0, failure)
+
+    def on_flush_failed(self, subject: object, error: str) -> None:
+        """Metadata, or the directory's own files, could not be made durable."""
+        self._trace.event(MetadataFlushFailed(reason=error, what=str(subject)))
+        self.fail(
+            f"metadata could not be made durable: {error}; hint: free space or repair the disk, "
+            "then start the node again",
+        )
+
+    def on_storage_error(self, error: StorageError | LogDamaged) -> None:
+        """A step of the node was cut short."""
+        self._trace.event(DirectoryFailed(reason=str(error)))
+        self.fail(
+            f"the log directory failed: {error}; hint: free space or repair the disk, then start "
+            "the node again",
+        )
+
+    def fail(self, message: str) -> None:
+        """Ends the node at once, for a reason that the operator reads."""
+        self._exit(1, message)
+
+    def _exit(self, code: int, message: str) -> None:
+        self._effects.emit(Exit(code, message))
+        self.is_over = True
+
+    def deadline(self) -> Instant | None:
+        """At once when the broker is gone, then when the wait after a resignation ends."""
+        if not self._is_due:
+            return None
+        return Instant(0) if self._resigned_by is None else self._resigned_by

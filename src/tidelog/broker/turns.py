@@ -1,0 +1,106 @@
+"""Requests of accepted connections, handled in turns.
+
+Bytes become frames, and frames go to the router. In the tick of a read at most
+`limits.MAX_REQUESTS_PER_TURN` requests of a connection are handled. The rest waits in `connections`
+and gets its turns in the ticks that follow at once. So no client keeps the node from its other
+work.
+
+Bytes that are not frames close the connection. The failure detector learns when bytes come from
+another broker, and when its connection ends.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from tidelog.broker.connections import Connection, Connections
+from tidelog.broker.failure_detector import FailureDetector
+from tidelog.broker.router import Router
+from tidelog.env.disk import Buffer
+from tidelog.env.effects import CloseReason
+from tidelog.env.instant import Instant, earliest
+from tidelog.env.trace import Trace
+from tidelog.errors import MalformedFrame
+from tidelog.limits import MAX_REQUESTS_PER_TURN
+
+
+class Turns:
+    """The turns of all accepted connections of a node."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        router: Router,
+        detector: FailureDetector,
+        trace: Trace,
+        *,
+        node_id: int,
+        now: Instant,
+    ) -> None:
+        self._connections = connections
+        self._router = router
+        self._detector = detector
+        self._trace = trace
+        # This node: the end of a connection to itself is not a failure.
+        self._node_id = node_id
+        # The last tick; requests left over ask for another one at once.
+        self._woken_at = now
+
+    def on_received(
+        self, connection_id: int, data: bytes | bytearray | memoryview, now: Instant
+    ) -> None:
+        """Bytes arrived; a malformed frame closes the connection."""
+        connection = self._connections.get(connection_id)
+        if connection is None:
+            return
+        try:
+            frames = connection.frames.feed(data)
+        except MalformedFrame as fault:
+            subject = f"connection {connection_id}"
+            self._trace.warn(
+                subject, "on_received", "closed", fault.message, peer=connection.peer_host
+            )
+            self._connections.drop(connection)
+            return
+        if frames:
+            self._connections.touch(connection, now)
+        handled = 0
+        if not connection.backlog:
+            handled = self._serve(connection, frames[:MAX_REQUESTS_PER_TURN], now)
+        if handled < len(frames):
+            self._connections.put_off(connection, frames[handled:])
+        if connection.broker_id is not None:
+            self._detector.on_reached(connection.broker_id)
+
+    def on_closed(self, connection_id: int, reason: CloseReason, now: Instant) -> None:
+        """The connection is gone."""
+        connection = self._connections.on_closed(connection_id)
+        if connection is not None and connection.broker_id not in (None, self._node_id):
+            assert connection.broker_id is not None
+            self._detector.on_connection_lost(connection.broker_id, reason, now)
+
+    def wake(self, now: Instant) -> None:
+        """Closes idle connections, then gives a turn to those with requests left over."""
+        self._woken_at = now
+        self._connections.close_idle(now)
+        if not self._connections.has_turns:
+            return
+        for connection in self._connections.take_turns():
+            turn = list(islice(connection.backlog, MAX_REQUESTS_PER_TURN))
+            self._connections.end_turn(connection, self._serve(connection, turn, now))
+
+    def _serve(self, connection: Connection, frames: Sequence[Buffer], now: Instant) -> int:
+        """Handles requests as long as the connection has room; returns how many."""
+        handled = 0
+        for frame in frames:
+            if not connection.has_room:
+                break
+            self._router.on_frame(connection, memoryview(frame), now)
+            handled += 1
+        return handled
+
+    def deadline(self) -> Instant | None:
+        """At once while requests are left over, else when a connection may be idle for too long."""
+        return earliest(
+            self._woken_at if self._connections.has_turns else None,
+            self._connections.idle_deadline(),
+        )

@@ -1,0 +1,53 @@
+"""Goal: the node's events have the lines and records that logs and event files are read for."""
+
+import pytest
+
+from tidelog.broker.events import (
+    AnswerIgnored,
+    CallRefused,
+    LogFailed,
+    MetadataFlushFailed,
+    NodeStopped,
+    PeerLostContact,
+    PeerReached,
+    PeerSuspected,
+    RegistrationTimedOut,
+)
+from tidelog.env.event import EventRecord, Kind, record_of
+from tidelog.errors import ErrorCode
+from tidelog.model import TopicPartition
+
+LINES = {
+    "node 2 on_suspected: suspected (connects refused)": PeerSuspected(node_id=2),
+    "peer -2 on_answered: ignored (too short)": AnswerIgnored(peer_id=-2, reason="too short"),
+    "broker on_response: refused (taken) code=DUPLICATE_BROKER_REGISTRATION": CallRefused(
+        code=ErrorCode.DUPLICATE_BROKER_REGISTRATION, reason="taken"
+    ),
+    "broker maybe_give_up: gone (not registered, no controller answered)": RegistrationTimedOut(
+        last_refusal=ErrorCode.NONE
+    ),
+    "broker maybe_give_up: gone (not registered, refused with BROKER_ID_NOT_REGISTERED)": (
+        RegistrationTimedOut(last_refusal=ErrorCode.BROKER_ID_NOT_REGISTERED)
+    ),
+    "node on_closed: stopped broker_epoch=7": NodeStopped(broker_epoch=7),
+    "disk on_flush_failed: stopping (full) what=a vote": MetadataFlushFailed(
+        reason="full", what="a vote"
+    ),
+    "orders-3 on_log_dir_failed: stopping (full)": LogFailed(
+        partition=TopicPartition("orders", 3), reason="full"
+    ),
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_line_of_an_event(line):
+    assert LINES[line].text() == line
+
+
+def test_event_files_keep_what_is_known_of_other_nodes():
+    suspected = {"node": 2, "reason": "connects refused"}
+    expected = EventRecord(Kind.SUSPECTED, None, None, None, suspected)
+    assert record_of(PeerSuspected(node_id=2)) == expected
+    for event in (PeerReached(node_id=2), PeerLostContact(node_id=2)):
+        assert event.kind is not None
+        assert record_of(event) == EventRecord(event.kind, None, None, None, {"node": 2})

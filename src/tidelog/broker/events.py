@@ -40,10 +40,7 @@ class PeerSuspected(PeerEvent):
     handler: ClassVar = "on_suspected"
     decision: ClassVar = "suspected"
     kind: ClassVar = Kind.SUSPECTED
-
-    def why(self) -> str:
-        """The only reason that there is."""
-        return "connects refused"
+    reason: ClassVar = "connects refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,10 +137,7 @@ class ShutdownGranted(LifecycleEvent):
 
     handler: ClassVar = "on_response"
     decision: ClassVar = "gone"
-
-    def why(self) -> str:
-        """The only reason that there is."""
-        return "the controller let us go"
+    reason: ClassVar = "the controller let us go"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,10 +147,7 @@ class ShutdownForced(LifecycleEvent):
     level: ClassVar = Level.WARN
     handler: ClassVar = "next_call"
     decision: ClassVar = "gone"
-
-    def why(self) -> str:
-        """The only reason that there is."""
-        return "no controller let us go"
+    reason: ClassVar = "no controller let us go"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +155,7 @@ class RegistrationTimedOut(LifecycleEvent):
     """No controller registered the broker in time: it ends."""
 
     level: ClassVar = Level.ERROR
+    about: ClassVar = ("last_refusal",)
     handler: ClassVar = "maybe_give_up"
     decision: ClassVar = "gone"
     last_refusal: ErrorCode
@@ -178,10 +170,6 @@ class RegistrationTimedOut(LifecycleEvent):
     def why(self) -> str:
         """With the last answer."""
         return f"not registered, {self.answer}"
-
-    def shown(self) -> tuple[tuple[str, object], ...]:
-        """Nothing but the reason."""
-        return ()
 
 
 # The end of the node -------------------------------------------------------------------------

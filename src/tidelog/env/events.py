@@ -35,66 +35,13 @@ def _of_broker(event: TraceEvent) -> Payload:
     return {"node": int(event.subject.split()[-1]), **_as_is(event)}
 
 
-def _proposal(event: TraceEvent) -> Payload:
-    payload = _as_is(event)
-    if "replica" in payload:
-        replica, log_end = payload.pop("replica"), payload.pop("log_end")
-        return {**payload, "followers": (replica,), "log_ends": (log_end,)}
-    return {**payload, "followers": payload.pop("leaving")}
-
-
-def _truncation(event: TraceEvent) -> Payload:
-    payload = _as_is(event)
-    before, _, after = str(payload.pop("log_end")).partition("->")
-    return {
-        "from": int(before),
-        "to": int(after),
-        "high_watermark": payload["high_watermark"],
-        "reason": event.reason,
-    }
-
-
-def _stall(event: TraceEvent) -> Payload:
-    payload = _as_is(event)
-    log_ends = payload.pop("log_ends", None)
-    if isinstance(log_ends, dict):
-        payload |= {"followers": tuple(log_ends), "log_ends": tuple(log_ends.values())}
-    return payload
-
-
-def _follows(event: TraceEvent) -> Payload:
-    payload = dict(event.values)
-    return {**payload, "was_leader": bool(event.reason)}
-
-
-def _offline(event: TraceEvent) -> Payload:
-    return {"reason": event.reason}
-
-
 _Shape = Callable[[TraceEvent], Payload]
 
 _TABLE: Final[dict[tuple[str, str], tuple[Kind, _Shape]]] = {
     ("detector", "suspected"): (Kind.SUSPECTED, _of_broker),
     ("detector", "reached"): (Kind.REACHED, _of_broker),
-    ("maybe_expand_isr", "proposed"): (Kind.ISR_PROPOSAL, _proposal),
-    ("maybe_shrink_isr", "proposed"): (Kind.ISR_PROPOSAL, _proposal),
-    ("become_leader", "leads"): (Kind.LEADING, _as_is),
-    ("become_follower", "follows"): (Kind.FOLLOWING, _follows),
-    ("become_follower", "waits"): (Kind.FOLLOWING, _follows),
-    ("check_isrs", "high watermark stands still"): (Kind.HW_STALL, _stall),
-    ("truncate", "truncated"): (Kind.TRUNCATE, _truncation),
-    ("truncate", "truncated below the high watermark"): (Kind.TRUNCATE, _truncation),
-    ("go_offline", "offline"): (Kind.REPLICA_OFFLINE, _offline),
     # What `Trace.measure` says comes with its kind.
     ("measure", Kind.LOST_CONTACT): (Kind.LOST_CONTACT, _of_broker),
-    **{
-        ("measure", kind): (kind, _as_is)
-        for kind in (
-            Kind.APPEND,
-            Kind.HW_ADVANCE,
-            Kind.FETCH_LAG,
-        )
-    },
 }
 """Which decisions of which handlers are events. The quorum's own log is left out: its subject is
 no partition of a topic."""

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tidelog.model import NO_EPOCH, ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.replication.events.roles import DropReason
 from tidelog.replication.partition import Partition
 
 
@@ -26,7 +27,7 @@ class Drop(NamedTuple):
     """A hosted partition that is deleted, or not this node's any longer."""
 
     topic_partition: TopicPartition
-    reason: str
+    reason: DropReason
 
 
 class Host(NamedTuple):
@@ -55,7 +56,7 @@ def decide_hosting(
             key = TopicPartition(topic.name, number)
             partition = hosted.get(key)
             if partition is not None and partition.topic_id == topic.topic_id:
-                yield Drop(key, "topic deleted")
+                yield Drop(key, DropReason.TOPIC_DELETED)
     for topic in topics:
         for number, image in topic.partitions.items():
             key = TopicPartition(topic.name, number)
@@ -64,7 +65,7 @@ def decide_hosting(
                 if partition is None or partition.image is not image:
                     yield Host(key, topic.topic_id, image)
             elif partition is not None and partition.topic_id == topic.topic_id:
-                yield Drop(key, "assigned elsewhere")
+                yield Drop(key, DropReason.ASSIGNED_ELSEWHERE)
 
 
 def changed_topics(delta: MetadataDelta, image: MetadataImage) -> list[TopicImage]:

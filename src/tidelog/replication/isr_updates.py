@@ -20,6 +20,8 @@ from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId, TopicPartition
+from tidelog.replication.events.in_sync import AlterPartitionRetried
+from tidelog.replication.events.shape import NoAnswer
 from tidelog.replication.messages import (
     AlterPartitionProposal,
     AlterPartitionResult,
@@ -104,8 +106,8 @@ class IsrUpdates:
             self._retry_at = Instant(now + self._retry_ms)
             for proposal in in_flight.values():
                 self._queued.setdefault(proposal.topic_partition, proposal)
-            reason = "no controller" if results is None else results.name
-            self._trace.info("isr_updates", "on_response", "retrying", reason, in_ms=self._retry_ms)
+            reason = NoAnswer.NO_CONTROLLER if results is None else results
+            self._trace.event(AlterPartitionRetried(reason=reason, in_ms=self._retry_ms))
             return []
         answers = {(result.topic_id, result.partition): result for result in results}
         unanswered = ErrorCode.UNKNOWN_SERVER_ERROR

@@ -31,6 +31,7 @@ from tidelog.env.instant import LONG_AGO, Instant
 from tidelog.log.log import Log
 from tidelog.model import NO_OFFSET
 from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.events.in_sync import StallReason
 from tidelog.replication.isr import Committed, IsrState
 from tidelog.replication.remote_replica import RemoteReplica
 
@@ -42,6 +43,16 @@ class Laggard(NamedTuple):
     log_end_offset: int
     caught_up_ms_ago: int
     """-1: never under this leadership."""
+
+
+class HeldBack(NamedTuple):
+    """What a high watermark waits for; the numbers are those of `HighWatermarkStalled`."""
+
+    reason: StallReason
+    isr: tuple[int, ...] | None = None
+    min_isr: int | None = None
+    recovery_point: int | None = None
+    log_ends: dict[int, int] | None = None
 
 
 class Sample:
@@ -233,19 +244,19 @@ class LeaderState:
                 f"holds {remote.log_end_offset}"
             )
 
-    def held_back_by(self, now: Instant) -> tuple[str, dict[str, object]]:
+    def held_back_by(self, now: Instant) -> HeldBack:
         """Why the high watermark does not move, and the numbers to it."""
         if self.is_under_min_isr:
-            return "under min isr", {"isr": self.isr, "min_isr": self.min_isr}
+            return HeldBack(StallReason.UNDER_MIN_ISR, isr=self.isr, min_isr=self.min_isr)
         high_watermark = self._log.high_watermark
         if self.own_end_offset <= high_watermark:
-            return "own flush", {"recovery_point": self._log.recovery_point}
+            return HeldBack(StallReason.OWN_FLUSH, recovery_point=self._log.recovery_point)
         slow = {
             replica_id: remote.log_end_offset
             for replica_id, remote in self.remotes.items()
             if remote.log_end_offset <= high_watermark and self.waits_for(replica_id, remote, now)
         }
-        return "replicas lack records", {"log_ends": slow}
+        return HeldBack(StallReason.REPLICAS_LACK_RECORDS, log_ends=slow)
 
     @property
     def low_watermark(self) -> int:

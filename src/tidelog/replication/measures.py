@@ -22,6 +22,11 @@ from typing import Final
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.model import NO_OFFSET
+from tidelog.replication.events.figures import (
+    AppendSampled,
+    FetchLagMeasured,
+    HighWatermarkAdvanced,
+)
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
 
@@ -56,12 +61,13 @@ class Measures:
         if sample.required != NO_OFFSET or now < sample.due:
             return
         sample.required = partition.log.log_end_offset
-        self._trace.measure(
-            partition,
-            "append",
-            leader_epoch=leadership.leader_epoch,
-            required=sample.required,
-            high_watermark=partition.log.high_watermark,
+        self._trace.event(
+            AppendSampled(
+                partition=partition.topic_partition,
+                leader_epoch=leadership.leader_epoch,
+                required=sample.required,
+                high_watermark=partition.log.high_watermark,
+            )
         )
 
     def on_advance(self, partition: Partition, leadership: LeaderState, now: Instant) -> None:
@@ -71,22 +77,22 @@ class Measures:
         committed = NO_OFFSET < sample.required <= high_watermark
         if not committed and not sample.wanted:
             return
-        values: dict[str, object] = {}
+        required = sample.required if committed else None
         if committed:
-            values["required"] = sample.required
             sample.required = NO_OFFSET
             sample.due = Instant(now + self._interval_ms)
         sample.wanted = False
         remotes = leadership.remotes
-        self._trace.measure(
-            partition,
-            "hw_advance",
-            leader_epoch=leadership.leader_epoch,
-            high_watermark=high_watermark,
-            log_end=partition.log.log_end_offset,
-            followers=tuple(remotes),
-            log_ends=tuple(remote.log_end_offset for remote in remotes.values()),
-            **values,
+        self._trace.event(
+            HighWatermarkAdvanced(
+                partition=partition.topic_partition,
+                leader_epoch=leadership.leader_epoch,
+                high_watermark=high_watermark,
+                log_end=partition.log.log_end_offset,
+                followers=tuple(remotes),
+                log_ends=tuple(remote.log_end_offset for remote in remotes.values()),
+                required=required,
+            )
         )
 
     def report_lag(self, partition: Partition, leadership: LeaderState, now: Instant) -> None:
@@ -99,12 +105,13 @@ class Measures:
         if not behind:
             return
         followers, log_ends, level_ms_ago = zip(*behind, strict=True)
-        self._trace.measure(
-            partition,
-            "fetch_lag",
-            leader_epoch=leadership.leader_epoch,
-            log_end=partition.log.log_end_offset,
-            followers=followers,
-            log_ends=log_ends,
-            level_ms_ago=level_ms_ago,
+        self._trace.event(
+            FetchLagMeasured(
+                partition=partition.topic_partition,
+                leader_epoch=leadership.leader_epoch,
+                log_end=partition.log.log_end_offset,
+                followers=followers,
+                log_ends=log_ends,
+                level_ms_ago=level_ms_ago,
+            )
         )

@@ -39,6 +39,8 @@ from tidelog.log.log import Log
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import NO_EPOCH, NO_LEADER, ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.events.in_sync import IsrUpdated, IsrUpdateReason
+from tidelog.replication.events.roles import FollowingBegan, LeadershipBegan
 from tidelog.replication.isr import Committed
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.messages import (
@@ -143,14 +145,14 @@ class Partition:
         if new_term:
             log.assign_epoch(image.leader_epoch, log.log_end_offset)
             self.leadership.begin_epoch(image.leader_epoch, image.replicas, image.isr, now)
-            self._env.trace.info(
-                self,
-                "become_leader",
-                "leads",
-                leader_epoch=image.leader_epoch,
-                epoch_start=log.log_end_offset,
-                high_watermark=log.high_watermark,
-                isr=image.isr,
+            self._env.trace.event(
+                LeadershipBegan(
+                    partition=self.topic_partition,
+                    leader_epoch=image.leader_epoch,
+                    epoch_start=log.log_end_offset,
+                    high_watermark=log.high_watermark,
+                    isr=image.isr,
+                )
             )
             return True
         self._follow_isr(self.leadership, image)
@@ -169,15 +171,15 @@ class Partition:
         self.leadership = None
         if new_term or led:
             log = self.log
-            self._env.trace.info(
-                self,
-                "become_follower",
-                "follows" if image.leader != NO_LEADER else "waits",
-                "was leader" if led else "",
-                leader=image.leader,
-                leader_epoch=image.leader_epoch,
-                log_end=log.log_end_offset,
-                high_watermark=log.high_watermark,
+            self._env.trace.event(
+                FollowingBegan(
+                    partition=self.topic_partition,
+                    leader=image.leader,
+                    leader_epoch=image.leader_epoch,
+                    log_end=log.log_end_offset,
+                    high_watermark=log.high_watermark,
+                    was_leader=led,
+                )
             )
         return new_term or led
 
@@ -199,14 +201,16 @@ class Partition:
         state = leadership.isr_state
         if set(state.isr) != set(image.isr):
             wished = not isinstance(state, Committed) and state.proposed_isr == set(image.isr)
-            self._env.trace.info(
-                self,
-                "become_leader",
-                "isr changed",
-                "as proposed" if wished else "by the controller",
-                isr=f"{state.isr}->{image.isr}",
-                partition_epoch=image.partition_epoch,
-                high_watermark=self.log.high_watermark,
+            reason = IsrUpdateReason.AS_PROPOSED if wished else IsrUpdateReason.BY_THE_CONTROLLER
+            self._env.trace.event(
+                IsrUpdated(
+                    partition=self.topic_partition,
+                    reason=reason,
+                    was=state.isr,
+                    isr=image.isr,
+                    partition_epoch=image.partition_epoch,
+                    high_watermark=self.log.high_watermark,
+                )
             )
         leadership.assign(image.replicas, image.isr)
         if (

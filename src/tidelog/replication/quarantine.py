@@ -42,6 +42,16 @@ from tidelog.log.log import Log
 from tidelog.log.repair import Damage
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import LOST_DIRECTORY, NO_LEADER, TopicId, TopicPartition, Uuid
+from tidelog.replication.events.damage import (
+    DamagedLogCut,
+    DamagedLogDeleted,
+    DamagedLogReason,
+    DamagedLogStuck,
+    LogFoundDamaged,
+    LogReportedLost,
+    LostLogSound,
+    RepairReason,
+)
 from tidelog.replication.messages import ReplicaDirectory, SendAssignReplicas, Token
 from tidelog.replication.outbox import Outbox
 
@@ -129,21 +139,16 @@ class Quarantine:
         unfenced."""
         return bool(self.cases) and any(not case.reported for case in self.cases.values())
 
-    def open_case(self, key: TopicPartition, topic_id: TopicId, error: LogDamaged) -> None:
+    def take_out(self, key: TopicPartition, topic_id: TopicId, error: LogDamaged) -> Case:
         """Damage was met in a log that is in service here."""
         self._directory.quarantine(key, error)
-        self._open(key, topic_id, error.message)
+        return self.open_case(key, topic_id, error.message)
 
-    def _open(self, key: TopicPartition, topic_id: TopicId, cause: str) -> Case:
+    def open_case(self, key: TopicPartition, topic_id: TopicId, cause: str) -> Case:
+        """Keeps a damaged log out of service from now on."""
         case = self.cases[key] = Case(topic_id, cause)
-        self._trace.error(
-            key,
-            "quarantine",
-            "damaged",
-            cause,
-            bad_from=self._directory.damaged[key].base_offset,
-            hint="nothing to do while another replica is in sync: it is repaired from its leader",
-        )
+        bad_from = self._directory.damaged[key].base_offset
+        self._trace.event(LogFoundDamaged(partition=key, reason=cause, bad_from=bad_from))
         return case
 
     # What the metadata says --------------------------------------------------------------------
@@ -165,20 +170,19 @@ class Quarantine:
             return True
         if not case.reported:
             case.reported = True
-            self._trace.warn(
-                key,
-                "quarantine",
-                "lost",
-                "the controller counts on this replica no longer",
-                leader=partition.leader,
-                leader_epoch=partition.leader_epoch,
-                isr=partition.isr,
-                elr=partition.eligible_leaders,
+            self._trace.event(
+                LogReportedLost(
+                    partition=key,
+                    leader=partition.leader,
+                    leader_epoch=partition.leader_epoch,
+                    isr=partition.isr,
+                    elr=partition.eligible_leaders,
+                )
             )
         if partition.leader in (NO_LEADER, self._node_id):
-            self._tell_operator(key, case)
+            self.report_stuck(key, case)
             return True
-        self._repair(key, topic_id, config, f"broker {partition.leader} leads")
+        self.repair(key, topic_id, config, RepairReason.LEADER_KNOWN, partition.leader)
         return False
 
     def _case_of(
@@ -187,72 +191,68 @@ class Quarantine:
         case = self.cases.get(key)
         damage = self._directory.damaged.get(key)
         if damage is not None and damage.is_of_another_topic(topic_id):
-            self._trace.info(key, "quarantine", "deleted", "the damaged log has another topic id")
-            self._forget(key)
-            self._directory.schedule_delete(key)
+            self.delete_case(key, DamagedLogReason.OTHER_TOPIC)
             return None
         if case is not None and case.topic_id == topic_id:
             return case
         if damage is not None:
-            return self._open(key, topic_id, damage.cause)
+            return self.open_case(key, topic_id, damage.cause)
         log = self._directory.logs.get(key)
         wish = self._wishes.get(key)
         if not partition.has_lost(self._node_id) or wish is not None or log is None:
             if partition.has_lost(self._node_id):
                 self._wish(key, topic_id, self._directory.directory_id)
             return None
-        return self._read_lost_log(key, topic_id, log)
+        return self.read_lost_log(key, topic_id, log)
 
-    def _read_lost_log(self, key: TopicPartition, topic_id: TopicId, log: Log) -> Case | None:
+    def read_lost_log(self, key: TopicPartition, topic_id: TopicId, log: Log) -> Case | None:
         """A former process has reported this log. Is it whole by now?"""
         try:
             log.verify()
         except LogDamaged as error:
-            self._directory.quarantine(key, error)
-            case = self._open(key, topic_id, error.message)
+            case = self.take_out(key, topic_id, error)
             case.reported = True
             return case
-        self._trace.warn(
-            key,
-            "quarantine",
-            "sound again",
-            "every batch of the lost log was read",
-            log_start=log.log_start_offset,
-            log_end=log.log_end_offset,
-        )
+        start, end = log.log_start_offset, log.log_end_offset
+        self._trace.event(LostLogSound(partition=key, log_start=start, log_end=end))
         self._wish(key, topic_id, self._directory.directory_id)
         return None
 
-    def _tell_operator(self, key: TopicPartition, case: Case) -> None:
+    def report_stuck(self, key: TopicPartition, case: Case) -> None:
+        """Logs, once, that an operator has to decide."""
         if case.stuck:
             return
         case.stuck = True
-        self._trace.error(
-            key,
-            "quarantine",
-            "offline",
-            f"no intact replica leads; {case.cause}",
-            hint="start the brokers of the other replicas; or put an intact copy of the "
+        hint = (
+            "start the brokers of the other replicas; or put an intact copy of the "
             "partition's directory back and restart this node; or give up what is missing with "
-            f"{UNCLEAN_ELECTION}=true on the topic",
+            f"{UNCLEAN_ELECTION}=true on the topic"
         )
+        self._trace.event(DamagedLogStuck(partition=key, cause=case.cause, hint=hint))
 
-    def _repair(
-        self, key: TopicPartition, topic_id: TopicId, config: LogConfig, cause: str
+    def repair(
+        self,
+        key: TopicPartition,
+        topic_id: TopicId,
+        config: LogConfig,
+        reason: RepairReason,
+        leader: int = NO_LEADER,
     ) -> None:
+        """Removes what is bad and puts the rest into service. Raises `StorageError`."""
         damage = self._directory.damaged[key]
         log = self._directory.repair(key, topic_id, config)
         del self.cases[key]
         self._wish(key, topic_id, self._directory.directory_id)
-        self._trace.warn(
-            key,
-            "quarantine",
-            "cut",
-            cause,
-            bad_from=damage.base_offset,
-            was_durable_to=damage.checkpoints.recovery_point,
-            log_start=log.log_start_offset,
-            log_end=log.log_end_offset,
+        self._trace.event(
+            DamagedLogCut(
+                partition=key,
+                reason=reason,
+                leader=leader,
+                bad_from=damage.base_offset,
+                was_durable_to=damage.checkpoints.recovery_point,
+                log_start=log.log_start_offset,
+                log_end=log.log_end_offset,
+            )
         )
 
     def follow(self, image: MetadataImage) -> None:
@@ -260,17 +260,18 @@ class Quarantine:
         for key in list(self.cases):
             partition = image.partition(self.cases[key].topic_id, key.partition)
             if partition is None or self._node_id not in partition.replicas:
-                self._trace.info(key, "quarantine", "deleted", "not placed on this node any more")
-                self._forget(key)
-                self._directory.schedule_delete(key)
+                self.delete_case(key, DamagedLogReason.NOT_PLACED)
         for key, wish in list(self._wishes.items()):
             partition = image.partition(wish.topic_id, key.partition)
             if partition is None or self._node_id not in partition.replicas:
                 del self._wishes[key]
 
-    def _forget(self, key: TopicPartition) -> None:
+    def delete_case(self, key: TopicPartition, reason: DamagedLogReason) -> None:
+        """Deletes a damaged log that is of no use here. Raises `StorageError`."""
+        self._trace.event(DamagedLogDeleted(partition=key, reason=reason))
         self.cases.pop(key, None)
         self._wishes.pop(key, None)
+        self._directory.schedule_delete(key)
 
     def give_up_records(self, key: TopicPartition, image: MetadataImage, config: LogConfig) -> bool:
         """Repairs a log that nobody else has, if the topic prefers what is left to nothing;
@@ -278,9 +279,7 @@ class Quarantine:
         case = self.cases[key]
         if not (case.stuck and _allows_unclean(image, key.topic)):
             return False
-        self._repair(
-            key, case.topic_id, config, f"{UNCLEAN_ELECTION} is true: records are given up"
-        )
+        self.repair(key, case.topic_id, config, RepairReason.RECORDS_GIVEN_UP)
         return True
 
     # What the controller hears -----------------------------------------------------------------

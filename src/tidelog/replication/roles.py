@@ -37,6 +37,13 @@ from tidelog.model import (
 )
 from tidelog.replication.changed_partitions import ChangedPartitions
 from tidelog.replication.delete_path import DeletePath
+from tidelog.replication.events.roles import (
+    DropReason,
+    OldLogDeleted,
+    ReplicaDropped,
+    ReplicaOffline,
+    TopicIdRestored,
+)
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.hosted import Hosted
@@ -148,7 +155,7 @@ class Roles:
             return
         partition = self._parts.hosted.partitions.get(key)
         if partition is not None and partition.topic_id != decision.topic_id:
-            self._drop(key, "created again with another topic id")
+            self._drop(key, DropReason.CREATED_AGAIN)
             partition = None
         if partition is None:
             try:
@@ -173,11 +180,10 @@ class Roles:
         if log is not None and log.topic_id == ZERO_TOPIC_ID:
             log.assign_topic_id(topic_id)
         if log is not None and is_damaged_id(log.topic_id, key.topic, self._parts.hosted.image):
-            reason = "`partition.metadata` has an id that no topic of this name can have"
-            self._trace.warn(key, "apply", "topic id restored", reason)
+            self._trace.event(TopicIdRestored(partition=key))
             log.assign_topic_id(topic_id)
         if log is not None and log.topic_id != topic_id:
-            self._trace.info(key, "apply", "deleted", "the log has another topic id")
+            self._trace.event(OldLogDeleted(partition=key))
             self._directory.schedule_delete(key)
             log = None
         if log is None:
@@ -225,9 +231,10 @@ class Roles:
         self._parts.isr_updates.withdraw(key, partition.topic_id)
         self._parts.outbox.emit(RoleChanged(key, False, partition.leader_epoch))
 
-    def _drop(self, key: TopicPartition, reason: str) -> None:
+    def _drop(self, key: TopicPartition, reason: DropReason) -> None:
         partition = self._parts.hosted.partitions.pop(key)
-        self._trace.info(key, "apply", "dropped", reason, log_end=partition.log.log_end_offset)
+        log_end = partition.log.log_end_offset
+        self._trace.event(ReplicaDropped(partition=key, reason=reason, log_end=log_end))
         self._put_out_of_service(partition, reason, self._parts.hosted.error_of_missing(*key))
         self.schedule_delete(key)
 
@@ -274,7 +281,7 @@ class Roles:
 
     def _take_out(self, partition: Partition, error: LogDamaged) -> None:
         key = partition.topic_partition
-        self._parts.quarantine.open_case(key, partition.topic_id, error)
+        self._parts.quarantine.take_out(key, partition.topic_id, error)
         del self._parts.hosted.partitions[key]
         self._put_out_of_service(partition, error.message, ErrorCode.KAFKA_STORAGE_ERROR)
 
@@ -282,7 +289,7 @@ class Roles:
         """The device failed under a replica: it is out of service, and the node hears of it."""
         if partition.offline is not None:
             return
-        self._trace.error(partition, "go_offline", "offline", error)
+        self._trace.event(ReplicaOffline(partition=partition.topic_partition, reason=error))
         self._put_out_of_service(partition, error, ErrorCode.KAFKA_STORAGE_ERROR)
         self._parts.outbox.emit(LogDirFailed(partition.topic_partition, error))
 

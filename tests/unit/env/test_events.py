@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tidelog
 from tidelog.env import events
-from tidelog.env.events import Kind, NodeEvent, event_of
+from tidelog.env.events import NodeEvent, event_of
 from tidelog.env.trace import Level, Trace, TraceList
 
 
@@ -33,53 +33,11 @@ def test_figures_are_silent_unless_they_are_wanted() -> None:
     assert sink.events == []
 
 
-def test_a_measured_partition_has_its_topic_number_and_epoch() -> None:
-    trace, sink = told()
-    trace.measure("my-orders-3", "append", leader_epoch=7, required=12)
-    expected = NodeEvent(Kind.APPEND, "my-orders", 3, 7, {"required": 12})
-    assert only_event(sink) == expected
-
-
 def test_a_line_for_people_is_no_event() -> None:
     trace, sink = told()
     trace.info("orders-3", "maybe_shrink_isr", "refused", "not this time")
     trace.info("quorum", "truncate", "truncated", "diverging", log_end="7->5")
     assert [event_of(line) for line in sink.events] == [None, None]
-
-
-def test_a_truncation_says_from_where_to_where() -> None:
-    trace, sink = told()
-    trace.info(
-        "o-0", "truncate", "truncated", "why", log_end="7->5", epoch="2->1", high_watermark=4
-    )
-    assert only_event(sink).payload == {"from": 7, "to": 5, "high_watermark": 4, "reason": "why"}
-
-
-def test_who_holds_the_high_watermark_back_is_a_list() -> None:
-    trace, sink = told()
-    trace.info(
-        "o-0",
-        "check_isrs",
-        "high watermark stands still",
-        "replicas lack records",
-        log_ends={3: 5, 2: 4},
-    )
-    assert only_event(sink).payload == {
-        "followers": (3, 2),
-        "log_ends": (5, 4),
-        "reason": "replicas lack records",
-    }
-
-
-def test_proposals_name_their_followers_alike() -> None:
-    trace, sink = told()
-    trace.info("o-0", "maybe_expand_isr", "proposed", "caught up", replica=2, log_end=5)
-    trace.info("o-0", "maybe_shrink_isr", "proposed", "slow", leaving=(2,), log_ends=(5,))
-    found = [event_of(line) for line in sink.events]
-    assert [one and (one.payload["followers"], one.payload["log_ends"]) for one in found] == [
-        ((2,), (5,)),
-        ((2,), (5,)),
-    ]
 
 
 def test_every_row_of_the_table_is_said_somewhere() -> None:

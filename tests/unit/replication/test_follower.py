@@ -10,6 +10,11 @@ from tidelog.log.log import Log
 from tidelog.model import EpochEndOffset
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
+from tidelog.replication.events.following import (
+    BatchesSkipped,
+    LogTruncatedBelowHighWatermark,
+    TruncationReason,
+)
 from tidelog.replication.follower import (
     Progress,
     append_fetched,
@@ -87,7 +92,7 @@ def answer(records: bytes, high_watermark: int = 0, log_start: int = 0) -> Fetch
 
 def cut_to_agree(log: Log, diverging: EpochEndOffset, sink: TraceList) -> bool:
     """One round of it."""
-    return truncate(log, where_to_agree(log, diverging), Trace(sink), cause="diverging epoch")
+    return truncate(log, where_to_agree(log, diverging), Trace(sink), TruncationReason.DIVERGED)
 
 
 def test_two_rounds_find_the_common_prefix() -> None:
@@ -118,7 +123,7 @@ def test_cutting_below_the_high_watermark_is_said_aloud() -> None:
     sink.events.clear()
     assert cut_to_agree(log, EpochEndOffset(0, 1), sink)
     (event,) = sink.events
-    assert event.decision == "truncated below the high watermark"
+    assert isinstance(event, LogTruncatedBelowHighWatermark)
     assert log.high_watermark == 1
 
 
@@ -150,7 +155,7 @@ def test_batches_of_a_later_epoch_are_left_out() -> None:
     log, sink = make_log()
     append_fetched(log, answer(batches(0, 0, 1, 2)), 1, Trace(sink))
     assert [record.leader_epoch for record in records_of(log)] == [0, 1]
-    assert sink.events[-1].decision == "skipped"
+    assert isinstance(sink.events[-1], BatchesSkipped)
 
 
 def test_damaged_records_are_refused_whole() -> None:

@@ -9,6 +9,7 @@ from tidelog.log.log import Log
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.events.in_sync import StallReason
 from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.remote_replica import RemoteReplica
@@ -154,7 +155,7 @@ def test_below_the_min_isr_it_stands_still() -> None:
     world.state.isr_state = PendingExpand(Committed((1,)), 2, proposal(1, 2))
     world.fetched(2, 10)
     assert world.high_watermark() == 0
-    assert world.state.held_back_by(NOW)[0] == "under min isr"
+    assert world.state.held_back_by(NOW).reason is StallReason.UNDER_MIN_ISR
     world.state.isr_state = Committed((1, 2))
     assert world.high_watermark() == 10
 
@@ -191,8 +192,8 @@ def test_changes_in_flight_are_waited_for(pending: str) -> None:
         world.state.isr_state = PendingShrink(Committed((1, 2, 3)), (3,), proposal(1, 2))
     world.fetched(3, 4)
     assert world.high_watermark(NOW + 10 * LAG_MS) == 4
-    reason, values = world.state.held_back_by(NOW)
-    assert (reason, values["log_ends"]) == ("replicas lack records", {3: 4})
+    held = world.state.held_back_by(NOW)
+    assert (held.reason, held.log_ends) == (StallReason.REPLICAS_LACK_RECORDS, {3: 4})
 
 
 def test_group_commit_counts_what_is_on_the_device() -> None:
@@ -200,7 +201,7 @@ def test_group_commit_counts_what_is_on_the_device() -> None:
     world = World(isr=(1,), flush_messages=1)
     world.log._state.recovery_point = 3
     assert world.high_watermark() == 3
-    assert world.state.held_back_by(NOW)[0] == "own flush"
+    assert world.state.held_back_by(NOW).reason is StallReason.OWN_FLUSH
     world.log._state.recovery_point = 10
     assert world.high_watermark() == 10
 

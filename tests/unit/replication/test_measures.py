@@ -10,6 +10,7 @@ from tidelog.env.trace import Trace, TraceList
 from tidelog.model import TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
+from tidelog.replication.events.figures import FetchLagMeasured
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.measures import (
     LAG_TOLD_FROM_MS,
@@ -50,7 +51,7 @@ class Bench:
 
     def take(self) -> list[tuple[str, Any]]:
         """What was said: the kind and the offset that is committed."""
-        said = [(one.decision, dict(one.values).get("required")) for one in self.sink.events]
+        said = [(one.decision, dict(one.shown()).get("required")) for one in self.sink.events]
         self.sink.events.clear()
         return said
 
@@ -123,5 +124,5 @@ def test_who_has_not_been_level_for_long_is_named(bench: Bench) -> None:
     later = Instant(bench.leadership.remotes[2].last_caught_up + LAG_TOLD_FROM_MS)
     bench.measures.report_lag(bench.partition, bench.leadership, later)
     (event,) = bench.sink.events
-    values = dict(event.values)
-    assert (values["followers"], values["level_ms_ago"]) == ((2,), (LAG_TOLD_FROM_MS,))
+    assert isinstance(event, FetchLagMeasured)
+    assert (event.followers, event.level_ms_ago) == ((2,), (LAG_TOLD_FROM_MS,))

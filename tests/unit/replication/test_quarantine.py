@@ -38,7 +38,7 @@ class Ward:
             retry_ms=50,
             trace=Trace(self.bench.trace),
         )
-        self.quarantine.open_case(PARTITION, TOPIC_ID, LogDamaged("`x` is damaged", self.bad))
+        self.quarantine.take_out(PARTITION, TOPIC_ID, LogDamaged("`x` is damaged", self.bad))
 
     def listing(self) -> dict[str, bytes | None]:
         disk = self.bench.disk

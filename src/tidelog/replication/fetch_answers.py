@@ -122,7 +122,7 @@ class FetchAnswers:
         target = where_to_agree(state.partition.log, diverging)
         cut = Cut(target, TruncationReason.DIVERGED, diverging)
         if target <= leader_start and leader_start > 0:
-            # No record tells any more where the logs part, only that nothing above is common.
+            # Where the logs part is not known any more, only that nothing above is common.
             cut = Cut(leader_start, RestartReason.DIVERGED_BELOW_START, diverging)
         if self.cut(state, cut, outcome):
             state.errors = 0

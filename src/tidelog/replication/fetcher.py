@@ -5,10 +5,10 @@ follows there and that are able to fetch (`fetch_state`), in an incremental sess
 applied (`fetch_answers`), and the next tick sends the next request. The leader holds a request back
 while it has nothing new, so this loop is a long poll, not a spin.
 
-**Group commit.** A fetch at offset n says "I hold everything below n". With `flush.messages=1` that
-must be true after a power cut, so the next request to this leader is held until all that the last
-answer brought is on the device. One slow flush holds the other partitions of the same leader, as
-the flush inside the append does in Kafka.
+**Group commit.** A fetch at offset n claims "I hold everything below n". With `flush.messages=1`
+that must be true after a power cut, so the next request to this leader is held until all that the
+last answer brought is on the device. One slow flush holds the other partitions of the same leader,
+as the flush inside the append does in Kafka.
 
 **No answer.** A leader that cannot be reached pauses all its partitions, until the metadata has
 something new about that broker.

@@ -1,21 +1,21 @@
 """What a follower does with what its leader sent: truncate, append, take over the bounds.
 
-**Divergence.** A follower says with each fetch which leader epoch its last record belongs to. When
-the leader's log has that epoch end earlier, or does not have it at all, it answers with the largest
-epoch at or below it that it knows and where that epoch ends, and the follower cuts its own log
-there. Repeated until both agree, this finds the longest common prefix without ever comparing
+**Divergence.** A follower names in each fetch the leader epoch that its last record belongs to.
+When the leader's log has that epoch end earlier, or does not have it at all, it answers with the
+largest epoch at or below it that it knows and where that epoch ends, and the follower cuts its own
+log there. Repeated until both agree, this finds the longest common prefix without ever comparing
 records (`LogMatching`). Records and high watermark of such an answer mean nothing and are not
 looked at.
 
 Cutting below the follower's own high watermark is allowed: its high watermark may come from a
 deposed leader. What is *committed* is never cut, because a leader elected from the ISR has it.
 
-Where a leader's log start was raised, nobody knows any more what was below: two logs that differ
-there may seem to agree. A follower that is told to cut at or below it keeps nothing.
+Where a leader's log start was raised, what was below is not known any more: two logs that differ
+there may seem to agree. A follower that must cut at or below it keeps nothing.
 
 **Append.** Batches are taken as they are, with their offsets and epochs. Batches of an epoch above
 the one that the fetch was made in are left out (KAFKA-18723): they come from a leadership that
-this follower does not know yet, and it could not tell the next leader that it holds them.
+this follower does not know yet, and it could not prove to the next leader that it holds them.
 
 **Bounds.** The follower's high watermark is the leader's, clamped to its own log, one fetch late;
 it may go back. Its log start only rises.
@@ -143,7 +143,8 @@ def append_fetched(log: Log, fetched: FetchedPartition, sent_epoch: int, trace: 
         records = as_buffer(fetched.records)
         if log.log_end_offset == fetched.log_start_offset and _is_within(records, log):
             # 1. Records were deleted up to the middle of a batch. 2. This log ends there with other
-            # batches: they are of another history, and below the leader's start nobody compares.
+            # batches: they are of another history, and below the leader's start epochs are not
+            # compared.
             restart(log, log.log_end_offset, trace, RestartReason.BATCH_BEGINS_BELOW)
         appended = log.append_as_follower(records, sent_epoch)
         if appended.size_bytes:

@@ -8,7 +8,7 @@ and its old log must be gone before the new one is made.
 passes through its own past: images in which it led what others lead now. It must not act on those.
 It acts from the first image that contains its present registration: everything that the controller
 decided about the node's former life was decided before (the registration fences the node and takes
-it out of every ISR). `is_in_force` says so (`ActsOnPresentMetadata`).
+it out of every ISR). `is_in_force` decides it (`ActsOnPresentMetadata`).
 
 Source: KIP-516 (topic ids), KIP-631, KIP-903.
 """

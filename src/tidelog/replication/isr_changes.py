@@ -9,7 +9,7 @@ answered:
 | --- | --- |
 | success | is committed, with the partition epoch that the answer carries |
 | OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA | is refused: back to the committed ISR |
-| an error that says that the controller knows something newer | stays pending until the metadata |
+| an error that shows that the controller is ahead | stays pending until the metadata |
 | any other error | is sent again after a pause |
 
 An answer to another proposal than the pending one, of another leader epoch, or older than the

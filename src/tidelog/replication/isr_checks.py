@@ -1,4 +1,4 @@
-"""What only the passing of time says of the partitions that this node leads.
+"""What only the passing of time shows of the partitions that this node leads.
 
 At half of `replica.lag.time.max.ms` every led partition is checked:
 1. Does the high watermark wait for a replica that is not level any more? It is computed again.

@@ -1,6 +1,6 @@
 """Carries out what the metadata and the devices decide: replicas come, change roles, and go.
 
-A role change touches every part of the room, in an order that matters:
+A role change touches every part of the package, in an order that matters:
 1. The partition itself takes its new role, and with it new epochs.
 2. Acks and deletions that wait on a leadership that is over are answered.
 3. Fetches that wait are answered, because what they wait for may never come here.
@@ -14,7 +14,7 @@ A replica whose log is damaged goes to quarantine instead (`quarantine`), and ma
 
 A log whose newest leader epoch is above the metadata's is a sign that the metadata was lost or
 restored from an old copy. Following such metadata would cut records that were committed; the
-replica stays offline and says why.
+replica stays offline and logs why.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -90,7 +90,7 @@ class LogStore(DamagedLogs, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of the room that a role change touches."""
+    """The parts of the package that a role change touches."""
 
     hosted: Hosted
     produce: ProducePath
@@ -116,7 +116,7 @@ class Roles:
         # Of the newest metadata.
         self._log_configs: LogConfigs = lambda topic: LogConfig()
 
-    # As the metadata says ---------------------------------------------------------------------
+    # As the metadata demands ------------------------------------------------------------------
 
     def carry_out(
         self, decisions: Iterable[Drop | Host], log_configs: LogConfigs, now: Instant
@@ -197,7 +197,7 @@ class Roles:
         if image.leader_epoch < partition.log.latest_epoch:
             # No checksum covers the epoch of a batch; or the metadata was lost, or restored from an
             # old copy: records of a leadership that it does not know. Going on would cut them.
-            # Whoever counts on this replica hears of it, and decides without it.
+            # The controller gets a report, and decides without this replica.
             self._take_out(partition, _of_later_epoch(partition.log, image.leader_epoch))
             self._host(decision, now)
             return
@@ -263,7 +263,7 @@ class Roles:
         if led:
             self._cease_to_lead(partition)
 
-    # As the devices say -----------------------------------------------------------------------
+    # As the devices demand --------------------------------------------------------------------
 
     def on_failure(
         self, partition: Partition, error: StorageError | LogDamaged, now: Instant
@@ -286,7 +286,7 @@ class Roles:
         self._put_out_of_service(partition, error.message, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def go_offline(self, partition: Partition, error: str) -> None:
-        """The device failed under a replica: it is out of service, and the node hears of it."""
+        """The device failed under a replica: it is out of service, and the node is notified."""
         if partition.offline is not None:
             return
         self._trace.event(ReplicaOffline(partition=partition.topic_partition, reason=error))

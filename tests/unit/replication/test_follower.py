@@ -116,7 +116,7 @@ def test_an_epoch_without_records_goes_too() -> None:
     assert not cut_to_agree(log, EpochEndOffset(0, 2), sink)
 
 
-def test_cutting_below_the_high_watermark_is_said_aloud() -> None:
+def test_cutting_below_the_high_watermark_is_a_warning() -> None:
     """Allowed, and rare enough for a warning."""
     log, sink = make_log(0, 0, 0)
     log.update_high_watermark(3)
@@ -128,7 +128,7 @@ def test_cutting_below_the_high_watermark_is_said_aloud() -> None:
 
 
 def test_high_watermark_is_clamped_and_may_go_back() -> None:
-    """The leader's may be ahead of what we have, or behind what a former leader said."""
+    """The leader's may be ahead of what we have, or behind that of a former leader."""
     log, sink = make_log()
     trace = Trace(sink)
     assert append_fetched(log, answer(batches(0, 0, 0), 9), 0, trace) is Progress.APPENDED

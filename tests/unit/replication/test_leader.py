@@ -1,4 +1,4 @@
-"""Followers' progress, the high watermark, and who is in sync."""
+"""Followers' progress, the high watermark, and which are in sync."""
 
 import pytest
 
@@ -110,7 +110,7 @@ def make_log(**config: int) -> Log:
 
 
 def test_the_slowest_of_the_isr_decides() -> None:
-    """And nobody before all have spoken."""
+    """And no replica before all have fetched."""
     world = World()
     world.fetched(2, 8)
     assert world.high_watermark() == 0
@@ -160,7 +160,7 @@ def test_below_the_min_isr_it_stands_still() -> None:
     assert world.high_watermark() == 10
 
 
-def test_whoever_left_by_an_answer_counts_until_the_metadata_says_so() -> None:
+def test_a_member_that_left_by_an_answer_counts_until_the_metadata_has_it() -> None:
     """And a newcomer proposed meanwhile does not end that; the next assignment does."""
     world = World()
     world.fetched(2, 10)
@@ -269,7 +269,7 @@ def test_laggards() -> None:
 
 
 def test_an_isr_outside_of_the_assignment_is_a_bug() -> None:
-    """`check` says which invariant."""
+    """`check` names the invariant."""
     world = World(isr=(1, 2, 9))
     with pytest.raises(AssertionError, match="MaximalIsrSuperset"):
         world.state.check()
@@ -277,24 +277,24 @@ def test_an_isr_outside_of_the_assignment_is_a_bug() -> None:
 
 def test_the_low_watermark_is_that_of_the_alive() -> None:
     """A replica that is out of sync counts, one that is fenced does not, and one that has not
-    spoken under this leadership holds it back."""
+    fetched under this leadership holds it back."""
     world = World(isr=(1, 2))
     world.log.update_high_watermark(10)
     world.log.maybe_raise_log_start_offset(6)
 
-    def says(node: int, log_start: int) -> bool:
+    def reports(node: int, log_start: int) -> bool:
         return world.state.remotes[node].on_fetch(
             10, log_start, leader_end=10, broker_epoch=world.epochs[node], now=NOW
         )
 
-    assert says(2, 4)
+    assert reports(2, 4)
     assert world.state.low_watermark == -1
-    says(3, 3)
+    reports(3, 3)
     assert world.state.low_watermark == 3
-    assert says(3, 5) and not says(3, 5)
+    assert reports(3, 5) and not reports(3, 5)
     assert world.state.low_watermark == 4
     world.feed.fence(2)
     world.brokers.follow(world.feed.image)
     assert world.state.low_watermark == 5
-    says(3, 9)
+    reports(3, 9)
     assert world.state.low_watermark == 6

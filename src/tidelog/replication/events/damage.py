@@ -23,7 +23,7 @@ class LogFoundDamaged(PartitionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReportedLost(PartitionEvent):
-    """The metadata says that a damaged replica is lost."""
+    """The metadata marks a damaged replica as lost."""
 
     level: ClassVar = Level.WARN
     handler: ClassVar = "withholds"

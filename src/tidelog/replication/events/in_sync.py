@@ -179,7 +179,7 @@ class StallReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HighWatermarkStalled(PartitionEvent):
-    """An acks=all request has waited for long; told once per stall."""
+    """An acks=all request has waited for long; logged once per stall."""
 
     handler: ClassVar = "check_isrs"
     decision: ClassVar = "high watermark stands still"
@@ -201,7 +201,7 @@ class HighWatermarkStalled(PartitionEvent):
     """Requests that wait."""
 
     def shown(self) -> Shown:
-        """Without what is no part of this reason."""
+        """Without what belongs to another reason."""
         return present(Event.shown(self))
 
     def payload(self) -> Payload:

@@ -106,7 +106,7 @@ def test_a_leader_with_a_flipped_bit_steps_down_and_is_repaired():
     assert told.read() == VALUES
     assert partition(world, "t").leader != leader
     told.until_healed()
-    assert told.said("quarantine: damaged") and told.said("quarantine: cut")
+    assert told.said("open_case: damaged") and told.said("repair: cut")
     assert len({told.log_bytes(node_id) for node_id in (1, 2, 3)}) == 1
 
 
@@ -145,7 +145,8 @@ def test_the_last_replica_with_damage_stays_offline_until_files_are_put_back():
         world.stop(owner)
         world.run_until(lambda: host.node is None)
         assert host.disk.read_file(path) == good[: len(good) // 2]
-    assert [line for line in world.lines if "one-0 quarantine: offline" in line and "hint" in line]
+    stuck = [line for line in world.lines if "one-0 report_stuck: offline" in line]
+    assert any("hint" in line for line in stuck)
     host.disk.replace(path, good)
     world.start(owner)
     world.run_until(lambda: partition(world, "one").leader == owner)
@@ -172,7 +173,7 @@ def test_unclean_elections_give_up_what_nobody_has():
     kept = int(path[len("t-0/") :].removesuffix(".log"))
     found = SimClient(world, owner).fetch("t", 0, kept).partitions[0]
     assert (found.error_code, found.high_watermark) == (ErrorCode.NONE, kept)
-    assert [line for line in world.lines if "t-0 quarantine: cut" in line and "given up" in line]
+    assert [line for line in world.lines if "t-0 repair: cut" in line and "given up" in line]
 
 
 def truncated(data: bytes) -> bytes:
@@ -280,7 +281,7 @@ def test_an_epoch_that_never_was_is_damage():
         position += batch_size_at(data, position)
     host.disk.flip_bit(path, 8 * (position + 12) + 4)
     world.start(node_id)
-    world.run_until(lambda: bool(told.said("quarantine: cut")))
+    world.run_until(lambda: bool(told.said("repair: cut")))
     told.until_healed()
     assert told.said("leader epoch `26843545")
     assert len({told.log_bytes(each) for each in (1, 2, 3)}) == 1

@@ -1,11 +1,12 @@
-"""What the metadata says of brokers, as far as ISR decisions and readers need it.
+"""What the metadata knows of brokers, as far as ISR decisions and readers need it.
 
 A broker epoch stands for one uptime of a process. A follower that restarted may have lost the
-tail of its log, so progress reported under an older epoch says nothing about the process that
+tail of its log, so progress reported under an older epoch proves nothing about the process that
 runs now. Hence two rules: a fetch from another uptime than the registered one is refused, and
 only the uptime that is registered *and active* may join an ISR (KIP-903).
 
-For consumers that may read from followers (KIP-392): who is in which rack and can be reached.
+For consumers that may read from followers (KIP-392): which broker is in which rack and can be
+reached.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ class BrokerEpochs:
         self._images: Mapping[int, BrokerImage] = {}
 
     def follow(self, image: MetadataImage) -> None:
-        """Takes over what the image says."""
+        """Takes over what the image has."""
         self._registered = {
             node_id: broker.broker_epoch for node_id, broker in image.brokers.items()
         }
@@ -44,7 +45,7 @@ class BrokerEpochs:
     def is_stale(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether a fetch comes from another uptime than the registered one; -1 never does. A newer
         one is as good as none: either this node's metadata is behind, and the next fetch will find
-        it caught up, or somebody has made the number up."""
+        it caught up, or a client has made the number up."""
         return broker_epoch not in (NO_EPOCH, self._registered.get(broker_id))
 
     def may_join_isr(self, broker_id: int, fetched_under: int | None) -> bool:

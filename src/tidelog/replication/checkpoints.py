@@ -17,6 +17,7 @@ from tidelog.env.trace import Trace
 from tidelog.errors import StorageError
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.replication.delete_path import DeletePath
+from tidelog.replication.events.roles import ClearingPostponed
 from tidelog.replication.roles import LogStore
 from tidelog.replication.schedule import Recurring
 
@@ -56,4 +57,4 @@ class Checkpoints:
             self._directory.clear_renamed()
         except StorageError as error:
             # No log reads there any more, so only space is at stake; the next interval tries again.
-            self._trace.warn("replicas", "clear_renamed", "postponed", str(error))
+            self._trace.event(ClearingPostponed(reason=str(error)))

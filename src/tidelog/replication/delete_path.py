@@ -1,7 +1,7 @@
-"""DeleteRecords: log starts that rise because somebody asked, and the files that then go.
+"""DeleteRecords: log starts that rise because a client asked, and the files that then go.
 
-A leader raises its log start at once; not a byte moves. Followers hear of it in the answers to
-their fetches, raise theirs, and say so in the next fetch. The request waits until the *low
+A leader raises its log start at once; not a byte moves. Followers get it with the answers to
+their fetches, raise theirs, and report it in the next fetch. The request waits until the *low
 watermark* has reached its offset: the lowest log start of the leader and of all replicas that are
 alive. One that is fenced is not waited for. It learns of the deletion when it comes back.
 
@@ -15,7 +15,7 @@ alive. One that is fenced is not waited for. It learns of the deletion when it c
 An answer of a partition carries the low watermark, with REQUEST_TIMED_OUT as far as it got.
 
 **Files.** Segments that end at or below the log start are deleted, once the file
-`log-start-offset-checkpoint` says so on the device (`log_starts_to_save`, `on_log_starts_saved`).
+`log-start-offset-checkpoint` has it on the device (`log_starts_to_save`, `on_log_starts_saved`).
 So a start after a crash never takes for damage what was deleted on purpose: below the checkpointed
 start anything may be missing (`loading`). The active segment stays.
 
@@ -72,7 +72,7 @@ class DeletePath:
         timeout_ms: int,
     ) -> list[Partition]:
         """Raises what can be raised; answers at once or leaves the request waiting. Returns the
-        partitions of which the followers should hear."""
+        partitions of which the followers are to be answered."""
         results: list[DeletedRecords] = []
         delayed = DelayedDelete(reply_to, results, now=now, timeout_ms=timeout_ms)
         raised = []

@@ -18,6 +18,13 @@ Source: KIP-595; Kafka's fetcher thread for the reactions to errors.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
+from tidelog.replication.events.following import (
+    DelayReason,
+    FetchDelayed,
+    FetchDelayedAgain,
+    RestartReason,
+    TruncationReason,
+)
 from tidelog.replication.fetch_state import (
     Cut,
     FetcherEnv,
@@ -77,7 +84,7 @@ class FetchAnswers:
         except (StorageError, LogDamaged) as error:
             self.fail(state, error, outcome)
         except ProtocolError as error:
-            self.delay(state, error.message, now)
+            self.delay(state, DelayReason.BAD_RECORDS, now, detail=error.message)
 
     def _on_error(self, state: FetchState, code: ErrorCode, now: Instant) -> None:
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -86,7 +93,7 @@ class FetchAnswers:
             # The leader is in a later epoch; fetching begins anew when the metadata has it too.
             self._followed.enter(state, Phase.FAILED)
         else:
-            self.delay(state, code.name, now)
+            self.delay(state, code, now)
 
     def _on_records(
         self, state: FetchState, fetched: FetchedPartition, outcome: FetchOutcome, now: Instant
@@ -97,7 +104,7 @@ class FetchAnswers:
         state.lags = log.log_end_offset < fetched.high_watermark
         if fetched.records_bytes and progress is not Progress.APPENDED:
             # All of it is of a later epoch, or cut short. The leader would send the same at once.
-            self.delay(state, "no batch could be taken", now)
+            self.delay(state, DelayReason.NOTHING_TAKEN, now)
             return
         state.errors = 0
         if progress is not Progress.NOTHING:
@@ -113,14 +120,15 @@ class FetchAnswers:
         assert diverging is not None, "asked to cut without a diverging epoch"
         leader_start = fetched.log_start_offset
         target = where_to_agree(state.partition.log, diverging)
-        cut = Cut(target, "diverging epoch", diverging)
+        cut = Cut(target, TruncationReason.DIVERGED, diverging)
         if target <= leader_start and leader_start > 0:
-            # No record tells any more where the logs part, only that nothing above is common.
-            cut = Cut(leader_start, "diverging below the leader's log start", diverging, True)
+            # Where the logs part is not known any more, only that nothing above is common.
+            cut = Cut(leader_start, RestartReason.DIVERGED_BELOW_START, diverging)
         if self.cut(state, cut, outcome):
             state.errors = 0
         else:
-            self.delay(state, f"no progress with {diverging}", now)
+            detail = f"no progress with {diverging}"
+            self.delay(state, DelayReason.NO_PROGRESS, now, detail=detail)
 
     def cut(self, state: FetchState, cut: Cut, outcome: FetchOutcome) -> bool:
         """Cuts a log; durable records only once no checkpoint claims them any more. Returns whether
@@ -138,11 +146,10 @@ class FetchAnswers:
         return True
 
     def _truncate(self, state: FetchState, cut: Cut) -> bool:
-        values = {} if cut.diverging is None else {"diverging": tuple(cut.diverging)}
-        log = state.partition.log
-        if cut.restarts:
-            return restart(log, cut.target, self._env.trace, cause=cut.cause, **values)
-        return truncate(log, cut.target, self._env.trace, cause=cut.cause, **values)
+        log, trace = state.partition.log, self._env.trace
+        if isinstance(cut.reason, RestartReason):
+            return restart(log, cut.target, trace, cut.reason, cut.diverging)
+        return truncate(log, cut.target, trace, cut.reason, cut.diverging)
 
     def on_announced(self, state: FetchState, outcome: FetchOutcome) -> None:
         """The checkpoint that was written for a CUTTING partition is durable."""
@@ -170,20 +177,30 @@ class FetchAnswers:
         self._followed.enter(state, Phase.FAILED)
         outcome.failed.append((state.partition, error))
 
-    def delay(self, state: FetchState, reason: str, now: Instant) -> None:
+    def delay(
+        self,
+        state: FetchState,
+        reason: DelayReason | ErrorCode,
+        now: Instant,
+        *,
+        detail: str = "",
+        handler: str = "on_fetch_response",
+    ) -> None:
         """Fetches a partition again after a pause."""
         wait_ms = pause_ms(state.errors, self._env.config)
         state.errors += 1
         state.retry_at = Instant(now + wait_ms)
         self._followed.enter(state, Phase.DELAYED)
-        emit = self._env.trace.info if state.errors == 1 else self._env.trace.debug
-        emit(
-            state.partition,
-            "on_fetch_response",
-            "delayed",
-            reason,
-            ms=wait_ms,
-            leader=self._leader_id,
-            leader_epoch=state.leader_epoch,
-            fetch_offset=state.sent_offset,
+        event = FetchDelayed if state.errors == 1 else FetchDelayedAgain
+        self._env.trace.event(
+            event(
+                partition=state.partition.topic_partition,
+                handler=handler,
+                reason=reason,
+                detail=detail,
+                ms=wait_ms,
+                leader=self._leader_id,
+                leader_epoch=state.leader_epoch,
+                fetch_offset=state.sent_offset,
+            )
         )

@@ -15,7 +15,7 @@ A follower's fetch is also its acknowledgement. For each partition, in this orde
 A fetch that waits is read again when it completes, but steps 2 to 4 happen once, on arrival.
 
 **Byte budget.** Partitions are served in the order of the request. The first one that has anything
-gives at least one whole batch, whatever the limits say, or a reader could never pass a large batch.
+gives at least one whole batch, whatever the limits are, or a reader could never pass a large batch.
 
 **Reads from followers.** A leader may send a consumer to a follower in its rack (`read_replica`);
 the answer then carries no records. A follower answers within the high watermark it knows: above it,
@@ -165,11 +165,11 @@ class Reading:
         self._on_arrival = on_arrival
         # What may still be read, but for the first batch of all.
         self._left_bytes = max(0, min(request.max_bytes, reader.max_bytes))
-        # Nobody may wait for more than an answer can hold.
+        # No reader may wait for more than an answer can hold.
         self._enough_bytes = min(request.min_bytes, self._left_bytes)
         # In the order of the request.
         self.answers: list[FetchedPartition] = []
-        # An error or a divergence: the sender must hear of it now.
+        # An error or a divergence: the sender must be answered now.
         self.at_once = False
         # Record bytes found so far, and those of them that count towards the leaders' quota.
         self.records_bytes = 0
@@ -349,7 +349,7 @@ class Reading:
         self, log: Log, want: FetchPartition, diverging: EpochEndOffset
     ) -> FetchedPartition:
         # The follower does not look at the high watermark of such an answer, so it must not be
-        # counted as told: a fetch session mentions only what changed since it was told.
+        # counted as sent: a fetch session mentions only what changed since it was sent.
         self.at_once = True
         return FetchedPartition(
             want.topic,

@@ -31,7 +31,7 @@ SessionKey = tuple[TopicId, int]
 
 
 class FollowerSession:
-    """What one leader is asked for, and how the next request says so."""
+    """What one leader is asked for, and how the next request lists it."""
 
     __slots__ = ("_changed", "_forgotten", "_remembered", "_wanted", "epoch", "session_id")
 
@@ -99,7 +99,7 @@ class FollowerSession:
         self._start_over(0 if unknown else self.session_id)
 
     def on_failure(self) -> None:
-        """No answer: nobody knows whether the leader took the request."""
+        """No answer: the leader may or may not have taken the request."""
         self._start_over(self.session_id)
 
     def _start_over(self, session_id: int) -> None:

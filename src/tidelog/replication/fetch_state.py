@@ -30,6 +30,7 @@ from tidelog.errors import LogDamaged, StorageError
 from tidelog.log.state import UNCUT
 from tidelog.model import NO_OFFSET, EpochEndOffset, TopicPartition
 from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.events.following import RestartReason, TruncationReason
 from tidelog.replication.fetch_session import FollowerSession, SessionKey
 from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition
@@ -72,10 +73,9 @@ class Cut(NamedTuple):
     """Where a log is to be cut and why."""
 
     target: int
-    cause: str
+    reason: TruncationReason | RestartReason
+    """With a `RestartReason` nothing is kept: the log begins anew at the target."""
     diverging: EpochEndOffset | None = None
-    restarts: bool = False
-    """Nothing is kept, the log begins anew at the target."""
 
 
 class FetchState:

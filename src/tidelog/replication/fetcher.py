@@ -5,10 +5,10 @@ follows there and that are able to fetch (`fetch_state`), in an incremental sess
 applied (`fetch_answers`), and the next tick sends the next request. The leader holds a request back
 while it has nothing new, so this loop is a long poll, not a spin.
 
-**Group commit.** A fetch at offset n says "I hold everything below n". With `flush.messages=1` that
-must be true after a power cut, so the next request to this leader is held until all that the last
-answer brought is on the device. One slow flush holds the other partitions of the same leader, as
-the flush inside the append does in Kafka.
+**Group commit.** A fetch at offset n claims "I hold everything below n". With `flush.messages=1`
+that must be true after a power cut, so the next request to this leader is held until all that the
+last answer brought is on the device. One slow flush holds the other partitions of the same leader,
+as the flush inside the append does in Kafka.
 
 **No answer.** A leader that cannot be reached pauses all its partitions, until the metadata has
 something new about that broker.
@@ -21,6 +21,8 @@ from typing import Final
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_EPOCH
+from tidelog.replication.events.following import FetchesPaused, FetchesPausedAgain, TruncationReason
+from tidelog.replication.events.shape import NoAnswer
 from tidelog.replication.fetch_answers import FetchAnswers
 from tidelog.replication.fetch_state import (
     FetcherEnv,
@@ -96,7 +98,7 @@ class ReplicaFetcher:
             return False
         # Without a single epoch the log cannot be compared with the leader's: keep only what is
         # known to be committed.
-        return truncate(log, log.high_watermark, self._env.trace, cause="no leader epoch known")
+        return truncate(log, log.high_watermark, self._env.trace, TruncationReason.NO_EPOCH)
 
     def remove(self, partition: Partition) -> None:
         """Follows a partition no longer."""
@@ -179,11 +181,11 @@ class ReplicaFetcher:
         session = self.followed.session
         if response is None:
             session.on_failure()
-            self._block("no answer", now)
+            self._block(NoAnswer.NO_ANSWER, now)
             return
         if response.error_code is not ErrorCode.NONE:
             session.on_error(response.error_code)
-            self._block(response.error_code.name, now)
+            self._block(response.error_code, now)
             return
         self._failures = 0
         session.on_success(response.session_id)
@@ -192,16 +194,15 @@ class ReplicaFetcher:
             if state is not None and state.phase is Phase.FETCHING:
                 self.answers.on_partition(state, fetched, outcome, now)
 
-    def _block(self, reason: str, now: Instant) -> None:
+    def _block(self, reason: NoAnswer | ErrorCode, now: Instant) -> None:
         wait_ms = pause_ms(self._failures, self._env.config)
         self._failures += 1
         self._blocked_until = Instant(now + wait_ms)
         if not self.followed.by_key:
             return
         # Only the first of a row is news.
-        emit = self._env.trace.info if self._failures == 1 else self._env.trace.debug
-        subject = f"fetcher {self.leader_id}"
-        emit(subject, "on_fetch_response", "pausing", reason, ms=wait_ms)
+        event = FetchesPaused if self._failures == 1 else FetchesPausedAgain
+        self._env.trace.event(event(leader_id=self.leader_id, reason=reason, ms=wait_ms))
 
     # Time and invariants --------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class Fetchers:
             fetcher.remove(partition)
 
     def resume(self, broker_ids: Iterable[int]) -> None:
-        """The metadata told something new about these brokers."""
+        """The metadata has something new about these brokers."""
         for broker_id in broker_ids:
             fetcher = self._by_leader.get(broker_id)
             if fetcher is not None:
@@ -71,7 +71,7 @@ class Fetchers:
             if fetcher.token == token:
                 fetcher.on_fetch_response(response, outcome, now)
                 return outcome
-        raise AssertionError(f"OneFetchInFlight: nobody waits for token {token}")
+        raise AssertionError(f"OneFetchInFlight: no fetcher waits for token {token}")
 
     def on_list_offsets_response(
         self, token: Token, results: Sequence[ListOffsetsResult] | None, now: Instant
@@ -82,7 +82,7 @@ class Fetchers:
             if fetcher.bounds.token == token:
                 fetcher.bounds.on_list_offsets_response(results, outcome, now)
                 return outcome
-        raise AssertionError(f"nobody waits for token {token}")
+        raise AssertionError(f"no fetcher waits for token {token}")
 
     def announce(self, cutting: list[FetchState]) -> TruncationsAnnounced:
         """The subject of the checkpoint for which these wait."""

@@ -1,21 +1,21 @@
 """What a follower does with what its leader sent: truncate, append, take over the bounds.
 
-**Divergence.** A follower says with each fetch which leader epoch its last record belongs to. When
-the leader's log has that epoch end earlier, or does not have it at all, it answers with the largest
-epoch at or below it that it knows and where that epoch ends, and the follower cuts its own log
-there. Repeated until both agree, this finds the longest common prefix without ever comparing
+**Divergence.** A follower names in each fetch the leader epoch that its last record belongs to.
+When the leader's log has that epoch end earlier, or does not have it at all, it answers with the
+largest epoch at or below it that it knows and where that epoch ends, and the follower cuts its own
+log there. Repeated until both agree, this finds the longest common prefix without ever comparing
 records (`LogMatching`). Records and high watermark of such an answer mean nothing and are not
 looked at.
 
 Cutting below the follower's own high watermark is allowed: its high watermark may come from a
 deposed leader. What is *committed* is never cut, because a leader elected from the ISR has it.
 
-Where a leader's log start was raised, nobody knows any more what was below: two logs that differ
-there may seem to agree. A follower that is told to cut at or below it keeps nothing.
+Where a leader's log start was raised, what was below is not known any more: two logs that differ
+there may seem to agree. A follower that must cut at or below it keeps nothing.
 
 **Append.** Batches are taken as they are, with their offsets and epochs. Batches of an epoch above
 the one that the fetch was made in are left out (KAFKA-18723): they come from a leadership that
-this follower does not know yet, and it could not tell the next leader that it holds them.
+this follower does not know yet, and it could not prove to the next leader that it holds them.
 
 **Bounds.** The follower's high watermark is the leader's, clamped to its own log, one fetch late;
 it may go back. Its log start only rises.
@@ -30,6 +30,14 @@ from tidelog.env.effects import Chunk
 from tidelog.env.trace import Trace
 from tidelog.log.log import Log
 from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
+from tidelog.replication.events.following import (
+    BatchesSkipped,
+    LogRestarted,
+    LogTruncated,
+    LogTruncatedBelowHighWatermark,
+    RestartReason,
+    TruncationReason,
+)
 from tidelog.wire.fetch import FetchedPartition
 
 
@@ -69,43 +77,57 @@ def where_to_agree(log: Log, diverging: EpochEndOffset) -> int:
     )
 
 
-def truncate(log: Log, target: int, trace: Trace, *, cause: str, **values: object) -> bool:
+def truncate(
+    log: Log,
+    target: int,
+    trace: Trace,
+    reason: TruncationReason,
+    diverging: EpochEndOffset | None = None,
+) -> bool:
     """Cuts the log at `target`; returns whether its end or its newest epoch changed."""
     before = (log.log_end_offset, log.latest_epoch)
     high_watermark = log.high_watermark
-    below = target < high_watermark
+    event = LogTruncatedBelowHighWatermark if target < high_watermark else LogTruncated
     log.truncate_to(target)
     after = (log.log_end_offset, log.latest_epoch)
     if after == before:
         return False
-    (trace.warn if below else trace.info)(
-        log.topic_partition,
-        "truncate",
-        "truncated below the high watermark" if below else "truncated",
-        cause,
-        log_end=f"{before[0]}->{after[0]}",
-        epoch=f"{before[1]}->{after[1]}",
-        high_watermark=high_watermark,
-        **values,
+    trace.event(
+        event(
+            partition=log.topic_partition,
+            reason=reason,
+            log_end_before=before[0],
+            log_end=after[0],
+            epoch_before=before[1],
+            epoch=after[1],
+            high_watermark=high_watermark,
+            diverging=diverging,
+        )
     )
     return True
 
 
-def restart(log: Log, start: int, trace: Trace, *, cause: str, **values: object) -> bool:
+def restart(
+    log: Log,
+    start: int,
+    trace: Trace,
+    reason: RestartReason,
+    diverging: EpochEndOffset | None = None,
+) -> bool:
     """Empties the log, which goes on at its leader's log start; returns whether it changed."""
     before = (log.log_start_offset, log.log_end_offset)
     if before == (start, start) and log.latest_epoch == NO_EPOCH:
         return False
-    trace.warn(
-        log.topic_partition,
-        "restart",
-        "restarted",
-        cause,
-        leader_start=start,
-        log_start=before[0],
-        log_end=before[1],
-        high_watermark=log.high_watermark,
-        **values,
+    trace.event(
+        LogRestarted(
+            partition=log.topic_partition,
+            reason=reason,
+            leader_start=start,
+            log_start=before[0],
+            log_end=before[1],
+            high_watermark=log.high_watermark,
+            diverging=diverging,
+        )
     )
     log.truncate_fully_and_start_at(start)
     return True
@@ -121,20 +143,20 @@ def append_fetched(log: Log, fetched: FetchedPartition, sent_epoch: int, trace: 
         records = as_buffer(fetched.records)
         if log.log_end_offset == fetched.log_start_offset and _is_within(records, log):
             # 1. Records were deleted up to the middle of a batch. 2. This log ends there with other
-            # batches: they are of another history, and below the leader's start nobody compares.
-            restart(log, log.log_end_offset, trace, cause="the leader's first batch begins below")
+            # batches: they are of another history, and below the leader's start epochs are not
+            # compared.
+            restart(log, log.log_end_offset, trace, RestartReason.BATCH_BEGINS_BELOW)
         appended = log.append_as_follower(records, sent_epoch)
         if appended.size_bytes:
             progress = Progress.APPENDED
         if appended.skipped_bytes:
-            trace.info(
-                log.topic_partition,
-                "append_fetched",
-                "skipped",
-                "batches above the epoch of the fetch",
-                fetch_epoch=sent_epoch,
-                bytes=appended.skipped_bytes,
-                log_end=log.log_end_offset,
+            trace.event(
+                BatchesSkipped(
+                    partition=log.topic_partition,
+                    fetch_epoch=sent_epoch,
+                    bytes=appended.skipped_bytes,
+                    log_end=log.log_end_offset,
+                )
             )
     moved = log.update_high_watermark(min(fetched.high_watermark, log.log_end_offset))
     if log.log_start_offset < fetched.log_start_offset <= log.high_watermark:

@@ -1,4 +1,4 @@
-"""The replicas that this node hosts, by partition, and what to say of those that it does not."""
+"""The replicas that this node hosts, by partition, and the errors for those that it does not."""
 
 from collections.abc import Container
 from typing import cast
@@ -10,7 +10,7 @@ from tidelog.replication.partition import Partition
 
 
 class Hosted:
-    """Shared by all parts of the room."""
+    """Shared by all parts of the package."""
 
     __slots__ = ("by_key", "damaged", "image", "partitions")
 

@@ -8,7 +8,7 @@ and its old log must be gone before the new one is made.
 passes through its own past: images in which it led what others lead now. It must not act on those.
 It acts from the first image that contains its present registration: everything that the controller
 decided about the node's former life was decided before (the registration fences the node and takes
-it out of every ISR). `is_in_force` says so (`ActsOnPresentMetadata`).
+it out of every ISR). `is_in_force` decides it (`ActsOnPresentMetadata`).
 
 Source: KIP-516 (topic ids), KIP-631, KIP-903.
 """
@@ -19,6 +19,7 @@ from typing import NamedTuple
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tidelog.model import NO_EPOCH, ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.replication.events.roles import DropReason
 from tidelog.replication.partition import Partition
 
 
@@ -26,7 +27,7 @@ class Drop(NamedTuple):
     """A hosted partition that is deleted, or not this node's any longer."""
 
     topic_partition: TopicPartition
-    reason: str
+    reason: DropReason
 
 
 class Host(NamedTuple):
@@ -55,7 +56,7 @@ def decide_hosting(
             key = TopicPartition(topic.name, number)
             partition = hosted.get(key)
             if partition is not None and partition.topic_id == topic.topic_id:
-                yield Drop(key, "topic deleted")
+                yield Drop(key, DropReason.TOPIC_DELETED)
     for topic in topics:
         for number, image in topic.partitions.items():
             key = TopicPartition(topic.name, number)
@@ -64,7 +65,7 @@ def decide_hosting(
                 if partition is None or partition.image is not image:
                     yield Host(key, topic.topic_id, image)
             elif partition is not None and partition.topic_id == topic.topic_id:
-                yield Drop(key, "assigned elsewhere")
+                yield Drop(key, DropReason.ASSIGNED_ELSEWHERE)
 
 
 def changed_topics(delta: MetadataDelta, image: MetadataImage) -> list[TopicImage]:

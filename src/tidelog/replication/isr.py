@@ -5,7 +5,7 @@ ready for both outcomes:
 
 - **An expansion in flight counts the newcomer at once** in the maximal ISR: the controller may
   already have committed it, and may elect it.
-- **A shrink in flight counts nobody out**: the controller may still refuse it, and those who
+- **A shrink in flight counts no member out**: the controller may still refuse it, and members that
   would leave may still be elected.
 
 So the *maximal ISR* is a superset of every ISR that the controller can have at that moment
@@ -73,12 +73,12 @@ class PendingShrink:
 
     @property
     def isr(self) -> tuple[int, ...]:
-        """The committed ISR, those who may leave included."""
+        """The committed ISR, members that may leave included."""
         return self.last.isr
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """The committed ISR, those who may leave included."""
+        """The committed ISR, members that may leave included."""
         return self.last.isr
 
     @property

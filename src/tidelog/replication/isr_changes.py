@@ -9,7 +9,7 @@ answered:
 | --- | --- |
 | success | is committed, with the partition epoch that the answer carries |
 | OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA | is refused: back to the committed ISR |
-| an error that says that the controller knows something newer | stays pending until the metadata |
+| an error that shows that the controller is ahead | stays pending until the metadata |
 | any other error | is sent again after a pause |
 
 An answer to another proposal than the pending one, of another leader epoch, or older than the
@@ -27,6 +27,14 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_EPOCH
 from tidelog.replication.changed_partitions import ChangedPartitions
+from tidelog.replication.events.in_sync import (
+    IsrCommitted,
+    IsrExpansionProposed,
+    IsrProposalPending,
+    IsrProposalRefused,
+    IsrProposalRetried,
+    IsrShrinkProposed,
+)
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
 from tidelog.replication.isr_updates import IsrUpdates
@@ -86,16 +94,15 @@ class IsrChanges:
         last = Committed(leadership.isr)
         proposal = self._proposal(partition, leadership, (*last.isr, replica_id))
         leadership.isr_state = PendingExpand(last, replica_id, proposal)
-        self._env.trace.info(
-            partition,
-            "maybe_expand_isr",
-            "proposed",
-            "caught up to the high watermark",
-            replica=replica_id,
-            isr=last.isr,
-            log_end=leadership.remotes[replica_id].log_end_offset,
-            high_watermark=partition.log.high_watermark,
-            epoch_start=leadership.epoch_start_offset,
+        self._env.trace.event(
+            IsrExpansionProposed(
+                partition=partition.topic_partition,
+                replica=replica_id,
+                isr=last.isr,
+                log_end=leadership.remotes[replica_id].log_end_offset,
+                high_watermark=partition.log.high_watermark,
+                epoch_start=leadership.epoch_start_offset,
+            )
         )
         self._updates.submit(proposal)
         self._changed.mark(partition)
@@ -114,17 +121,17 @@ class IsrChanges:
         remaining = tuple(member for member in last.isr if member not in leaving)
         proposal = self._proposal(partition, leadership, remaining)
         leadership.isr_state = PendingShrink(last, leaving, proposal)
-        self._env.trace.info(
-            partition,
-            "maybe_shrink_isr",
-            "proposed",
-            f"not level for {self._env.config.replica_lag_time_max_ms} ms",
-            leaving=leaving,
-            isr=last.isr,
-            log_ends=tuple(laggard.log_end_offset for laggard in laggards),
-            level_ms_ago=tuple(laggard.caught_up_ms_ago for laggard in laggards),
-            high_watermark=partition.log.high_watermark,
-            log_end=partition.log.log_end_offset,
+        self._env.trace.event(
+            IsrShrinkProposed(
+                partition=partition.topic_partition,
+                leaving=leaving,
+                isr=last.isr,
+                log_ends=tuple(laggard.log_end_offset for laggard in laggards),
+                level_ms_ago=tuple(laggard.caught_up_ms_ago for laggard in laggards),
+                high_watermark=partition.log.high_watermark,
+                log_end=partition.log.log_end_offset,
+                lag_time_max_ms=self._env.config.replica_lag_time_max_ms,
+            )
         )
         self._updates.submit(proposal)
         return True
@@ -180,11 +187,16 @@ class IsrChanges:
             return self._commit(partition, leadership, result)
         if code in (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA):
             leadership.isr_state = state.last
-            self._trace_answer(partition, "refused", code.name, isr=state.last.isr)
+            key, isr = partition.topic_partition, state.last.isr
+            self._env.trace.event(IsrProposalRefused(partition=key, reason=code, isr=isr))
             return False
         again = code not in _STAY_PENDING
-        decision = "retrying" if again else "waits for metadata"
-        self._trace_answer(partition, decision, code.name, maximal_isr=state.maximal_isr)
+        decision = IsrProposalRetried if again else IsrProposalPending
+        self._env.trace.event(
+            decision(
+                partition=partition.topic_partition, reason=code, maximal_isr=state.maximal_isr
+            )
+        )
         return again
 
     def _commit(
@@ -198,7 +210,11 @@ class IsrChanges:
         image = partition.image
         seen = image is not None and image.partition_epoch >= result.partition_epoch
         leadership.commit_isr(result.isr, seen_in_metadata=seen)
-        self._trace_answer(partition, "committed", "", isr=result.isr, epoch=result.partition_epoch)
+        self._env.trace.event(
+            IsrCommitted(
+                partition=partition.topic_partition, isr=result.isr, epoch=result.partition_epoch
+            )
+        )
         return False
 
     def _ignore_answer(
@@ -207,8 +223,3 @@ class IsrChanges:
         code = result.error_code.name
         self._env.trace.debug(partition, "on_isr_answer", "ignored", reason, error=code)
         return False
-
-    def _trace_answer(
-        self, partition: Partition, decision: str, reason: str, **values: object
-    ) -> None:
-        self._env.trace.info(partition, "on_isr_answer", decision, reason, **values)

@@ -1,4 +1,4 @@
-"""What only the passing of time says of the partitions that this node leads.
+"""What only the passing of time shows of the partitions that this node leads.
 
 At half of `replica.lag.time.max.ms` every led partition is checked:
 1. Does the high watermark wait for a replica that is not level any more? It is computed again.
@@ -17,6 +17,7 @@ from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.replication.changed_partitions import ChangedPartitions
+from tidelog.replication.events.in_sync import HighWatermarkStalled, IsrCheckSkipped
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.isr_changes import IsrChanges
 from tidelog.replication.leader import LeaderState
@@ -59,7 +60,7 @@ class IsrChecks:
         partitions = self._hosted.partitions.values()
         self._changed.mark_uncommitted(partitions)
         if late_ms > self.schedule.interval_ms:
-            self._trace.info("replicas", "check_isrs", "skipped", "paused", late_ms=late_ms)
+            self._trace.event(IsrCheckSkipped(late_ms=late_ms))
             return
         led = 0
         for partition in partitions:
@@ -86,11 +87,13 @@ class IsrChecks:
         if stalled_ms <= self.schedule.interval_ms:
             return
         leadership.stall_reported = True
-        reason, values = leadership.held_back_by(now)
-        values |= {
-            "for_ms": stalled_ms,
-            "high_watermark": partition.log.high_watermark,
-            "required": required,
-            "acks": len(partition.acks),
-        }
-        self._trace.info(partition, "check_isrs", "high watermark stands still", reason, **values)
+        self._trace.event(
+            HighWatermarkStalled(
+                partition=partition.topic_partition,
+                **leadership.held_back_by(now)._asdict(),
+                for_ms=stalled_ms,
+                high_watermark=partition.log.high_watermark,
+                required=required,
+                acks=len(partition.acks),
+            )
+        )

@@ -4,10 +4,10 @@ One AlterPartition request is in flight per broker, and each partition has at mo
 queued or in flight (`OneProposal`). So proposals of many partitions travel together, and the
 controller sees those of one partition in order.
 
-A proposal has no time limit: the leader waits with its high watermark for everybody in its maximal
-ISR until the controller has spoken. When the whole request fails (no controller, stale broker
-epoch, ...) all of it is sent again after a short pause. What a single partition's answer means is
-decided by the partition (`Partition.on_isr_answer`).
+A proposal has no time limit: the leader waits with its high watermark for every replica in its
+maximal ISR until the controller has answered. When the whole request fails (no controller, stale
+broker epoch, ...) all of it is sent again after a short pause. What a single partition's answer
+means is decided in `isr_changes` (`IsrChanges.on_isr_answer`).
 
 Bound: one proposal for each partition that this broker leads.
 
@@ -20,6 +20,8 @@ from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId, TopicPartition
+from tidelog.replication.events.in_sync import AlterPartitionRetried
+from tidelog.replication.events.shape import NoAnswer
 from tidelog.replication.messages import (
     AlterPartitionProposal,
     AlterPartitionResult,
@@ -66,7 +68,7 @@ class IsrUpdates:
 
     def withdraw(self, topic_partition: TopicPartition, topic_id: TopicId) -> None:
         """Forgets the proposal of a partition that is led no more; an answer to what was sent
-        finds nobody."""
+        finds no proposal."""
         self._queued.pop(topic_partition, None)
         self._in_flight.pop((topic_id, topic_partition.partition), None)
 
@@ -104,8 +106,8 @@ class IsrUpdates:
             self._retry_at = Instant(now + self._retry_ms)
             for proposal in in_flight.values():
                 self._queued.setdefault(proposal.topic_partition, proposal)
-            reason = "no controller" if results is None else results.name
-            self._trace.info("isr_updates", "on_response", "retrying", reason, in_ms=self._retry_ms)
+            reason = NoAnswer.NO_CONTROLLER if results is None else results
+            self._trace.event(AlterPartitionRetried(reason=reason, in_ms=self._retry_ms))
             return []
         answers = {(result.topic_id, result.partition): result for result in results}
         unanswered = ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,15 +1,15 @@
-"""The leader's side of one partition: what followers have, what is committed, who is in sync.
+"""The leader's side of one partition: what followers have, what is committed, which are in sync.
 
 Theory. A follower's fetch offset is its claim: "I hold everything below". The leader remembers
 the newest claim of each replica and takes the smallest one over the replicas that count as the
 high watermark: the exclusive end of what is committed, visible and acknowledged for acks=all.
-Who counts is the whole art:
+Which replicas count:
 
-1. **Everybody in the maximal ISR** (`isr.py`). Any ISR that the controller can have now is within
-   it, so whoever is elected next has all that was committed (`LeaderCompleteness`).
-2. **Whoever has caught up and could join**, though not yet in the ISR. Without it, a returning
-   follower could chase a racing high watermark for ever.
-3. **Nobody, below the min ISR**: with fewer committed members than `min_isr` the high watermark
+1. **Every member of the maximal ISR** (`isr.py`). Any ISR that the controller can have now is
+   within it, so the next leader has all that was committed (`LeaderCompleteness`).
+2. **Every replica that has caught up and could join**, though not yet in the ISR. Without it, a
+   returning follower could chase a racing high watermark for ever.
+3. **None, below the min ISR**: with fewer committed members than `min_isr` the high watermark
    stands still (KIP-966). A member that then leaves the ISR still has all that was ever committed
    and stays eligible as leader.
 
@@ -31,17 +31,28 @@ from tidelog.env.instant import LONG_AGO, Instant
 from tidelog.log.log import Log
 from tidelog.model import NO_OFFSET
 from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.events.in_sync import StallReason
 from tidelog.replication.isr import Committed, IsrState
 from tidelog.replication.remote_replica import RemoteReplica
 
 
 class Laggard(NamedTuple):
-    """A member of the ISR that is to leave, with the numbers that say why."""
+    """A member of the ISR that is to leave, with the numbers that are the reason."""
 
     replica_id: int
     log_end_offset: int
     caught_up_ms_ago: int
     """-1: never under this leadership."""
+
+
+class HeldBack(NamedTuple):
+    """What a high watermark waits for; the numbers are those of `HighWatermarkStalled`."""
+
+    reason: StallReason
+    isr: tuple[int, ...] | None = None
+    min_isr: int | None = None
+    recovery_point: int | None = None
+    log_ends: dict[int, int] | None = None
 
 
 class Sample:
@@ -54,7 +65,7 @@ class Sample:
         self.required = NO_OFFSET
         # From when on the next append is sampled.
         self.due = LONG_AGO
-        # The next advance is told whatever the interval says.
+        # The next advance is measured whatever the interval is.
         self.wanted = True
 
 
@@ -124,9 +135,9 @@ class LeaderState:
 
     def commit_isr(self, isr: tuple[int, ...], *, seen_in_metadata: bool) -> None:
         """The controller has answered with this ISR. Until the metadata that it was decided on
-        has arrived as well, the high watermark goes on waiting for whoever left: a larger
-        `min.insync.replicas` may stand in it. Under that one those who left are eligible leaders
-        (KIP-966), and must hold all that is acknowledged."""
+        has arrived as well, the high watermark goes on waiting for members that left: a larger
+        `min.insync.replicas` may stand in it. Under that one the members that left are eligible
+        leaders (KIP-966), and must hold all that is acknowledged."""
         if not seen_in_metadata:
             self._departing = tuple(member for member in self.maximal_isr if member not in isr)
         self.isr_state = Committed(isr)
@@ -137,7 +148,7 @@ class LeaderState:
         self, leader_epoch: int, replicas: Sequence[int], isr: tuple[int, ...], now: Instant
     ) -> None:
         """A new term. Replicas known from the previous term of this same leadership keep their
-        end offset; all others start as "has not spoken yet"."""
+        end offset; all others start as "has not fetched yet"."""
         assert leader_epoch > self.leader_epoch, f"epoch {self.leader_epoch} -> {leader_epoch}"
         self.leader_epoch = leader_epoch
         self.epoch_start_offset = self._log.log_end_offset
@@ -196,7 +207,7 @@ class LeaderState:
         ) and self._brokers.may_join_isr(replica_id, remote.broker_epoch)
 
     def maybe_advance_high_watermark(self, now: Instant) -> bool:
-        """Moves the high watermark to what everybody who counts holds; never back."""
+        """Moves the high watermark to what every replica that counts holds; never back."""
         if self.is_under_min_isr:
             return False
         old = self._log.high_watermark
@@ -233,24 +244,25 @@ class LeaderState:
                 f"holds {remote.log_end_offset}"
             )
 
-    def held_back_by(self, now: Instant) -> tuple[str, dict[str, object]]:
+    def held_back_by(self, now: Instant) -> HeldBack:
         """Why the high watermark does not move, and the numbers to it."""
         if self.is_under_min_isr:
-            return "under min isr", {"isr": self.isr, "min_isr": self.min_isr}
+            return HeldBack(StallReason.UNDER_MIN_ISR, isr=self.isr, min_isr=self.min_isr)
         high_watermark = self._log.high_watermark
         if self.own_end_offset <= high_watermark:
-            return "own flush", {"recovery_point": self._log.recovery_point}
+            return HeldBack(StallReason.OWN_FLUSH, recovery_point=self._log.recovery_point)
         slow = {
             replica_id: remote.log_end_offset
             for replica_id, remote in self.remotes.items()
             if remote.log_end_offset <= high_watermark and self.waits_for(replica_id, remote, now)
         }
-        return "replicas lack records", {"log_ends": slow}
+        return HeldBack(StallReason.REPLICAS_LACK_RECORDS, log_ends=slow)
 
     @property
     def low_watermark(self) -> int:
         """The lowest log start of this replica and all others that are alive, in sync or not; -1
-        while one of them has not spoken under this leadership. Below it nobody serves records."""
+        while one of them has not fetched under this leadership. Below it no replica serves
+        records."""
         starts = (
             remote.log_start_offset
             for replica_id, remote in self.remotes.items()

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, StorageError
 from tidelog.model import TopicPartition
+from tidelog.replication.events.following import DelayReason, LogLeftBehind, TruncationReason
 from tidelog.replication.fetch_answers import FetchAnswers
 from tidelog.replication.fetch_state import (
     Cut,
@@ -81,14 +82,14 @@ class LeaderBounds:
             if state is None:
                 continue
             if result.error_code is not ErrorCode.NONE:
-                self._answers.delay(state, result.error_code.name, now)
+                self._delay(state, result.error_code, now)
                 continue
             try:
                 self._on_offset(state, result.offset, outcome, now)
             except (StorageError, LogDamaged) as error:
                 self._answers.fail(state, error, outcome)
         for state in queried.values():
-            self._answers.delay(state, "no answer", now)
+            self._delay(state, DelayReason.NO_ANSWER, now)
 
     def _on_offset(
         self, state: FetchState, offset: int, outcome: FetchOutcome, now: Instant
@@ -99,19 +100,21 @@ class LeaderBounds:
             self._followed.enter(state, Phase.NEEDS_LOG_START)
             return
         if latest:
-            self._answers.cut(state, Cut(offset, "the leader's log ends here"), outcome)
+            self._answers.cut(state, Cut(offset, TruncationReason.LEADER_ENDS_HERE), outcome)
             return
         if offset > log.log_end_offset:
-            self._env.trace.warn(
-                state.partition,
-                "on_list_offsets_response",
-                "restarted",
-                "the leader's log starts above this one's end",
-                log_end=log.log_end_offset,
-                leader_start=offset,
+            self._env.trace.event(
+                LogLeftBehind(
+                    partition=state.partition.topic_partition,
+                    log_end=log.log_end_offset,
+                    leader_start=offset,
+                )
             )
             log.truncate_fully_and_start_at(offset)
             self._answers.fetch_on(state, outcome)
         else:
             # Not at once: nothing here has changed, and the same answer may come again.
-            self._answers.delay(state, "offset is in range by now", now)
+            self._delay(state, DelayReason.IN_RANGE, now)
+
+    def _delay(self, state: FetchState, reason: DelayReason | ErrorCode, now: Instant) -> None:
+        self._answers.delay(state, reason, now, handler="on_list_offsets_response")

@@ -1,12 +1,13 @@
-"""What a leader measures of its partitions: when records are committed, and who is behind.
+"""What a leader measures of its partitions: when records are committed, and which followers are
+behind.
 
-A broker commits too often to tell each time, so it samples. One append in `SAMPLE_INTERVAL_MS` is
-announced (`append`, with the offset that commits it) and watched until the high watermark reaches
-that offset (`hw_advance` with the same `required`); the driver stamps both with one clock, finer
-than the core's milliseconds, and their distance is a commit latency. Between them nothing of the
-partition is sampled, so a slow commit costs no more than a fast one and is never left out.
+A broker commits too often to measure each time, so it samples. One append in `SAMPLE_INTERVAL_MS`
+is announced (`append`, with the offset that commits it) and watched until the high watermark
+reaches that offset (`hw_advance` with the same `required`); the driver stamps both with one clock,
+finer than the core's milliseconds, and their distance is a commit latency. Between them nothing of
+the partition is sampled, so a slow commit costs no more than a fast one and is never left out.
 
-Some advances are always told: the first of a leader's term, which ends the election, and the
+Some advances are always measured: the first of a leader's term, which ends the election, and the
 first after a stall was reported, which ends the stall.
 
 The bound: with many led partitions each is sampled less often, so that a node emits at most about
@@ -14,7 +15,7 @@ The bound: with many led partitions each is sampled less often, so that a node e
 per check of the ISR.
 
 Invariants: nothing here changes what a leader decides; without a sink that wants figures nothing
-is done at all. Left out: acks=1 clients, who do not wait for any of this.
+is done at all. Left out: acks=1 clients, which do not wait for any of this.
 """
 
 from typing import Final
@@ -22,13 +23,18 @@ from typing import Final
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.model import NO_OFFSET
+from tidelog.replication.events.figures import (
+    AppendSampled,
+    FetchLagMeasured,
+    HighWatermarkAdvanced,
+)
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
 
 SAMPLE_INTERVAL_MS: Final = 100
 SAMPLES_PER_SECOND: Final = 200
-LAG_TOLD_FROM_MS: Final = 1000
-"""A follower that was level within this time is not told of."""
+LAG_REPORTED_FROM_MS: Final = 1000
+"""A follower that was level within this time is not reported."""
 
 
 class Measures:
@@ -38,7 +44,7 @@ class Measures:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        # Whether anybody wants figures; never changes.
+        # Whether the sink wants figures; never changes.
         self.enabled = trace.measures
         # Between two samples of one partition.
         self._interval_ms = SAMPLE_INTERVAL_MS
@@ -56,12 +62,13 @@ class Measures:
         if sample.required != NO_OFFSET or now < sample.due:
             return
         sample.required = partition.log.log_end_offset
-        self._trace.measure(
-            partition,
-            "append",
-            leader_epoch=leadership.leader_epoch,
-            required=sample.required,
-            high_watermark=partition.log.high_watermark,
+        self._trace.event(
+            AppendSampled(
+                partition=partition.topic_partition,
+                leader_epoch=leadership.leader_epoch,
+                required=sample.required,
+                high_watermark=partition.log.high_watermark,
+            )
         )
 
     def on_advance(self, partition: Partition, leadership: LeaderState, now: Instant) -> None:
@@ -71,22 +78,22 @@ class Measures:
         committed = NO_OFFSET < sample.required <= high_watermark
         if not committed and not sample.wanted:
             return
-        values: dict[str, object] = {}
+        required = sample.required if committed else None
         if committed:
-            values["required"] = sample.required
             sample.required = NO_OFFSET
             sample.due = Instant(now + self._interval_ms)
         sample.wanted = False
         remotes = leadership.remotes
-        self._trace.measure(
-            partition,
-            "hw_advance",
-            leader_epoch=leadership.leader_epoch,
-            high_watermark=high_watermark,
-            log_end=partition.log.log_end_offset,
-            followers=tuple(remotes),
-            log_ends=tuple(remote.log_end_offset for remote in remotes.values()),
-            **values,
+        self._trace.event(
+            HighWatermarkAdvanced(
+                partition=partition.topic_partition,
+                leader_epoch=leadership.leader_epoch,
+                high_watermark=high_watermark,
+                log_end=partition.log.log_end_offset,
+                followers=tuple(remotes),
+                log_ends=tuple(remote.log_end_offset for remote in remotes.values()),
+                required=required,
+            )
         )
 
     def report_lag(self, partition: Partition, leadership: LeaderState, now: Instant) -> None:
@@ -94,17 +101,18 @@ class Measures:
         behind = []
         for replica_id, remote in leadership.remotes.items():
             ago = remote.caught_up_ms_ago(now)
-            if ago < 0 or ago >= LAG_TOLD_FROM_MS:
+            if ago < 0 or ago >= LAG_REPORTED_FROM_MS:
                 behind.append((replica_id, remote.log_end_offset, ago))
         if not behind:
             return
         followers, log_ends, level_ms_ago = zip(*behind, strict=True)
-        self._trace.measure(
-            partition,
-            "fetch_lag",
-            leader_epoch=leadership.leader_epoch,
-            log_end=partition.log.log_end_offset,
-            followers=followers,
-            log_ends=log_ends,
-            level_ms_ago=level_ms_ago,
+        self._trace.event(
+            FetchLagMeasured(
+                partition=partition.topic_partition,
+                leader_epoch=leadership.leader_epoch,
+                log_end=partition.log.log_end_offset,
+                followers=followers,
+                log_ends=log_ends,
+                level_ms_ago=level_ms_ago,
+            )
         )

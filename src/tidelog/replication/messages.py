@@ -1,9 +1,9 @@
-"""What enters and leaves the replication room, besides the Fetch and Produce values of `wire`.
+"""What enters and leaves the replication package, besides the Fetch and Produce values of `wire`.
 
-The room speaks version-free values only. The broker resolves topic names and ids before it asks,
-and maps the proposals, queries and results below to the entities of the wire.
+The package takes and gives version-free values only. The broker resolves topic names and ids before
+it asks, and maps the proposals, queries and results below to the entities of the wire.
 
-Outputs are in the order in which the room decided them. `Send*` outputs go to another node and
+Outputs are in the order in which they were decided. `Send*` outputs go to another node and
 are answered, exactly once each, by the `on_*_response` method of `Replicas` that takes the same
 token; a peer that cannot be reached is answered with `None`. `Reply` answers a request that was
 handed in with its `reply_to`, exactly once.
@@ -66,7 +66,7 @@ class DeletedRecords(NamedTuple):
     partition: int
     error_code: ErrorCode
     low_watermark: int = -1
-    """The lowest log start of the alive replicas; -1 where nobody here knows."""
+    """The lowest log start of the alive replicas; -1 where it is not known here."""
 
 
 class DeleteRecordsResult(NamedTuple):
@@ -134,7 +134,7 @@ class AlterPartitionProposal(NamedTuple):
 
 
 class AlterPartitionResult(NamedTuple):
-    """What the controller says of one proposal. With an error only the first three count."""
+    """The controller's answer to one proposal. With an error only the first three count."""
 
     topic_id: TopicId
     partition: int
@@ -197,7 +197,7 @@ class ReplicaDirectory(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SendAssignReplicas:
-    """Tell the active controller where replicas are; answered through
+    """Report to the active controller where replicas are; answered through
     `on_assign_replicas_response`. At most one is under way."""
 
     token: Token

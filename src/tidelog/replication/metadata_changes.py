@@ -14,6 +14,7 @@ from tidelog.env.instant import Instant
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from tidelog.model import METADATA_PARTITION, TopicPartition
+from tidelog.replication.events.roles import StraySetAside
 from tidelog.replication.hosting import (
     Drop,
     Host,
@@ -116,13 +117,7 @@ class MetadataChanges:
         known = {METADATA_PARTITION, *self._parts.quarantine.cases}
         found += [key for key in directory.damaged if key not in known]
         for key in found:
-            self._env.trace.warn(
-                key,
-                "remove_strays",
-                "set aside",
-                "not placed on this node; hint: delete the directory that ends in `-stray` when "
-                "nobody misses its records",
-            )
+            self._env.trace.event(StraySetAside(partition=key))
             self._roles.set_aside(key)
         directory.forget_renamed()
         return found

@@ -1,10 +1,10 @@
-"""The room's outputs in the order of its decisions, and the tokens that tie answers to them."""
+"""The package's outputs in the order of its decisions, and the tokens that tie answers to them."""
 
 from tidelog.replication.messages import Output, Token
 
 
 class Outbox:
-    """Shared by all parts of the room; drained by `Replicas.take_outputs`."""
+    """Shared by all parts of the package; drained by `Replicas.take_outputs`."""
 
     __slots__ = ("_last_token", "_pending")
 

@@ -7,14 +7,14 @@ leads; what a follower does lives in the fetcher of its leader.
 
 Becoming leader, in this order (each step is needed before the next):
 1. A smaller partition epoch than the known one is old news. An equal one is not: the answer to an
-   AlterPartition may have told the epoch before the metadata did.
+   AlterPartition may have brought the epoch before the metadata did.
 2. With a larger leader epoch: (leader epoch, log end) goes into the epoch cache at once, though
    nothing is written yet. Otherwise a follower that holds uncommitted records of a later epoch
    than ours would ask where that epoch ends and learn nothing, and keep them.
 3. The followers' progress starts anew, and the ISR is the committed one of the metadata. Only a
    leader whose terms follow each other without a gap keeps it: metadata comes in groups, and a gap
-   between two terms of this node is a leadership of somebody else.
-4. The high watermark is computed: it stands still until every member of the ISR has spoken.
+   between two terms of this node is a leadership of another node.
+4. The high watermark is computed: it stands still until every member of the ISR has fetched.
 
 Becoming follower forgets ISR and progress, keeps log and high watermark, and answers every ack
 that waits with NOT_LEADER_OR_FOLLOWER: the records may or may not survive, and the client must ask
@@ -39,6 +39,8 @@ from tidelog.log.log import Log
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import NO_EPOCH, NO_LEADER, ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.events.in_sync import IsrUpdated, IsrUpdateReason
+from tidelog.replication.events.roles import FollowingBegan, LeadershipBegan
 from tidelog.replication.isr import Committed
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.messages import (
@@ -86,13 +88,13 @@ class Partition:
         self._env = env
         self.topic_partition: TopicPartition = log.topic_partition
         self.topic_id: TopicId = log.topic_id
-        # The records. Nobody else writes to it while this replica is hosted.
+        # The records. No other code writes to it while this replica is hosted.
         self.log = log
         # The metadata this replica follows; `None` before the first.
         self.image: PartitionImage | None = None
         # Assigned brokers in order, from the metadata.
         self.replicas: tuple[int, ...] = ()
-        # Who leads, -1 for nobody; and since which term. Both from the metadata.
+        # Which broker leads, -1 for none; and since which term. Both from the metadata.
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         # Version of the partition's metadata; from the metadata or an AlterPartition answer.
@@ -128,11 +130,11 @@ class Partition:
         return None
 
     def become_leader(self, image: PartitionImage, now: Instant) -> bool:
-        """Leads as the metadata says; returns whether a new term began."""
+        """Leads as the metadata demands; returns whether a new term began."""
         assert image.leader == self._env.node_id, f"{self} is led by {image.leader}"
         new_term = image.leader_epoch > self.leader_epoch or self.leadership is None
         if self._has_missed_a_term(image):
-            # Whoever led in it may have made followers cut what they had told this node.
+            # The leader of it may have made followers cut what they had claimed to this node.
             self.leadership = None
         self._follow_epochs(image)
         log = self.log
@@ -143,14 +145,14 @@ class Partition:
         if new_term:
             log.assign_epoch(image.leader_epoch, log.log_end_offset)
             self.leadership.begin_epoch(image.leader_epoch, image.replicas, image.isr, now)
-            self._env.trace.info(
-                self,
-                "become_leader",
-                "leads",
-                leader_epoch=image.leader_epoch,
-                epoch_start=log.log_end_offset,
-                high_watermark=log.high_watermark,
-                isr=image.isr,
+            self._env.trace.event(
+                LeadershipBegan(
+                    partition=self.topic_partition,
+                    leader_epoch=image.leader_epoch,
+                    epoch_start=log.log_end_offset,
+                    high_watermark=log.high_watermark,
+                    isr=image.isr,
+                )
             )
             return True
         self._follow_isr(self.leadership, image)
@@ -160,7 +162,7 @@ class Partition:
         return image.leader_epoch > self.leader_epoch + 1
 
     def become_follower(self, image: PartitionImage) -> bool:
-        """Follows as the metadata says; returns whether a new term began, in which case fetching
+        """Follows as the metadata demands; returns whether a new term began, in which case fetching
         starts anew."""
         assert image.leader != self._env.node_id, f"{self} is led by this node"
         new_term = image.leader_epoch > self.leader_epoch
@@ -169,15 +171,15 @@ class Partition:
         self.leadership = None
         if new_term or led:
             log = self.log
-            self._env.trace.info(
-                self,
-                "become_follower",
-                "follows" if image.leader != NO_LEADER else "waits",
-                "was leader" if led else "",
-                leader=image.leader,
-                leader_epoch=image.leader_epoch,
-                log_end=log.log_end_offset,
-                high_watermark=log.high_watermark,
+            self._env.trace.event(
+                FollowingBegan(
+                    partition=self.topic_partition,
+                    leader=image.leader,
+                    leader_epoch=image.leader_epoch,
+                    log_end=log.log_end_offset,
+                    high_watermark=log.high_watermark,
+                    was_leader=led,
+                )
             )
         return new_term or led
 
@@ -198,15 +200,17 @@ class Partition:
     def _follow_isr(self, leadership: LeaderState, image: PartitionImage) -> None:
         state = leadership.isr_state
         if set(state.isr) != set(image.isr):
-            wished = not isinstance(state, Committed) and state.proposed_isr == set(image.isr)
-            self._env.trace.info(
-                self,
-                "become_leader",
-                "isr changed",
-                "as proposed" if wished else "by the controller",
-                isr=f"{state.isr}->{image.isr}",
-                partition_epoch=image.partition_epoch,
-                high_watermark=self.log.high_watermark,
+            proposed = not isinstance(state, Committed) and state.proposed_isr == set(image.isr)
+            reason = IsrUpdateReason.AS_PROPOSED if proposed else IsrUpdateReason.BY_THE_CONTROLLER
+            self._env.trace.event(
+                IsrUpdated(
+                    partition=self.topic_partition,
+                    reason=reason,
+                    was=state.isr,
+                    isr=image.isr,
+                    partition_epoch=image.partition_epoch,
+                    high_watermark=self.log.high_watermark,
+                )
             )
         leadership.assign(image.replicas, image.isr)
         if (
@@ -214,8 +218,8 @@ class Partition:
             and state.proposal.partition_epoch == image.partition_epoch
             and set(state.maximal_isr) <= set(image.replicas)
         ):
-            # 1. The answer to a shrink tells epoch 5. 2. An expansion is proposed on top of it.
-            # 3. The metadata tells epoch 5. Taking its ISR as all there is would drop the newcomer
+            # 1. The answer to a shrink brings epoch 5. 2. An expansion is proposed on top of it.
+            # 3. The metadata brings epoch 5. Taking its ISR as all there is would drop the newcomer
             # from the maximal ISR though the controller may commit it at any moment: the high
             # watermark could pass it, and it could be elected without what was committed.
             leadership.isr_state = state
@@ -237,7 +241,7 @@ class Partition:
 
     @property
     def leader_hint(self) -> LeaderHint | None:
-        """Who leads now, for clients that asked the wrong node (KIP-951)."""
+        """Which broker leads now, for clients that asked the wrong node (KIP-951)."""
         if self.leader_id == NO_LEADER:
             return None
         return LeaderHint(self.leader_id, self.leader_epoch)
@@ -246,7 +250,7 @@ class Partition:
 
     @property
     def is_proposing(self) -> bool:
-        """Whether this leader waits for the controller's word on an ISR change."""
+        """Whether this leader waits for the controller's answer to an ISR change."""
         leadership = self.leadership
         return leadership is not None and not isinstance(leadership.isr_state, Committed)
 

@@ -56,7 +56,7 @@ class ProducePath:
         self._outbox = outbox
         # Where requests go that are still waiting at the end of their tick.
         self._deadlines = deadlines
-        # Told of appends, to time their commits.
+        # Notes appends, to time their commits.
         self._measures = measures
         # Requests of this tick that wait.
         self._fresh: list[DelayedProduce] = []

@@ -44,9 +44,9 @@ class DelayedProduce:
     ) -> None:
         # Whose answer it is.
         self.reply_to = reply_to
-        # In request order; an appended partition stands here as a success until told otherwise.
+        # In request order; an appended partition stands here as a success until it fails.
         self.results = results
-        # Since when it waits; tells how long a stall of the high watermark has lasted.
+        # Since when it waits; shows how long a stall of the high watermark has lasted.
         self.parked_at = now
         # When it is answered at the latest.
         self.deadline = Instant(now + max(timeout_ms, 0))
@@ -132,7 +132,7 @@ class DelayedFetch:
 
 Waiters = dict[DelayedFetch, tuple[int, int]]
 """Parked fetches by what they wait for: the offset they ask for, and the high watermark beyond
-which a follower wants to hear of one."""
+which a follower wants an answer."""
 
 
 class DelayedDelete:
@@ -145,7 +145,7 @@ class DelayedDelete:
     ) -> None:
         # Whose answer it is.
         self.reply_to = reply_to
-        # In request order; what waits stands here as a success until told otherwise.
+        # In request order; what waits stands here as a success until it fails.
         self.results = results
         # When it is answered at the latest.
         self.deadline = Instant(now + max(timeout_ms, 0))
@@ -225,7 +225,7 @@ class AckQueue:
         return self.take_up_to(2**63)
 
     def oldest(self) -> tuple[int, DelayedProduce] | None:
-        """The lowest required high watermark and who waits for it."""
+        """The lowest required high watermark and the request that waits for it."""
         for required, request, index in self._waiting:
             if index in request.pending:
                 return required, request

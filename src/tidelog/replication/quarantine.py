@@ -5,19 +5,20 @@ A log is damaged when its files do not hold what was written and was durable (`l
 counts on this replica: it may be in the ISR or in the ELR, and be elected with the shorter log. So
 the order is
 
-1. **Out of service.** Whoever asks for the partition hears KAFKA_STORAGE_ERROR. No file changes.
-2. **Reported.** The controller is told that the replica is LOST (AssignReplicasToDirs, KIP-858). It
-   takes it out of ISR and ELR and elects somebody else, in one record. A broker that finds damage
-   at its start stays fenced until this is done, lest it be elected meanwhile.
-3. **Repaired**, once the metadata says LOST and that another broker leads: that leader was elected
+1. **Out of service.** Requests for the partition are answered with KAFKA_STORAGE_ERROR. No file
+   changes.
+2. **Reported.** The controller gets a report that the replica is LOST (AssignReplicasToDirs,
+   KIP-858). It takes it out of ISR and ELR and elects another replica, in one record. A broker that
+   finds damage at its start stays fenced until this is done, lest it be elected meanwhile.
+3. **Repaired**, once the metadata has LOST and another broker as leader: that leader was elected
    without this replica, so it has all that is committed. The bad segment and all behind it are
    removed, what lies below is kept, the rest is fetched. Prefix and leader are compared as always.
-4. **Back.** The controller is told that the replica has a directory again. It lags, and joins the
-   ISR when it has caught up.
+4. **Back.** The controller gets a report that the replica has a directory again. It lags, and joins
+   the ISR when it has caught up.
 
-Does nobody lead, then this was the last replica that had the records (P6). Nothing is repaired: the
-partition stays offline and says so, until an intact replica returns; or the operator has put intact
-files back and restarts the node; or the topic allows unclean elections, which says that what is
+If there is no leader, this was the last replica that had the records (P6). Nothing is repaired: the
+partition stays offline and logs it, until an intact replica returns; or the operator has put intact
+files back and restarts the node; or the topic allows unclean elections, which means that what is
 left is better than nothing.
 
 The mark LOST is in the metadata, so it outlives a restart in the middle of all this. A node that
@@ -25,7 +26,7 @@ finds its own replica LOST reads the whole log before it believes it again.
 
 Invariants
 - `DamagedNotServed`: a partition is hosted or in quarantine, never both.
-- `LostBeforeCut`: a damaged log is cut only when the metadata says that the replica is lost.
+- `LostBeforeCut`: a damaged log is cut only when the metadata marks the replica as lost.
 
 Source: KIP-858; "Protocol-Aware Recovery for Consensus-Based Storage" (FAST '18); Kafka marks whole
 directories and leaves the repair to the operator.
@@ -42,6 +43,16 @@ from tidelog.log.log import Log
 from tidelog.log.repair import Damage
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import LOST_DIRECTORY, NO_LEADER, TopicId, TopicPartition, Uuid
+from tidelog.replication.events.damage import (
+    DamagedLogCut,
+    DamagedLogDeleted,
+    DamagedLogReason,
+    DamagedLogStuck,
+    LogFoundDamaged,
+    LogReportedLost,
+    LostLogSound,
+    RepairReason,
+)
 from tidelog.replication.messages import ReplicaDirectory, SendAssignReplicas, Token
 from tidelog.replication.outbox import Outbox
 
@@ -80,13 +91,13 @@ class Case:
     topic_id: TopicId
     cause: str
     reported: bool = False
-    """The metadata says that the replica is lost."""
+    """The metadata marks the replica as lost."""
     stuck: bool = False
-    """The operator was told that nobody can repair it."""
+    """It was logged that no replica can repair it."""
 
 
 class Quarantine:
-    """All damaged logs of one broker, and what the controller must hear of them."""
+    """All damaged logs of one broker, and the reports of them to the controller."""
 
     __slots__ = (
         "_directory",
@@ -96,7 +107,7 @@ class Quarantine:
         "_retry_ms",
         "_token",
         "_trace",
-        "_wishes",
+        "_unreported",
         "cases",
     )
 
@@ -116,8 +127,8 @@ class Quarantine:
         self._trace = trace
         # Damaged logs out of service, by partition.
         self.cases: dict[TopicPartition, Case] = {}
-        # What the metadata shall say of a replica here; kept until it says so.
-        self._wishes: dict[TopicPartition, ReplicaDirectory] = {}
+        # Where the metadata shall have a replica of this node; kept until it has.
+        self._unreported: dict[TopicPartition, ReplicaDirectory] = {}
         # The report under way.
         self._token: Token | None = None
         # No report before this instant; `None` outside of a pause.
@@ -129,56 +140,53 @@ class Quarantine:
         unfenced."""
         return bool(self.cases) and any(not case.reported for case in self.cases.values())
 
-    def open_case(self, key: TopicPartition, topic_id: TopicId, error: LogDamaged) -> None:
+    def take_out(self, key: TopicPartition, topic_id: TopicId, error: LogDamaged) -> Case:
         """Damage was met in a log that is in service here."""
         self._directory.quarantine(key, error)
-        self._open(key, topic_id, error.message)
+        return self.open_case(key, topic_id, error.message)
 
-    def _open(self, key: TopicPartition, topic_id: TopicId, cause: str) -> Case:
+    def open_case(self, key: TopicPartition, topic_id: TopicId, cause: str) -> Case:
+        """Keeps a damaged log out of service from now on."""
         case = self.cases[key] = Case(topic_id, cause)
-        self._trace.error(
-            key,
-            "quarantine",
-            "damaged",
-            cause,
-            bad_from=self._directory.damaged[key].base_offset,
-            hint="nothing to do while another replica is in sync: it is repaired from its leader",
-        )
+        bad_from = self._directory.damaged[key].base_offset
+        self._trace.event(LogFoundDamaged(partition=key, reason=cause, bad_from=bad_from))
         return case
 
-    # What the metadata says --------------------------------------------------------------------
+    # As the metadata demands -------------------------------------------------------------------
 
     def withholds(
         self, key: TopicPartition, topic_id: TopicId, partition: PartitionImage, config: LogConfig
     ) -> bool:
-        """Whether the replica must not be hosted as this metadata says. What can be repaired by
+        """Whether the replica must not be hosted as this metadata demands. What can be repaired by
         now is, and is then hosted. Raises `StorageError`."""
         directory_id = partition.directory_of(self._node_id)
-        wish = self._wishes.get(key)
-        if wish is not None and (wish.topic_id, wish.directory_id) == (topic_id, directory_id):
-            del self._wishes[key]
+        report = self._unreported.get(key)
+        if report is not None and (report.topic_id, report.directory_id) == (
+            topic_id,
+            directory_id,
+        ):
+            del self._unreported[key]
         case = self._case_of(key, topic_id, partition)
         if case is None:
             return False
         if directory_id != LOST_DIRECTORY:
-            self._wish(key, topic_id, LOST_DIRECTORY)
+            self._report(key, topic_id, LOST_DIRECTORY)
             return True
         if not case.reported:
             case.reported = True
-            self._trace.warn(
-                key,
-                "quarantine",
-                "lost",
-                "the controller counts on this replica no longer",
-                leader=partition.leader,
-                leader_epoch=partition.leader_epoch,
-                isr=partition.isr,
-                elr=partition.eligible_leaders,
+            self._trace.event(
+                LogReportedLost(
+                    partition=key,
+                    leader=partition.leader,
+                    leader_epoch=partition.leader_epoch,
+                    isr=partition.isr,
+                    elr=partition.eligible_leaders,
+                )
             )
         if partition.leader in (NO_LEADER, self._node_id):
-            self._tell_operator(key, case)
+            self.report_stuck(key, case)
             return True
-        self._repair(key, topic_id, config, f"broker {partition.leader} leads")
+        self.repair(key, topic_id, config, RepairReason.LEADER_KNOWN, partition.leader)
         return False
 
     def _case_of(
@@ -187,72 +195,68 @@ class Quarantine:
         case = self.cases.get(key)
         damage = self._directory.damaged.get(key)
         if damage is not None and damage.is_of_another_topic(topic_id):
-            self._trace.info(key, "quarantine", "deleted", "the damaged log has another topic id")
-            self._forget(key)
-            self._directory.schedule_delete(key)
+            self.delete_case(key, DamagedLogReason.OTHER_TOPIC)
             return None
         if case is not None and case.topic_id == topic_id:
             return case
         if damage is not None:
-            return self._open(key, topic_id, damage.cause)
+            return self.open_case(key, topic_id, damage.cause)
         log = self._directory.logs.get(key)
-        wish = self._wishes.get(key)
-        if not partition.has_lost(self._node_id) or wish is not None or log is None:
+        report = self._unreported.get(key)
+        if not partition.has_lost(self._node_id) or report is not None or log is None:
             if partition.has_lost(self._node_id):
-                self._wish(key, topic_id, self._directory.directory_id)
+                self._report(key, topic_id, self._directory.directory_id)
             return None
-        return self._read_lost_log(key, topic_id, log)
+        return self.read_lost_log(key, topic_id, log)
 
-    def _read_lost_log(self, key: TopicPartition, topic_id: TopicId, log: Log) -> Case | None:
+    def read_lost_log(self, key: TopicPartition, topic_id: TopicId, log: Log) -> Case | None:
         """A former process has reported this log. Is it whole by now?"""
         try:
             log.verify()
         except LogDamaged as error:
-            self._directory.quarantine(key, error)
-            case = self._open(key, topic_id, error.message)
+            case = self.take_out(key, topic_id, error)
             case.reported = True
             return case
-        self._trace.warn(
-            key,
-            "quarantine",
-            "sound again",
-            "every batch of the lost log was read",
-            log_start=log.log_start_offset,
-            log_end=log.log_end_offset,
-        )
-        self._wish(key, topic_id, self._directory.directory_id)
+        start, end = log.log_start_offset, log.log_end_offset
+        self._trace.event(LostLogSound(partition=key, log_start=start, log_end=end))
+        self._report(key, topic_id, self._directory.directory_id)
         return None
 
-    def _tell_operator(self, key: TopicPartition, case: Case) -> None:
+    def report_stuck(self, key: TopicPartition, case: Case) -> None:
+        """Logs, once, that an operator has to decide."""
         if case.stuck:
             return
         case.stuck = True
-        self._trace.error(
-            key,
-            "quarantine",
-            "offline",
-            f"no intact replica leads; {case.cause}",
-            hint="start the brokers of the other replicas; or put an intact copy of the "
+        hint = (
+            "start the brokers of the other replicas; or put an intact copy of the "
             "partition's directory back and restart this node; or give up what is missing with "
-            f"{UNCLEAN_ELECTION}=true on the topic",
+            f"{UNCLEAN_ELECTION}=true on the topic"
         )
+        self._trace.event(DamagedLogStuck(partition=key, cause=case.cause, hint=hint))
 
-    def _repair(
-        self, key: TopicPartition, topic_id: TopicId, config: LogConfig, cause: str
+    def repair(
+        self,
+        key: TopicPartition,
+        topic_id: TopicId,
+        config: LogConfig,
+        reason: RepairReason,
+        leader: int = NO_LEADER,
     ) -> None:
+        """Removes what is bad and puts the rest into service. Raises `StorageError`."""
         damage = self._directory.damaged[key]
         log = self._directory.repair(key, topic_id, config)
         del self.cases[key]
-        self._wish(key, topic_id, self._directory.directory_id)
-        self._trace.warn(
-            key,
-            "quarantine",
-            "cut",
-            cause,
-            bad_from=damage.base_offset,
-            was_durable_to=damage.checkpoints.recovery_point,
-            log_start=log.log_start_offset,
-            log_end=log.log_end_offset,
+        self._report(key, topic_id, self._directory.directory_id)
+        self._trace.event(
+            DamagedLogCut(
+                partition=key,
+                reason=reason,
+                leader=leader,
+                bad_from=damage.base_offset,
+                was_durable_to=damage.checkpoints.recovery_point,
+                log_start=log.log_start_offset,
+                log_end=log.log_end_offset,
+            )
         )
 
     def follow(self, image: MetadataImage) -> None:
@@ -260,48 +264,47 @@ class Quarantine:
         for key in list(self.cases):
             partition = image.partition(self.cases[key].topic_id, key.partition)
             if partition is None or self._node_id not in partition.replicas:
-                self._trace.info(key, "quarantine", "deleted", "not placed on this node any more")
-                self._forget(key)
-                self._directory.schedule_delete(key)
-        for key, wish in list(self._wishes.items()):
-            partition = image.partition(wish.topic_id, key.partition)
+                self.delete_case(key, DamagedLogReason.NOT_PLACED)
+        for key, report in list(self._unreported.items()):
+            partition = image.partition(report.topic_id, key.partition)
             if partition is None or self._node_id not in partition.replicas:
-                del self._wishes[key]
+                del self._unreported[key]
 
-    def _forget(self, key: TopicPartition) -> None:
+    def delete_case(self, key: TopicPartition, reason: DamagedLogReason) -> None:
+        """Deletes a damaged log that is of no use here. Raises `StorageError`."""
+        self._trace.event(DamagedLogDeleted(partition=key, reason=reason))
         self.cases.pop(key, None)
-        self._wishes.pop(key, None)
+        self._unreported.pop(key, None)
+        self._directory.schedule_delete(key)
 
     def give_up_records(self, key: TopicPartition, image: MetadataImage, config: LogConfig) -> bool:
-        """Repairs a log that nobody else has, if the topic prefers what is left to nothing;
+        """Repairs a log that no other replica has, if the topic prefers what is left to nothing;
         returns whether it did. Raises `StorageError`."""
         case = self.cases[key]
         if not (case.stuck and _allows_unclean(image, key.topic)):
             return False
-        self._repair(
-            key, case.topic_id, config, f"{UNCLEAN_ELECTION} is true: records are given up"
-        )
+        self.repair(key, case.topic_id, config, RepairReason.RECORDS_GIVEN_UP)
         return True
 
-    # What the controller hears -----------------------------------------------------------------
+    # Reports to the controller -----------------------------------------------------------------
 
-    def _wish(self, key: TopicPartition, topic_id: TopicId, directory_id: Uuid) -> None:
-        self._wishes[key] = ReplicaDirectory(topic_id, key.partition, directory_id)
+    def _report(self, key: TopicPartition, topic_id: TopicId, directory_id: Uuid) -> None:
+        self._unreported[key] = ReplicaDirectory(topic_id, key.partition, directory_id)
 
     def maybe_send(self, broker_epoch: int, now: Instant) -> bool:
-        """Reports everything that the metadata does not say yet, one request at a time."""
-        if self._token is not None or not self._wishes:
+        """Reports everything that the metadata does not have yet, one request at a time."""
+        if self._token is not None or not self._unreported:
             return False
         if self._retry_at is not None and now < self._retry_at:
             return False
         self._retry_at = None
         self._token = self._outbox.new_token()
-        wishes = tuple(self._wishes.values())
-        self._outbox.emit(SendAssignReplicas(self._token, broker_epoch, wishes))
+        reports = tuple(self._unreported.values())
+        self._outbox.emit(SendAssignReplicas(self._token, broker_epoch, reports))
         return True
 
     def on_response(self, token: Token, refusal: str | None, now: Instant) -> None:
-        """The report was answered. Only the metadata says whether it was followed; until it does,
+        """The report was answered. Only the metadata shows whether it was followed; until it does,
         the report is made again after a pause."""
         if token != self._token:
             return
@@ -312,7 +315,7 @@ class Quarantine:
 
     def deadline(self) -> Instant | None:
         """When the pause ends, if something waits for it."""
-        return self._retry_at if self._wishes and self._token is None else None
+        return self._retry_at if self._unreported and self._token is None else None
 
     def check(self) -> None:
         """Asserts what must hold between two events."""

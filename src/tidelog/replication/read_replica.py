@@ -1,14 +1,15 @@
-"""Which replica a consumer is told to read from (KIP-392).
+"""Which replica a consumer is sent to (KIP-392).
 
-A consumer says with each fetch in which rack it is. The leader, and only the leader, may answer
-"read over there", with no records; the consumer then fetches from that follower until its lease on
-the advice ends or an answer from there sends it back. `replica.selector.class` says by which rule.
+A consumer names its rack in each fetch. The leader, and only the leader, may answer
+"read from that replica", with no records; the consumer then fetches from that follower until its
+lease on the advice ends or an answer from there sends it back. `replica.selector.class` names the
+rule.
 
 | `replica.selector.class` | a consumer is sent to |
 | --- | --- |
-| none, or Kafka's LeaderSelector | nobody: the leader serves it |
-| Kafka's RackAwareReplicaSelector | the leader if it is in the consumer's rack or nobody is, else \
-the most caught-up candidate there |
+| none, or Kafka's LeaderSelector | no follower: the leader serves it |
+| Kafka's RackAwareReplicaSelector | the leader if it or no replica is in the consumer's rack, \
+else the most caught-up candidate there |
 
 A candidate is in the committed ISR, unfenced, reachable on the listener that the consumer uses, and
 has claimed, in this leadership, to hold the offset that the consumer wants: its log neither starts

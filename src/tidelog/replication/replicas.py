@@ -307,7 +307,7 @@ class Replicas:
             self._directory.checkpoint_recovery_points(announced)
 
     def on_assign_replicas_response(self, token: Token, refusal: str | None, now: Instant) -> None:
-        """The answer to a `SendAssignReplicas`; `refusal` says why it was not followed, if so."""
+        """The answer to a `SendAssignReplicas`; `refusal` is why it was not followed, if so."""
         self._stir()
         self._quarantine.on_response(token, refusal, now)
 

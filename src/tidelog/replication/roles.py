@@ -1,6 +1,6 @@
 """Carries out what the metadata and the devices decide: replicas come, change roles, and go.
 
-A role change touches every part of the room, in an order that matters:
+A role change touches every part of the package, in an order that matters:
 1. The partition itself takes its new role, and with it new epochs.
 2. Acks and deletions that wait on a leadership that is over are answered.
 3. Fetches that wait are answered, because what they wait for may never come here.
@@ -14,7 +14,7 @@ A replica whose log is damaged goes to quarantine instead (`quarantine`), and ma
 
 A log whose newest leader epoch is above the metadata's is a sign that the metadata was lost or
 restored from an old copy. Following such metadata would cut records that were committed; the
-replica stays offline and says why.
+replica stays offline and logs why.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -37,6 +37,13 @@ from tidelog.model import (
 )
 from tidelog.replication.changed_partitions import ChangedPartitions
 from tidelog.replication.delete_path import DeletePath
+from tidelog.replication.events.roles import (
+    DropReason,
+    OldLogDeleted,
+    ReplicaDropped,
+    ReplicaOffline,
+    TopicIdRestored,
+)
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.hosted import Hosted
@@ -83,7 +90,7 @@ class LogStore(DamagedLogs, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of the room that a role change touches."""
+    """The parts of the package that a role change touches."""
 
     hosted: Hosted
     produce: ProducePath
@@ -109,7 +116,7 @@ class Roles:
         # Of the newest metadata.
         self._log_configs: LogConfigs = lambda topic: LogConfig()
 
-    # As the metadata says ---------------------------------------------------------------------
+    # As the metadata demands ------------------------------------------------------------------
 
     def carry_out(
         self, decisions: Iterable[Drop | Host], log_configs: LogConfigs, now: Instant
@@ -148,7 +155,7 @@ class Roles:
             return
         partition = self._parts.hosted.partitions.get(key)
         if partition is not None and partition.topic_id != decision.topic_id:
-            self._drop(key, "created again with another topic id")
+            self._drop(key, DropReason.CREATED_AGAIN)
             partition = None
         if partition is None:
             try:
@@ -173,11 +180,10 @@ class Roles:
         if log is not None and log.topic_id == ZERO_TOPIC_ID:
             log.assign_topic_id(topic_id)
         if log is not None and is_damaged_id(log.topic_id, key.topic, self._parts.hosted.image):
-            reason = "`partition.metadata` has an id that no topic of this name can have"
-            self._trace.warn(key, "apply", "topic id restored", reason)
+            self._trace.event(TopicIdRestored(partition=key))
             log.assign_topic_id(topic_id)
         if log is not None and log.topic_id != topic_id:
-            self._trace.info(key, "apply", "deleted", "the log has another topic id")
+            self._trace.event(OldLogDeleted(partition=key))
             self._directory.schedule_delete(key)
             log = None
         if log is None:
@@ -191,7 +197,7 @@ class Roles:
         if image.leader_epoch < partition.log.latest_epoch:
             # No checksum covers the epoch of a batch; or the metadata was lost, or restored from an
             # old copy: records of a leadership that it does not know. Going on would cut them.
-            # Whoever counts on this replica hears of it, and decides without it.
+            # The controller gets a report, and decides without this replica.
             self._take_out(partition, _of_later_epoch(partition.log, image.leader_epoch))
             self._host(decision, now)
             return
@@ -225,9 +231,10 @@ class Roles:
         self._parts.isr_updates.withdraw(key, partition.topic_id)
         self._parts.outbox.emit(RoleChanged(key, False, partition.leader_epoch))
 
-    def _drop(self, key: TopicPartition, reason: str) -> None:
+    def _drop(self, key: TopicPartition, reason: DropReason) -> None:
         partition = self._parts.hosted.partitions.pop(key)
-        self._trace.info(key, "apply", "dropped", reason, log_end=partition.log.log_end_offset)
+        log_end = partition.log.log_end_offset
+        self._trace.event(ReplicaDropped(partition=key, reason=reason, log_end=log_end))
         self._put_out_of_service(partition, reason, self._parts.hosted.error_of_missing(*key))
         self.schedule_delete(key)
 
@@ -256,7 +263,7 @@ class Roles:
         if led:
             self._cease_to_lead(partition)
 
-    # As the devices say -----------------------------------------------------------------------
+    # As the devices demand --------------------------------------------------------------------
 
     def on_failure(
         self, partition: Partition, error: StorageError | LogDamaged, now: Instant
@@ -274,15 +281,15 @@ class Roles:
 
     def _take_out(self, partition: Partition, error: LogDamaged) -> None:
         key = partition.topic_partition
-        self._parts.quarantine.open_case(key, partition.topic_id, error)
+        self._parts.quarantine.take_out(key, partition.topic_id, error)
         del self._parts.hosted.partitions[key]
         self._put_out_of_service(partition, error.message, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def go_offline(self, partition: Partition, error: str) -> None:
-        """The device failed under a replica: it is out of service, and the node hears of it."""
+        """The device failed under a replica: it is out of service, and the node is notified."""
         if partition.offline is not None:
             return
-        self._trace.error(partition, "go_offline", "offline", error)
+        self._trace.event(ReplicaOffline(partition=partition.topic_partition, reason=error))
         self._put_out_of_service(partition, error, ErrorCode.KAFKA_STORAGE_ERROR)
         self._parts.outbox.emit(LogDirFailed(partition.topic_partition, error))
 

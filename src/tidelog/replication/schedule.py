@@ -1,4 +1,4 @@
-"""The room's recurring work, each at its own interval."""
+"""The package's recurring work, each at its own interval."""
 
 from tidelog.env.instant import Instant
 

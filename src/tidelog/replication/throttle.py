@@ -3,7 +3,7 @@
 Moving a partition copies its whole log, and without a bound the copies take the links away from
 clients. A throttle has two halves. A topic names the replicas that it is about, on each side
 (`leader.` and `follower.replication.throttled.replicas`: `*`, or `partition:broker` pairs), and a
-broker says how many bytes a second all of them together may move (`leader.` and
+broker's config limits the bytes a second that all of them together may move (`leader.` and
 `follower.replication.throttled.rate`, dynamic). Both have to be set for anything to happen.
 
 | side | while its quota is exceeded |
@@ -16,10 +16,10 @@ same. A leader's empty answer still takes in what the fetch claimed.
 
 The rate is the bytes of the last samples over the time since the oldest of them began, at least one
 sample. So a quota is exceeded by what was moved and not by what is about to be: one answer may go
-far over it, and pays with the pause behind it (`ThrottledOnTheWhole`: over any stretch of time the
+far over it, and pays with the pause behind it (`ThrottledOnTheWhole`: over any period of time the
 bytes are at most the rate times that time and a window's worth, and one answer).
 
-Source: KIP-73; Kafka's ReplicationQuotaManager for who is exempt and what is counted.
+Source: KIP-73; Kafka's ReplicationQuotaManager for which replicas are exempt and what is counted.
 """
 
 from collections import deque
@@ -38,7 +38,8 @@ class ReplicationQuota:
     __slots__ = ("_sample_ms", "_samples", "_total_bytes", "_window_num", "rate")
 
     def __init__(self, config: ReplicationConfig) -> None:
-        # Bytes a second; `UNLIMITED` is no throttle. Set by the node from the metadata.
+        # Bytes a second; `UNLIMITED` means that there is no throttle. Set by the node from the
+        # metadata.
         self.rate = UNLIMITED
         self._window_num = config.replication_quota_window_num
         self._sample_ms = config.replication_quota_window_size_seconds * 1000

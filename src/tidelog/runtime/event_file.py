@@ -22,8 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tidelog.env.event import Event, EventRecord, Level
-from tidelog.env.events import event_of
+from tidelog.env.event import Event, EventRecord, Level, record_of
 from tidelog.env.trace import TraceEvent, TraceSink
 from tidelog.runtime.events import ProcessStarted
 
@@ -88,7 +87,7 @@ class EventFile:
         """Passes on all but figures, and keeps the record of an event that has one."""
         if event.level > Level.MEASURE:
             self._onward.emit(event)
-        record = event_of(event)
+        record = record_of(event) if isinstance(event, Event) else None
         if record is not None:
             self._take(record)
 

@@ -24,7 +24,7 @@ from itertools import count
 from struct import Struct
 from typing import Any, Final
 
-from tidelog.env.events import NodeEvent
+from tidelog.env.event import EventRecord
 from tidelog.errors import ErrorCode, MalformedFrame
 from tidelog.model import NO_LEADER, ZERO_TOPIC_ID, Endpoint
 from tidelog.records.batch import build_batch
@@ -68,7 +68,7 @@ class EventTopic:
         # Lines that were dropped because nobody took them.
         self.lost = 0
 
-    def take(self, event: NodeEvent, line: str) -> None:
+    def take(self, event: EventRecord, line: str) -> None:
         """Lets a line wait for the next batch, unless it is about the topic itself."""
         if event.topic == EVENTS_TOPIC:
             return

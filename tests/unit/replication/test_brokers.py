@@ -5,7 +5,7 @@ from tidelog.sim.replicas.feed import MetadataFeed
 
 
 def follow(feed: MetadataFeed) -> BrokerEpochs:
-    """The epochs as the newest metadata tells them."""
+    """The epochs as the newest metadata has them."""
     brokers = BrokerEpochs()
     brokers.follow(feed.image)
     return brokers

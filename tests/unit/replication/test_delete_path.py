@@ -1,4 +1,4 @@
-"""DeleteRecords: who is waited for, what is answered, and which files go."""
+"""DeleteRecords: which replicas are waited for, what is answered, and which files go."""
 
 from collections.abc import Sequence
 
@@ -113,7 +113,7 @@ def test_what_is_deleted_already_is_answered_at_once(cluster: Cluster) -> None:
 
 
 def test_the_slowest_alive_replica_is_waited_for_until_the_deadline(cluster: Cluster) -> None:
-    """Then the answer says how far it got; the deletion stays, and is answered at once when it
+    """Then the answer has how far it got; the deletion stays, and is answered at once when it
     has come through."""
     cluster.cut.add((3, 1))
     cluster.run(600)
@@ -160,8 +160,8 @@ def test_a_deleted_topic_answers_its_waiters(cluster: Cluster) -> None:
     assert answered(cluster, name) == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
 
 
-def test_a_new_leader_waits_for_a_word_of_everybody(cluster: Cluster) -> None:
-    """What a replica said to the former one counts for nothing."""
+def test_a_new_leader_waits_for_a_fetch_of_every_replica(cluster: Cluster) -> None:
+    """What a replica claimed to the former one counts for nothing."""
     cluster.cut.add((3, 2))
     cluster.feed.change("orders", leader=2)
     cluster.run(600)
@@ -300,7 +300,7 @@ def test_logs_that_part_below_the_leaders_start_have_nothing_in_common(
     cluster: Cluster, others: int
 ) -> None:
     """The leader's first batch begins below its log start, and so does what the follower has
-    instead; where they part nobody knows any more."""
+    instead; where they part is not known any more."""
     deposed_with_records(cluster, others=others)
     log = cluster.brokers[1].log("orders")
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (11, 13, 13)

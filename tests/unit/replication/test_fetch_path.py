@@ -1,4 +1,4 @@
-"""What followers and consumers read, and what a follower's fetch tells."""
+"""What followers and consumers read, and what a follower's fetch proves."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Broker 1 leads three partitions; nobody fetches by itself."""
+    """Broker 1 leads three partitions; no follower fetches by itself."""
     cluster = Cluster((1, 2, 3))
     cluster.held = {(2, 1), (3, 1)}
     cluster.feed.create_topic("orders", (1, 2), partitions=3)
@@ -234,7 +234,7 @@ def test_a_parked_fetch_wakes_for_its_partition_only(cluster: Cluster) -> None:
 
 def test_what_has_not_moved_is_not_read_again(cluster: Cluster) -> None:
     """A fetch of a thousand idle partitions must not cost a thousand reads for each record: a
-    change that nobody tells of is not seen."""
+    change without a mark is not seen."""
     reader = Reader(cluster)
     append(cluster, b"a", partition=1, commit=False)
     cluster.run(0)
@@ -250,7 +250,7 @@ def test_what_has_not_moved_is_not_read_again(cluster: Cluster) -> None:
 
 
 def test_what_moved_without_a_record_is_told_with_the_next_one(cluster: Cluster) -> None:
-    """The high watermark of a partition that wakes nobody."""
+    """The high watermark of a partition that wakes no fetch."""
     append(cluster, b"a", partition=1, commit=False)
     cluster.run(0)
     reader = Reader(cluster)
@@ -278,7 +278,7 @@ def test_a_parked_fetch_waits_for_enough_bytes(cluster: Cluster) -> None:
     assert sum(answer.records_bytes for answer in answers) >= 130
 
 
-def test_nobody_waits_for_more_than_an_answer_can_hold(cluster: Cluster) -> None:
+def test_no_reader_waits_for_more_than_an_answer_can_hold(cluster: Cluster) -> None:
     """A minimum above the limits is the limit."""
     append(cluster, b"x" * 300)
     reader = Reader(cluster)
@@ -321,7 +321,7 @@ def test_completing_tells_the_leader_nothing_new(cluster: Cluster) -> None:
 def test_a_parked_fetch_ends_with_the_term(
     cluster: Cluster, change: str, expected: ErrorCode
 ) -> None:
-    """The follower must hear at once that it asks the wrong broker, or in the wrong epoch."""
+    """A follower that asks the wrong broker, or in the wrong epoch, is answered at once."""
     reader = Reader(cluster)
     epoch = -1 if change == "elect" else 0
     name = reader.send(want(0, epoch=epoch), replica_id=2, max_wait_ms=500)
@@ -428,8 +428,8 @@ def test_a_follower_hears_of_a_high_watermark_it_can_use(cluster: Cluster) -> No
     append(cluster, b"a", b"b")
     reader = Reader(cluster)
     knows = {"replica_id": 2, "max_wait_ms": 1000}
-    told = reader.fetch(want(offset=2, epoch=0)._replace(high_watermark=1), **knows)
-    assert (told[0].high_watermark, told[0].records_bytes) == (2, 0)
+    found = reader.fetch(want(offset=2, epoch=0)._replace(high_watermark=1), **knows)
+    assert (found[0].high_watermark, found[0].records_bytes) == (2, 0)
     level = want(offset=2, epoch=0)._replace(high_watermark=2)
     anything = want(offset=2, epoch=0)
     assert reader.answer(reader.send(level, **knows)) is None  # type: ignore[arg-type]
@@ -437,7 +437,7 @@ def test_a_follower_hears_of_a_high_watermark_it_can_use(cluster: Cluster) -> No
 
 
 def test_a_parked_follower_hears_when_the_high_watermark_moves(cluster: Cluster) -> None:
-    """But only one that asked to be told."""
+    """But only one that asked for it."""
     append(cluster, b"a", commit=False)
     reader = Reader(cluster)
     wish = want(offset=1, epoch=0)
@@ -449,7 +449,7 @@ def test_a_parked_follower_hears_when_the_high_watermark_moves(cluster: Cluster)
 
 
 def test_the_end_of_a_segment_is_not_waited_at(cluster: Cluster) -> None:
-    """More than is left in it will not come by waiting, whatever `min_bytes` says."""
+    """More than is left in it will not come by waiting, whatever `min_bytes` is."""
     cluster.feed.configure("orders", "segment.bytes", "200")
     cluster.run(0)
     append(cluster, *[b"x" * 80] * 6)
@@ -471,7 +471,7 @@ def test_the_end_of_a_segment_is_not_waited_at(cluster: Cluster) -> None:
 
 
 def test_a_fetch_that_waits_hears_that_its_topic_was_made_again(cluster: Cluster) -> None:
-    """Its topic id is nobody's any more: clients ask for the new one without a word to anybody."""
+    """No topic has its id any more: clients ask for the new one."""
     reader = Reader(cluster)
     parked = reader.send(want(), max_wait_ms=1000)
     cluster.feed.delete_topic("orders")

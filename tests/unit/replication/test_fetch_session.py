@@ -46,7 +46,7 @@ def test_first_everything_then_what_changed() -> None:
 
 
 def test_what_came_and_went_between_two_requests_is_not_mentioned() -> None:
-    """The leader never heard of it."""
+    """The leader never received it."""
     session = FollowerSession()
     session.put(entry(1))
     request(session)
@@ -59,7 +59,7 @@ def test_what_came_and_went_between_two_requests_is_not_mentioned() -> None:
 
 
 def test_no_session_means_everything_again() -> None:
-    """A leader without room answers id 0."""
+    """A leader without space answers id 0."""
     session = FollowerSession()
     session.put(entry(1))
     request(session)

@@ -65,7 +65,7 @@ class Follower:
         response = FetchResponse(0, ErrorCode.NONE, session_id, list(parts))
         self.replicas.on_fetch_response(fetch.token, response, self.now)
 
-    def tell_offset(self, question: SendListOffsets, offset: int) -> None:
+    def answer_offset(self, question: SendListOffsets, offset: int) -> None:
         """The leader's answer to ListOffsets."""
         results = [
             ListOffsetsResult(query.topic, query.partition, ErrorCode.NONE, -1, offset, 0)
@@ -185,7 +185,7 @@ def durable_follower() -> Follower:
 
 
 def checkpoint_of(follower: Follower) -> tuple[int, object]:
-    """What the checkpoint of recovery points says that was asked for, and its subject."""
+    """What the requested checkpoint of recovery points holds, and its subject."""
     *_, found = [
         effect
         for effect in follower.broker.effects.take()
@@ -349,11 +349,11 @@ def out_of_range(values: int = 3) -> tuple[Follower, SendListOffsets]:
 
 
 def test_out_of_range_above_the_leaders_end_cuts() -> None:
-    """Only an unclean election leads there; it is said aloud."""
+    """Only an unclean election leads there; it is logged."""
     follower, question = out_of_range()
     assert [query.timestamp for query in question.queries] == [-1]
     assert question.queries[0].current_leader_epoch == 0
-    follower.tell_offset(question, 1)
+    follower.answer_offset(question, 1)
     assert follower.log().log_end_offset == 1
     (wanted,) = follower.sent().request.partitions
     assert wanted.fetch_offset == 1
@@ -362,10 +362,10 @@ def test_out_of_range_above_the_leaders_end_cuts() -> None:
 def test_out_of_range_below_the_leaders_start_begins_there() -> None:
     """All that the follower has was deleted by the leader."""
     follower, question = out_of_range()
-    follower.tell_offset(question, 90)
+    follower.answer_offset(question, 90)
     question = follower.asked()
     assert [query.timestamp for query in question.queries] == [-2]
-    follower.tell_offset(question, 40)
+    follower.answer_offset(question, 40)
     log = follower.log()
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (40, 40, 40)
     (wanted,) = follower.sent().request.partitions
@@ -375,8 +375,8 @@ def test_out_of_range_below_the_leaders_start_begins_there() -> None:
 def test_in_range_after_all_asks_again_after_a_pause() -> None:
     """Nothing has changed here, so the same answer may come again."""
     follower, question = out_of_range()
-    follower.tell_offset(question, 90)
-    follower.tell_offset(follower.asked(), 0)
+    follower.answer_offset(question, 90)
+    follower.answer_offset(follower.asked(), 0)
     assert follower.log().log_end_offset == 3
     assert follower.outputs() == []
     (wanted,) = follower.sent(for_ms=FIRST_BACKOFF_MS).request.partitions
@@ -405,7 +405,7 @@ def test_an_answer_for_a_partition_that_left_is_ignored() -> None:
     follower, question = out_of_range()
     follower.cluster.feed.delete_topic("orders")
     follower.cluster.feed.publish(2, follower.replicas, follower.now)
-    follower.tell_offset(question, 1)
+    follower.answer_offset(question, 1)
     assert follower.outputs() == []
 
 
@@ -451,7 +451,7 @@ def test_a_log_without_epochs_keeps_only_what_is_committed() -> None:
 
 
 def test_following_the_wrong_leader_is_a_bug() -> None:
-    """`check` says so."""
+    """`check` asserts it."""
     follower = Follower()
     partition: Partition = follower.replicas._hosted.partitions[TopicPartition("orders", 0)]
     fetcher: ReplicaFetcher = follower.replicas._fetchers._by_partition[partition]

@@ -8,7 +8,7 @@ from tidelog.sim.replicas.cluster import Cluster
 
 
 def test_a_partition_moves_with_its_leader() -> None:
-    """From one fetcher to the other, and to none when nobody leads."""
+    """From one fetcher to the other, and to none when there is no leader."""
     cluster = Cluster((1, 2, 3))
     cluster.feed.create_topic("orders", (1, 2, 3), partitions=2)
     cluster.run(0)
@@ -45,7 +45,7 @@ def test_an_isr_change_does_not_restart_the_fetcher() -> None:
     assert list(state.values()) != before
 
 
-def test_an_answer_that_nobody_waits_for_is_a_bug() -> None:
+def test_an_answer_that_no_fetcher_waits_for_is_a_bug() -> None:
     """Of the node, which must answer each request once."""
     cluster = Cluster((1, 2))
     cluster.feed.create_topic("orders", (1, 2))
@@ -56,5 +56,5 @@ def test_an_answer_that_nobody_waits_for_is_a_bug() -> None:
     replicas.on_fetch_response(sent.token, None, cluster.now)
     with pytest.raises(AssertionError, match="OneFetchInFlight"):
         replicas.on_fetch_response(sent.token, None, cluster.now)
-    with pytest.raises(AssertionError, match="nobody waits"):
+    with pytest.raises(AssertionError, match="no fetcher waits"):
         replicas.on_list_offsets_response(sent.token, None, cluster.now)

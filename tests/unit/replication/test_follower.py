@@ -10,6 +10,11 @@ from tidelog.log.log import Log
 from tidelog.model import EpochEndOffset
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
+from tidelog.replication.events.following import (
+    BatchesSkipped,
+    LogTruncatedBelowHighWatermark,
+    TruncationReason,
+)
 from tidelog.replication.follower import (
     Progress,
     append_fetched,
@@ -87,7 +92,7 @@ def answer(records: bytes, high_watermark: int = 0, log_start: int = 0) -> Fetch
 
 def cut_to_agree(log: Log, diverging: EpochEndOffset, sink: TraceList) -> bool:
     """One round of it."""
-    return truncate(log, where_to_agree(log, diverging), Trace(sink), cause="diverging epoch")
+    return truncate(log, where_to_agree(log, diverging), Trace(sink), TruncationReason.DIVERGED)
 
 
 def test_two_rounds_find_the_common_prefix() -> None:
@@ -111,19 +116,19 @@ def test_an_epoch_without_records_goes_too() -> None:
     assert not cut_to_agree(log, EpochEndOffset(0, 2), sink)
 
 
-def test_cutting_below_the_high_watermark_is_said_aloud() -> None:
+def test_cutting_below_the_high_watermark_is_a_warning() -> None:
     """Allowed, and rare enough for a warning."""
     log, sink = make_log(0, 0, 0)
     log.update_high_watermark(3)
     sink.events.clear()
     assert cut_to_agree(log, EpochEndOffset(0, 1), sink)
     (event,) = sink.events
-    assert event.decision == "truncated below the high watermark"
+    assert isinstance(event, LogTruncatedBelowHighWatermark)
     assert log.high_watermark == 1
 
 
 def test_high_watermark_is_clamped_and_may_go_back() -> None:
-    """The leader's may be ahead of what we have, or behind what a former leader said."""
+    """The leader's may be ahead of what we have, or behind that of a former leader."""
     log, sink = make_log()
     trace = Trace(sink)
     assert append_fetched(log, answer(batches(0, 0, 0), 9), 0, trace) is Progress.APPENDED
@@ -150,7 +155,7 @@ def test_batches_of_a_later_epoch_are_left_out() -> None:
     log, sink = make_log()
     append_fetched(log, answer(batches(0, 0, 1, 2)), 1, Trace(sink))
     assert [record.leader_epoch for record in records_of(log)] == [0, 1]
-    assert sink.events[-1].decision == "skipped"
+    assert isinstance(sink.events[-1], BatchesSkipped)
 
 
 def test_damaged_records_are_refused_whole() -> None:

@@ -1,4 +1,4 @@
-"""What is said of partitions that are asked for."""
+"""What is answered for partitions that are asked for."""
 
 from tidelog.errors import ErrorCode
 from tidelog.model import ZERO_TOPIC_ID

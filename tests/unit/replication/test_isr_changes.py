@@ -18,7 +18,7 @@ def image(leader: int, epoch: int, partition_epoch: int, isr: tuple[int, ...]) -
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Broker 1 leads alone in the ISR, broker 2 is about to be proposed; nobody decides."""
+    """Broker 1 leads alone in the ISR, broker 2 is about to be proposed; no answer comes."""
     cluster = Cluster((1, 2))
     cluster.feed.create_topic("orders", (1, 2))
     cluster.run(10)
@@ -110,7 +110,7 @@ def test_a_refusal_falls_back(cluster: Cluster, code: ErrorCode) -> None:
     ],
 )
 def test_news_elsewhere_keeps_it_pending(cluster: Cluster, code: ErrorCode) -> None:
-    """The metadata will tell."""
+    """The metadata will settle it."""
     partition, proposal = proposed(cluster)
     assert not answered(cluster, proposal, result(code))
     assert partition.leadership is not None

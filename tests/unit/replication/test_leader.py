@@ -1,4 +1,4 @@
-"""Followers' progress, the high watermark, and who is in sync."""
+"""Followers' progress, the high watermark, and which are in sync."""
 
 import pytest
 
@@ -9,6 +9,7 @@ from tidelog.log.log import Log
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.events.in_sync import StallReason
 from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.remote_replica import RemoteReplica
@@ -109,7 +110,7 @@ def make_log(**config: int) -> Log:
 
 
 def test_the_slowest_of_the_isr_decides() -> None:
-    """And nobody before all have spoken."""
+    """And no replica before all have fetched."""
     world = World()
     world.fetched(2, 8)
     assert world.high_watermark() == 0
@@ -154,12 +155,12 @@ def test_below_the_min_isr_it_stands_still() -> None:
     world.state.isr_state = PendingExpand(Committed((1,)), 2, proposal(1, 2))
     world.fetched(2, 10)
     assert world.high_watermark() == 0
-    assert world.state.held_back_by(NOW)[0] == "under min isr"
+    assert world.state.held_back_by(NOW).reason is StallReason.UNDER_MIN_ISR
     world.state.isr_state = Committed((1, 2))
     assert world.high_watermark() == 10
 
 
-def test_whoever_left_by_an_answer_counts_until_the_metadata_says_so() -> None:
+def test_a_member_that_left_by_an_answer_counts_until_the_metadata_has_it() -> None:
     """And a newcomer proposed meanwhile does not end that; the next assignment does."""
     world = World()
     world.fetched(2, 10)
@@ -191,8 +192,8 @@ def test_changes_in_flight_are_waited_for(pending: str) -> None:
         world.state.isr_state = PendingShrink(Committed((1, 2, 3)), (3,), proposal(1, 2))
     world.fetched(3, 4)
     assert world.high_watermark(NOW + 10 * LAG_MS) == 4
-    reason, values = world.state.held_back_by(NOW)
-    assert (reason, values["log_ends"]) == ("replicas lack records", {3: 4})
+    held = world.state.held_back_by(NOW)
+    assert (held.reason, held.log_ends) == (StallReason.REPLICAS_LACK_RECORDS, {3: 4})
 
 
 def test_group_commit_counts_what_is_on_the_device() -> None:
@@ -200,7 +201,7 @@ def test_group_commit_counts_what_is_on_the_device() -> None:
     world = World(isr=(1,), flush_messages=1)
     world.log._state.recovery_point = 3
     assert world.high_watermark() == 3
-    assert world.state.held_back_by(NOW)[0] == "own flush"
+    assert world.state.held_back_by(NOW).reason is StallReason.OWN_FLUSH
     world.log._state.recovery_point = 10
     assert world.high_watermark() == 10
 
@@ -268,7 +269,7 @@ def test_laggards() -> None:
 
 
 def test_an_isr_outside_of_the_assignment_is_a_bug() -> None:
-    """`check` says which invariant."""
+    """`check` names the invariant."""
     world = World(isr=(1, 2, 9))
     with pytest.raises(AssertionError, match="MaximalIsrSuperset"):
         world.state.check()
@@ -276,24 +277,24 @@ def test_an_isr_outside_of_the_assignment_is_a_bug() -> None:
 
 def test_the_low_watermark_is_that_of_the_alive() -> None:
     """A replica that is out of sync counts, one that is fenced does not, and one that has not
-    spoken under this leadership holds it back."""
+    fetched under this leadership holds it back."""
     world = World(isr=(1, 2))
     world.log.update_high_watermark(10)
     world.log.maybe_raise_log_start_offset(6)
 
-    def says(node: int, log_start: int) -> bool:
+    def reports(node: int, log_start: int) -> bool:
         return world.state.remotes[node].on_fetch(
             10, log_start, leader_end=10, broker_epoch=world.epochs[node], now=NOW
         )
 
-    assert says(2, 4)
+    assert reports(2, 4)
     assert world.state.low_watermark == -1
-    says(3, 3)
+    reports(3, 3)
     assert world.state.low_watermark == 3
-    assert says(3, 5) and not says(3, 5)
+    assert reports(3, 5) and not reports(3, 5)
     assert world.state.low_watermark == 4
     world.feed.fence(2)
     world.brokers.follow(world.feed.image)
     assert world.state.low_watermark == 5
-    says(3, 9)
+    reports(3, 9)
     assert world.state.low_watermark == 6

@@ -1,5 +1,5 @@
-"""Goal: a leader times one commit at a time, always tells the end of an election and of a stall,
-and names whoever is behind. Method: a real leader and its followers; the samples by hand."""
+"""Goal: a leader times one commit at a time, always measures the end of an election and of a stall,
+and names followers that lag. Method: a real leader and its followers; the samples by hand."""
 
 from typing import Any
 
@@ -10,9 +10,10 @@ from tidelog.env.trace import Trace, TraceList
 from tidelog.model import TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
+from tidelog.replication.events.figures import FetchLagMeasured
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.measures import (
-    LAG_TOLD_FROM_MS,
+    LAG_REPORTED_FROM_MS,
     SAMPLE_INTERVAL_MS,
     SAMPLES_PER_SECOND,
     Measures,
@@ -49,10 +50,10 @@ class Bench:
         self.measures.on_advance(self.partition, self.leadership, self.now)
 
     def take(self) -> list[tuple[str, Any]]:
-        """What was said: the kind and the offset that is committed."""
-        said = [(one.decision, dict(one.values).get("required")) for one in self.sink.events]
+        """What was measured: the kind and the offset that is committed."""
+        found = [(one.decision, dict(one.shown()).get("required")) for one in self.sink.events]
         self.sink.events.clear()
-        return said
+        return found
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_the_next_sample_waits_for_the_interval(bench: Bench) -> None:
     assert bench.take() == [("append", 3)]
 
 
-def test_the_first_advance_of_a_term_is_told_though_nothing_was_sampled(bench: Bench) -> None:
+def test_the_first_advance_of_a_term_is_measured_though_nothing_was_sampled(bench: Bench) -> None:
     bench.partition.log.append_as_leader(BATCH, bench.leadership.leader_epoch, 1)
     bench.partition.log.append_as_leader(BATCH, bench.leadership.leader_epoch, 1)
     bench.commit(1)
@@ -92,7 +93,7 @@ def test_the_first_advance_of_a_term_is_told_though_nothing_was_sampled(bench: B
     assert bench.take() == []
 
 
-def test_the_end_of_a_reported_stall_is_told(bench: Bench) -> None:
+def test_the_end_of_a_reported_stall_is_measured(bench: Bench) -> None:
     """The leader itself asks for it when the high watermark moves again."""
     bench.append()
     bench.commit(1)
@@ -117,11 +118,11 @@ def test_many_leaders_share_the_rate(bench: Bench) -> None:
     assert bench.take() == [("append", 3)]
 
 
-def test_who_has_not_been_level_for_long_is_named(bench: Bench) -> None:
+def test_a_follower_that_lags_for_long_is_named(bench: Bench) -> None:
     bench.measures.report_lag(bench.partition, bench.leadership, bench.now)
     assert bench.take() == []
-    later = Instant(bench.leadership.remotes[2].last_caught_up + LAG_TOLD_FROM_MS)
+    later = Instant(bench.leadership.remotes[2].last_caught_up + LAG_REPORTED_FROM_MS)
     bench.measures.report_lag(bench.partition, bench.leadership, later)
     (event,) = bench.sink.events
-    values = dict(event.values)
-    assert (values["followers"], values["level_ms_ago"]) == ((2,), (LAG_TOLD_FROM_MS,))
+    assert isinstance(event, FetchLagMeasured)
+    assert (event.followers, event.level_ms_ago) == ((2,), (LAG_REPORTED_FROM_MS,))

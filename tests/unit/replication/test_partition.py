@@ -19,7 +19,7 @@ def image(leader: int, epoch: int, partition_epoch: int, isr: tuple[int, ...]) -
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Broker 1 leads alone in the ISR, broker 2 is about to be proposed; nobody decides."""
+    """Broker 1 leads alone in the ISR, broker 2 is about to be proposed; no answer comes."""
     cluster = Cluster((1, 2))
     cluster.feed.create_topic("orders", (1, 2))
     cluster.run(10)
@@ -44,8 +44,8 @@ def proposed(cluster: Cluster) -> tuple[Partition, AlterPartitionProposal]:
 
 
 def test_metadata_of_the_proposals_own_base_keeps_it(cluster: Cluster) -> None:
-    """An answer may tell an epoch before the metadata does; then a new proposal is made on top of
-    it; then the metadata tells that epoch. The proposal is still in flight and must count."""
+    """An answer may bring an epoch before the metadata does; then a new proposal is made on top of
+    it; then the metadata brings that epoch. The proposal is still in flight and must count."""
     partition, proposal = proposed(cluster)
     now = cluster.now
     partition.become_leader(image(1, 0, proposal.partition_epoch, (1,)), now)
@@ -56,7 +56,7 @@ def test_metadata_of_the_proposals_own_base_keeps_it(cluster: Cluster) -> None:
 
 
 def test_a_new_term_voids_what_was_proposed(cluster: Cluster) -> None:
-    """And followers have not spoken in it."""
+    """And followers have not fetched in it."""
     partition, proposal = proposed(cluster)
     assert partition.become_leader(image(1, 1, 2, (1,)), cluster.now)
     assert partition.leadership is not None
@@ -83,7 +83,7 @@ def test_roles_follow_the_metadata(cluster: Cluster) -> None:
 
 
 def test_offline_is_for_good(cluster: Cluster) -> None:
-    """Whatever the metadata says."""
+    """Whatever the metadata demands."""
     cluster.run(0)
     partition = hosted(cluster)
     partition.go_offline("broken")

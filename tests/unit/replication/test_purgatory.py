@@ -32,7 +32,7 @@ def produce(name: str, partitions: int = 1, timeout_ms: int = 100) -> DelayedPro
 
 
 def taken(queue: AckQueue, high_watermark: int) -> list[object]:
-    """Who is answered at a high watermark."""
+    """Which requests are answered at a high watermark."""
     names = []
     for request, index in queue.take_up_to(high_watermark):
         request.resolve(index, ErrorCode.NONE)
@@ -73,7 +73,7 @@ def test_a_request_is_done_when_its_last_partition_is() -> None:
 
 
 def test_only_what_still_waits_times_out() -> None:
-    """And a queue does not keep those who have gone."""
+    """And a queue does not keep requests that have gone."""
     first, second = AckQueue(), AckQueue()
     request = produce("a", partitions=2)
     first.add(1, request, 0)
@@ -136,7 +136,7 @@ def test_answered_requests_do_not_pile_up() -> None:
 
 
 def test_an_answer_within_the_tick_never_reaches_the_deadlines() -> None:
-    """It is told all the same and must not be counted."""
+    """It is noted all the same and must not be counted."""
     deadlines = Deadlines()
     request = produce("a")
     AckQueue().add(1, request, 0)

@@ -1,4 +1,4 @@
-"""Damaged logs: reported first, cut when nobody counts on them, never while they are the last."""
+"""Damaged logs: reported first, cut when no leader counts on them, never when they are the last."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=200)
 OTHER = Uuid(b"o" * 16)
 IN_SYNC = PartitionImage((1, 2), (1, 2), 1, 4, 8, directories=(DIRECTORY_ID, OTHER))
 LOST = replace(IN_SYNC, isr=(2,), leader=2, leader_epoch=5, directories=(LOST_DIRECTORY, OTHER))
-NOBODY = replace(LOST, isr=(), leader=-1)
+LEADERLESS = replace(LOST, isr=(), leader=-1)
 
 
 class Ward:
@@ -38,7 +38,7 @@ class Ward:
             retry_ms=50,
             trace=Trace(self.bench.trace),
         )
-        self.quarantine.open_case(PARTITION, TOPIC_ID, LogDamaged("`x` is damaged", self.bad))
+        self.quarantine.take_out(PARTITION, TOPIC_ID, LogDamaged("`x` is damaged", self.bad))
 
     def listing(self) -> dict[str, bytes | None]:
         disk = self.bench.disk
@@ -66,7 +66,7 @@ def test_a_log_is_cut_only_when_it_is_lost_and_another_broker_leads():
     assert ward.withholds(IN_SYNC) and ward.quarantine.is_reporting
     assert ward.listing() == ward.files
     assert ward.reports(0) == [LOST_DIRECTORY]
-    assert ward.withholds(NOBODY) and not ward.quarantine.is_reporting
+    assert ward.withholds(LEADERLESS) and not ward.quarantine.is_reporting
     assert ward.listing() == ward.files
     assert not ward.withholds(LOST)
     assert ward.bench.log.log_end_offset == ward.bad
@@ -74,7 +74,7 @@ def test_a_log_is_cut_only_when_it_is_lost_and_another_broker_leads():
     assert ward.reports(100) == [DIRECTORY_ID]
 
 
-def test_reports_are_repeated_until_the_metadata_says_so():
+def test_reports_are_repeated_until_the_metadata_has_them():
     ward = Ward()
     ward.withholds(IN_SYNC)
     assert ward.reports(0) == [LOST_DIRECTORY]
@@ -105,7 +105,7 @@ def test_a_lost_log_that_is_sound_again_is_believed_after_it_was_read():
     quarantine = Quarantine(
         1, fresh.directory, outbox=ward.outbox, retry_ms=50, trace=Trace(fresh.trace)
     )
-    assert not quarantine.withholds(PARTITION, TOPIC_ID, NOBODY, CONFIG)
+    assert not quarantine.withholds(PARTITION, TOPIC_ID, LEADERLESS, CONFIG)
     assert fresh.log.log_end_offset == 5
     quarantine.maybe_send(7, Instant(0))
     (report,) = ward.outbox.take()

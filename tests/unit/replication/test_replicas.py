@@ -44,7 +44,7 @@ def test_metadata_that_comes_before_the_broker_epoch_takes_effect_later(cluster:
 
 def test_a_log_with_epochs_to_come_is_damaged_and_left_as_it_is(cluster: Cluster) -> None:
     """Its field was damaged, or the metadata is an old copy: nothing is cut before the controller
-    counts on the replica no longer and somebody else leads."""
+    counts on the replica no longer and another broker leads."""
     cluster.kill(1)
     broker = cluster.brokers[1]
     broker.log("orders").assign_epoch(7, 0)
@@ -156,7 +156,7 @@ def test_the_first_flush_of_a_log_is_checkpointed_at_once(cluster: Cluster) -> N
 
 
 def test_a_failed_flush_takes_the_replica_offline(cluster: Cluster) -> None:
-    """What it should have made durable may be lost, whatever a later flush says."""
+    """What it should have made durable may be lost, whatever a later flush answers."""
     replicas = cluster.brokers[1].replicas
     name = cluster.produce(1, [b"a"])
     subject = LogFlush(KEY, topic_id_of(1), 1, True, 0)
@@ -182,7 +182,7 @@ def test_a_flush_of_a_former_topic_is_ignored(cluster: Cluster) -> None:
 
 
 def test_coordinators_append_and_watch_the_high_watermark(cluster: Cluster) -> None:
-    """And hear why they cannot."""
+    """And are answered why they cannot."""
     replicas = cluster.brokers[1].replicas
     batch = build_batch([Record(1, None, b"group metadata")])
     assert replicas.append_batch(KEY, batch, 1) == 0
@@ -263,7 +263,7 @@ def test_a_crowd_of_partitions_moves_in_one_request(cluster: Cluster) -> None:
 
 
 def test_a_paused_leader_does_not_blame_its_followers(cluster: Cluster) -> None:
-    """Their fetches wait in its sockets; those who really lag are found by the next check."""
+    """Their fetches wait in its sockets; followers that really lag are found by the next check."""
     replicas = cluster.brokers[1].replicas
     cluster.produce(1, [b"a"], acks=1)
     now = Instant(cluster.now + 20 * CONFIG.replica_lag_time_max_ms)

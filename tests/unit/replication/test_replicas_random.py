@@ -3,10 +3,10 @@ replicas are equal below the high watermark.
 
 Each seed draws a run of kills (unflushed data survives: a process dies, not a machine), restarts,
 broken and slow links, blind and silent phases, stalled devices and elections, while producers write
-with acks=all to whoever they believe leads. In a quarter of the runs the machine dies with the
-process, and the topic has group commit. An oracle outside of the brokers remembers every record
-that any leader ever showed below its high watermark, and compares. At the end everything heals, and
-within a bounded time every replica must be in sync and equal.
+with acks=all to the broker that they take for the leader. In a quarter of the runs the machine dies
+with the process, and the topic has group commit. An oracle outside of the brokers remembers every
+record that any leader ever showed below its high watermark, and compares. At the end everything
+heals, and within a bounded time every replica must be in sync and equal.
 
 The same runs must fail when a safeguard is taken away; otherwise they would prove nothing.
 """
@@ -93,7 +93,7 @@ class Storm:
             self.watch()
 
     def keep_alive(self, node: int, replicas: Replicas) -> None:
-        """What a broker says to the controller again and again."""
+        """The heartbeat of a broker to the controller."""
         if replicas.broker_epoch < 0:
             replicas.broker_epoch = self.feed.register(node)
         else:
@@ -135,7 +135,7 @@ class Storm:
                 raise Violation(f"LeaderCompleteness: b{node} holds {held} of {self.committed}")
 
     def judge(self, name: str, code: ErrorCode, base_offset: int) -> None:
-        """An acknowledged record must be committed, where the answer says."""
+        """An acknowledged record must be committed, at the offset of the answer."""
         if code is not ErrorCode.NONE:
             return
         for offset, value in enumerate(self.sent[name], start=base_offset):
@@ -176,7 +176,7 @@ class Storm:
         self.run(self.prng.between(0, 3) * 10)
 
     def produce(self) -> None:
-        """A batch to somebody who believes that it leads, right or wrong."""
+        """A batch to a broker that believes that it leads, right or wrong."""
         leaders = [n for n in NODES if self.cluster.brokers[n].running and self.leads(n)]
         if not leaders:
             return
@@ -189,7 +189,7 @@ class Storm:
             self.sent[name] = values
 
     def kill(self, node: int) -> None:
-        """The process ends, with group commit the machine; mostly somebody notices at once."""
+        """The process ends, with group commit the machine; mostly it is noticed at once."""
         broker = self.cluster.brokers[node]
         if broker.running:
             self.cluster.kill(node)
@@ -214,7 +214,7 @@ class Storm:
         self.cluster.cut.clear()
 
     def blind(self, node: int) -> None:
-        """A broker hears of no metadata and sends no heartbeats."""
+        """A broker receives no metadata and sends no heartbeats."""
         self.cluster.brokers[node].sees_metadata = False
 
     def see(self, node: int) -> None:
@@ -367,4 +367,4 @@ def test_the_storm_notices_a_missing_safeguard(
             storm.storm()
         except (Violation, LogDamaged):
             return
-    raise AssertionError(f"nobody noticed that {safeguard}")
+    raise AssertionError(f"no check noticed that {safeguard}")

@@ -28,7 +28,7 @@ def roles(cluster: Cluster) -> list[Role | None]:
 
 
 def test_a_moved_partition_leaves_and_takes_its_log_along(cluster: Cluster) -> None:
-    """Broker 2 is no replica any more."""
+    """Broker 2 is not a replica any more."""
     cluster.feed.change("orders", replicas=(1,), isr=(1,))
     cluster.run(0)
     assert roles(cluster) == [Role.LEADER, None]
@@ -47,7 +47,7 @@ def test_old_metadata_changes_nothing(cluster: Cluster) -> None:
 
 
 def test_a_log_that_lost_its_id_with_its_process_begins_anew(cluster: Cluster) -> None:
-    """The topic is its own by name; whose records it has nobody knows: the leader sends its own."""
+    """The topic is its own by name; whose records it has is not known: the leader sends its own."""
     cluster.produce(1, [b"a"])
     cluster.run(20)
     cluster.kill(1)
@@ -63,7 +63,7 @@ def test_a_log_that_lost_its_id_with_its_process_begins_anew(cluster: Cluster) -
 
 
 def test_a_device_that_takes_no_new_log(cluster: Cluster) -> None:
-    """The node hears of it, and the other partitions go on."""
+    """The node is notified, and the other partitions go on."""
     cluster.brokers[1].disk.capacity_bytes = 0
     cluster.feed.create_topic("another", (1,))
     cluster.run(0)
@@ -84,7 +84,7 @@ def test_a_device_that_fails_during_a_role_change(cluster: Cluster) -> None:
 
 
 def test_a_device_that_cannot_delete(cluster: Cluster) -> None:
-    """The replica is gone all the same; the node hears of the device."""
+    """The replica is gone all the same; the node is notified of the device."""
     cluster.brokers[1].disk.failing = "input/output error"
     cluster.feed.delete_topic("orders")
     cluster.run(0)

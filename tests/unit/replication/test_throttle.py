@@ -76,16 +76,16 @@ def test_it_is_free_exactly_when_it_says(seed: int) -> None:
         free_at = made.free_at(at(now))
         if free_at is None:
             continue
-        twin = quota(made.rate)
-        twin._samples.extend(made._samples)
-        twin._total_bytes = made._total_bytes
-        assert twin.is_exceeded(at(free_at - 1))
-        assert not twin.is_exceeded(free_at)
+        copy = quota(made.rate)
+        copy._samples.extend(made._samples)
+        copy._total_bytes = made._total_bytes
+        assert copy.is_exceeded(at(free_at - 1))
+        assert not copy.is_exceeded(free_at)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_throttled_on_the_whole(seed: int) -> None:
-    """Whoever moves only while it is not exceeded keeps to the rate, but for the last answer."""
+    """Moves while it is not exceeded keep to the rate, but for the last answer."""
     prng = Prng(seed)
     made = quota(1000)
     moved, now, largest = 0, 0, 3000

@@ -2,31 +2,15 @@
 small, and a disk that fails costs events only."""
 
 import json
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from tidelog.env.event import Kind, PartitionEvent
 from tidelog.env.trace import Level, Trace
 from tidelog.model import TopicPartition
+from tidelog.replication.events.figures import AppendSampled
 from tidelog.runtime.event_file import EVENTS_FILE, EventFile, clock_of_this_machine
 from tidelog.runtime.log_lines import LogLines
-
-ORDERS = TopicPartition("orders", 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Appended(PartitionEvent):
-    """A figure."""
-
-    level: ClassVar = Level.MEASURE
-    handler: ClassVar = "append"
-    decision: ClassVar = "append"
-    kind: ClassVar = Kind.APPEND
-    partition: TopicPartition = ORDERS
-    leader_epoch: int = 4
-    required: int
 
 
 def opened(directory: Path, *, size: int = 1 << 20, incarnation: str = "a1") -> EventFile:
@@ -41,6 +25,13 @@ def opened(directory: Path, *, size: int = 1 << 20, incarnation: str = "a1") -> 
     )
 
 
+def append(required: int) -> AppendSampled:
+    """A figure as a leader emits it."""
+    return AppendSampled(
+        partition=TopicPartition("orders", 0), leader_epoch=4, required=required, high_watermark=0
+    )
+
+
 def read(path: Path) -> list[dict[str, Any]]:
     """The events of one file."""
     return [json.loads(line) for line in path.read_text().splitlines() if line]
@@ -49,14 +40,14 @@ def read(path: Path) -> list[dict[str, Any]]:
 def test_an_event_is_stamped_and_numbered(tmp_path: Path) -> None:
     file = opened(tmp_path)
     trace = Trace(file, measures=True)
-    trace.event(Appended(required=9))
+    trace.event(append(9))
     trace.info("orders-0", "elsewhere", "unknown")
     file.flush()
-    started, append = read(tmp_path / EVENTS_FILE)
+    started, measured = read(tmp_path / EVENTS_FILE)
     assert (started["kind"], started["seq"]) == ("started", 0)
-    times = (append.pop("ts_us"), append.pop("mono_us"))
+    times = (measured.pop("ts_us"), measured.pop("mono_us"))
     assert times > (started["ts_us"], started["mono_us"]) > (1_600_000_000_000_000, 0)
-    assert append == {
+    assert measured == {
         "clock": clock_of_this_machine("a1"),
         "broker": 2,
         "incarnation": "a1",
@@ -65,7 +56,7 @@ def test_an_event_is_stamped_and_numbered(tmp_path: Path) -> None:
         "partition": 0,
         "leader_epoch": 4,
         "kind": "append",
-        "payload": {"required": 9},
+        "payload": {"required": 9, "high_watermark": 0},
     }
 
 
@@ -77,7 +68,7 @@ def test_lines_go_on_to_the_log_and_figures_do_not(tmp_path: Path) -> None:
     )
     trace = Trace(file, Level.INFO, measures=True)
     trace.info("broker 3", "fence", "fenced", "silent")
-    trace.event(Appended(required=9))
+    trace.event(append(9))
     log.flush()
     assert text.getvalue().count("\n") == 1
     assert "broker 3 fence: fenced (silent)" in text.getvalue()
@@ -87,7 +78,7 @@ def test_a_full_file_makes_room_and_the_oldest_goes(tmp_path: Path) -> None:
     file = opened(tmp_path, size=2000)
     trace = Trace(file, measures=True)
     for offset in range(60):
-        trace.event(Appended(required=offset))
+        trace.event(append(offset))
         file.flush()
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [EVENTS_FILE, f"{EVENTS_FILE}.1", f"{EVENTS_FILE}.2"]
@@ -113,12 +104,12 @@ def test_a_disk_that_fails_costs_events_and_not_the_node(tmp_path: Path) -> None
     (place / EVENTS_FILE).unlink()
     place.rmdir()
     trace = Trace(file, measures=True)
-    trace.event(Appended(required=1))
+    trace.event(append(1))
     file.flush()
     assert file.lost == 1
     place.mkdir()
-    trace.event(Appended(required=2))
+    trace.event(append(2))
     file.flush()
     # Whatever half a line the failure left has an end.
     assert (place / EVENTS_FILE).read_text().startswith("\n")
-    assert [event["payload"] for event in read(place / EVENTS_FILE)] == [{"required": 2}]
+    assert [event["payload"]["required"] for event in read(place / EVENTS_FILE)] == [2]

@@ -5,7 +5,7 @@ import asyncio
 import threading
 
 from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
-from tidelog.env.events import Kind, NodeEvent
+from tidelog.env.event import EventRecord, Kind
 from tidelog.errors import ErrorCode
 from tidelog.model import ZERO_TOPIC_ID, Endpoint, TopicPartition
 from tidelog.records.batch import decode_batch
@@ -16,9 +16,9 @@ from tidelog.wire.api import ApiKey, RequestHeader
 TIMEOUT_S = 20
 
 
-def event(topic: str | None = "orders") -> NodeEvent:
+def event(topic: str | None = "orders") -> EventRecord:
     """Some event."""
-    return NodeEvent(Kind.LEADING, topic, None if topic is None else 0, 1, {})
+    return EventRecord(Kind.LEADING, topic, None if topic is None else 0, 1, {})
 
 
 class Taker(ScriptedCluster):

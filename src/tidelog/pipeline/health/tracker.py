@@ -17,7 +17,7 @@ state that is plain JSON.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tidelog.env.events import Kind
+from tidelog.env.event import Kind
 
 Event = Mapping[str, Any]
 Row = dict[str, Any]

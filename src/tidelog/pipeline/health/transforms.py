@@ -35,7 +35,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tidelog.env.events import Kind
+from tidelog.env.event import Kind
 from tidelog.pipeline.health.tracker import CONDITIONS, STATE_KINDS
 
 INTERVAL: Final = (

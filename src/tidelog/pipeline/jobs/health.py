@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tidelog.env.events import Kind
+from tidelog.env.event import Kind
 from tidelog.pipeline.health import transforms as health
 from tidelog.pipeline.health.events import EVENTS_TOPIC, parsed
 from tidelog.pipeline.health.figures import Health, Rows

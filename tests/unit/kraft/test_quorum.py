@@ -1,13 +1,12 @@
 """The whole quorum: seeds under faults, switched-off safeguards, times, and its front door."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.fixtures import kafka_disk, kafka_dump
-from tests.unit.kraft.chaos import play
 from tests.unit.kraft.cluster import (
     CLUSTER_ID,
     LOG_CONFIG,
@@ -39,6 +38,7 @@ from tidelog.kraft.roles import Ballot, Role, Unattached
 from tidelog.log.loading import open_log
 from tidelog.log.values import Checkpoints, LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, TopicPartition, Uuid
+from tidelog.sim.campaign.seeds import QUORUM, run_seed
 
 SEEDS = 200
 SEEDS_PER_TEST = 20
@@ -48,11 +48,9 @@ SEEDS_PER_TEST = 20
 def test_seeds_under_faults(first_seed: int) -> None:
     """Kills, power cuts, lost messages, cut links, false alarms; then it must work again."""
     for seed in range(first_seed, first_seed + SEEDS_PER_TEST):
-        try:
-            story = play(seed)
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
-        assert story.cluster.oracle.end_offset > 0, f"seed {seed} committed nothing"
+        outcome = run_seed(QUORUM, "all", seed)
+        assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+        assert outcome.acknowledged > 0, f"seed {seed} committed nothing"
 
 
 def test_a_seed_tells_the_same_story_twice() -> None:
@@ -75,16 +73,12 @@ def tell(seed: int) -> list[str]:
 # Safeguards switched off -----------------------------------------------------------------------
 
 
-def first_violation(monkeypatch: pytest.MonkeyPatch, *, own_checks: bool, seeds: int) -> str:
-    """The property that the first failing seed names."""
-    if not own_checks:
-        monkeypatch.setattr(Quorum, "check", lambda self: None)
+def violations(seeds: int) -> Iterator[str]:
+    """What each failing seed reports, in the order of seeds."""
     for seed in range(seeds):
-        try:
-            play(seed)
-        except AssertionError as error:
-            return str(error)
-    return "nothing"
+        violation = run_seed(QUORUM, "all", seed).violation
+        if violation is not None:
+            yield violation
 
 
 def count_before_flush(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,8 +160,14 @@ def test_a_missing_safeguard_is_noticed(
     """Each safeguard is switched off once; some seed breaks a property by name. Without the
     replicas' own checks the oracle, which only looks from outside, must notice."""
     ablation(monkeypatch)
-    violation = first_violation(monkeypatch, own_checks=own_checks, seeds=150)
-    assert any(name in violation for name in properties), violation
+    if not own_checks:
+        monkeypatch.setattr(Quorum, "check", lambda self: None)
+    found: list[str] = []
+    for violation in violations(150):
+        found.append(violation)
+        if any(name in violation for name in properties):
+            return
+    raise AssertionError(f"no seed breaks one of {properties}: {found}")
 
 
 def test_a_vote_that_was_said_before_it_was_durable_is_given_twice(

@@ -13,8 +13,8 @@ brought together here, in this order:
 
 When no snapshot is left for a log that does not begin at 0, the state cannot be rebuilt here. The
 log itself is sound: the replica keeps it, votes and replicates with it, but never asks for votes,
-because as a leader nobody could give it a state, and it asks the leader for a snapshot
-(*BaseBeforeLeading*). A quorum of one has nobody to ask and refuses to start.
+because no replica could give a leader its state, and it asks the leader for a snapshot
+(*BaseBeforeLeading*). A quorum of one has no other replica to ask and refuses to start.
 
 Source: KIP-630; Kafka's `KafkaRaftLog.recoverSnapshots`, `truncateToLatestSnapshot`.
 """
@@ -99,8 +99,8 @@ def _report_missing_base(core: QuorumCore) -> None:
     if not core.peers:
         raise UsageError(
             problem,
-            "restore a `.checkpoint` file from a backup; this node is the only voter, nobody else "
-            "has the metadata",
+            "restore a `.checkpoint` file from a backup; this node is the only voter, no other "
+            "node has the metadata",
         )
     core.env.trace.error(
         SUBJECT,

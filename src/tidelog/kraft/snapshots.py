@@ -52,7 +52,7 @@ class SnapshotFlush(NamedTuple):
 
     snapshot_id: SnapshotId
     sequence: int
-    """Tells a file from an earlier one of the same name that was given up."""
+    """Distinguishes a file from an earlier one of the same name that was given up."""
     of_name: bool
     """Whether it makes the final name durable; before, it is the content."""
 

@@ -72,6 +72,6 @@ def test_each_change_of_role_says_why() -> None:
         4, 2, Instant(5), RoleCause(RoleReason.NAMED_BY_PEER, 3)
     )
     assert solo.trace_lines() == [
-        "quorum become_follower: follower (told by 3) epoch=4 leader=2 voted=-1 log_end=0 "
+        "quorum become_follower: follower (learnt from 3) epoch=4 leader=2 voted=-1 log_end=0 "
         "high_watermark=0"
     ]

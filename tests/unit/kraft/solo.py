@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from tests.unit.kraft.cluster import CLUSTER_ID, LOG_CONFIG, WALL_ZERO_MS
-from tidelog.config import QuorumConfig
+from tidelog.config import LogConfig, QuorumConfig
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
@@ -39,6 +38,10 @@ from tidelog.log.values import Checkpoints, LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Endpoint, Uuid
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
+
+CLUSTER_ID = "tidelog-test"
+WALL_ZERO_MS = 1_700_000_000_000
+LOG_CONFIG = LogConfig(segment_bytes=1 << 16, max_message_bytes=1 << 20)
 
 OWN_ID = 1
 DIRECTORY = Uuid(OWN_ID.to_bytes(16, "big"))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.unit.kraft.cluster import CLUSTER_ID
 from tests.unit.kraft.solo import (
+    CLUSTER_ID,
     Solo,
     answer_fetch,
     begin,

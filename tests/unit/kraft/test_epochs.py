@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.kraft.cluster import CLUSTER_ID
 from tests.unit.kraft.solo import (
+    CLUSTER_ID,
     Solo,
     answer_fetch,
     begin,

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.unit.kraft.cluster import WALL_ZERO_MS
 from tests.unit.kraft.saved import leader_with
-from tests.unit.kraft.solo import Solo, fetch
+from tests.unit.kraft.solo import WALL_ZERO_MS, Solo, fetch
 from tidelog.config import LogConfig, QuorumConfig
 from tidelog.env.instant import Instant
 from tidelog.kraft.log_cleaning import CLEAN_INTERVAL_MS

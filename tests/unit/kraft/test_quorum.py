@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from tests.fixtures import kafka_disk, kafka_dump
-from tests.unit.kraft.cluster import (
+from tests.unit.kraft.cluster import Cluster, Conditions
+from tests.unit.kraft.solo import (
     CLUSTER_ID,
     LOG_CONFIG,
     WALL_ZERO_MS,
-    Cluster,
-    Conditions,
-    Oracle,
+    Solo,
+    fetch,
+    vote,
+    voters_of,
 )
-from tests.unit.kraft.solo import Solo, fetch, vote, voters_of
 from tidelog.config import QuorumConfig
 from tidelog.env.effects import EffectQueue
 from tidelog.env.instant import Instant
@@ -25,7 +26,13 @@ from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.fetch_server import FetchServer
 from tidelog.kraft.fetcher import Fetcher
 from tidelog.kraft.leader import Leader
-from tidelog.kraft.messages import NotLeader, ReplicaProgress, Reply, VoterIdentity
+from tidelog.kraft.messages import (
+    NotLeader,
+    ReplicaKey,
+    ReplicaProgress,
+    Reply,
+    VoterIdentity,
+)
 from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.kraft.quorum_state import (
     ElectionState,
@@ -39,6 +46,7 @@ from tidelog.log.loading import open_log
 from tidelog.log.values import Checkpoints, LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, TopicPartition, Uuid
 from tidelog.sim.campaign.seeds import QUORUM, run_seed
+from tidelog.sim.quorum.oracle import QuorumOracle
 
 SEEDS = 200
 SEEDS_PER_TEST = 20
@@ -61,11 +69,11 @@ def test_a_seed_tells_the_same_story_twice() -> None:
 
 def tell(seed: int) -> list[str]:
     """The trace of a cluster that loses its leader."""
-    cluster = Cluster(seed, trace_level=Level.INFO, conditions=Conditions((1, 20), (1, 20)))
-    cluster.start()
+    cluster = Cluster(seed, trace_level=Level.INFO, steps=Conditions((1, 20), (1, 20)))
+    cluster.start_node()
     cluster.run(1000)
-    if cluster.leader is not None:
-        cluster.cut_power(cluster.leader.node_id, torn=True)
+    if cluster.leader() is not None:
+        cluster.cut_power_of(cluster.leader().node_id, torn=True)
     cluster.run(4000)
     return cluster.lines
 
@@ -178,7 +186,7 @@ def test_a_vote_that_was_said_before_it_was_durable_is_given_twice(
     for is_safe in (True, False):
         if not is_safe:
             speak_before_durable(monkeypatch)
-        oracle = Oracle()
+        oracle = QuorumOracle(lambda voters: ())
         for candidate_id in (2, 3):
             # A power cut in between: the second one starts with an empty disk again.
             voter = Solo()
@@ -189,9 +197,9 @@ def test_a_vote_that_was_said_before_it_was_durable_is_given_twice(
             assert bool(said) is not is_safe
             if said and candidate_id == 3:
                 with pytest.raises(AssertionError, match="VoteUniqueness: 1 voted for 2 and 3"):
-                    oracle.on_vote(1, 1, candidate_id)
+                    oracle.check_vote(ReplicaKey(1), 1, candidate_id)
             elif said:
-                oracle.on_vote(1, 1, candidate_id)
+                oracle.check_vote(ReplicaKey(1), 1, candidate_id)
 
 
 # Times -----------------------------------------------------------------------------------------
@@ -199,8 +207,8 @@ def test_a_vote_that_was_said_before_it_was_durable_is_given_twice(
 
 def settled_cluster(seed: int, *, voter_count: int = 3) -> Cluster:
     """A working quorum with default timers on a fast network, at some random moment."""
-    cluster = Cluster(seed, voter_count=voter_count, conditions=Conditions((1, 2), (2, 6)))
-    cluster.start()
+    cluster = Cluster(seed, voter_count=voter_count, steps=Conditions((1, 2), (2, 6)))
+    cluster.start_node()
     assert cluster.run_until(lambda: is_settled(cluster), 5000)
     cluster.run(cluster.prng.between(500, 1500))
     return cluster
@@ -208,7 +216,7 @@ def settled_cluster(seed: int, *, voter_count: int = 3) -> Cluster:
 
 def is_settled(cluster: Cluster) -> bool:
     """A leader whose epoch is committed."""
-    leader = cluster.leader
+    leader = cluster.leader()
     return leader is not None and leader.quorum.high_watermark == leader.quorum.log_end_offset
 
 
@@ -216,8 +224,8 @@ def is_settled(cluster: Cluster) -> bool:
 def test_the_first_leader_is_there_within_a_quarter_second(voter_count: int) -> None:
     """From process start to a committed epoch, on twenty seeds."""
     for seed in range(20):
-        cluster = Cluster(seed, voter_count=voter_count, conditions=Conditions((1, 2), (2, 6)))
-        cluster.start()
+        cluster = Cluster(seed, voter_count=voter_count, steps=Conditions((1, 2), (2, 6)))
+        cluster.start_node()
         assert cluster.run_until(lambda cluster=cluster: is_settled(cluster), 250), f"seed {seed}"
 
 
@@ -226,17 +234,16 @@ def test_a_killed_leader_is_replaced_within_a_second(voter_count: int) -> None:
     """500 ms grace, up to 100 ms until a detector probes; exactly one epoch is spent."""
     for seed in range(20):
         cluster = settled_cluster(seed, voter_count=voter_count)
-        leader = cluster.leader
+        leader = cluster.leader()
         assert leader is not None
         epoch = leader.quorum.epoch
-        cluster.kill(leader.node_id)
-        killed_at = cluster.now
+        cluster.kill_node(leader.node_id)
         for replica in cluster.alive():
-            detected_at = killed_at + 500 + cluster.prng.between(0, 100)
-            cluster.at(detected_at, suspecting(cluster, replica.node_id, leader.node_id), replica)
+            detection = suspecting(cluster, replica.node_id, leader.node_id)
+            cluster.at(500 + cluster.prng.between(0, 100), replica.in_this_life(detection))
         assert cluster.run_until(lambda cluster=cluster: is_settled(cluster), 800), f"seed {seed}"
-        assert cluster.leader is not None
-        assert cluster.leader.quorum.epoch == epoch + 1
+        assert cluster.leader() is not None
+        assert cluster.leader().quorum.epoch == epoch + 1
 
 
 def suspecting(cluster: Cluster, node_id: int, suspect_id: int) -> Callable[[], None]:
@@ -244,8 +251,7 @@ def suspecting(cluster: Cluster, node_id: int, suspect_id: int) -> Callable[[], 
 
     def suspect() -> None:
         replica = cluster.replicas[node_id]
-        replica.quorum.on_peer_suspected(suspect_id, cluster.now)
-        replica.end_tick()
+        cluster.act(replica, lambda: replica.quorum.on_peer_suspected(suspect_id, cluster.now))
 
     return suspect
 
@@ -253,8 +259,8 @@ def suspecting(cluster: Cluster, node_id: int, suspect_id: int) -> Callable[[], 
 def test_without_detection_the_fetch_timeout_decides() -> None:
     """Kafka's behaviour: two seconds and an election."""
     cluster = settled_cluster(1)
-    assert cluster.leader is not None
-    cluster.kill(cluster.leader.node_id)
+    assert cluster.leader() is not None
+    cluster.kill_node(cluster.leader().node_id)
     killed_at = cluster.now
     assert cluster.run_until(lambda: is_settled(cluster), 5000)
     assert 1400 < cluster.now - killed_at < 4200
@@ -265,8 +271,8 @@ def test_a_restarted_cluster_leads_again_within_a_quarter_second() -> None:
     for seed in range(20):
         cluster = settled_cluster(seed)
         for node_id in (1, 2, 3):
-            cluster.kill(node_id)
-        cluster.start()
+            cluster.kill_node(node_id)
+        cluster.start_node()
         assert cluster.run_until(lambda cluster=cluster: is_settled(cluster), 250), f"seed {seed}"
 
 
@@ -274,18 +280,18 @@ def test_a_flapping_link_is_no_reason_for_an_election() -> None:
     """One follower's link to the leader comes and goes for a minute, and its detector cries wolf
     each time. The leader stays, the epoch stays, and appends go on committing."""
     cluster = settled_cluster(7)
-    leader = cluster.leader
+    leader = cluster.leader()
     assert leader is not None
     epoch = leader.quorum.epoch
     flapping = next(one.node_id for one in cluster.alive() if one is not leader)
     for round_number in range(60):
-        cluster.cut(leader.node_id, flapping)
+        cluster.cut_link(leader.node_id, flapping)
         cluster.run(300)
         suspecting(cluster, flapping, leader.node_id)()
         cluster.run(300)
         cluster.heal()
         cluster.run(400)
-        last = cluster.append(leader, b"%d" % round_number)
+        last = cluster.append_values(leader, b"%d" % round_number)
         assert last is not None
         assert cluster.run_until(lambda last=last: leader.quorum.high_watermark > last, 500)
     assert leader.quorum.is_leader
@@ -296,14 +302,14 @@ def test_a_voter_that_cannot_hear_does_not_disturb() -> None:
     """One-way cuts: it can speak but gets no answer, then the other way round (KIP-996)."""
     for direction in (True, False):
         cluster = settled_cluster(11)
-        leader = cluster.leader
+        leader = cluster.leader()
         assert leader is not None
         epoch = leader.quorum.epoch
         deaf = next(one.node_id for one in cluster.alive() if one is not leader)
         for other in (1, 2, 3):
             if other != deaf:
                 link = (other, deaf) if direction else (deaf, other)
-                cluster.cut(*link, both=False)
+                cluster.cut(*link)
         cluster.run(20_000)
         assert leader.quorum.is_leader
         cluster.heal()
@@ -474,11 +480,11 @@ def test_a_configuration_of_zero_grace_is_kafkas() -> None:
     """No early detection: a suspicion does nothing."""
     config = replace(QuorumConfig(), disconnect_grace_ms=0)
     cluster = Cluster(4, config=config)
-    cluster.start()
+    cluster.start_node()
     assert cluster.run_until(lambda: is_settled(cluster), 5000)
-    leader = cluster.leader
+    leader = cluster.leader()
     assert leader is not None
-    cluster.kill(leader.node_id)
+    cluster.kill_node(leader.node_id)
     cluster.suspect(leader.node_id)
     cluster.run(1000)
-    assert cluster.leader is None
+    assert cluster.leader() is None

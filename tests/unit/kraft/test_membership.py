@@ -23,7 +23,7 @@ LIMIT_MS = 10_000
 
 
 def dynamic(voters: int = 3, observers: int = 1, seed: int = 1, **config: object) -> Cluster:
-    """A quorum with its voters in the log; everybody follows its leader."""
+    """A quorum with its voters in the log; all replicas follow its leader."""
     cluster = Cluster(
         seed,
         voter_count=voters,
@@ -38,7 +38,7 @@ def dynamic(voters: int = 3, observers: int = 1, seed: int = 1, **config: object
 
 
 def settle(cluster: Cluster) -> None:
-    """Waits until everybody who runs follows one leader and has everything."""
+    """Waits until all running replicas follow one leader and have everything."""
     assert cluster.run_until(lambda: is_quiet(cluster), LIMIT_MS), "\n".join(cluster.lines[-30:])
     cluster.run(30)  # The fetches that acknowledge it.
 
@@ -54,7 +54,7 @@ def is_quiet(cluster: Cluster) -> bool:
 
 
 def lead(cluster: Cluster) -> int:
-    """Who leads."""
+    """The leader's id."""
     leader = cluster.leader()
     assert leader is not None
     return leader.node_id
@@ -66,8 +66,8 @@ def voters(cluster: Cluster, node_id: int) -> list[int]:
 
 
 def answer(cluster: Cluster) -> ErrorCode:
-    """The newest answer to somebody who asked for a change."""
-    assert cluster.run_until(lambda: bool(cluster.answers), LIMIT_MS), "nobody answered"
+    """The newest answer to a request for a change."""
+    assert cluster.run_until(lambda: bool(cluster.answers), LIMIT_MS), "no answer"
     return cluster.answers.pop()[1].error_code
 
 
@@ -112,7 +112,7 @@ def test_a_removed_leader_sees_its_removal_committed_and_resigns() -> None:
 
 
 def lead_of(cluster: Cluster) -> int | None:
-    """Who leads, if anybody does."""
+    """The leader's id, if there is a leader."""
     return None if cluster.leader() is None else cluster.leader().node_id
 
 
@@ -132,7 +132,7 @@ def test_from_one_voter_to_five_and_back() -> None:
 
 
 def test_a_leader_change_has_the_version_that_kafka_reads() -> None:
-    """Kafka 4.3 reads version 0 whatever the record says; directories in it are garbage to it."""
+    """Kafka 4.3 reads version 0 whatever the record holds; directories in it are garbage to it."""
     cluster = dynamic(voters=1, observers=0)
     opening = cluster.replicas[1].state.batches[0].records[0]
     assert opening[:6] == b"\0\0" + b"\0\0\0\x01"
@@ -143,7 +143,7 @@ def test_a_leader_change_has_the_version_that_kafka_reads() -> None:
 
 
 def asked(cluster: Cluster, request: object) -> ErrorCode:
-    """What the leader says to this request."""
+    """The leader's answer to this request."""
     cluster.ask(lead(cluster), "change", request)  # type: ignore[arg-type]
     return answer(cluster)
 
@@ -226,7 +226,7 @@ def test_a_replica_that_is_not_reached_or_lags_is_not_added() -> None:
 # Identity ---------------------------------------------------------------------------------------
 
 
-def test_a_voter_with_a_wiped_disk_is_a_stranger_and_gives_no_vote() -> None:
+def test_a_voter_with_a_wiped_disk_gives_no_vote() -> None:
     cluster = dynamic(observers=0)
     leader = lead(cluster)
     wiped, other = (node_id for node_id in (1, 2, 3) if node_id != leader)
@@ -239,7 +239,7 @@ def test_a_voter_with_a_wiped_disk_is_a_stranger_and_gives_no_vote() -> None:
     assert not cluster.replicas[wiped].quorum.is_voter
     cluster.kill_node(leader)
     cluster.run(5_000)
-    assert cluster.leader() is None, "one voter of three is left, whatever the stranger says"
+    assert cluster.leader() is None, "one voter of three is left, whatever the wiped replica does"
     cluster.start_node(leader)
     settle(cluster)
     old = Uuid(wiped.to_bytes(16, "big"))
@@ -290,7 +290,7 @@ def test_a_change_that_is_not_committed_is_cut_off_and_the_former_set_is_back() 
     cluster.heal()
     settle(cluster)
     assert voters(cluster, old) == [1, 2, 3]
-    assert cluster.answers, "its asker was told"
+    assert cluster.answers, "its client was answered"
     assert cluster.answers[0][1].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -348,8 +348,8 @@ def act(cluster: Cluster, prng: Prng) -> None:
 
 
 def may_lose(cluster: Cluster, node_id: int) -> bool:
-    """Whether every set that anybody may obey keeps a majority of disks without this one. Who goes
-    on beyond that has lost the quorum, by any rule."""
+    """Whether every set that a replica may obey keeps a majority of disks without this one.
+    A quorum that goes on beyond that is lost, by any rule."""
     sets = [one.quorum._core.history._sets for one in cluster.replicas.values() if one.life]
     for history in sets:
         for _, members in history:

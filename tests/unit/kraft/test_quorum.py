@@ -1,4 +1,4 @@
-"""The whole quorum: seeds under faults, switched-off safeguards, times, and its front door."""
+"""The whole quorum: seeds under faults, switched-off safeguards, times, and its facade."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -61,13 +61,13 @@ def test_seeds_under_faults(first_seed: int) -> None:
         assert outcome.acknowledged > 0, f"seed {seed} committed nothing"
 
 
-def test_a_seed_tells_the_same_story_twice() -> None:
+def test_a_seed_gives_the_same_run_twice() -> None:
     """Every event of every node, with its time."""
-    assert [tell(seed) for seed in (3, 4)] == [tell(seed) for seed in (3, 4)]
-    assert tell(3) != tell(4)
+    assert [trace_of(seed) for seed in (3, 4)] == [trace_of(seed) for seed in (3, 4)]
+    assert trace_of(3) != trace_of(4)
 
 
-def tell(seed: int) -> list[str]:
+def trace_of(seed: int) -> list[str]:
     """The trace of a cluster that loses its leader."""
     cluster = Cluster(seed, trace_level=Level.INFO, steps=Conditions((1, 20), (1, 20)))
     cluster.start_node()
@@ -97,16 +97,16 @@ def count_before_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Fetcher, "may_fetch", True)
 
 
-def speak_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+def send_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vote counts, and is sent, when its write is merely on the way to the disk."""
     write = QuorumStateFile.maybe_write
 
-    def hasty(file: QuorumStateFile, state: ElectionState) -> bool:
+    def write_early(file: QuorumStateFile, state: ElectionState) -> bool:
         written = write(file, state)
         file.on_durable(file.sequence)
         return written
 
-    monkeypatch.setattr(QuorumStateFile, "maybe_write", hasty)
+    monkeypatch.setattr(QuorumStateFile, "maybe_write", write_early)
 
 
 def overlook_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,14 +178,14 @@ def test_a_missing_safeguard_is_noticed(
     raise AssertionError(f"no seed breaks one of {properties}: {found}")
 
 
-def test_a_vote_that_was_said_before_it_was_durable_is_given_twice(
+def test_a_vote_that_was_sent_before_it_was_durable_is_given_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Voter 1 votes for 2, loses power before the write, and votes for 3. With the safeguard the
     first answer never leaves; without it the oracle sees two votes."""
     for is_safe in (True, False):
         if not is_safe:
-            speak_before_durable(monkeypatch)
+            send_before_durable(monkeypatch)
         oracle = QuorumOracle(lambda voters: ())
         for candidate_id in (2, 3):
             # A power cut in between: the second one starts with an empty disk again.
@@ -193,12 +193,12 @@ def test_a_vote_that_was_said_before_it_was_durable_is_given_twice(
             voter.start()
             voter.wake(0)
             voter.quorum.on_request(vote(candidate_id=candidate_id), "vote", Instant(1))
-            said = [one for one in voter.wake(1) if isinstance(one, Reply)]
-            assert bool(said) is not is_safe
-            if said and candidate_id == 3:
+            outputs = [one for one in voter.wake(1) if isinstance(one, Reply)]
+            assert bool(outputs) is not is_safe
+            if outputs and candidate_id == 3:
                 with pytest.raises(AssertionError, match="VoteUniqueness: 1 voted for 2 and 3"):
                     oracle.check_vote(ReplicaKey(1), 1, candidate_id)
-            elif said:
+            elif outputs:
                 oracle.check_vote(ReplicaKey(1), 1, candidate_id)
 
 
@@ -277,7 +277,7 @@ def test_a_restarted_cluster_leads_again_within_a_quarter_second() -> None:
 
 
 def test_a_flapping_link_is_no_reason_for_an_election() -> None:
-    """One follower's link to the leader comes and goes for a minute, and its detector cries wolf
+    """One follower's link to the leader comes and goes for a minute, and its detector is wrong
     each time. The leader stays, the epoch stays, and appends go on committing."""
     cluster = settled_cluster(7)
     leader = cluster.leader()
@@ -298,17 +298,17 @@ def test_a_flapping_link_is_no_reason_for_an_election() -> None:
     assert {one.quorum.epoch for one in cluster.alive()} == {epoch}
 
 
-def test_a_voter_that_cannot_hear_does_not_disturb() -> None:
-    """One-way cuts: it can speak but gets no answer, then the other way round (KIP-996)."""
+def test_a_voter_that_receives_nothing_does_not_disturb() -> None:
+    """One-way cuts: it can send but gets no answer, then the other way round (KIP-996)."""
     for direction in (True, False):
         cluster = settled_cluster(11)
         leader = cluster.leader()
         assert leader is not None
         epoch = leader.quorum.epoch
-        deaf = next(one.node_id for one in cluster.alive() if one is not leader)
+        cut_off = next(one.node_id for one in cluster.alive() if one is not leader)
         for other in (1, 2, 3):
-            if other != deaf:
-                link = (other, deaf) if direction else (deaf, other)
+            if other != cut_off:
+                link = (other, cut_off) if direction else (cut_off, other)
                 cluster.cut(*link)
         cluster.run(20_000)
         assert leader.quorum.is_leader
@@ -318,11 +318,11 @@ def test_a_voter_that_cannot_hear_does_not_disturb() -> None:
         assert {one.quorum.leader_id for one in cluster.alive()} == {leader.node_id}
 
 
-# The front door --------------------------------------------------------------------------------
+# The facade ------------------------------------------------------------------------------------
 
 
 def test_appends_are_for_the_leader() -> None:
-    """It returns the last offset of the batch; others say who they are."""
+    """It returns the last offset of the batch; others report their role."""
     solo = Solo()
     solo.start()
     with pytest.raises(NotLeader, match="node 1 is unattached in epoch 0"):
@@ -373,7 +373,7 @@ def test_the_leader_change_record_is_kafkas() -> None:
     assert WALL_ZERO_MS <= batch.append_time_ms <= WALL_ZERO_MS + 1000
 
 
-def test_only_the_leader_describes_everybody() -> None:
+def test_only_the_leader_describes_all_replicas() -> None:
     """Voters in the order of ids, itself included; observers apart."""
     solo = Solo()
     solo.lead()
@@ -402,7 +402,7 @@ def test_only_the_leader_describes_everybody() -> None:
     assert follower.quorum.epoch_start_offset == -1
 
 
-def test_flushes_of_other_logs_are_none_of_its_business() -> None:
+def test_flushes_of_other_logs_are_ignored() -> None:
     """The node may hand it any subject."""
     solo = Solo()
     solo.lead()
@@ -443,7 +443,7 @@ def test_it_starts_on_kafkas_own_directory() -> None:
 
 
 def test_each_named_invariant_fails_when_it_is_broken() -> None:
-    """`check()` is not decoration: bend the state, and the right name is shouted."""
+    """With a broken state, `check()` names the right invariant."""
     solo = Solo()
     solo.lead()
     solo.quorum.check()

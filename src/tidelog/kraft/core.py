@@ -10,7 +10,6 @@ changed, and what is to be sent is sealed behind that write.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from tidelog.config import QuorumConfig
 from tidelog.env.disk import Disk
@@ -20,6 +19,7 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.kraft.addresses import Addresses
+from tidelog.kraft.events import SUBJECT
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
     UNKNOWN_HIGH_WATERMARK,
@@ -45,9 +45,6 @@ from tidelog.kraft.voters import (
 )
 from tidelog.log.log import Log
 from tidelog.model import NO_LEADER, Endpoint, Uuid
-
-SUBJECT: Final = "quorum"
-"""What the trace events of this package are about."""
 
 
 @dataclass(frozen=True, slots=True)

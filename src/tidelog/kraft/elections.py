@@ -23,9 +23,9 @@ from typing import Final
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.epochs import Epochs
-from tidelog.kraft.events import DoubtReason, LeaderDoubted, RoleCause, RoleReason
+from tidelog.kraft.events import SUBJECT, DoubtReason, LeaderDoubted, RoleCause, RoleReason
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import VoteRequest, VoteResponse
 from tidelog.kraft.quorum_state import ElectionState

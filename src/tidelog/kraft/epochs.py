@@ -10,8 +10,8 @@ Source: KIP-595; the order of checks is Kafka's.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.kraft.core import SUBJECT, QuorumCore
-from tidelog.kraft.events import LeaderResigned, RoleCause, RoleReason
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import SUBJECT, LeaderResigned, RoleCause, RoleReason
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
     BeginQuorumEpochRequest,

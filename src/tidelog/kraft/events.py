@@ -8,10 +8,13 @@ the line has a number.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from tidelog.env.event import Event, Level
 from tidelog.errors import ErrorCode
+
+SUBJECT: Final = "quorum"
+"""What events and lines of this package are about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +24,7 @@ class QuorumEvent(Event):
     @property
     def subject(self) -> str:
         """`quorum`."""
-        return "quorum"
+        return SUBJECT
 
 
 # Roles ---------------------------------------------------------------------------------------

@@ -25,8 +25,8 @@ from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode
 from tidelog.kraft.committed import read_own
-from tidelog.kraft.core import SUBJECT, QuorumCore
-from tidelog.kraft.events import FetchDiverged, FetcherReferred
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import SUBJECT, FetchDiverged, FetcherReferred
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
     QuorumFetchRequest,

@@ -26,9 +26,16 @@ from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError
 from tidelog.kraft.committed import CommittedReader, contiguous
 from tidelog.kraft.control_records import on_appended, on_truncated
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.elections import Elections
-from tidelog.kraft.events import DoubtReason, LogTruncated, RoleCause, RoleReason, VotesAgain
+from tidelog.kraft.events import (
+    SUBJECT,
+    DoubtReason,
+    LogTruncated,
+    RoleCause,
+    RoleReason,
+    VotesAgain,
+)
 from tidelog.kraft.messages import (
     UNKNOWN_HIGH_WATERMARK,
     FetchSnapshotRequest,

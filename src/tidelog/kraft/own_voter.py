@@ -10,7 +10,8 @@ Source: KIP-853, KIP-1186.
 
 from tidelog.env.instant import NEVER, Instant
 from tidelog.errors import ErrorCode
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import SUBJECT
 from tidelog.kraft.messages import (
     AddVoterRequest,
     RemoveVoterRequest,

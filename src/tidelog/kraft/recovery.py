@@ -21,7 +21,8 @@ Source: KIP-630; Kafka's `KafkaRaftLog.recoverSnapshots`, `truncateToLatestSnaps
 
 from tidelog.errors import UsageError
 from tidelog.kraft.control_records import on_snapshot_loaded
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import SUBJECT
 from tidelog.kraft.messages import SnapshotId
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, SnapshotContent
 from tidelog.log.log import Log

@@ -24,8 +24,8 @@ from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.kraft.committed import CommittedReader
 from tidelog.kraft.control_records import on_snapshot_loaded
-from tidelog.kraft.core import SUBJECT, QuorumCore
-from tidelog.kraft.events import SnapshotInstalled
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import SUBJECT, SnapshotInstalled
 from tidelog.kraft.log_cleaning import LogCleaner
 from tidelog.kraft.messages import (
     FetchSnapshotRequest,

@@ -13,7 +13,8 @@ Source: KIP-630; Kafka's `KafkaRaftClient.handleFetchSnapshotRequest`.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import SUBJECT
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.log_cleaning import LogCleaner
 from tidelog.kraft.messages import (

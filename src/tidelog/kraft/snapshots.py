@@ -22,13 +22,13 @@ Source: KIP-630; Kafka's `KafkaRaftLog`, `FileRawSnapshotWriter`.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tidelog.env.disk import Buffer, Disk, File
 from tidelog.env.effects import EffectQueue, Flush
 from tidelog.env.trace import Trace
 from tidelog.errors import CorruptBatch
-from tidelog.kraft.events import SnapshotPutAside
+from tidelog.kraft.events import SUBJECT, SnapshotPutAside
 from tidelog.kraft.messages import SnapshotId
 from tidelog.kraft.snapshot_format import (
     BOOTSTRAP_SNAPSHOT,
@@ -43,8 +43,6 @@ from tidelog.kraft.snapshot_format import (
 )
 from tidelog.log.file_names import CORRUPT_SUFFIX
 from tidelog.model import METADATA_PARTITION
-
-SUBJECT: Final = "quorum"
 
 
 class SnapshotFlush(NamedTuple):

@@ -1,10 +1,10 @@
 """Where the other replicas are reached.
 
 Configured voters (`kraft.version` 0) are reached where the configuration says. With voters in the
-log, three sources answer, in this order: what a node has said of a leader (`learn`), the bootstrap
-servers under the numbers that stand for them, and the voter set. A leader that the voter set does
-not name any more, because it removes itself or the log was cut, is still reached where it was
-reached last.
+log, three sources answer, in this order: what a response or a request has named (`learn`), the
+bootstrap servers under the numbers that stand for them, and the voter set. A leader that the voter
+set does not name any more, because it removes itself or the log was cut, is still reached where it
+was reached last.
 
 Left out: who leads; `transitions.py` reports each leader that this replica learns of.
 """
@@ -35,8 +35,8 @@ class Addresses:
         self.bootstrap: Mapping[int, Endpoint] = {
             FIRST_BOOTSTRAP_ID - index: endpoint for index, endpoint in enumerate(bootstrap)
         }
-        # Where the newest leader that somebody named is reached, beside what the voter set says: a
-        # leader that is no voter (any more), or whose address has changed. At most one entry.
+        # Where the leader is reached that a message named last, beside the voter set: a leader that
+        # is not a voter (any more), or whose address has changed. At most one entry.
         self._learnt: dict[int, Endpoint] = {}
         # The last leader that was known with its address: it is still reached there when the voters
         # do not name it any more, because it is removing itself or the log was cut.
@@ -56,14 +56,14 @@ class Addresses:
         return last[1] if last is not None and last[0] == node_id else None
 
     def choose(self, endpoints: Sequence[Endpoint]) -> Endpoint:
-        """Of the listeners of a replica the one that is named like the one that voters reach here;
-        a node that is none takes the first."""
+        """Of a replica's listeners the one with the name under which voters reach this node; a
+        node that is not a controller takes the first."""
         mine = self._identity.endpoints
         named = [end for end in endpoints if mine and end.listener == mine[0].listener]
         return (named or list(endpoints))[0]
 
     def learn(self, node_id: int, endpoint: Endpoint | None) -> None:
-        """Somebody says where a leader is reached. Configured voters are reached as configured."""
+        """A message names the address of a leader. Configured voters keep the configured one."""
         history = self._history
         is_configured = node_id in history.voters and history.version < DYNAMIC_VOTERS
         if endpoint is None or node_id < 0 or is_configured:
@@ -71,7 +71,7 @@ class Addresses:
         self._learnt = {node_id: endpoint}
 
     def knows(self, leader_id: int) -> bool:
-        """Whether this may be a leader: a voter, or anybody whose address is known, because the own
+        """Whether this may be a leader: a voter, or a node whose address is known, because the own
         log may be too old to have the voter."""
         return leader_id in self._history.voters or (
             leader_id >= 0 and self.of(leader_id) is not None
@@ -84,6 +84,6 @@ class Addresses:
             self._last_leader = (leader_id, endpoint)
 
     def on_voters_changed(self) -> None:
-        """What the new voter set says of its members counts."""
+        """The addresses in the new voter set count."""
         for node_id in self._history.voters:
             self._learnt.pop(node_id, None)

@@ -10,7 +10,7 @@
 
 Every message has the layout topics/partitions and concerns exactly one partition; anything else is
 malformed. A wrong cluster id is reported at the top of a response, every other error with the
-partition, as Kafka does. A response with an error at the top says nothing about epoch and leader:
+partition, as Kafka does. A response with an error at the top has neither epoch nor leader:
 it is read as epoch 0 and no leader, which no replica acts upon.
 """
 
@@ -159,7 +159,7 @@ def request_of(entity: Entity) -> VoteRequest | BeginQuorumEpochRequest | EndQuo
             leader_epoch=partition.leader_epoch,
             leader_endpoints=endpoints,
         )
-    assert api_key == ApiKey.END_QUORUM_EPOCH, f"API {api_key} is none of the quorum's"
+    assert api_key == ApiKey.END_QUORUM_EPOCH, f"API {api_key} is not one of the quorum's"
     return EndQuorumEpochRequest(
         cluster_id=entity.cluster_id,
         leader_id=partition.leader_id,
@@ -247,14 +247,14 @@ def response_of(
         return VoteResponse(code, leader_id, leader_epoch, granted, endpoint)
     if api_key == ApiKey.BEGIN_QUORUM_EPOCH:
         return BeginQuorumEpochResponse(code, leader_id, leader_epoch, endpoint)
-    assert api_key == ApiKey.END_QUORUM_EPOCH, f"API {api_key} is none of the quorum's"
+    assert api_key == ApiKey.END_QUORUM_EPOCH, f"API {api_key} is not one of the quorum's"
     return EndQuorumEpochResponse(code, leader_id, leader_epoch, endpoint)
 
 
 def leader_endpoints(
     entity_type: type, leader_id: int, endpoint: Endpoint | None
 ) -> tuple[Entity, ...]:
-    """Where the leader is reached, as responses of the versions that have it say it."""
+    """Where the leader is reached, for responses of the versions that have the field."""
     if endpoint is None or not has_field(entity_type, "node_endpoints"):
         return ()
     node_type = nested(entity_type, "node_endpoints")
@@ -262,7 +262,7 @@ def leader_endpoints(
 
 
 def leader_endpoint_of(entity: Entity, leader_id: int) -> Endpoint | None:
-    """Where the leader is reached, if the response says it."""
+    """Where the leader is reached, if the response names it."""
     endpoint = None
     for node in field(entity, "node_endpoints", ()):
         if node.node_id == leader_id:

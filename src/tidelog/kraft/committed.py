@@ -40,8 +40,8 @@ def contiguous(chunks: Sequence[Chunk]) -> bytes:
 def read_own(log: Log, offset: int, max_bytes: int, upper_offset: int) -> LogRead:
     """At least one batch from `offset` on, below `upper_offset`.
 
-    Raises `StorageError` when the disk gives damaged bytes: nobody but it can be blamed for what
-    is in the own log.
+    Raises `StorageError` when the disk gives damaged bytes: only the disk can be at fault for
+    what is in the own log.
     """
     try:
         return log.read(offset, max_bytes, upper_offset, at_least_one=True)

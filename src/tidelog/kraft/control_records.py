@@ -80,7 +80,7 @@ def read_history(core: QuorumCore, begin: int) -> None:
 
 
 def on_snapshot_loaded(core: QuorumCore, content: SnapshotContent) -> None:
-    """What a snapshot says of the quorum counts, and everything below it is committed."""
+    """The version and the voters in a snapshot count, and everything below it is committed."""
     core.history.restart(content.snapshot_id.end_offset, content.control_entries)
     if content.control_entries:
         _on_voters(core, f"snapshot {content.snapshot_id}")

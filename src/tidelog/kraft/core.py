@@ -1,4 +1,4 @@
-"""What the parts of one replica share: who it is, its role, its log, and what it sends.
+"""What the parts of one replica share: its identity, role, log, and what it sends.
 
 `QuorumCore` holds the state that elections, replication and membership read together. The parts
 that change it: `transitions.py` the role, `control_records.py` the voter history,
@@ -10,7 +10,6 @@ changed, and what is to be sent is sealed behind that write.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from tidelog.config import QuorumConfig
 from tidelog.env.disk import Disk
@@ -20,6 +19,7 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.kraft.addresses import Addresses
+from tidelog.kraft.events import SUBJECT
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
     UNKNOWN_HIGH_WATERMARK,
@@ -45,9 +45,6 @@ from tidelog.kraft.voters import (
 )
 from tidelog.log.log import Log
 from tidelog.model import NO_LEADER, Endpoint, Uuid
-
-SUBJECT: Final = "quorum"
-"""What the trace events of this room are about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +94,9 @@ class QuorumCore:
         self.must_catch_up: bool = False
         # Durable election state; runs behind `role` only while an input is handled.
         self.state_file = QuorumStateFile(env.disk, env.effects, tuple(voters))
-        # What to say, held until it may be said.
+        # What to send, held until it may leave.
         self.outbox = Outbox()
-        # What was said and not answered.
+        # What was sent and not answered.
         self.requests = PeerRequests(
             timeout_ms=config.request_timeout_ms, backoff_ms=config.retry_backoff_ms
         )
@@ -139,8 +136,8 @@ class QuorumCore:
 
     @property
     def is_voter(self) -> bool:
-        """Whether it may be elected; otherwise it observes. A wiped disk makes it a stranger
-        (*VoterIsItsDisk*)."""
+        """Whether it may be elected; otherwise it observes. With a wiped disk it is not the voter
+        of its id any more (*VoterIsItsDisk*)."""
         return is_voter(self.voters, self.identity.key)
 
     def is_my_cluster(self, cluster_id: str | None) -> bool:
@@ -148,7 +145,7 @@ class QuorumCore:
         return cluster_id in (None, self.identity.cluster_id)
 
     def leadership_error(self, epoch: int) -> ErrorCode:
-        """What a replica that fetches in `epoch` is told, unless this one leads in just that."""
+        """The error for a replica that fetches in `epoch`; NONE if this one leads that epoch."""
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if epoch > self.epoch:
@@ -167,7 +164,8 @@ class QuorumCore:
 
     @property
     def public_leader_id(self) -> int:
-        """Who leads now as far as it knows, -1 for nobody: a leader that resigned is none."""
+        """The leader as far as this replica knows; -1 for none. One that resigned does not
+        count."""
         return NO_LEADER if isinstance(self.role, Resigned) else self.role.leader_id
 
     @property
@@ -212,13 +210,13 @@ class QuorumCore:
 
     def may_have_unknown_voters(self, named_disk: Uuid) -> bool:
         """Whether a sender that names this disk as the receiver's may be, and may count this
-        replica as, a voter of whom this one does not know. With voters in the log that may always
+        replica as, a voter that this one does not know. With voters in the log that may always
         be. With configured voters, when the disk is this replica's own: only a set in the log has
         that, and its record has not come here yet or was lost with the power, never acknowledged.
         """
         return self.is_dynamic or named_disk == self.identity.directory_id
 
-    # Saying something ------------------------------------------------------------------------
+    # Sending ---------------------------------------------------------------------------------
 
     def reply(self, reply_to: object, response: Response) -> None:
         """Answers a request."""
@@ -230,7 +228,7 @@ class QuorumCore:
         """Sends a request, to another address than the known one if it is given."""
         self.requests.on_sent(peer_id, request, now)
         endpoint = endpoint or self.addresses.of(peer_id)
-        assert endpoint is not None, f"{request} to {peer_id}, of whom nobody knows where it is"
+        assert endpoint is not None, f"{request} to {peer_id}, whose address is not known"
         self.outbox.add(SendRequest(peer_id, request, endpoint))
 
     # Waits -----------------------------------------------------------------------------------
@@ -240,7 +238,7 @@ class QuorumCore:
         return self.timers.draw_first_wait(now, is_alone=not self.peers)
 
     def draw_probe_peer(self) -> int | None:
-        """Which replica to ask next who leads."""
+        """The replica to ask next for the leader."""
         servers = tuple(self.addresses.bootstrap)
         known = (*self.peers, *servers) if self.is_dynamic or not self.voters else self.peers
         return self.env.prng.choice(known) if known else None
@@ -261,6 +259,6 @@ class QuorumCore:
             self.log.update_high_watermark(value)
 
     def settle(self) -> None:
-        """Ends the handling of one input: the state is written, what was said is sealed."""
+        """Ends the handling of one input: the state is written, what is to be sent is sealed."""
         self.state_file.maybe_write(self.role.election)
         self.outbox.seal(self.state_file.sequence)

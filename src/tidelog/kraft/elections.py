@@ -1,19 +1,20 @@
 """Elections: when a replica asks for votes, and what it makes of the answers.
 
-A replica that misses its leader asks first whether it would be elected (pre-vote, KIP-996), in
-the epoch it is in. Only with the consent of a majority does it begin the next epoch, vote for
-itself, and ask for real votes. A replica that is merely cut off therefore disturbs nobody: those
-who hear the leader refuse.
+A replica that misses its leader asks first whether it would be elected (pre-vote, KIP-996), in the
+epoch it is in. Only with the consent of a majority does it begin the next epoch, vote for itself,
+and ask for real votes. A replica that is merely cut off therefore does not disturb the others:
+voters that follow the leader refuse.
 
 Early detection (`tidelog.broker.disconnect.grace.ms`). When the leader's process is gone, the
-node's failure detector says so long before the fetch timeout: the follower then doubts the leader
-and asks for pre-votes at once. It still needs a majority that lost the leader as well, so one bad
-link elects nobody. The same haste is in order when the leader itself says that it is none.
+node's failure detector reports it long before the fetch timeout: the follower then doubts the
+leader and asks for pre-votes at once. It still needs a majority that lost the leader as well, so
+one bad link changes no leader. A follower acts as fast when the leader itself reports that it has
+resigned.
 
 Two at once. Followers lose a leader together and would split the vote. A random wait of a few
-milliseconds separates them (`timers.py`), and whoever grants a pre-vote steps back (`voting.py`). A
-candidate that cannot win any more does not wait out its whole timeout either. All of this is about
-time only.
+milliseconds separates them (`timers.py`), and a voter that grants a pre-vote steps back
+(`voting.py`). A candidate that cannot win any more does not wait out its whole timeout either. All
+of this is about time only.
 
 Source: KIP-595, KIP-996.
 """
@@ -22,9 +23,9 @@ from typing import Final
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.epochs import Epochs
-from tidelog.kraft.events import DoubtReason, LeaderDoubted, RoleCause, RoleReason
+from tidelog.kraft.events import SUBJECT, DoubtReason, LeaderDoubted, RoleCause, RoleReason
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import VoteRequest, VoteResponse
 from tidelog.kraft.quorum_state import ElectionState
@@ -51,8 +52,8 @@ class Elections:
     def start(self, now: Instant) -> None:
         """Takes up the role that the durable state allows.
 
-        Who led must not lead that epoch again, because what it had not flushed is lost and it
-        would write other records at the same offsets: it resigns.
+        A replica that led must not lead that epoch again: what it had not flushed is lost, and it
+        would write other records at the same offsets. So it resigns.
         """
         core = self._core
         state = core.state_file.written
@@ -87,7 +88,7 @@ class Elections:
         """Counts an answer that was waited for."""
         core = self._core
         if response.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID:
-            # Not `maybe_transition`: epochs and leaders of another cluster are none of ours.
+            # Not `maybe_transition`: epochs and leaders of another cluster do not count here.
             core.env.trace.warn(
                 SUBJECT,
                 "on_vote_response",
@@ -144,7 +145,7 @@ class Elections:
     def _give_up(self, cause: RoleCause, now: Instant) -> None:
         core = self._core
         if not core.addresses.knows(core.role.leader_id):
-            # Nobody, or somebody of whom only the own disk speaks.
+            # No leader is known, or only the own disk names it.
             self._transitions.become_unattached(core.role.election, now, cause)
         else:
             self._transitions.become_follower(core.epoch, core.role.leader_id, now, cause)
@@ -152,7 +153,7 @@ class Elections:
     # Doubt and time --------------------------------------------------------------------------
 
     def on_peer_suspected(self, peer_id: int, now: Instant) -> None:
-        """The peer's process is gone, says the node's failure detector."""
+        """The node's failure detector reports that the peer's process is gone."""
         role = self._core.role
         if self._core.config.disconnect_grace_ms == 0:
             return
@@ -160,7 +161,7 @@ class Elections:
             self.doubt_leader(now, DoubtReason.SUSPECTED_DEAD)
 
     def doubt_leader(self, now: Instant, reason: DoubtReason) -> None:
-        """The leader that is followed leads no more, probably: ask for votes soon."""
+        """The leader that is followed has probably gone: ask for votes soon."""
         core = self._core
         role = core.role
         assert isinstance(role, Follower), f"{role.name.value} doubts a leader"
@@ -212,6 +213,6 @@ class Elections:
         if core.may_campaign and not core.may_only_follow:
             self._transitions.become_prospective(now, silent)
         else:
-            # Who cannot lead asks the voters who does; its state stays.
+            # A replica that cannot lead asks the voters for the leader; its state stays.
             state = role.election
             self._transitions.become_unattached(state, now, silent)

@@ -10,8 +10,8 @@ Source: KIP-595; the order of checks is Kafka's.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.kraft.core import SUBJECT, QuorumCore
-from tidelog.kraft.events import LeaderResigned, RoleCause, RoleReason
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import SUBJECT, LeaderResigned, RoleCause, RoleReason
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
     BeginQuorumEpochRequest,
@@ -37,7 +37,7 @@ class Epochs:
     def on_begin_request(
         self, request: BeginQuorumEpochRequest, reply_to: object, now: Instant
     ) -> None:
-        """Somebody leads now."""
+        """A leader announces its epoch."""
         core = self._core
         disk = request.voter_directory_id
         error = self._leader_error(request, disk)
@@ -66,7 +66,7 @@ class Epochs:
     def on_begin_response(
         self, peer_id: int, response: BeginQuorumEpochResponse, now: Instant
     ) -> None:
-        """A voter knows about us, or about somebody else."""
+        """A voter knows this leader, or another one."""
         self._core.addresses.learn(response.leader_id, response.leader_endpoint)
         self._transitions.maybe_transition(
             response.leader_epoch,
@@ -78,7 +78,7 @@ class Epochs:
     def on_end_request(
         self, request: EndQuorumEpochRequest, reply_to: object, now: Instant
     ) -> None:
-        """The leader says goodbye; the best successor goes first."""
+        """The leader resigns; the best successor goes first."""
         core = self._core
         error = self._leader_error(request)
         if error is ErrorCode.NONE:
@@ -110,7 +110,7 @@ class Epochs:
         return max_ms
 
     def on_end_response(self, peer_id: int, response: EndQuorumEpochResponse, now: Instant) -> None:
-        """A voter knows that we resigned."""
+        """A voter knows that this leader resigned."""
         core = self._core
         self._transitions.maybe_transition(
             response.leader_epoch,

@@ -2,16 +2,19 @@
 its snapshots and its voters.
 
 A change of role has a *cause* (`RoleCause`): a member of `RoleReason`, and the replica or the votes
-that it is about. The values of reasons are the words of the line, with the name of a field where
+that it is about. The values of reasons are the text of the line, with the name of a field where
 the line has a number.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from tidelog.env.event import Event, Level
 from tidelog.errors import ErrorCode
+
+SUBJECT: Final = "quorum"
+"""What events and lines of this package are about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +24,7 @@ class QuorumEvent(Event):
     @property
     def subject(self) -> str:
         """`quorum`."""
-        return "quorum"
+        return SUBJECT
 
 
 # Roles ---------------------------------------------------------------------------------------
@@ -30,29 +33,29 @@ class QuorumEvent(Event):
 class RoleReason(StrEnum):
     """Why a replica changes its role."""
 
-    NAMED_BY_PEER = "told by {peer_id}"
-    NAMED_BY_LEADER = "told by the leader"
-    LEADER_HEARD = "heard the leader"
+    NAMED_BY_PEER = "learnt from {peer_id}"
+    NAMED_BY_LEADER = "learnt from the leader"
+    LEADER_HEARD = "the leader announced itself"
     LEADER_SILENT = "leader {peer_id} is silent"
-    NO_LEADER = "nobody leads"
-    NO_STATE = "has no state to lead with"
-    VOTE_ASKED = "vote asked by {peer_id}"
+    NO_LEADER = "no leader is known"
+    NO_STATE = "it lacks what a leader needs"
+    VOTE_ASKED = "vote request from {peer_id}"
     VOTED = "voted for {peer_id}"
     PRE_VOTE_WON = "pre-vote won with {granted_count} of {voter_count}"
     PRE_VOTE_LOST = "pre-vote lost with {granted_count} of {voter_count}"
     PRE_VOTE_TIMED_OUT = "pre-vote timed out with {granted_count} of {voter_count}"
-    PRE_VOTE_UNKNOWN = "{peer_id} knows no pre-vote"
+    PRE_VOTE_UNKNOWN = "voter {peer_id} does not support pre-votes"
     ELECTED = "elected by {granted_count} of {voter_count}"
     ELECTION_TIMED_OUT = "election timed out with {granted_count} of {voter_count}"
-    ASKED_TO_RESIGN = "asked to"
+    ASKED_TO_RESIGN = "resignation requested"
     MAJORITY_SILENT = "a majority does not fetch"
-    REMOVED = "is no voter any more"
-    RESTED = "rested after resigning"
+    REMOVED = "removed from the voters"
+    RESTED = "waited after resigning"
 
 
 @dataclass(frozen=True, slots=True)
 class RoleCause:
-    """Why a role changes: the reason, and whom or how many votes it is about."""
+    """Why a role changes: the reason, and the replica or the number of votes that it is about."""
 
     reason: RoleReason
     peer_id: int = -1
@@ -75,7 +78,7 @@ class RoleEvent(QuorumEvent):
     leader: int
     """-1 where it knows of none."""
     voted: int
-    """Who has its vote in this epoch; -1 for none."""
+    """The candidate that has its vote in this epoch; -1 for none."""
     log_end: int
     high_watermark: int
 
@@ -154,7 +157,7 @@ class BecameLeader(RoleChanged):
 
 
 class BecameResigned(RoleChanged):
-    """It leads no more and reports that to the voters."""
+    """It has given up the epoch and reports that to the voters."""
 
     __slots__ = ()
     handler: ClassVar = "become_resigned"
@@ -174,7 +177,7 @@ class VoteReason(StrEnum):
     LEADER_KNOWN = "leader is {peer_id}"
     FOLLOWING = "following {peer_id}"
     LEADING = "leading"
-    LOST_RECORDS = "has lost records that it acknowledged"
+    LOST_RECORDS = "this voter lost records that it acknowledged"
 
     INCONSISTENT_CLUSTER_ID = ErrorCode.INCONSISTENT_CLUSTER_ID.name
     INCONSISTENT_VOTER_SET = ErrorCode.INCONSISTENT_VOTER_SET.name

@@ -1,4 +1,4 @@
-"""Requests and answers between replicas: what this one's role sends, and which part handles what.
+"""Requests and answers between replicas: what the role sends, and which part handles what.
 
 A role names the peers to which it wants to send its one kind of request (`planned_requests`);
 `requests.py` says from when on a peer may be asked. A request, an answer and a failure go to the

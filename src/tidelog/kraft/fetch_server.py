@@ -11,9 +11,10 @@ ends before the fetch offset, or is not there, the answer is the epoch and end o
 the fetcher must look for common ground (KIP-595), no data, and no progress is credited
 (*LogMatching*).
 
-Who needs records that the log has no more, or begins with nothing, is referred to the newest
-snapshot (KIP-630): that is cheaper than the log even where the log would do. So is a fetcher whose
-last epoch is older than the oldest snapshot, because the log cannot tell where that epoch ended.
+A follower that needs records that are gone from the log, or begins with an empty log, is referred
+to the newest snapshot (KIP-630): that is cheaper than the log even where the log would do. So is a
+fetcher whose last epoch is older than the oldest snapshot, because the log does not have the end of
+that epoch.
 """
 
 from collections.abc import Iterator
@@ -24,8 +25,8 @@ from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode
 from tidelog.kraft.committed import read_own
-from tidelog.kraft.core import SUBJECT, QuorumCore
-from tidelog.kraft.events import FetchDiverged, FetcherReferred
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import SUBJECT, FetchDiverged, FetcherReferred
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
     QuorumFetchRequest,
@@ -107,14 +108,14 @@ class FetchServer:
         self._parked = waiting
 
     def fail_all_unless_leading(self) -> None:
-        """The leadership is over: everybody who waits is told so, and who leads now."""
+        """The leadership is over: every parked fetch fails, with the leader now in the answer."""
         if self._parked and not isinstance(self._core.role, Leader):
             for parked in self._parked:
                 self._reply_error(parked.reply_to, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self._parked.clear()
 
     def maybe_raise_high_watermark(self) -> bool:
-        """The leader's own flush or somebody's fetch may have committed something."""
+        """The leader's own flush or a follower's fetch may have committed something."""
         core = self._core
         role = core.role
         if not isinstance(role, Leader):
@@ -167,7 +168,7 @@ class FetchServer:
         return ErrorCode.NONE
 
     def _came_before_the_log(self, request: QuorumFetchRequest) -> bool:
-        """Whether the log says nothing of what the fetcher has: its offset is below the start, or
+        """Whether the log cannot judge what the fetcher has: its offset is below the start, or
         its last epoch is older than the oldest one here. Where that epoch ended only a snapshot
         could tell, and a guess would leave the fetcher with records that were never committed."""
         log = self._core.log

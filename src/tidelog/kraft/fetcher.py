@@ -1,22 +1,22 @@
 """The follower's side of replication: fetch, append, flush, fetch again.
 
-A fetch at offset X tells the leader that everything below X is on this replica's disk, so the next
+A fetch at offset X acknowledges that everything below X is on this replica's disk, so the next
 fetch waits until what the last one brought is flushed (*DurableBeforeCounted*), and there is never
 more than one (*SingleFetchInFlight*). Its answer is used only by the role that asked, in the
 epoch in which it asked, and only at the offset it asked for.
 
-Truncation. When the leader says that the logs part, the follower cuts its log back to the end of
+Truncation. When the leader answers that the logs part, the follower cuts its log back to the end of
 the last common epoch and asks again, until both agree. Nothing committed is ever cut: truncating
 below the own high watermark is a bug somewhere in the quorum, and stops the node
 (*NoCommittedTruncation*).
 
 Snapshots. A leader whose log cannot help names a snapshot instead (`snapshot_fetcher.py`). A
-replica that lost the snapshot before its own log's start cannot say so in a fetch: its log is in
-order, and anything else would take back what it has acknowledged. Every other of its fetches is
-therefore nobody's: without a replica id, from where its state ends. The leader's records of that
+replica that lost the snapshot before its own log's start cannot report that in a fetch: its log is
+in order, and anything else would take back what it has acknowledged. Every other of its fetches is
+therefore anonymous: without a replica id, from where its state ends. The leader's records of that
 time, or the snapshot that it names, give the state back.
 
-A replica that follows nobody uses the same request to find out who leads: it asks one random voter
+A replica without a leader uses the same request to find it: it asks one random voter
 after the other, without waiting there.
 """
 
@@ -26,9 +26,16 @@ from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError
 from tidelog.kraft.committed import CommittedReader, contiguous
 from tidelog.kraft.control_records import on_appended, on_truncated
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.elections import Elections
-from tidelog.kraft.events import DoubtReason, LogTruncated, RoleCause, RoleReason, VotesAgain
+from tidelog.kraft.events import (
+    SUBJECT,
+    DoubtReason,
+    LogTruncated,
+    RoleCause,
+    RoleReason,
+    VotesAgain,
+)
 from tidelog.kraft.messages import (
     UNKNOWN_HIGH_WATERMARK,
     FetchSnapshotRequest,
@@ -43,7 +50,7 @@ from tidelog.model import ZERO_UUID, EpochEndOffset
 from tidelog.records.batch import batch_size_at, read_header
 
 MAX_PROBE_WAIT_MS: Final = 500
-"""The longest pause of a replica that asks around and hears of no leader."""
+"""The longest pause of a replica that asks other replicas and learns of no leader."""
 
 NO_REPLICA: Final = -1
 """The replica id of a fetch that acknowledges nothing."""
@@ -83,7 +90,7 @@ class Fetcher:
     ) -> None:
         self._core = core
         self._transitions = transitions
-        # Is told when the leader says that it leads no more.
+        # Doubts the leader when it answers that it does not lead any more.
         self._elections = elections
         # Takes over when the leader names a snapshot.
         self._snapshots = snapshots
@@ -208,7 +215,7 @@ class Fetcher:
         self._on_success(role, now)
         if response.diverging_epoch is None and response.snapshot_id is None:
             if 0 < response.high_watermark <= request.fetch_offset and core.must_catch_up:
-                # The leader counted this replica by its present end when it said so, and this end
+                # The leader counted this replica by its present end when it answered, and this end
                 # is durable. What was committed by the help of older claims lies below.
                 core.must_catch_up = False
                 core.env.trace.event(
@@ -318,10 +325,10 @@ class Fetcher:
         offset = min(offset, log_end_offset)
         assert offset >= core.high_watermark, (
             f"NoCommittedTruncation: to {offset} below {core.high_watermark}, "
-            f"leader {role.leader_id} says {diverging}"
+            f"leader {role.leader_id} answered {diverging}"
         )
         if offset == log_end_offset:
-            # The leader's answer helps nobody; do not ask in a circle.
+            # The leader's answer does not help; do not ask again at once.
             self._retry_later(role, f"useless divergence {tuple(diverging)}", now)
             return
         core.env.trace.event(

@@ -19,7 +19,7 @@ def check_core(core: QuorumCore) -> None:
     assert core.state_file.written == role.election, (
         f"DurableBeforeSent: written {core.state_file.written}, role {role.election}"
     )
-    assert core.outbox.is_sealed, "DurableBeforeSent: something is said and not sealed"
+    assert core.outbox.is_sealed, "DurableBeforeSent: an output is not sealed"
     assert log.log_start_offset <= core.high_watermark <= log.log_end_offset, (
         f"HighWatermarkMonotonic: {log.log_start_offset} <= {core.high_watermark} <= "
         f"{log.log_end_offset}"

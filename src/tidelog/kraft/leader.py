@@ -1,4 +1,4 @@
-"""The leader's role: how far everybody is, and what follows from that.
+"""The leader's role: how far each replica is, and what follows from that.
 
 The high watermark is the largest offset below which a majority holds everything *on disk*: the
 end offsets of all voters, largest first, at index n // 2. The leader is one of them and counts
@@ -8,10 +8,10 @@ can still be overwritten by a leader that a different majority elects (Ongaro 20
 an entry of the own epoch, which begins with a LEADER_CHANGE record, sits on top of it.
 
 Check quorum: a leader that a majority has not fetched from for one and a half fetch timeouts
-resigns, because that majority may follow somebody else by now.
+resigns, because that majority may follow another leader by now.
 
-A voter that does not fetch may not know who leads, for replication is pull. It is told
-(BeginQuorumEpoch) at once, and again each half fetch timeout until it fetches.
+A voter that does not fetch may not know the leader, for replication is pull. The leader sends it
+BeginQuorumEpoch at once, and again each half fetch timeout until it fetches.
 
 Observers fetch too; they count for nothing and are forgotten after five minutes of silence.
 
@@ -41,7 +41,7 @@ UNKNOWN: Final = -1
 
 
 class Progress:
-    """How far one other replica is, as its fetches tell."""
+    """How far one other replica is, by its fetches."""
 
     __slots__ = (
         "begin_at",
@@ -56,7 +56,7 @@ class Progress:
         # The directory it fetches for; `ZERO_UUID` until it is known.
         self.directory_id = key.directory_id
         # Exclusive end of what it has on disk: its fetch offset. -1 before its first fetch of
-        # this epoch: what it had under another leader says nothing.
+        # this epoch: what it had under another leader proves nothing.
         self.log_end_offset: int = UNKNOWN
         # When it fetched last; None before the first time.
         self.fetched_at: Instant | None = None
@@ -65,7 +65,7 @@ class Progress:
         # The leader's log end at its last fetch: reaching this later proves that it was caught
         # up at the time of that fetch.
         self.leader_end_at_fetch: int = UNKNOWN
-        # When to tell it that the epoch has begun; voters only.
+        # When to announce the epoch to it; voters only.
         self.begin_at: Instant = begin_at
 
     def on_fetch(self, fetch_offset: int, leader_end: int, now: Instant) -> None:
@@ -90,7 +90,7 @@ class Progress:
 
 
 class Leader(Role):
-    """Elected by a majority; the only one who appends."""
+    """Elected by a majority; the only role that appends."""
 
     __slots__ = (
         "_check_quorum_ms",
@@ -124,7 +124,7 @@ class Leader(Role):
         self.own_end_offset: int = UNKNOWN
         # Exclusive; -1 until the epoch's own first record is committed. Never falls.
         self.high_watermark: int = UNKNOWN
-        # The voters other than this node, by id: who they are.
+        # The voters other than this node, by id: their keys.
         self._keys: dict[int, ReplicaKey] = {
             key.node_id: key for key in sorted(voters) if key.node_id != self.leader_id
         }
@@ -134,13 +134,13 @@ class Leader(Role):
         }
         # Whether this node is a voter; not any more while its removal is being committed.
         self.counts_itself: bool = counts_itself
-        # Everybody else who fetches, by id and directory; bounded, see `MAX_QUORUM_OBSERVERS`.
+        # All other replicas that fetch, by id and directory; bounded, see `MAX_QUORUM_OBSERVERS`.
         self.observers: dict[ReplicaKey, Progress] = {}
         # A majority that stays silent for longer has left.
         self._check_quorum_ms: int = fetch_timeout_ms * 3 // 2
-        # How often a silent voter is told who leads.
+        # How often the epoch is announced to a silent voter.
         self._reminder_ms: int = fetch_timeout_ms // 2
-        # Stands for the first fetch of those who have not fetched yet.
+        # Stands for the first fetch of replicas that have not fetched yet.
         self._elected_at: Instant = now
 
     def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
@@ -148,11 +148,11 @@ class Leader(Role):
         return VoteDecision(False, VoteReason.LEADING)
 
     def planned_requests(self) -> list[PlannedRequest]:
-        """A reminder to each voter that does not fetch."""
+        """An announcement to each voter that does not fetch."""
         return [PlannedRequest(voter_id, voter.begin_at) for voter_id, voter in self.voters.items()]
 
     def deadline(self) -> Instant | None:
-        """When check quorum fails unless somebody fetches."""
+        """When check quorum fails unless a voter fetches."""
         return self.check_quorum_deadline()
 
     def check_quorum_deadline(self) -> Instant | None:
@@ -169,17 +169,17 @@ class Leader(Role):
         return Instant(oldest_needed + self._check_quorum_ms)
 
     def on_begin_sent(self, voter_id: int, now: Instant) -> None:
-        """The voter was told; next time in half a fetch timeout."""
+        """The epoch was announced to the voter; next time in half a fetch timeout."""
         self.voters[voter_id].begin_at = Instant(now + self._reminder_ms)
 
     def on_begin_failed(self, voter_id: int, now: Instant) -> None:
-        """It did not hear us: tell it again as soon as it may be reached."""
+        """The voter was not reached: try again as soon as it may be reached."""
         if voter_id in self.voters:
             # It may have been removed meanwhile.
             self.voters[voter_id].begin_at = now
 
     def on_contact(self, replica: ReplicaKey, now: Instant) -> None:
-        """A voter fetched in this epoch, whatever the answer: it knows who leads."""
+        """A voter fetched in this epoch, whatever the answer: it knows the leader."""
         voter = self._voter(replica)
         if voter is not None:
             voter.fetched_at = now
@@ -257,7 +257,7 @@ class Leader(Role):
         return [keys[voter_id] for voter_id in order]
 
     def live_observers(self, now: Instant) -> list[ReplicaProgress]:
-        """The observers that were heard lately, by id."""
+        """The observers that fetched lately, by id."""
         self._forget_silent_observers(now)
         return [self.observers[key].describe(key.node_id) for key in sorted(self.observers)]
 

@@ -8,14 +8,14 @@ One change at a time (*OneChangeAtATime*). A change begins only when
 
 `voter_changes.py` decides that and every other refusal.
 
-Adding. The newcomer has fetched as an observer and is caught up; it is asked over its own address
+Adding. The newcomer has fetched as an observer and is caught up; it is asked at its own address
 which versions it supports, which also shows that the address is right. Then the new set is
 appended and counts at once; the client is answered when it is committed, by a majority of the *new*
 set. Removing and updating are the same without the question. A leader that was removed goes on
 until that is committed, then it resigns.
 
 A change under way ends with the leadership: its client receives NOT_LEADER_OR_FOLLOWER, and must
-look who leads now and what became of it.
+find the leader and look what became of the change.
 
 From configured voters to voters in the log (`kraft.version` 0 to 1, UpdateFeatures): the leader
 appends the version and the set in one batch. It knows the voters' directories from their fetches of
@@ -63,7 +63,7 @@ from tidelog.kraft.voters import (
 from tidelog.records.control import ControlType
 
 MAX_TIMEOUT_MS: Final = 60_000
-"""An asker may wait longer, but is told that time is up."""
+"""The longest wait of a client, whatever it asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class _Committing:
 
     offset: int
     reply_to: object | None
-    """`None` when the asker was answered already."""
+    """`None` when the client was answered already."""
     deadline: Instant
 
 
@@ -99,7 +99,7 @@ class Membership:
         self._change: _CheckingSupport | _Committing | None = None
 
     def on_voter_change(self, request: VoterChangeRequest, reply_to: object, now: Instant) -> None:
-        """Begins a change, or says why not."""
+        """Begins a change, or refuses it."""
         core = self._core
         error, message = decide_request(core, request, is_changing=self._change is not None)
         if error is not ErrorCode.NONE:
@@ -167,7 +167,7 @@ class Membership:
     # From configured voters to voters in the log --------------------------------------------------
 
     def upgrade(self, level: int, now: Instant, *, validate_only: bool) -> tuple[ErrorCode, str]:
-        """Makes `level` the `kraft.version`, or says why not; `validate_only` makes nothing."""
+        """Makes `level` the `kraft.version`, or refuses it; `validate_only` makes nothing."""
         core = self._core
         error, message = decide_upgrade(core, level, is_changing=self._change is not None)
         if error is not ErrorCode.NONE or level == core.history.version or validate_only:

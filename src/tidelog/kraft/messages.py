@@ -1,13 +1,13 @@
-"""What voters say to each other and what the quorum hands to its node: plain, version-free values.
+"""The messages between voters and what the quorum hands to its node: plain, version-free values.
 
 The wire forms (Vote 2, BeginQuorumEpoch 1, EndQuorumEpoch 1, Fetch 18) are in `kraft/codec.py`.
-A quorum speaks of one partition only, `__cluster_metadata-0`, so the values carry no topic.
+A quorum has one partition only, `__cluster_metadata-0`, so the values carry no topic.
 
 Replication is pull (KIP-595): `QuorumFetchRequest` is the vote of confidence, the acknowledgement
-and the request for data in one. A fetch at offset X says "everything below X is on my disk".
+and the request for data in one. A fetch at offset X means "everything below X is on my disk".
 
 Every response names the leader and the epoch its sender knows, also with an error: that is how a
-voter that slept learns who leads.
+voter that was away learns of the leader.
 
 Changes of the voter set (KIP-853) are `AddVoterRequest` and its kin.
 """
@@ -32,7 +32,7 @@ class NotLeader(ProtocolError):
         super().__init__(ErrorCode.NOT_LEADER_OR_FOLLOWER, message)
 
 
-# Who is who --------------------------------------------------------------------------------
+# Replicas ----------------------------------------------------------------------------------
 
 
 class ReplicaKey(NamedTuple):
@@ -45,7 +45,7 @@ class ReplicaKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VoterIdentity:
-    """Who this node is."""
+    """This node as a replica."""
 
     node_id: int
     directory_id: Uuid
@@ -90,7 +90,7 @@ class SnapshotId(NamedTuple):
 
 
 NO_SNAPSHOT: Final = SnapshotId(-1, -1)
-"""Of an answer that speaks of none."""
+"""Of an answer without a snapshot."""
 
 
 # Requests and responses --------------------------------------------------------------------
@@ -102,7 +102,7 @@ class VoteRequest:
 
     cluster_id: str | None
     voter_id: int
-    """The receiver; -1 when the sender does not say."""
+    """The receiver; -1 when the sender does not name it."""
     voter_directory_id: Uuid
     """The receiver's; `ZERO_UUID` when the sender does not know it."""
     candidate_id: int
@@ -151,7 +151,7 @@ class BeginQuorumEpochResponse:
 
 @dataclass(frozen=True, slots=True)
 class EndQuorumEpochRequest:
-    """A leader that goes away says so, and who should follow: the most caught-up voter first."""
+    """A leader resigns and names its successors, the most caught-up voter first."""
 
     cluster_id: str | None
     leader_id: int
@@ -240,7 +240,7 @@ class FetchSnapshotResponse:
 
 @dataclass(frozen=True, slots=True)
 class AddVoterRequest:
-    """An operator, or the replica itself, asks for one more voter (KIP-853)."""
+    """An operator, or the replica itself, asks to add a voter (KIP-853)."""
 
     cluster_id: str | None
     voter: Voter
@@ -251,7 +251,7 @@ class AddVoterRequest:
 
 @dataclass(frozen=True, slots=True)
 class RemoveVoterRequest:
-    """An operator asks for one voter less."""
+    """An operator asks to remove a voter."""
 
     cluster_id: str | None
     voter: ReplicaKey
@@ -260,7 +260,7 @@ class RemoveVoterRequest:
 
 @dataclass(frozen=True, slots=True)
 class UpdateVoterRequest:
-    """A voter tells the leader its addresses and the versions that it supports."""
+    """A voter sends the leader its addresses and the versions that it supports."""
 
     cluster_id: str | None
     leader_epoch: int
@@ -269,7 +269,8 @@ class UpdateVoterRequest:
 
 @dataclass(frozen=True, slots=True)
 class VoterChangeResponse:
-    """The answer to a change of the voter set. Leader and epoch are told with an update only."""
+    """The answer to a change of the voter set. Only the answer to an update has leader and
+    epoch."""
 
     error_code: ErrorCode
     message: str = ""

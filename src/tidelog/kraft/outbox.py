@@ -1,8 +1,8 @@
-"""Holds back what the quorum says until the state it was said in is durable.
+"""Holds back what the quorum sends until the election state behind it is durable.
 
-A vote is a promise, and so is every message of a new epoch: whoever forgets it in a crash could
-promise something else to somebody else. Kafka therefore writes `quorum-state` before it goes on.
-Here the write is an effect that completes later, so the *outputs* wait: each is sealed with the
+A vote is a promise, and so is every message of a new epoch: a replica that forgets it in a crash
+could promise something else to another one. Kafka therefore writes `quorum-state` before it goes
+on. Here the write is an effect that completes later, so the *outputs* wait: each is sealed with the
 sequence of the newest state write at that moment, and leaves when that write is confirmed
 (*DurableBeforeSent*). Outputs keep their order, so one that waits makes all later ones wait; that
 happens only around elections.
@@ -27,13 +27,13 @@ class Outbox:
     __slots__ = ("_open", "_sealed")
 
     def __init__(self) -> None:
-        # Said while the current input is handled; the state may still change.
+        # Added while the current input is handled; the state may still change.
         self._open: list[Output] = []
         # Waits for its state write, oldest first; sequences never fall.
         self._sealed: deque[_Sealed] = deque()
 
     def add(self, output: Output) -> None:
-        """Says something."""
+        """Adds an output."""
         self._open.append(output)
 
     def seal(self, sequence: int) -> None:
@@ -53,5 +53,5 @@ class Outbox:
 
     @property
     def is_sealed(self) -> bool:
-        """Whether everything said so far is sealed; true between two inputs."""
+        """Whether every output so far is sealed; true between two inputs."""
         return not self._open

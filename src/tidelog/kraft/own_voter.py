@@ -1,16 +1,17 @@
 """What a replica asks the leader to change of the voter set for itself.
 
 A voter whose own address or versions differ from the set sends them to the leader
-(UpdateRaftVoter). With `controller.quorum.auto.join.enable` a controller that is no voter asks to
-become one, after it had the voter removed that had its id on another disk. It asks again until the
-set in its log is as it should be; the leader's answer alone changes nothing.
+(UpdateRaftVoter). With `controller.quorum.auto.join.enable` a controller that is not a voter asks
+to become one, after it had the voter removed that had its id on another disk. It asks again until
+the set in its log is as it should be; the leader's answer alone changes nothing.
 
 Source: KIP-853, KIP-1186.
 """
 
 from tidelog.env.instant import NEVER, Instant
 from tidelog.errors import ErrorCode
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import SUBJECT
 from tidelog.kraft.messages import (
     AddVoterRequest,
     RemoveVoterRequest,

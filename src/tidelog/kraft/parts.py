@@ -1,4 +1,4 @@
-"""The parts of one replica and who of them knows whom.
+"""The parts of one replica and which of them uses which.
 
 Every part holds the core and decides one concern; where one part needs another, it is given it
 here. `quorum.py` is the front of all, `exchange.py` the way between them and the other replicas.

@@ -1,11 +1,11 @@
-"""One replica of the metadata quorum: the door through which everything goes in and out.
+"""One replica of the metadata quorum: the facade for every input and output.
 
-`Quorum` puts the parts together: `elections.py` decides who leads, `fetch_server.py` and
+`Quorum` puts the parts together: `elections.py` decides on the leader, `fetch_server.py` and
 `fetcher.py` replicate, `committed.py` hands out what is committed, `core.py` holds what they share.
 Theory and named properties: `docs/protocol/kraft.md`.
 
 One input at a time: a method is called, the parts act, then everything is settled: requests that a
-role wants to send are sent, the election state is written if it changed, and what was said is
+role wants to send are sent, the election state is written if it changed, and what is to be sent is
 sealed behind that write.
 
 The driver calls `wake(now)` at the end of each tick (and at the deadline). There, the parked
@@ -75,7 +75,7 @@ class Quorum:
     ) -> None:
         """`voters` are the configured ones, empty when the set is in the log; `bootstrap` is where
         to ask for the leader then."""
-        # Role, log and mouth.
+        # Identity, role, log and outputs.
         self._core = QuorumCore(
             identity=identity, voters=voters, log=log, config=config, env=env, bootstrap=bootstrap
         )
@@ -121,13 +121,13 @@ class Quorum:
 
     @property
     def leader_id(self) -> int:
-        """Who leads this epoch as far as it knows; -1 for nobody."""
+        """The leader of this epoch as far as this replica knows; -1 for none."""
         return self._core.public_leader_id
 
     @property
     def is_leader(self) -> bool:
         """Whether it leads. Its promise to do so only once in this epoch may not be durable
-        yet; until it is, nothing that it says leaves."""
+        yet; until it is, none of its messages leaves."""
         return isinstance(self._core.role, Leader)
 
     @property
@@ -260,7 +260,7 @@ class Quorum:
     def on_flushed(self, subject: Hashable, now: Instant) -> None:
         """`QuorumStateFlush`: an election state is durable. `LogFlush` of the metadata log, which
         the log itself was given before: records are. `SnapshotFlush`: a snapshot is. Any other
-        subject is none of its business."""
+        subject is ignored."""
         if isinstance(subject, QuorumStateFlush):
             self._core.state_file.on_durable(subject.sequence)
             self._parts.elections.count_votes(now)
@@ -307,14 +307,14 @@ class Quorum:
 
     @property
     def is_resigning(self) -> bool:
-        """Whether it has resigned, some voter does not know, and no new epoch has begun."""
+        """Whether it has resigned, a voter has not confirmed that, and no new epoch has begun."""
         role = self._core.role
         return isinstance(role, Resigned) and not role.is_acknowledged
 
     def upgrade_version(
         self, level: int, now: Instant, *, validate_only: bool = False
     ) -> tuple[ErrorCode, str]:
-        """Makes `level` the `kraft.version`, or only says whether that could be done. What was
+        """Makes `level` the `kraft.version`, or only checks whether that could be done. What was
         appended may be lost with the leadership."""
         outcome = self._parts.membership.upgrade(level, now, validate_only=validate_only)
         self._settle(now)
@@ -339,7 +339,7 @@ class Quorum:
     # Outputs ---------------------------------------------------------------------------------
 
     def take_outputs(self) -> list[Output]:
-        """What may be said now, in order."""
+        """What may be sent now, in order."""
         return self._core.outbox.take(self._core.state_file.durable_sequence)
 
     def take_committed(self) -> list[Committed]:

@@ -8,10 +8,10 @@ never changed (*EpochMonotonic*, *VoteUniqueness*). `check_succession` asserts e
 The file `quorum-state` holds the election state. It is one JSON line, rewritten as a whole: version
 0 with static voters (`kraft.version` 0), version 1, which knows the directory of the candidate that
 was voted for, with voters in the log. A role changes in memory at once, and
-nothing that the quorum says is let out until the state it was said in is durable
-(*DurableBeforeSent*, see `outbox.py`): to everybody else it looks as if the write came first.
+no message of the quorum leaves until the state behind it is durable
+(*DurableBeforeSent*, see `outbox.py`): to the others it looks as if the write came first.
 
-Who has lost the file does not know how it voted, and no other file can tell: it must not start
+A replica that has lost the file does not know its vote, and no other file has it: it must not start
 (*VotesAreNotForgotten*). So that a lost file differs from one that never was, the first start
 writes it before there is a log (`QuorumStateFile.require`). The only configured voter and a node
 that is only a broker give no vote that another counts: they go on in the epoch of their log.
@@ -48,7 +48,7 @@ class RoleName(Enum):
     """What a replica of the metadata log is at the moment."""
 
     UNATTACHED = "unattached"
-    """Knows an epoch and nobody to follow in it."""
+    """Knows an epoch and no leader of it."""
     FOLLOWER = "follower"
     """Fetches from the leader of its epoch."""
     PROSPECTIVE = "prospective"
@@ -84,7 +84,7 @@ class ElectionState(NamedTuple):
     leader_id: int = NO_LEADER
     """The leader of `epoch`; -1 while it is not known."""
     voted: ReplicaKey | None = None
-    """Who got this voter's vote in `epoch`."""
+    """The candidate that got this voter's vote in `epoch`."""
 
 
 def check_succession(old: ElectionState, new: ElectionState) -> None:
@@ -179,7 +179,7 @@ class QuorumStateFile:
     def __init__(self, disk: Disk, effects: EffectQueue, voter_ids: Sequence[int]) -> None:
         self._effects = effects
         self._voter_ids = tuple(voter_ids)
-        # Says which version of the file is written; the quorum's own, from its log.
+        # Which version of the file is written; the quorum's own, from its log.
         self.kraft_version: int = 0
         # Written and not yet confirmed, oldest first: (sequence, state).
         self._pending: deque[tuple[int, ElectionState]] = deque()

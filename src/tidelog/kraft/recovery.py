@@ -13,15 +13,16 @@ brought together here, in this order:
 
 When no snapshot is left for a log that does not begin at 0, the state cannot be rebuilt here. The
 log itself is sound: the replica keeps it, votes and replicates with it, but never asks for votes,
-because as a leader nobody could give it a state, and it asks the leader for a snapshot
-(*BaseBeforeLeading*). A quorum of one has nobody to ask and refuses to start.
+because no replica could give a leader its state, and it asks the leader for a snapshot
+(*BaseBeforeLeading*). A quorum of one has no other replica to ask and refuses to start.
 
 Source: KIP-630; Kafka's `KafkaRaftLog.recoverSnapshots`, `truncateToLatestSnapshot`.
 """
 
 from tidelog.errors import UsageError
 from tidelog.kraft.control_records import on_snapshot_loaded
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import SUBJECT
 from tidelog.kraft.messages import SnapshotId
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, SnapshotContent
 from tidelog.log.log import Log
@@ -99,8 +100,8 @@ def _report_missing_base(core: QuorumCore) -> None:
     if not core.peers:
         raise UsageError(
             problem,
-            "restore a `.checkpoint` file from a backup; this node is the only voter, nobody else "
-            "has the metadata",
+            "restore a `.checkpoint` file from a backup; this node is the only voter, no other "
+            "node has the metadata",
         )
     core.env.trace.error(
         SUBJECT,

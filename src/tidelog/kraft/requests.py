@@ -5,7 +5,7 @@
 - A failed request, and one that is not answered in time, is followed by a pause that doubles
   with each failure, up to `MAX_BACKOFF_FACTOR` times the configured one. Any sign of life of the
   peer ends the pause.
-- A change of role forgets what is outstanding: an answer that comes later belongs to nobody and
+- A change of role forgets what is outstanding: an answer that comes later is unknown and
   is ignored.
 """
 
@@ -26,7 +26,7 @@ class _Outstanding(NamedTuple):
 
 
 class PeerRequests:
-    """What was sent to whom, and when the next may be sent."""
+    """What was sent to each peer, and when the next may be sent."""
 
     __slots__ = ("_backoff_ms", "_failures", "_outstanding", "_ready_at", "_timeout_ms")
 
@@ -55,7 +55,7 @@ class PeerRequests:
         self._outstanding[key] = _Outstanding(request, Instant(now + self._timeout_ms))
 
     def on_answered(self, peer_id: int, request: Request) -> bool:
-        """Whether this very request was outstanding; it is no more."""
+        """Whether this very request was outstanding; now it is not."""
         key = (peer_id, type(request))
         outstanding = self._outstanding.get(key)
         if outstanding is None or outstanding.request is not request:
@@ -71,12 +71,12 @@ class PeerRequests:
         self._ready_at[peer_id] = Instant(now + self._backoff_ms * factor)
 
     def on_alive(self, peer_id: int) -> None:
-        """The peer was heard: no pause."""
+        """The peer has sent something: no pause."""
         self._failures.pop(peer_id, None)
         self._ready_at.pop(peer_id, None)
 
     def is_failing(self, peer_id: int) -> bool:
-        """Whether the last thing heard of the peer is that it cannot be reached."""
+        """Whether the last attempt to reach the peer failed."""
         return peer_id in self._failures
 
     def forget_outstanding(self) -> None:

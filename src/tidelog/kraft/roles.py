@@ -1,8 +1,8 @@
 """What a replica is: one small class for each role, holding only what that role needs.
 
 Each role knows three things about itself: which election state it stands for, how it answers a
-request for a vote, and whom it wants to send something to. Moving from role to role, and every
-effect, is the business of `core.py` and `elections.py`.
+request for a vote, and which peers it wants to send a request to. `transitions.py` moves a
+replica from role to role.
 
 The answers to votes (KIP-996). "Log" means: the candidate's log is at least as long as mine,
 epoch first.
@@ -14,9 +14,9 @@ epoch first.
 | candidate, resigned | log | no: the vote of this epoch is my own |
 | leader | no | no |
 
-A follower that hears its leader refuses pre-votes: a replica that is cut off cannot take the
-leadership away from those who are not. The leader is in doubt until the first successful fetch
-from it, and again once it is suspected dead or has said goodbye.
+A follower that is in contact with its leader refuses pre-votes: a replica that is cut off cannot
+take the leadership away from those that are not. The leader is in doubt until the first successful
+fetch from it, and again once it is suspected dead or has resigned.
 
 The leader's role is in `leader.py`.
 """
@@ -60,9 +60,9 @@ class Role(ABC):
         self.epoch: int = state.epoch
         # The leader of this epoch, -1 when unknown; fixed for the life of a role object.
         self.leader_id: int = state.leader_id
-        # Who got our vote in this epoch; fixed for the life of a role object.
+        # The candidate that has its vote in this epoch; fixed for the life of a role object.
         self.voted: ReplicaKey | None = state.voted
-        # Whether it has already stepped back once for somebody who asked for a pre-vote.
+        # Whether it has already stepped back once for a replica that asked for a pre-vote.
         self.has_yielded: bool = False
 
     @property
@@ -79,7 +79,7 @@ class Role(ABC):
         return None
 
     def planned_requests(self) -> list[PlannedRequest]:
-        """Whom to send the role's request to, and from when on."""
+        """The peers to send the role's request to, and from when on."""
         return []
 
 
@@ -109,7 +109,7 @@ def is_same_replica(one: ReplicaKey, other: ReplicaKey) -> bool:
 
 
 class Unattached(Role):
-    """Knows its epoch and nobody to follow. Asks around who leads; a voter also waits for its
+    """Knows its epoch and no leader. Asks other replicas for one; a voter also waits for its
     turn to ask for votes."""
 
     __slots__ = ("election_deadline", "probe_at", "probe_peer", "probe_wait_ms")
@@ -122,7 +122,7 @@ class Unattached(Role):
         super().__init__(state)
         # When to become prospective; None for an observer, which never does.
         self.election_deadline: Instant | None = election_deadline
-        # The replica to ask next who leads; None when there is nobody to ask.
+        # The replica to ask next for the leader; None when there is none to ask.
         self.probe_peer: int | None = probe_peer
         # When to ask it.
         self.probe_at: Instant = Instant(0)
@@ -138,7 +138,7 @@ class Unattached(Role):
         return self.election_deadline
 
     def planned_requests(self) -> list[PlannedRequest]:
-        """A fetch to learn who leads."""
+        """A fetch to find the leader."""
         return [] if self.probe_peer is None else [PlannedRequest(self.probe_peer, self.probe_at)]
 
 
@@ -178,7 +178,7 @@ class Follower(Role):
 
 
 class Ballot:
-    """Who has said yes and who no, among all voters."""
+    """The answers of all voters to one request for votes."""
 
     __slots__ = ("_answers", "_majority")
 
@@ -189,32 +189,32 @@ class Ballot:
         self._majority: int = len(self._answers) // 2 + 1
 
     def record(self, voter_id: int, *, granted: bool) -> None:
-        """Notes an answer; a yes is never taken back."""
+        """Notes an answer; a granted vote is never taken back."""
         if voter_id in self._answers and self._answers[voter_id] is not True:
             self._answers[voter_id] = granted
 
     @property
     def granting(self) -> list[int]:
-        """Who said yes, in the order of ids."""
+        """The voters that granted, in the order of ids."""
         return [voter_id for voter_id, granted in self._answers.items() if granted]
 
     @property
     def undecided(self) -> list[int]:
-        """Who has not answered, in the order of ids."""
+        """The voters that have not answered, in the order of ids."""
         return [voter_id for voter_id, granted in self._answers.items() if granted is None]
 
     @property
     def is_won(self) -> bool:
-        """A majority said yes."""
+        """A majority granted."""
         return len(self.granting) >= self._majority
 
     @property
     def is_lost(self) -> bool:
-        """A majority can no longer say yes."""
+        """A majority cannot grant any more."""
         return not self.can_be_won_without(())
 
     def can_be_won_without(self, absent: Sequence[int]) -> bool:
-        """Whether those who have not answered suffice, these left out."""
+        """Whether the voters that have not answered suffice, the absent ones left out."""
         hoped_for = [voter_id for voter_id in self.undecided if voter_id not in absent]
         return len(self.granting) + len(hoped_for) >= self._majority
 
@@ -253,7 +253,7 @@ class Campaign(Role):
 
 
 class Prospective(Campaign):
-    """Asks for pre-votes in the epoch it is in. Nothing of it is durable, nobody is disturbed."""
+    """Asks for pre-votes in the epoch it is in. Nothing of it is durable, and no epoch changes."""
 
     __slots__ = ("yield_until",)
 
@@ -264,7 +264,7 @@ class Prospective(Campaign):
     ) -> None:
         super().__init__(state, own_id, voter_ids, deadline)
         self.ballot.record(own_id, granted=True)
-        # Not becoming a candidate before: somebody with a better claim is asking, too.
+        # Not becoming a candidate before: a voter with a longer log asks, too.
         self.yield_until: Instant = Instant(0)
 
     def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
@@ -279,7 +279,7 @@ class Prospective(Campaign):
 
 
 class Candidate(Campaign):
-    """Has begun an epoch. Its own vote counts once it is durable, like everybody's."""
+    """Has begun an epoch. Its own vote counts once it is durable, like every vote."""
 
     __slots__ = ("has_lost",)
 
@@ -300,7 +300,7 @@ class Candidate(Campaign):
 
 
 class Resigned(Role):
-    """Led this epoch. Tells everybody that it is over, best successor first, and rests."""
+    """Led this epoch. Announces its resignation to all voters, and waits."""
 
     __slots__ = ("_unacknowledged", "election_deadline", "successors")
 
@@ -314,12 +314,12 @@ class Resigned(Role):
         self.successors: tuple[ReplicaKey, ...] = tuple(successors)
         # When to begin anew, in the next epoch.
         self.election_deadline: Instant = election_deadline
-        # Voters that have not confirmed the goodbye.
+        # Voters that have not confirmed the resignation.
         self._unacknowledged: list[int] = [successor.node_id for successor in successors]
 
     @property
     def is_acknowledged(self) -> bool:
-        """Whether all voters know that it leads no more."""
+        """Whether all voters know of the resignation."""
         return not self._unacknowledged
 
     def on_acknowledged(self, peer_id: int) -> None:
@@ -338,5 +338,5 @@ class Resigned(Role):
         return self.election_deadline
 
     def planned_requests(self) -> list[PlannedRequest]:
-        """A goodbye to each voter that has not confirmed it."""
+        """The resignation, to each voter that has not confirmed it."""
         return [PlannedRequest(peer_id, Instant(0)) for peer_id in self._unacknowledged]

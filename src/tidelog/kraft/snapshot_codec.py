@@ -1,10 +1,10 @@
 """FetchSnapshot (API 59) on the wire: kio entities of versions 0 and 1.
 
-Version 1 tells the directory of the asking replica and where the leader is reached (KIP-853). The
+Version 1 has the directory of the asking replica and where the leader is reached (KIP-853). The
 bytes of a snapshot travel in a field for records, but they are cut anywhere and are never read as
 batches here.
 
-A request about another partition than the quorum's is malformed, as everywhere in this room. A
+A request about another partition than the quorum's is malformed, as everywhere in this package. A
 wrong cluster id is reported at the top of the response, every other error with the partition.
 """
 

@@ -13,7 +13,7 @@ A change of role gives the download up: another leader has other snapshots. So d
 Nothing is fetched while a complete file waits for its flush.
 
 What a snapshot stands for is committed, so its end is never below this replica's high watermark;
-told otherwise, the node stops (*NoCommittedTruncation*). A leader never installs one.
+with a lower one, the node stops (*NoCommittedTruncation*). A leader never installs one.
 
 Source: KIP-630; Kafka's `KafkaRaftClient.handleFetchSnapshotResponse`.
 """
@@ -24,8 +24,8 @@ from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.kraft.committed import CommittedReader
 from tidelog.kraft.control_records import on_snapshot_loaded
-from tidelog.kraft.core import SUBJECT, QuorumCore
-from tidelog.kraft.events import SnapshotInstalled
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import SUBJECT, SnapshotInstalled
 from tidelog.kraft.log_cleaning import LogCleaner
 from tidelog.kraft.messages import (
     FetchSnapshotRequest,
@@ -49,15 +49,15 @@ class SnapshotFetcher:
         self._core = core
         # Lets the log begin where an installed snapshot ends.
         self._cleaner = cleaner
-        # Is told to begin anew with an installed snapshot.
+        # Begins anew with an installed snapshot.
         self._reader = reader
         # The file of the download; `None` while there is none.
         self._part: PartFile | None = None
         # The epoch of the leader it comes from.
         self._epoch: int = 0
-        # What the leader says that the whole is; -1 before its first answer.
+        # The size of the whole, by the leader's answers; -1 before its first answer.
         self._size_bytes: int = _NO_SIZE
-        # What a complete download says; `None` before it is complete.
+        # What a complete download holds; `None` before it is complete.
         self._content: SnapshotContent | None = None
 
     @property
@@ -71,7 +71,7 @@ class SnapshotFetcher:
         return self._content is not None
 
     def begin(self, snapshot_id: SnapshotId, now: Instant) -> None:
-        """The leader says that this snapshot is needed."""
+        """The leader has named this snapshot in place of records."""
         core = self._core
         role = core.role
         assert isinstance(role, Follower), f"{role.name.value} fetches a snapshot"

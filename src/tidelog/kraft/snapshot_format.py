@@ -1,6 +1,6 @@
 """Snapshots of the metadata log as bytes: what a `.checkpoint` file holds, and its name.
 
-A snapshot at (end offset, epoch) says the same as the whole log below the end offset: replaying
+A snapshot at (end offset, epoch) stands for the whole log below the end offset: replaying
 its records gives the state that replaying the log gives. It is a file of ordinary record batches
 with offsets of its own, counted from 0:
 
@@ -8,9 +8,10 @@ with offsets of its own, counted from 0:
     record batches  the state, in any number of batches
     footer batch    control: SNAPSHOT_FOOTER
 
-The header tells when the last record that the snapshot stands for was appended. The footer says
-that nothing is missing. The name is `<end offset, 20 digits>-<epoch, 10 digits>.checkpoint`; the
-epoch is that of the last record below the end offset.
+The header has the time at which the last record that the snapshot stands for was appended. The
+footer shows that nothing is missing. The name is
+`<end offset, 20 digits>-<epoch, 10 digits>.checkpoint`; the epoch is that of the last record below
+the end offset.
 
 Invariants
 - `read_snapshot` accepts nothing but a whole snapshot: every checksum, offsets without a gap, the
@@ -41,7 +42,7 @@ from tidelog.records.record import Record
 CHECKPOINT_SUFFIX: Final = ".checkpoint"
 PART_SUFFIX: Final = ".part"
 BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
-"""What formatting leaves behind: it stands for no record of the log, so nobody fetches it."""
+"""What formatting leaves behind: it stands for no record of the log, so no replica fetches it."""
 
 _OFFSET_DIGITS: Final = 20
 _EPOCH_DIGITS: Final = 10

@@ -2,8 +2,8 @@
 
 A follower asks for one piece after the other and puts them together; pieces are cut anywhere. The
 leader keeps no state for it. Before the first piece leaves, the file is read and checked whole: a
-damaged snapshot is put aside and never spreads (*SnapshotWhole*), and the follower hears that there
-is none.
+damaged snapshot is put aside and never spreads (*SnapshotWhole*), and the follower is answered
+SNAPSHOT_NOT_FOUND.
 
 The order of checks is Kafka's: cluster, epoch and leadership, then whether the snapshot is there,
 then the position.
@@ -13,7 +13,8 @@ Source: KIP-630; Kafka's `KafkaRaftClient.handleFetchSnapshotRequest`.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.kraft.core import SUBJECT, QuorumCore
+from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.events import SUBJECT
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.log_cleaning import LogCleaner
 from tidelog.kraft.messages import (
@@ -32,7 +33,7 @@ class SnapshotServer:
 
     def __init__(self, core: QuorumCore, cleaner: LogCleaner) -> None:
         self._core = core
-        # Is told when a snapshot is gone.
+        # Aligns the log's start when a snapshot is gone.
         self._cleaner = cleaner
         # The snapshot that was found whole last.
         self._checked: SnapshotId | None = None

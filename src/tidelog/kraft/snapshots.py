@@ -22,13 +22,13 @@ Source: KIP-630; Kafka's `KafkaRaftLog`, `FileRawSnapshotWriter`.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tidelog.env.disk import Buffer, Disk, File
 from tidelog.env.effects import EffectQueue, Flush
 from tidelog.env.trace import Trace
 from tidelog.errors import CorruptBatch
-from tidelog.kraft.events import SnapshotPutAside
+from tidelog.kraft.events import SUBJECT, SnapshotPutAside
 from tidelog.kraft.messages import SnapshotId
 from tidelog.kraft.snapshot_format import (
     BOOTSTRAP_SNAPSHOT,
@@ -44,15 +44,13 @@ from tidelog.kraft.snapshot_format import (
 from tidelog.log.file_names import CORRUPT_SUFFIX
 from tidelog.model import METADATA_PARTITION
 
-SUBJECT: Final = "quorum"
-
 
 class SnapshotFlush(NamedTuple):
     """Subject of the `Flush` effect of a complete snapshot."""
 
     snapshot_id: SnapshotId
     sequence: int
-    """Tells a file from an earlier one of the same name that was given up."""
+    """Distinguishes a file from an earlier one of the same name that was given up."""
     of_name: bool
     """Whether it makes the final name durable; before, it is the content."""
 

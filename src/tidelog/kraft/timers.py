@@ -1,8 +1,8 @@
 """How long a replica waits before it acts: every random wait of the quorum's elections.
 
-The configured election timeout is drawn anew from [t, 2t) each time. A replica that has heard of no
+The configured election timeout is drawn anew from [t, 2t) each time. A replica that has known no
 leader since its process started waits only up to `first_election_max_ms`: a cluster that starts has
-nobody to disturb, and neither has a pre-vote.
+no leader to disturb, and a pre-vote never disturbs one.
 """
 
 from typing import Final
@@ -37,7 +37,7 @@ class ElectionTimers:
     def __init__(self, config: QuorumConfig, prng: Prng) -> None:
         self._config = config
         self._prng = prng
-        # Whether a leader itself was heard since the process started, or this replica led.
+        # Whether a leader was in contact since the process started, or this replica led.
         self.has_known_leader: bool = False
 
     def draw_election_timeout(self, now: Instant) -> Instant:
@@ -54,8 +54,8 @@ class ElectionTimers:
         return Instant(now + self._prng.between(0, self._config.first_election_max_ms))
 
     def fetch_deadline_from(self, now: Instant) -> Instant:
-        """How long to try a leader that has not answered yet. A name that is mere hearsay, from
-        the own disk or from another voter, is not tried for long."""
+        """How long to try a leader that has not answered yet. A leader that only the own disk or
+        another voter has named is not tried for long."""
         if self.has_known_leader:
             return Instant(now + self._config.fetch_timeout_ms)
         return Instant(now + self._config.first_election_max_ms)

@@ -50,7 +50,7 @@ class Transitions:
         *,
         deadline: Instant | None = None,
     ) -> None:
-        """Follows nobody in this epoch, perhaps waiting for whom it voted for."""
+        """Follows no leader in this epoch, perhaps waiting for the candidate it voted for."""
         core = self._core
         if not core.may_campaign:
             deadline = None
@@ -133,7 +133,7 @@ class Transitions:
             if can_follow:
                 self.become_follower(epoch, leader_id, now, cause)
             else:
-                # Who moves the epoch on must not push our own turn away again and again.
+                # A replica that raises the epoch must not put off the own turn again and again.
                 current = core.role
                 turn = current.election_deadline if isinstance(current, Unattached) else None
                 self.become_unattached(ElectionState(epoch), now, cause, deadline=turn)

@@ -91,7 +91,7 @@ def _decide_by_set(core: QuorumCore, request: VoterChangeRequest) -> Refusal:
                 f"node {node_id} is a voter already; remove it first if its disk was replaced",
             )
     elif not is_voter(voters, ReplicaKey(node_id, request.voter.directory_id)):
-        return ErrorCode.VOTER_NOT_FOUND, f"node {node_id} with this directory is no voter"
+        return ErrorCode.VOTER_NOT_FOUND, f"node {node_id} with this directory is not a voter"
     elif isinstance(request, RemoveVoterRequest) and len(voters) == 1:
         return ErrorCode.VOTER_NOT_FOUND, f"node {node_id} is the last voter"
     return ACCEPTED

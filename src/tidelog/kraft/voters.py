@@ -1,9 +1,9 @@
-"""The voter set: who votes, where the log says so, and what was said before.
+"""The voter set: which replicas vote, by the records in the log, and the sets before it.
 
 With `kraft.version` 0 the voters stand in every node's configuration and never change. With
 `kraft.version` 1 (KIP-853) they stand in the metadata log, as VOTERS control records. A replica
 obeys the last one in its log *from the moment it is appended*, committed or not: a leader that
-counted by the old set until the new one is committed could not tell with whose votes that commit
+counted by the old set until the new one is committed could not know with whose votes that commit
 was made. What is not committed may be truncated, so the history of sets is kept as far back as the
 log may be cut, and a truncation restores the former one.
 
@@ -12,13 +12,13 @@ Why one change at a time is enough: two sets that differ in one voter have no di
 first one of its epoch only when its epoch is (*OneChangeAtATime*): otherwise it could not know that
 a change of an earlier leader, which it never saw, is dead.
 
-A voter is an id *and* a directory. A node whose disk was wiped has another directory id; it is a
-stranger, has no vote to give, and cannot be counted for entries that it has lost
+A voter is an id *and* a directory. A node whose disk was wiped has another directory id; it is
+not that voter, has no vote to give, and cannot be counted for entries that it has lost
 (*VoterIsItsDisk*). Static voters have no directory, and any will do; see `docs/protocol/kraft.md`
 for what that costs.
 
 Formatting writes the first set into the snapshot at offset 0, `0-0.checkpoint`, which is never sent
-to anybody. The first leader repeats it in the log; its entry here is at offset -1.
+to another replica. The first leader repeats it in the log; its entry here is at offset -1.
 
 LEADER_CHANGE stays at version 0, without directories: Kafka 4.3 reads no other.
 
@@ -192,8 +192,8 @@ class VoterHistory:
 
     def may_campaign(self, replica: ReplicaKey, high_watermark: int) -> bool:
         """Whether a replica may ask for votes: a voter, or one whose removal is not known to be
-        committed. It may be the only one that has the set without it, and then nobody else could
-        be elected by the set before (Ongaro 2014, §4.2.2). It does not vote for itself."""
+        committed. It may be the only one that has the set without it, and then no other replica
+        could be elected by the set before (Ongaro 2014, §4.2.2). It does not vote for itself."""
         if is_voter(self.voters, replica):
             return True
         if not self._sets or self._sets[-1].offset < high_watermark:
@@ -247,7 +247,7 @@ class VoterHistory:
         self._sets = self._sets[max(0, len(sets) - 1) :]
 
     def records_at(self, end_offset: int) -> tuple[ControlEntry, ...]:
-        """What a snapshot at this offset says of the quorum; nothing with static voters."""
+        """The quorum's records in a snapshot at this offset; none with static voters."""
         versions = [entry for entry in self._versions if entry.offset < end_offset]
         sets = [entry for entry in self._sets if entry.offset < end_offset]
         if not versions or not sets:

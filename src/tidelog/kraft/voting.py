@@ -1,10 +1,10 @@
-"""The voter's side of an election: who is granted a vote, and how a voter steps back.
+"""The voter's side of an election: which candidate gets a vote, and how a voter steps back.
 
 A vote is for one candidate per epoch and only for a log that is at least as long as the own one
-(the table in `roles.py`). A pre-vote (KIP-996) promises nothing and changes no epoch. Whoever
+(the table in `roles.py`). A pre-vote (KIP-996) promises nothing and changes no epoch. A voter that
 grants one steps back for a moment, once in a role: of two replicas that lost the leader together,
 one should ask first. Between two that already ask, the one with the longer log (then the lower id)
-goes first. That is about time only, never about who may be elected.
+goes first. That is about time only, never about which replica may be elected.
 
 Source: KIP-595, KIP-996; the order of checks is Kafka's.
 """
@@ -79,8 +79,8 @@ class Voting:
             return ErrorCode.INVALID_REQUEST
         is_between_voters = core.is_voter and request.candidate_id in core.voters
         if not is_between_voters and not core.may_have_unknown_voters(request.voter_directory_id):
-            # The voters are fixed: whoever is none of them has no business with a vote, nor with
-            # the epoch that its request would begin.
+            # The voters are fixed: another node cannot ask for a vote, nor begin an epoch by its
+            # request.
             return ErrorCode.INCONSISTENT_VOTER_SET
         return ErrorCode.FENCED_LEADER_EPOCH if request.epoch < core.epoch else ErrorCode.NONE
 

@@ -29,9 +29,10 @@ from pathlib import Path
 import pytest
 
 from tests.scripts.runner import Command, run_script, script_name, scripts_beside
-from tests.unit.kraft.cluster import Cluster, Conditions, Replica
+from tests.unit.kraft.cluster import Cluster, Conditions
 from tidelog.config import QuorumConfig
 from tidelog.env.trace import Level
+from tidelog.sim.quorum.replica import Replica
 
 
 class Interpreter:
@@ -70,20 +71,20 @@ class Interpreter:
             voter_count=voters,
             observer_count=observers,
             config=replace(QuorumConfig(), **options),
-            conditions=Conditions((latency_ms, latency_ms), (disk_ms, disk_ms)),
+            steps=Conditions((latency_ms, latency_ms), (disk_ms, disk_ms)),
             trace_level=Level.INFO,
             dynamic=dynamic,
         )
 
     def _quorum_command(self, command: Command) -> list[str]:
         self._cluster_command(command)
-        self.cluster.start()
+        self.cluster.start_node()
         assert self.cluster.run_until(self._is_quiet, 5000), f"{command.where}: no leader"
         self.cluster.lines.clear()
         return self._status_command(command)
 
     def _start_command(self, command: Command) -> None:
-        self.cluster.start(*(int(word) for word in command.words))
+        self.cluster.start_node(*(int(word) for word in command.words))
 
     def _run_command(self, command: Command) -> None:
         self.cluster.run(int(command.word()))
@@ -91,14 +92,14 @@ class Interpreter:
     def _until_command(self, command: Command) -> None:
         command.check_options("limit")
         conditions: dict[str, Callable[[], bool]] = {
-            "leader": lambda: self.cluster.leader is not None,
+            "leader": lambda: self.cluster.leader() is not None,
             "quiet": self._is_quiet,
         }
         reached = self.cluster.run_until(conditions[command.word()], command.number("limit", 5000))
         assert reached, f"{command.where}: `{command.word()}` did not come true"
 
     def _is_quiet(self) -> bool:
-        leader = self.cluster.leader
+        leader = self.cluster.leader()
         return leader is not None and all(
             one.quorum.leader_id == leader.node_id
             and one.quorum.high_watermark == leader.quorum.log_end_offset
@@ -110,21 +111,21 @@ class Interpreter:
 
     def _append_command(self, command: Command) -> list[str]:
         values = [word.encode() for word in command.words[1:]]
-        last_offset = self.cluster.append(self._replica(command), *values)
+        last_offset = self.cluster.append_values(self._replica(command), *values)
         return ["not leader"] if last_offset is None else [f"last offset {last_offset}"]
 
     def _committed_command(self, command: Command) -> list[str]:
         return [
             f"{batch.base_offset}..{batch.last_offset} epoch {batch.epoch} "
             + ("control" if batch.is_control else b" ".join(batch.records).decode())
-            for batch in self._replica(command).committed
+            for batch in self._replica(command).state.batches
         ]
 
     def _kill_command(self, command: Command) -> None:
-        self.cluster.kill(int(command.word()))
+        self.cluster.kill_node(int(command.word()))
 
     def _power_cut_command(self, command: Command) -> None:
-        self.cluster.cut_power(int(command.word()))
+        self.cluster.cut_power_of(int(command.word()))
 
     def _suspect_command(self, command: Command) -> None:
         command.check_options("by")
@@ -133,14 +134,15 @@ class Interpreter:
             self.cluster.suspect(suspect)
             return
         replica = self.cluster.replicas[command.number("by")]
-        replica.quorum.on_peer_suspected(suspect, self.cluster.now)
-        replica.end_tick()
+        self.cluster.act(
+            replica, lambda: replica.quorum.on_peer_suspected(suspect, self.cluster.now)
+        )
 
     def _cut_command(self, command: Command) -> None:
-        self.cluster.cut(int(command.word()), int(command.word(1)))
+        self.cluster.cut_link(int(command.word()), int(command.word(1)))
 
     def _cut_way_command(self, command: Command) -> None:
-        self.cluster.cut(int(command.word()), int(command.word(1)), both=False)
+        self.cluster.cut(int(command.word()), int(command.word(1)))
 
     def _isolate_command(self, command: Command) -> None:
         self.cluster.isolate(int(command.word()))
@@ -149,15 +151,13 @@ class Interpreter:
         self.cluster.heal()
 
     def _hold_disk_command(self, command: Command) -> None:
-        self._replica(command).disk_holds = True
+        self._replica(command).stalled = True
 
     def _release_disk_command(self, command: Command) -> None:
-        self.cluster.release_disk(int(command.word()))
+        self.cluster.disks.resume(self._replica(command))
 
     def _resign_command(self, command: Command) -> None:
-        replica = self._replica(command)
-        replica.quorum.resign(self.cluster.now)
-        replica.end_tick()
+        self.cluster.resign(self._replica(command))
 
     def _add_voter_command(self, command: Command) -> None:
         self.cluster.add_voter(int(command.word()), int(command.word(1)))
@@ -169,13 +169,11 @@ class Interpreter:
         self.cluster.remove_voter(asked, node_id, directory_id)
 
     def _wipe_command(self, command: Command) -> None:
-        self.cluster.wipe(int(command.word()))
+        self.cluster.wipe_node(int(command.word()))
 
     def _upgrade_command(self, command: Command) -> list[str]:
         replica = self._replica(command)
-        code, _ = replica.quorum.upgrade_version(1, self.cluster.now)
-        replica.end_tick()
-        return [code.name]
+        return [self.cluster.upgrade_to(replica, 1).name]
 
     def _status_command(self, command: Command) -> list[str]:
         return [f"n{one.node_id} {self._describe(one)}" for one in self.cluster.replicas.values()]

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from tests.unit.kraft.cluster import CLUSTER_ID, LOG_CONFIG, WALL_ZERO_MS
-from tidelog.config import QuorumConfig
+from tidelog.config import LogConfig, QuorumConfig
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
@@ -39,6 +38,10 @@ from tidelog.log.values import Checkpoints, LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Endpoint, Uuid
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
+
+CLUSTER_ID = "tidelog-test"
+WALL_ZERO_MS = 1_700_000_000_000
+LOG_CONFIG = LogConfig(segment_bytes=1 << 16, max_message_bytes=1 << 20)
 
 OWN_ID = 1
 DIRECTORY = Uuid(OWN_ID.to_bytes(16, "big"))
@@ -103,7 +106,7 @@ class Solo:
 
     @property
     def core(self) -> QuorumCore:
-        """What the parts share; for states that are hard to reach through the door."""
+        """What the parts share; for states that are hard to reach through the facade."""
         return self.quorum._core
 
     def next_batch(self, epoch: int) -> bytes:
@@ -119,7 +122,7 @@ class Solo:
         self.flush(now)
 
     def wake(self, now: int) -> list[Output]:
-        """A tick ends; what is said."""
+        """A tick ends; returns the outputs."""
         self.quorum.wake(Instant(now))
         self.quorum.check()
         return self.quorum.take_outputs()
@@ -143,12 +146,12 @@ class Solo:
             self.quorum.check()
 
     def settle(self, now: int = 0) -> list[Output]:
-        """Wakes and flushes until nothing is left to flush; what was said."""
-        said = self.wake(now)
+        """Wakes and flushes until nothing is left to flush; returns all outputs."""
+        outputs = self.wake(now)
         while len(self.effects):
             self.flush(now)
-            said += self.wake(now)
-        return said
+            outputs += self.wake(now)
+        return outputs
 
     def ask(self, request: Request, now: int = 0) -> Response | None:
         """A request from outside and its answer, flushing what the answer waits for."""
@@ -162,14 +165,14 @@ class Solo:
         """Becomes leader with the votes of all others; returns the epoch."""
         self.start(now)
         deadline = self.core.role.deadline() or Instant(now)
-        said = self.settle(deadline)
+        outputs = self.settle(deadline)
         while not self.quorum.is_leader:
-            assert said, f"{self.quorum.role} waits for nobody"
-            for output in said:
+            assert outputs, f"{self.quorum.role} waits for no answer"
+            for output in outputs:
                 if isinstance(output, SendRequest) and isinstance(output.request, VoteRequest):
                     granted = VoteResponse(ErrorCode.NONE, -1, output.request.epoch, True)
                     self.quorum.on_response(output.peer_id, output.request, granted, deadline)
-            said = self.settle(deadline)
+            outputs = self.settle(deadline)
         now = deadline
         self.settle(now)
         return self.quorum.epoch

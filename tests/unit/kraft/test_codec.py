@@ -1,4 +1,4 @@
-"""The quorum's messages on the wire, against what Kafka 4.3.1 nodes said to each other."""
+"""The quorum's messages on the wire, against what Kafka 4.3.1 nodes sent to each other."""
 
 from dataclasses import replace
 
@@ -132,7 +132,7 @@ def test_older_versions_are_read_without_what_they_lack() -> None:
 def test_responses_survive_entities_of_every_version(
     response: VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse, version: int
 ) -> None:
-    """Version 0 has no endpoints; a wrong cluster is said at the top and says nothing else."""
+    """Version 0 has no endpoints; a wrong cluster is reported at the top, without anything else."""
     entity = quorum_codec.response_to_entity(response, version)
     expected = response if version else replace(response, leader_endpoint=None)
     assert quorum_codec.response_of(entity) == expected

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.fixtures import kafka_disk, kafka_dump
-from tests.unit.kraft.cluster import LOG_CONFIG
-from tests.unit.kraft.solo import Solo
+from tests.unit.kraft.solo import LOG_CONFIG, Solo
 from tidelog.env.disk import FileSlice
 from tidelog.env.effects import Chunk, EffectQueue
 from tidelog.env.trace import Trace, TraceList

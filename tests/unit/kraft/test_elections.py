@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.unit.kraft.cluster import CLUSTER_ID
 from tests.unit.kraft.solo import (
+    CLUSTER_ID,
     Solo,
     answer_fetch,
     begin,
@@ -48,7 +48,7 @@ from tidelog.kraft.timers import (
 def test_the_first_role_follows_from_the_durable_state(
     state: ElectionState | None, expected: RoleName
 ) -> None:
-    """Promises are kept; who led does not lead again; a leader that is no voter is nobody."""
+    """Promises are kept; a leader does not lead again; one that is not a voter does not count."""
     solo = Solo(state=state)
     solo.start()
     assert role(solo) is expected
@@ -110,7 +110,7 @@ def give(solo: Solo, peer_id: int, request: Request, now: int, *, granted: bool)
 
 
 def test_a_majority_of_pre_votes_makes_a_candidate_and_of_votes_a_leader() -> None:
-    """Voter 2 says yes twice, voter 3 nothing. The candidate asks in the next epoch."""
+    """Voter 2 grants twice, voter 3 does not answer. The candidate asks in the next epoch."""
     solo = Solo()
     requests = campaign(solo)
     give(solo, 2, requests[0], 201, granted=True)
@@ -143,7 +143,7 @@ def test_a_candidate_does_not_lead_before_its_own_vote_is_durable() -> None:
 
 
 def test_a_lost_pre_vote_leads_back() -> None:
-    """Nobody known: unattached. A leader known: its follower again."""
+    """No leader known: unattached. A leader known: its follower again."""
     lone = Solo()
     for peer_id, request in enumerate(campaign(lone), start=2):
         give(lone, peer_id, request, 201, granted=False)
@@ -198,7 +198,7 @@ def test_an_answer_that_names_a_leader_or_a_higher_epoch_is_followed() -> None:
     assert (role(moved), moved.quorum.epoch) == (RoleName.UNATTACHED, 8)
 
 
-def test_a_voter_of_another_cluster_teaches_nothing_and_is_told_to_the_operator() -> None:
+def test_a_voter_of_another_cluster_teaches_nothing_and_is_reported_to_the_operator() -> None:
     """Its epoch and leader are another cluster's; a vote refused for it is a refused vote."""
     solo = Solo()
     request = campaign(solo)[0]
@@ -231,8 +231,8 @@ def test_the_better_claim_goes_first() -> None:
     assert role(second) is RoleName.CANDIDATE
 
 
-def test_a_lost_pre_vote_leads_back_to_no_leader_of_whom_only_the_disk_speaks() -> None:
-    """The voters do not name it any more, so nobody knows where it is."""
+def test_a_lost_pre_vote_does_not_lead_back_to_a_leader_that_only_the_disk_names() -> None:
+    """The voters do not name it any more, so its address is not known."""
     solo = Solo(state=ElectionState(1, 9), log_epochs=(1,))
     solo.start()
     for expected in (RoleName.UNATTACHED, RoleName.PROSPECTIVE, RoleName.UNATTACHED):
@@ -242,7 +242,7 @@ def test_a_lost_pre_vote_leads_back_to_no_leader_of_whom_only_the_disk_speaks() 
     assert not [one for one in solo.sent(10_000) if one.peer_id == 9]
 
 
-def test_hearing_the_leader_ends_a_pre_vote() -> None:
+def test_contact_with_the_leader_ends_a_pre_vote() -> None:
     """It lives: no need to replace it."""
     solo = follower()
     solo.settle(2000)
@@ -285,26 +285,29 @@ def test_a_sign_of_life_ends_the_doubt() -> None:
     assert role(solo) is RoleName.FOLLOWER
 
 
-def test_a_leader_whom_nobody_fetches_resigns() -> None:
-    """After 1.5 fetch timeouts, telling everybody; a single voter never does."""
+def test_a_leader_without_fetches_resigns() -> None:
+    """After 1.5 fetch timeouts, and announces it to all; a single voter never does."""
     solo = Solo()
     solo.lead()
     deadline = solo.core.role.deadline()
     assert deadline is not None
     solo.settle(deadline - 1)
     assert role(solo) is RoleName.LEADER
-    # Nobody answered the reminders, so the goodbyes wait for the end of a pause.
-    said = solo.sent(deadline) + solo.sent(deadline + 400)
+    # No voter answered the reminders, so the resignations wait for the end of a pause.
+    outputs = solo.sent(deadline) + solo.sent(deadline + 400)
     assert role(solo) is RoleName.RESIGNED
     assert solo.quorum.leader_id == -1
-    assert [one.peer_id for one in said if isinstance(one.request, EndQuorumEpochRequest)] == [2, 3]
+    assert [one.peer_id for one in outputs if isinstance(one.request, EndQuorumEpochRequest)] == [
+        2,
+        3,
+    ]
     alone = Solo(voter_count=1)
     alone.lead()
     alone.settle(1_000_000)
     assert alone.quorum.is_leader
 
 
-def test_who_resigned_begins_anew_in_the_next_epoch() -> None:
+def test_a_resigned_leader_begins_anew_in_the_next_epoch() -> None:
     """It must not become prospective in the epoch it led."""
     solo = Solo()
     epoch = solo.lead()
@@ -318,7 +321,7 @@ def test_who_resigned_begins_anew_in_the_next_epoch() -> None:
 # A log that has lost records -----------------------------------------------------------------
 
 
-def test_who_has_lost_what_it_acknowledged_neither_votes_nor_asks_for_votes() -> None:
+def test_a_voter_that_lost_acknowledged_records_neither_votes_nor_asks_for_votes() -> None:
     """MemoryComesBackFirst: a candidate that lacks committed records could win by its vote. The
     leader's records give it back."""
     solo = Solo(state=ElectionState(3), log_epochs=(2,))
@@ -333,7 +336,7 @@ def test_who_has_lost_what_it_acknowledged_neither_votes_nor_asks_for_votes() ->
     assert role(solo) is RoleName.UNATTACHED
 
 
-def test_a_single_voter_has_nobody_who_could_give_records_back() -> None:
+def test_a_single_voter_cannot_get_its_records_back() -> None:
     """It refuses to start, with a hint."""
     solo = Solo(voter_count=1)
     solo.quorum.distrust_log()

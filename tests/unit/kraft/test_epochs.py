@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.kraft.cluster import CLUSTER_ID
 from tests.unit.kraft.solo import (
+    CLUSTER_ID,
     Solo,
     answer_fetch,
     begin,
@@ -53,7 +53,7 @@ from tidelog.kraft.timers import (
 def test_beginnings_and_ends_are_checked(
     request_value: BeginQuorumEpochRequest | EndQuorumEpochRequest, error: ErrorCode
 ) -> None:
-    """Epoch 3, nobody leads; an accepted one makes a follower of voter 2."""
+    """Epoch 3 without a leader; an accepted one makes a follower of voter 2."""
     solo = Solo(state=ElectionState(3), config=QuorumConfig(first_election_max_ms=1000))
     solo.start()
     solo.quorum.on_request(request_value, "asked", Instant(0))
@@ -66,10 +66,10 @@ def test_beginnings_and_ends_are_checked(
 
 @pytest.mark.parametrize("forge", [begin, end])
 @pytest.mark.parametrize("has_fetched", [True, False])
-def test_who_claims_an_epoch_that_another_leads_is_refused(
+def test_a_second_leader_of_an_epoch_is_refused(
     forge: Callable[..., BeginQuorumEpochRequest | EndQuorumEpochRequest], has_fetched: bool
 ) -> None:
-    """Whoever can reach the port can claim to lead: neither role nor leader nor deadline move, also
+    """Any node that reaches the port can claim to lead: role, leader and deadline stay, also
     right after a start, when the leader is known from `quorum-state` only."""
     if has_fetched:
         solo = follower()
@@ -84,7 +84,7 @@ def test_who_claims_an_epoch_that_another_leads_is_refused(
     assert (role(solo), solo.quorum.leader_id, solo.core.role.deadline()) == before
 
 
-def test_a_leader_refuses_who_claims_its_epoch() -> None:
+def test_a_leader_refuses_a_second_leader_of_its_epoch() -> None:
     """It goes on to lead."""
     solo = Solo(log_epochs=(1,))
     now = 1_000
@@ -118,8 +118,10 @@ def test_successors_wait_by_rank(position: int, count: int, wait_ms: int) -> Non
     ("successors", "asks_at"),
     [((1, 3), 10), ((3, 1), 510), ((3,), 1010), ((), 1010)],
 )
-def test_a_goodbye_makes_successors_ask_in_order(successors: tuple[int, ...], asks_at: int) -> None:
-    """At instant 10; who is not named waits the maximum. The leader is not asked any more."""
+def test_a_resignation_makes_successors_ask_in_order(
+    successors: tuple[int, ...], asks_at: int
+) -> None:
+    """At instant 10; a voter that is not named waits the maximum. The leader is asked no more."""
     solo = follower()
     candidates = tuple(ReplicaKey(voter_id) for voter_id in successors)
     solo.quorum.on_request(end(preferred_candidates=candidates), "asked", Instant(10))
@@ -129,8 +131,8 @@ def test_a_goodbye_makes_successors_ask_in_order(successors: tuple[int, ...], as
     assert role(solo) is RoleName.PROSPECTIVE
 
 
-def test_a_goodbye_opens_the_door_for_others() -> None:
-    """A follower that hears its leader refuses pre-votes; after the goodbye it grants."""
+def test_a_resignation_lets_others_be_elected() -> None:
+    """A follower in contact with its leader refuses pre-votes; after the resignation it grants."""
     solo = follower()
     candidate = pre_vote(epoch=1, last_epoch=1, last_offset=1, candidate_id=3)
     before = solo.ask(candidate, now=5)

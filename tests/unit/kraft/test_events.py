@@ -18,7 +18,7 @@ from tidelog.kraft.transitions import Transitions
 FIGURES = {"epoch": 4, "leader": 2, "voted": -1, "log_end": 7, "high_watermark": 6}
 
 
-def test_a_change_of_role_has_a_reason_and_says_its_numbers() -> None:
+def test_a_change_of_role_has_a_reason_and_shows_its_numbers() -> None:
     event = BecameUnattached(cause=RoleCause(RoleReason.LEADER_SILENT, 2), **FIGURES)
     assert event.reason is RoleReason.LEADER_SILENT
     assert event.text() == (
@@ -28,12 +28,12 @@ def test_a_change_of_role_has_a_reason_and_says_its_numbers() -> None:
 
 
 @pytest.mark.parametrize("reason", RoleReason)
-def test_each_reason_for_a_role_can_be_said(reason: RoleReason) -> None:
+def test_each_reason_for_a_role_has_its_numbers(reason: RoleReason) -> None:
     assert "{" not in str(RoleCause(reason, 3, granted_count=2, voter_count=3))
 
 
 @pytest.mark.parametrize("reason", CleaningReason)
-def test_each_reason_for_cleaning_can_be_said(reason: CleaningReason) -> None:
+def test_each_reason_for_cleaning_has_its_numbers(reason: CleaningReason) -> None:
     assert "{" not in str(CleaningCause(reason, 2, 1, "torn"))
 
 

@@ -69,7 +69,7 @@ def test_a_fetch_of_a_higher_epoch_does_not_depose_the_leader() -> None:
     assert solo.quorum.is_leader
 
 
-def test_who_does_not_lead_says_so() -> None:
+def test_a_replica_that_does_not_lead_refuses() -> None:
     """And who does, when it knows."""
     solo = Solo(state=ElectionState(6, 2))
     solo.start()
@@ -110,7 +110,7 @@ def test_data_up_to_the_log_end_is_sent_uncommitted_or_not() -> None:
 def test_where_logs_part(
     fetch_offset: int, last_epoch: int, diverging: EpochEndOffset | None
 ) -> None:
-    """Epoch 1 is [0, 2), epoch 3 is [2, 3), epoch 6 is [3, 4). A parting says nothing about
+    """Epoch 1 is [0, 2), epoch 3 is [2, 3), epoch 6 is [3, 4). A divergence shows nothing about
     progress and brings no data, but shows that the voter is there."""
     solo = leader()
     answer = ask(solo, fetch_offset=fetch_offset, last_fetched_epoch=last_epoch, max_wait_ms=0)
@@ -125,7 +125,7 @@ def test_where_logs_part(
 
 @pytest.mark.parametrize("last_epoch", [0, 1, 2])
 def test_without_its_snapshot_a_log_does_not_judge_what_came_before(last_epoch: int) -> None:
-    """The log begins at offset 2 with epoch 3, and the snapshot below was damaged. Nobody knows
+    """The log begins at offset 2 with epoch 3, and the snapshot below was damaged. No replica knows
     where older epochs ended: to call that offset 2 would leave a fetcher with its own record 1."""
     solo = leader()
     assert ask(solo, fetch_offset=4, last_fetched_epoch=6) is not None
@@ -150,7 +150,7 @@ def test_a_caught_up_fetch_waits_for_data() -> None:
     assert [header.base_offset for _, header in iter_headers(contiguous(answer.records))] == [4, 5]
 
 
-def test_a_higher_high_watermark_is_news_only_for_who_does_not_know_it() -> None:
+def test_a_higher_high_watermark_is_news_only_for_a_follower_that_does_not_know_it() -> None:
     """Voter 2 commits offset 3 by its fetch; voter 3 knew 4 already, observer 7 did not, and
     replica 8 is too old to say."""
     solo = leader()
@@ -195,7 +195,7 @@ def test_a_newer_fetch_of_a_replica_ends_its_older_one() -> None:
     assert [one.reply_to for one in solo.settle(NOW) if isinstance(one, Reply)] == ["older"]
 
 
-def test_a_lost_leadership_fails_all_who_wait() -> None:
+def test_a_lost_leadership_fails_all_parked_fetches() -> None:
     """At once, naming what is known of the new epoch."""
     solo = leader()
     ask(solo, fetch_offset=4, last_fetched_epoch=6)

@@ -18,7 +18,7 @@ from tidelog.records.record import Record
 
 
 def follower(log_epochs: tuple[int, ...] = (1, 1), *, epoch: int = 1) -> Solo:
-    """Replica 1 follows voter 2, whom it has heard."""
+    """Replica 1 follows voter 2 and has fetched from it."""
     solo = Solo(state=ElectionState(epoch), log_epochs=log_epochs)
     solo.start()
     solo.ask(begin(leader_epoch=epoch))
@@ -242,7 +242,7 @@ def test_an_unattached_replica_asks_around_with_growing_pauses() -> None:
 
 
 def test_an_observer_whose_leader_is_silent_asks_around() -> None:
-    """It never campaigns; when it hears of the same leader again, it follows it again."""
+    """It never campaigns; when it learns of the same leader again, it follows it again."""
     solo = Solo(own_id=9, state=ElectionState(1, 2), config=QuorumConfig(fetch_timeout_ms=100))
     solo.start()
     request = in_flight(solo)

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.unit.kraft.cluster import WALL_ZERO_MS
 from tests.unit.kraft.saved import leader_with
-from tests.unit.kraft.solo import Solo, fetch
+from tests.unit.kraft.solo import WALL_ZERO_MS, Solo, fetch
 from tidelog.config import LogConfig, QuorumConfig
 from tidelog.env.instant import Instant
 from tidelog.kraft.log_cleaning import CLEAN_INTERVAL_MS
@@ -96,7 +95,7 @@ def test_without_bounds_everything_stays() -> None:
     assert len(solo.core.snapshots.ids) == 2
 
 
-def test_who_needs_what_is_gone_is_sent_to_the_snapshot() -> None:
+def test_a_follower_that_needs_what_is_gone_is_sent_to_the_snapshot() -> None:
     """Goal: Kafka's rules: at 0, below the start, at the start with another epoch, and with an
     epoch before the oldest snapshot's; others get records."""
     solo, now = leader_with((3, 1), (6, 2), log_epochs=(1, 1, 1, 2, 2, 2, 3, 3, 3), log_start=6)
@@ -117,7 +116,7 @@ def test_who_needs_what_is_gone_is_sent_to_the_snapshot() -> None:
         assert bool(response.records) == (expected is None), (offset, epoch)
 
 
-def test_who_has_nothing_is_sent_to_the_snapshot_though_the_log_would_do() -> None:
+def test_a_follower_that_has_nothing_is_sent_to_the_snapshot_though_the_log_would_do() -> None:
     """Goal: a snapshot is cheaper than a log from 0, and a bootstrap checkpoint is none."""
     for snapshots, expected in ((((6, 1),), SnapshotId(6, 1)), (((0, 0),), None)):
         solo, now = leader_with(*snapshots)

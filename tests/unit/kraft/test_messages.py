@@ -1,4 +1,4 @@
-"""The values at the quorum's door."""
+"""The values that enter and leave the quorum."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tidelog.model import Uuid
 ROOT = Path(__file__).parents[3]
 
 
-def test_who_does_not_lead_answers_with_kafkas_code() -> None:
+def test_a_replica_that_does_not_lead_answers_with_kafkas_code() -> None:
     """The controller turns it into its own answer."""
     error = NotLeader("node 2 is follower")
     assert (error.code, error.message) == (

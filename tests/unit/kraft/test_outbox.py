@@ -1,4 +1,4 @@
-"""What is said waits for the state it was said in."""
+"""An output waits for the election state behind it."""
 
 import pytest
 

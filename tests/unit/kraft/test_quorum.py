@@ -1,22 +1,22 @@
-"""The whole quorum: seeds under faults, switched-off safeguards, times, and its front door."""
+"""The whole quorum: seeds under faults, switched-off safeguards, times, and its facade."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.fixtures import kafka_disk, kafka_dump
-from tests.unit.kraft.chaos import play
-from tests.unit.kraft.cluster import (
+from tests.unit.kraft.cluster import Cluster, Conditions
+from tests.unit.kraft.solo import (
     CLUSTER_ID,
     LOG_CONFIG,
     WALL_ZERO_MS,
-    Cluster,
-    Conditions,
-    Oracle,
+    Solo,
+    fetch,
+    vote,
+    voters_of,
 )
-from tests.unit.kraft.solo import Solo, fetch, vote, voters_of
 from tidelog.config import QuorumConfig
 from tidelog.env.effects import EffectQueue
 from tidelog.env.instant import Instant
@@ -26,7 +26,13 @@ from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.fetch_server import FetchServer
 from tidelog.kraft.fetcher import Fetcher
 from tidelog.kraft.leader import Leader
-from tidelog.kraft.messages import NotLeader, ReplicaProgress, Reply, VoterIdentity
+from tidelog.kraft.messages import (
+    NotLeader,
+    ReplicaKey,
+    ReplicaProgress,
+    Reply,
+    VoterIdentity,
+)
 from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.kraft.quorum_state import (
     ElectionState,
@@ -39,6 +45,8 @@ from tidelog.kraft.roles import Ballot, Role, Unattached
 from tidelog.log.loading import open_log
 from tidelog.log.values import Checkpoints, LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, TopicPartition, Uuid
+from tidelog.sim.campaign.seeds import QUORUM, run_seed
+from tidelog.sim.quorum.oracle import QuorumOracle
 
 SEEDS = 200
 SEEDS_PER_TEST = 20
@@ -48,26 +56,24 @@ SEEDS_PER_TEST = 20
 def test_seeds_under_faults(first_seed: int) -> None:
     """Kills, power cuts, lost messages, cut links, false alarms; then it must work again."""
     for seed in range(first_seed, first_seed + SEEDS_PER_TEST):
-        try:
-            story = play(seed)
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
-        assert story.cluster.oracle.end_offset > 0, f"seed {seed} committed nothing"
+        outcome = run_seed(QUORUM, "all", seed)
+        assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+        assert outcome.acknowledged > 0, f"seed {seed} committed nothing"
 
 
-def test_a_seed_tells_the_same_story_twice() -> None:
+def test_a_seed_gives_the_same_run_twice() -> None:
     """Every event of every node, with its time."""
-    assert [tell(seed) for seed in (3, 4)] == [tell(seed) for seed in (3, 4)]
-    assert tell(3) != tell(4)
+    assert [trace_of(seed) for seed in (3, 4)] == [trace_of(seed) for seed in (3, 4)]
+    assert trace_of(3) != trace_of(4)
 
 
-def tell(seed: int) -> list[str]:
+def trace_of(seed: int) -> list[str]:
     """The trace of a cluster that loses its leader."""
-    cluster = Cluster(seed, trace_level=Level.INFO, conditions=Conditions((1, 20), (1, 20)))
-    cluster.start()
+    cluster = Cluster(seed, trace_level=Level.INFO, steps=Conditions((1, 20), (1, 20)))
+    cluster.start_node()
     cluster.run(1000)
-    if cluster.leader is not None:
-        cluster.cut_power(cluster.leader.node_id, torn=True)
+    if cluster.leader() is not None:
+        cluster.cut_power_of(cluster.leader().node_id, torn=True)
     cluster.run(4000)
     return cluster.lines
 
@@ -75,16 +81,12 @@ def tell(seed: int) -> list[str]:
 # Safeguards switched off -----------------------------------------------------------------------
 
 
-def first_violation(monkeypatch: pytest.MonkeyPatch, *, own_checks: bool, seeds: int) -> str:
-    """The property that the first failing seed names."""
-    if not own_checks:
-        monkeypatch.setattr(Quorum, "check", lambda self: None)
+def violations(seeds: int) -> Iterator[str]:
+    """What each failing seed reports, in the order of seeds."""
     for seed in range(seeds):
-        try:
-            play(seed)
-        except AssertionError as error:
-            return str(error)
-    return "nothing"
+        violation = run_seed(QUORUM, "all", seed).violation
+        if violation is not None:
+            yield violation
 
 
 def count_before_flush(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,16 +97,16 @@ def count_before_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Fetcher, "may_fetch", True)
 
 
-def speak_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+def send_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vote counts, and is sent, when its write is merely on the way to the disk."""
     write = QuorumStateFile.maybe_write
 
-    def hasty(file: QuorumStateFile, state: ElectionState) -> bool:
+    def write_early(file: QuorumStateFile, state: ElectionState) -> bool:
         written = write(file, state)
         file.on_durable(file.sequence)
         return written
 
-    monkeypatch.setattr(QuorumStateFile, "maybe_write", hasty)
+    monkeypatch.setattr(QuorumStateFile, "maybe_write", write_early)
 
 
 def overlook_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,32 +168,38 @@ def test_a_missing_safeguard_is_noticed(
     """Each safeguard is switched off once; some seed breaks a property by name. Without the
     replicas' own checks the oracle, which only looks from outside, must notice."""
     ablation(monkeypatch)
-    violation = first_violation(monkeypatch, own_checks=own_checks, seeds=150)
-    assert any(name in violation for name in properties), violation
+    if not own_checks:
+        monkeypatch.setattr(Quorum, "check", lambda self: None)
+    found: list[str] = []
+    for violation in violations(150):
+        found.append(violation)
+        if any(name in violation for name in properties):
+            return
+    raise AssertionError(f"no seed breaks one of {properties}: {found}")
 
 
-def test_a_vote_that_was_said_before_it_was_durable_is_given_twice(
+def test_a_vote_that_was_sent_before_it_was_durable_is_given_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Voter 1 votes for 2, loses power before the write, and votes for 3. With the safeguard the
     first answer never leaves; without it the oracle sees two votes."""
     for is_safe in (True, False):
         if not is_safe:
-            speak_before_durable(monkeypatch)
-        oracle = Oracle()
+            send_before_durable(monkeypatch)
+        oracle = QuorumOracle(lambda voters: ())
         for candidate_id in (2, 3):
             # A power cut in between: the second one starts with an empty disk again.
             voter = Solo()
             voter.start()
             voter.wake(0)
             voter.quorum.on_request(vote(candidate_id=candidate_id), "vote", Instant(1))
-            said = [one for one in voter.wake(1) if isinstance(one, Reply)]
-            assert bool(said) is not is_safe
-            if said and candidate_id == 3:
+            outputs = [one for one in voter.wake(1) if isinstance(one, Reply)]
+            assert bool(outputs) is not is_safe
+            if outputs and candidate_id == 3:
                 with pytest.raises(AssertionError, match="VoteUniqueness: 1 voted for 2 and 3"):
-                    oracle.on_vote(1, 1, candidate_id)
-            elif said:
-                oracle.on_vote(1, 1, candidate_id)
+                    oracle.check_vote(ReplicaKey(1), 1, candidate_id)
+            elif outputs:
+                oracle.check_vote(ReplicaKey(1), 1, candidate_id)
 
 
 # Times -----------------------------------------------------------------------------------------
@@ -199,8 +207,8 @@ def test_a_vote_that_was_said_before_it_was_durable_is_given_twice(
 
 def settled_cluster(seed: int, *, voter_count: int = 3) -> Cluster:
     """A working quorum with default timers on a fast network, at some random moment."""
-    cluster = Cluster(seed, voter_count=voter_count, conditions=Conditions((1, 2), (2, 6)))
-    cluster.start()
+    cluster = Cluster(seed, voter_count=voter_count, steps=Conditions((1, 2), (2, 6)))
+    cluster.start_node()
     assert cluster.run_until(lambda: is_settled(cluster), 5000)
     cluster.run(cluster.prng.between(500, 1500))
     return cluster
@@ -208,7 +216,7 @@ def settled_cluster(seed: int, *, voter_count: int = 3) -> Cluster:
 
 def is_settled(cluster: Cluster) -> bool:
     """A leader whose epoch is committed."""
-    leader = cluster.leader
+    leader = cluster.leader()
     return leader is not None and leader.quorum.high_watermark == leader.quorum.log_end_offset
 
 
@@ -216,8 +224,8 @@ def is_settled(cluster: Cluster) -> bool:
 def test_the_first_leader_is_there_within_a_quarter_second(voter_count: int) -> None:
     """From process start to a committed epoch, on twenty seeds."""
     for seed in range(20):
-        cluster = Cluster(seed, voter_count=voter_count, conditions=Conditions((1, 2), (2, 6)))
-        cluster.start()
+        cluster = Cluster(seed, voter_count=voter_count, steps=Conditions((1, 2), (2, 6)))
+        cluster.start_node()
         assert cluster.run_until(lambda cluster=cluster: is_settled(cluster), 250), f"seed {seed}"
 
 
@@ -226,17 +234,16 @@ def test_a_killed_leader_is_replaced_within_a_second(voter_count: int) -> None:
     """500 ms grace, up to 100 ms until a detector probes; exactly one epoch is spent."""
     for seed in range(20):
         cluster = settled_cluster(seed, voter_count=voter_count)
-        leader = cluster.leader
+        leader = cluster.leader()
         assert leader is not None
         epoch = leader.quorum.epoch
-        cluster.kill(leader.node_id)
-        killed_at = cluster.now
+        cluster.kill_node(leader.node_id)
         for replica in cluster.alive():
-            detected_at = killed_at + 500 + cluster.prng.between(0, 100)
-            cluster.at(detected_at, suspecting(cluster, replica.node_id, leader.node_id), replica)
+            detection = suspecting(cluster, replica.node_id, leader.node_id)
+            cluster.at(500 + cluster.prng.between(0, 100), replica.in_this_life(detection))
         assert cluster.run_until(lambda cluster=cluster: is_settled(cluster), 800), f"seed {seed}"
-        assert cluster.leader is not None
-        assert cluster.leader.quorum.epoch == epoch + 1
+        assert cluster.leader() is not None
+        assert cluster.leader().quorum.epoch == epoch + 1
 
 
 def suspecting(cluster: Cluster, node_id: int, suspect_id: int) -> Callable[[], None]:
@@ -244,8 +251,7 @@ def suspecting(cluster: Cluster, node_id: int, suspect_id: int) -> Callable[[], 
 
     def suspect() -> None:
         replica = cluster.replicas[node_id]
-        replica.quorum.on_peer_suspected(suspect_id, cluster.now)
-        replica.end_tick()
+        cluster.act(replica, lambda: replica.quorum.on_peer_suspected(suspect_id, cluster.now))
 
     return suspect
 
@@ -253,8 +259,8 @@ def suspecting(cluster: Cluster, node_id: int, suspect_id: int) -> Callable[[], 
 def test_without_detection_the_fetch_timeout_decides() -> None:
     """Kafka's behaviour: two seconds and an election."""
     cluster = settled_cluster(1)
-    assert cluster.leader is not None
-    cluster.kill(cluster.leader.node_id)
+    assert cluster.leader() is not None
+    cluster.kill_node(cluster.leader().node_id)
     killed_at = cluster.now
     assert cluster.run_until(lambda: is_settled(cluster), 5000)
     assert 1400 < cluster.now - killed_at < 4200
@@ -265,45 +271,45 @@ def test_a_restarted_cluster_leads_again_within_a_quarter_second() -> None:
     for seed in range(20):
         cluster = settled_cluster(seed)
         for node_id in (1, 2, 3):
-            cluster.kill(node_id)
-        cluster.start()
+            cluster.kill_node(node_id)
+        cluster.start_node()
         assert cluster.run_until(lambda cluster=cluster: is_settled(cluster), 250), f"seed {seed}"
 
 
 def test_a_flapping_link_is_no_reason_for_an_election() -> None:
-    """One follower's link to the leader comes and goes for a minute, and its detector cries wolf
+    """One follower's link to the leader comes and goes for a minute, and its detector is wrong
     each time. The leader stays, the epoch stays, and appends go on committing."""
     cluster = settled_cluster(7)
-    leader = cluster.leader
+    leader = cluster.leader()
     assert leader is not None
     epoch = leader.quorum.epoch
     flapping = next(one.node_id for one in cluster.alive() if one is not leader)
     for round_number in range(60):
-        cluster.cut(leader.node_id, flapping)
+        cluster.cut_link(leader.node_id, flapping)
         cluster.run(300)
         suspecting(cluster, flapping, leader.node_id)()
         cluster.run(300)
         cluster.heal()
         cluster.run(400)
-        last = cluster.append(leader, b"%d" % round_number)
+        last = cluster.append_values(leader, b"%d" % round_number)
         assert last is not None
         assert cluster.run_until(lambda last=last: leader.quorum.high_watermark > last, 500)
     assert leader.quorum.is_leader
     assert {one.quorum.epoch for one in cluster.alive()} == {epoch}
 
 
-def test_a_voter_that_cannot_hear_does_not_disturb() -> None:
-    """One-way cuts: it can speak but gets no answer, then the other way round (KIP-996)."""
+def test_a_voter_that_receives_nothing_does_not_disturb() -> None:
+    """One-way cuts: it can send but gets no answer, then the other way round (KIP-996)."""
     for direction in (True, False):
         cluster = settled_cluster(11)
-        leader = cluster.leader
+        leader = cluster.leader()
         assert leader is not None
         epoch = leader.quorum.epoch
-        deaf = next(one.node_id for one in cluster.alive() if one is not leader)
+        cut_off = next(one.node_id for one in cluster.alive() if one is not leader)
         for other in (1, 2, 3):
-            if other != deaf:
-                link = (other, deaf) if direction else (deaf, other)
-                cluster.cut(*link, both=False)
+            if other != cut_off:
+                link = (other, cut_off) if direction else (cut_off, other)
+                cluster.cut(*link)
         cluster.run(20_000)
         assert leader.quorum.is_leader
         cluster.heal()
@@ -312,11 +318,11 @@ def test_a_voter_that_cannot_hear_does_not_disturb() -> None:
         assert {one.quorum.leader_id for one in cluster.alive()} == {leader.node_id}
 
 
-# The front door --------------------------------------------------------------------------------
+# The facade ------------------------------------------------------------------------------------
 
 
 def test_appends_are_for_the_leader() -> None:
-    """It returns the last offset of the batch; others say who they are."""
+    """It returns the last offset of the batch; others report their role."""
     solo = Solo()
     solo.start()
     with pytest.raises(NotLeader, match="node 1 is unattached in epoch 0"):
@@ -367,7 +373,7 @@ def test_the_leader_change_record_is_kafkas() -> None:
     assert WALL_ZERO_MS <= batch.append_time_ms <= WALL_ZERO_MS + 1000
 
 
-def test_only_the_leader_describes_everybody() -> None:
+def test_only_the_leader_describes_all_replicas() -> None:
     """Voters in the order of ids, itself included; observers apart."""
     solo = Solo()
     solo.lead()
@@ -396,7 +402,7 @@ def test_only_the_leader_describes_everybody() -> None:
     assert follower.quorum.epoch_start_offset == -1
 
 
-def test_flushes_of_other_logs_are_none_of_its_business() -> None:
+def test_flushes_of_other_logs_are_ignored() -> None:
     """The node may hand it any subject."""
     solo = Solo()
     solo.lead()
@@ -437,7 +443,7 @@ def test_it_starts_on_kafkas_own_directory() -> None:
 
 
 def test_each_named_invariant_fails_when_it_is_broken() -> None:
-    """`check()` is not decoration: bend the state, and the right name is shouted."""
+    """With a broken state, `check()` names the right invariant."""
     solo = Solo()
     solo.lead()
     solo.quorum.check()
@@ -474,11 +480,11 @@ def test_a_configuration_of_zero_grace_is_kafkas() -> None:
     """No early detection: a suspicion does nothing."""
     config = replace(QuorumConfig(), disconnect_grace_ms=0)
     cluster = Cluster(4, config=config)
-    cluster.start()
+    cluster.start_node()
     assert cluster.run_until(lambda: is_settled(cluster), 5000)
-    leader = cluster.leader
+    leader = cluster.leader()
     assert leader is not None
-    cluster.kill(leader.node_id)
+    cluster.kill_node(leader.node_id)
     cluster.suspect(leader.node_id)
     cluster.run(1000)
-    assert cluster.leader is None
+    assert cluster.leader() is None

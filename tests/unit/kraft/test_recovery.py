@@ -48,7 +48,7 @@ def committed(solo: Solo) -> list[Committed]:
 
 
 def test_a_log_from_zero_needs_no_snapshot() -> None:
-    """Goal: the usual start; nothing is committed before somebody says so."""
+    """Goal: the usual start; nothing is committed before a leader reports it."""
     solo = Left((1, 1, 1)).start()
     assert committed(solo) == []
     assert (solo.log.log_start_offset, solo.log.log_end_offset) == (0, 3)
@@ -81,7 +81,7 @@ def test_a_log_that_starts_above_zero_starts_at_a_snapshot() -> None:
     ],
 )
 def test_a_log_without_the_snapshots_last_record_is_given_up(left: Left, why: str) -> None:
-    """Goal: the log begins behind the snapshot, in its epoch: nobody is told of another one."""
+    """Goal: the log begins behind the snapshot, in its epoch: no replica is sent another one."""
     solo = left.start()
     end_offset, epoch = left.snapshots[-1]
     assert loaded(solo) == [(end_offset, epoch)], why
@@ -106,9 +106,9 @@ def test_without_a_snapshot_a_log_from_zero_is_enough() -> None:
     assert solo.log.log_start_offset == 0
 
 
-def test_without_any_base_the_log_stays_and_nobody_is_asked_for_votes() -> None:
-    """BaseBeforeLeading. Goal: the replica still answers for what it has acknowledged, says so with
-    a hint, and never asks for votes. Method: two minutes without anybody."""
+def test_without_any_base_the_log_stays_and_no_vote_is_asked_for() -> None:
+    """BaseBeforeLeading. Goal: the replica still answers for what it has acknowledged, reports the
+    loss with a hint, and never asks for votes. Method: two minutes without other replicas."""
     solo = Left((1,) * 9, log_start=4, damaged=((4, 1),)).start()
     assert solo.core.lacks_base
     assert solo.log.log_end_offset == 9
@@ -120,7 +120,7 @@ def test_without_any_base_the_log_stays_and_nobody_is_asked_for_votes() -> None:
 
 
 def test_a_quorum_of_one_without_its_state_refuses_to_start() -> None:
-    """Goal: nobody else has the metadata; going on would lose it silently."""
+    """Goal: no other node has the metadata; going on would lose it silently."""
     with pytest.raises(UsageError, match="begins at offset `4`"):
         Left((1,) * 9, log_start=4, damaged=((4, 1),), voter_count=1).start()
 

@@ -30,8 +30,8 @@ OWN = ReplicaKey(1)
 def role_of(name: str) -> Role:
     """A role of replica 1 in epoch 1."""
     voters = (1, 2, 3)
-    heard = Follower(ElectionState(1, 3), LATER)
-    heard.is_in_doubt = False
+    in_contact = Follower(ElectionState(1, 3), LATER)
+    in_contact.is_in_doubt = False
     roles = {
         "unattached": Unattached(ElectionState(1), LATER, 2),
         "unattached, voted for it": Unattached(ElectionState(1, -1, CANDIDATE), LATER, 2),
@@ -40,7 +40,7 @@ def role_of(name: str) -> Role:
         "prospective": Prospective(ElectionState(1), 1, voters, LATER),
         "prospective, leader known": Prospective(ElectionState(1, 3), 1, voters, LATER),
         "follower in doubt": Follower(ElectionState(1, 3), LATER),
-        "follower": heard,
+        "follower": in_contact,
         "candidate": Candidate(ElectionState(1, -1, OWN), 1, voters, LATER),
         "resigned": Resigned(ElectionState(1, 1, OWN), (CANDIDATE, OTHER), LATER),
         "leader": Leader(
@@ -71,7 +71,7 @@ def role_of(name: str) -> Role:
     ],
 )
 def test_the_table_of_answers(name: str, pre_vote_granted: bool, vote_granted: bool) -> None:
-    """With a fresh log as the table says, with a stale log never."""
+    """With a fresh log as in the table, with a stale log never."""
     role = role_of(name)
     assert role.decide_vote(pre_vote(), log_is_fresh=True).granted is pre_vote_granted
     assert role.decide_vote(vote(), log_is_fresh=True).granted is vote_granted
@@ -111,7 +111,7 @@ def test_a_ballot_is_lost_when_too_few_are_left() -> None:
     assert ballot.is_lost
 
 
-def test_a_granted_vote_is_not_taken_back_and_strangers_do_not_count() -> None:
+def test_a_granted_vote_is_not_taken_back_and_others_do_not_count() -> None:
     """A late refusal after a yes changes nothing; voter 9 is none."""
     ballot = Ballot((1, 2, 3))
     ballot.record(2, granted=True)
@@ -122,8 +122,8 @@ def test_a_granted_vote_is_not_taken_back_and_strangers_do_not_count() -> None:
     assert str(ballot.cause(RoleReason.ELECTED)) == "elected by 1 of 3"
 
 
-def test_a_campaign_asks_those_who_have_not_answered() -> None:
-    """Not itself, and nobody twice."""
+def test_a_campaign_asks_the_voters_that_have_not_answered() -> None:
+    """Not itself, and no voter twice."""
     role = Prospective(ElectionState(1), 1, (1, 2, 3), LATER)
     assert role.planned_requests() == [PlannedRequest(2, Instant(0)), PlannedRequest(3, Instant(0))]
     role.ballot.record(2, granted=False)
@@ -139,7 +139,7 @@ def test_a_prospective_that_stepped_back_waits_for_that_only_when_it_has_won() -
     assert role.deadline() == 400
 
 
-def test_goodbyes_go_out_until_confirmed() -> None:
+def test_resignations_go_out_until_confirmed() -> None:
     """Each successor confirms for itself."""
     role = Resigned(ElectionState(1, 1, OWN), (OTHER, CANDIDATE), LATER)
     assert [planned.peer_id for planned in role.planned_requests()] == [3, 2]
@@ -147,7 +147,7 @@ def test_goodbyes_go_out_until_confirmed() -> None:
     assert [planned.peer_id for planned in role.planned_requests()] == [2]
 
 
-def test_a_follower_does_not_ask_a_leader_that_said_goodbye() -> None:
+def test_a_follower_does_not_ask_a_leader_that_resigned() -> None:
     """It is none any more."""
     role = Follower(ElectionState(1, 3), LATER)
     assert role.planned_requests() == [PlannedRequest(3, Instant(0))]

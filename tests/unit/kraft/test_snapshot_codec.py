@@ -52,7 +52,7 @@ def test_a_request_comes_back_as_it_went() -> None:
     "error", [ErrorCode.NONE, ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE]
 )
 def test_a_response_comes_back_as_it_went(version: int, error: ErrorCode) -> None:
-    """Goal: both versions; only version 1 tells where the leader is."""
+    """Goal: both versions; only version 1 has the leader's address."""
     response = replace(RESPONSE, error_code=error)
     entity = snapshot_response_to_entity(response, version)
     read = snapshot_response_of(entity)
@@ -61,8 +61,8 @@ def test_a_response_comes_back_as_it_went(version: int, error: ErrorCode) -> Non
     )
 
 
-def test_a_wrong_cluster_is_told_at_the_top() -> None:
-    """Goal: as Kafka does; nobody acts upon epoch 0 and no leader."""
+def test_a_wrong_cluster_is_reported_at_the_top() -> None:
+    """Goal: as Kafka does; no replica acts upon epoch 0 and no leader."""
     response = replace(RESPONSE, error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     entity = snapshot_response_to_entity(response, 1)
     assert entity.topics == ()

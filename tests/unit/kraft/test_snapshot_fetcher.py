@@ -51,14 +51,14 @@ def test_the_whole_way() -> None:
     assert solo.quorum.latest_snapshot is None
     assert solo.wake(3) == []
     assert solo.log.log_end_offset == 3
-    said = solo.settle(3)
+    outputs = solo.settle(3)
     assert solo.quorum.latest_snapshot == ID
     assert (solo.log.log_start_offset, solo.log.log_end_offset) == (50, 50)
     assert solo.quorum.high_watermark == 50
     (loaded,) = solo.quorum.take_committed()
     assert isinstance(loaded, LoadedSnapshot)
     assert loaded.records == [b"state of 50"]
-    (request,) = [output.request for output in said if hasattr(output, "request")]
+    (request,) = [output.request for output in outputs if hasattr(output, "request")]
     assert isinstance(request, QuorumFetchRequest)
     assert (request.fetch_offset, request.last_fetched_epoch) == (50, ID.epoch)
 
@@ -111,7 +111,7 @@ def test_a_size_that_changes_ends_the_download() -> None:
 
 
 def test_a_damaged_snapshot_is_not_installed() -> None:
-    """SnapshotWhole. Goal: the log stays, the operator is told whose disk to look at, and it is
+    """SnapshotWhole. Goal: the log stays, the operator is shown which disk to look at, and it is
     asked for again."""
     solo = sent_to_snapshot()
     damaged = bytearray(WHOLE)
@@ -124,7 +124,7 @@ def test_a_damaged_snapshot_is_not_installed() -> None:
 
 
 def test_another_epoch_gives_the_download_up() -> None:
-    """Goal: another leader has other snapshots; a late piece is nobody's."""
+    """Goal: another leader has other snapshots; a late piece is ignored."""
     solo = sent_to_snapshot()
     (asked,) = solo.sent(0)
     solo.follow(EPOCH + 1, 1)

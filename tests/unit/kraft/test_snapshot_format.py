@@ -89,7 +89,7 @@ def _without_times(data: bytes) -> bytes:
 
 
 def test_every_flipped_bit_is_found() -> None:
-    """SnapshotWhole: no damaged byte goes unnoticed, except where it says nothing. Method: one bit
+    """SnapshotWhole: no damaged byte goes unnoticed, except where it means nothing. Method: one bit
     of each byte; a batch's epoch lies before its checksummed part and means nothing here."""
     data = encode_snapshot(ID, TIME_MS, [b"one", b"two"])
     prng = Prng(7)

@@ -151,7 +151,7 @@ def test_a_damaged_snapshot_is_named_and_put_aside() -> None:
 
 
 def test_a_missing_file_counts_as_damaged() -> None:
-    """Goal: somebody deleted it while the node ran."""
+    """Goal: it was deleted while the node ran."""
     store = Store(FIRST)
     store.disk.delete(path_of(FIRST))
     assert store.snapshots.load(FIRST) is None

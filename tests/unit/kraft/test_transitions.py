@@ -39,7 +39,7 @@ def test_what_others_know_moves_a_replica_on(
     leader_after: int,
     epoch_after: int,
 ) -> None:
-    """From epoch 3 without a leader. Itself and strangers are nobody to follow."""
+    """From epoch 3 without a leader. It follows neither itself nor unknown nodes."""
     solo = started(ElectionState(3))
     assert Transitions(solo.core).maybe_transition(epoch, leader_id, Instant(5), NAMED) is moved
     assert (solo.quorum.role, solo.core.role.leader_id, solo.quorum.epoch) == (
@@ -50,7 +50,7 @@ def test_what_others_know_moves_a_replica_on(
 
 
 def test_moving_on_keeps_the_turn_of_an_unattached_voter() -> None:
-    """Whoever moves the epoch on and on must not keep the others from asking."""
+    """A replica that raises the epoch on and on must not keep the others from asking."""
     solo = started(ElectionState(3))
     turn = solo.core.role.deadline()
     Transitions(solo.core).maybe_transition(4, -1, Instant(5), NAMED)
@@ -64,7 +64,7 @@ def test_a_forbidden_change_of_role_stops_the_node() -> None:
         Transitions(solo.core).become_candidate(Instant(5), NAMED)
 
 
-def test_each_change_of_role_says_why() -> None:
+def test_each_change_of_role_has_its_cause() -> None:
     """One line with the offsets of the moment."""
     solo = started(ElectionState(3))
     solo.trace_lines()
@@ -72,6 +72,6 @@ def test_each_change_of_role_says_why() -> None:
         4, 2, Instant(5), RoleCause(RoleReason.NAMED_BY_PEER, 3)
     )
     assert solo.trace_lines() == [
-        "quorum become_follower: follower (told by 3) epoch=4 leader=2 voted=-1 log_end=0 "
+        "quorum become_follower: follower (learnt from 3) epoch=4 leader=2 voted=-1 log_end=0 "
         "high_watermark=0"
     ]

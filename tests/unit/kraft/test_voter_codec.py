@@ -37,14 +37,14 @@ def test_a_request_comes_back_as_it_went(request_: object) -> None:
 
 
 @pytest.mark.parametrize("key", [80, 81, 82])
-def test_an_answer_comes_back_as_far_as_it_is_told(key: int) -> None:
-    told = VoterChangeResponse(ErrorCode.VOTER_NOT_FOUND, "no", 3, 9, Endpoint("", "h", 1))
-    heard = voter_codec.response_of(voter_codec.response_to_entity(key, told, 0))
-    assert heard.error_code is ErrorCode.VOTER_NOT_FOUND
+def test_an_answer_comes_back_as_far_as_its_version_has_it(key: int) -> None:
+    sent = VoterChangeResponse(ErrorCode.VOTER_NOT_FOUND, "no", 3, 9, Endpoint("", "h", 1))
+    received = voter_codec.response_of(voter_codec.response_to_entity(key, sent, 0))
+    assert received.error_code is ErrorCode.VOTER_NOT_FOUND
     if key == ApiKey.UPDATE_RAFT_VOTER:
-        assert (heard.leader_id, heard.leader_epoch) == (3, 9)
+        assert (received.leader_id, received.leader_epoch) == (3, 9)
     else:
-        assert heard.message == "no"
+        assert received.message == "no"
 
 
 def test_support_is_read_from_the_features_of_apiversions() -> None:

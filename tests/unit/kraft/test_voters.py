@@ -58,10 +58,10 @@ def test_a_version_record_is_read() -> None:
 
 def test_a_voter_is_an_id_and_a_disk() -> None:
     known, static = members(1), {1: Voter(1, ZERO_UUID, ())}
-    stranger = ReplicaKey(1, Uuid(b"w" * 16))
+    wiped = ReplicaKey(1, Uuid(b"w" * 16))
     assert is_voter(known, ReplicaKey(1, known[1].directory_id))
-    assert not is_voter(known, stranger)
-    assert is_voter(static, stranger), "static voters have no directory"
+    assert not is_voter(known, wiped)
+    assert is_voter(static, wiped), "static voters have no directory"
     assert not is_voter(static, ReplicaKey(2))
 
 
@@ -98,7 +98,7 @@ def test_what_is_below_the_logs_start_is_forgotten_but_for_the_newest() -> None:
     assert list(made.voters) == [1, 2, 3]
 
 
-def test_who_was_removed_may_ask_for_votes_until_that_is_committed() -> None:
+def test_a_removed_voter_may_ask_for_votes_until_that_is_committed() -> None:
     made = history((2, members(1, 2)), (7, members(2)))
     removed = ReplicaKey(1, voter(1).directory_id)
     assert made.may_campaign(removed, high_watermark=7)

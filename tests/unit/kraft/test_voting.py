@@ -43,7 +43,7 @@ WRONG_DIRECTORY = Uuid(b"\x77" * 16)
     ],
 )
 def test_votes_are_checked_in_order(request_value: VoteRequest, error: ErrorCode) -> None:
-    """Epoch 3, nobody leads. Refused or not, the answer says what this voter knows."""
+    """Epoch 3 without a leader. Refused or not, the answer has what this voter knows."""
     solo = Solo(state=ElectionState(3))
     solo.start()
     answer = solo.ask(request_value)
@@ -129,7 +129,7 @@ def test_a_request_that_names_this_disk_comes_from_voters_in_a_log(
     assert solo.core.addresses.of(8) == (address if names_disk else None)
 
 
-def test_who_grants_a_pre_vote_steps_back_once() -> None:
+def test_a_voter_that_grants_a_pre_vote_steps_back_once() -> None:
     """The own pre-vote, due at once, waits; a second request does not push it further."""
     solo = Solo()
     solo.start()

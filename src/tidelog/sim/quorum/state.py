@@ -5,7 +5,7 @@ A snapshot is due after so many records; it is written a few records at a time, 
 between, and any of the writes may be the process's last.
 """
 
-from tidelog.kraft.messages import Committed, LoadedSnapshot, SnapshotId
+from tidelog.kraft.messages import Committed, CommittedBatch, LoadedSnapshot, SnapshotId
 from tidelog.kraft.quorum import Quorum
 from tidelog.kraft.snapshots import SnapshotWriter
 
@@ -20,6 +20,8 @@ class RecordList:
         self._snapshot_every = snapshot_every
         # Every record below `snapshot_id.end_offset`.
         self.records: list[bytes] = []
+        # The batches that this process was given, in order.
+        self.batches: list[CommittedBatch] = []
         # What a snapshot of this state is called.
         self.snapshot_id = SnapshotId(0, 0)
         self._append_time_ms = 0
@@ -36,6 +38,7 @@ class RecordList:
             self.snapshot_id = committed.snapshot_id
             self._saved_offset = committed.snapshot_id.end_offset
             return
+        self.batches.append(committed)
         if not committed.is_control:
             self.records += committed.records
         self.snapshot_id = SnapshotId(committed.last_offset + 1, committed.epoch)

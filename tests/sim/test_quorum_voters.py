@@ -14,7 +14,7 @@ from tidelog.kraft.messages import (
 from tidelog.sim.campaign.seeds import run_seed
 from tidelog.sim.campaign.tally import Tally
 from tidelog.sim.engine.formation import CLUSTER_ID
-from tidelog.sim.quorum.cluster import QUICK, Composition, Conditions, QuorumCluster, Saving
+from tidelog.sim.quorum.cluster import QuorumCluster
 from tidelog.sim.quorum.membership import (
     MARKS,
     VoterOracle,
@@ -22,6 +22,7 @@ from tidelog.sim.quorum.membership import (
     draw_change,
     endpoint_of,
 )
+from tidelog.sim.quorum.options import QUICK, Composition, Conditions, Saving
 from tidelog.sim.report.violation import Violation
 from tidelog.sim.runs.quorum import draw_quorum
 

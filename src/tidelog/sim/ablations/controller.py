@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from tidelog.controller import brokers, elections, partitions
+from tidelog.controller import brokers, elections, isr_proposals, partitions
 from tidelog.controller.events import Cause, CauseKind
 from tidelog.sim.ablations.safeguard import of_story
 
@@ -65,13 +65,13 @@ SAFEGUARDS: Final = (
         "r09",
         "eligibility",
         "a fenced or dying replica in the ISR",
-        (partitions, "_ineligible", lambda *_: None),
+        (isr_proposals, "_ineligible", lambda *_: None),
     ),
     of_story(
         "s12",
         "proposals-of-the-present-leader",
         "an ISR without its leader",
-        (partitions, "_validate", lambda *_: None),
+        (isr_proposals, "_validate", lambda *_: None),
     ),
     of_story(
         "r45",

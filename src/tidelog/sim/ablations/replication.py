@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidelog.broker.api import k01_fetch
-from tidelog.controller import partitions
+from tidelog.controller import isr_proposals
 from tidelog.errors import ErrorCode
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.log import Log
@@ -287,7 +287,7 @@ SAFEGUARDS: Final = (
         "an ISR member that forgot what it held",
         (BrokerEpochs, "is_stale", lambda *_: False),
         (BrokerEpochs, "may_join_isr", lambda *_: True),
-        (partitions, "_ineligible", lambda *_: None),
+        (isr_proposals, "_ineligible", lambda *_: None),
     ),
     of_story(
         "r12",

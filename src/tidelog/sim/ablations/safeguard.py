@@ -67,6 +67,7 @@ def switched_off(safeguard: Safeguard) -> Iterator[None]:
     missing = object()
     kept = [target.__dict__.get(name, missing) for target, name, _ in safeguard.patches]
     for target, name, replacement in safeguard.patches:
+        assert hasattr(target, name), f"{safeguard.name}: {target} has no {name} to replace"
         setattr(target, name, replacement)
     try:
         yield

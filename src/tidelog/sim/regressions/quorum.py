@@ -10,11 +10,15 @@ from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import (
     QuorumFetchRequest,
     QuorumFetchResponse,
+    SendRequest,
     VoteRequest,
 )
 from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, decode_state
 from tidelog.model import ZERO_UUID, EpochEndOffset
-from tidelog.sim.quorum.cluster import QUICK, QuorumCluster, Replica, Saving
+from tidelog.sim.quorum.cluster import QuorumCluster
+from tidelog.sim.quorum.membership import endpoint_of
+from tidelog.sim.quorum.options import QUICK, Saving
+from tidelog.sim.quorum.replica import Replica
 from tidelog.sim.regressions.scene import Scene
 
 
@@ -69,10 +73,10 @@ def r20_wiped_voter(scene: Scene) -> None:
     # It asks for everything from the beginning, gets it, and has not flushed it.
     cluster.run_until(lambda: one.log.log_end_offset > 0, 2_000)
     one.stalled = True
-    cluster.resume_disk(leader)
+    cluster.disks.resume(leader)
     cluster.run(50)
     scene.must(leader.quorum.high_watermark <= last, "Durability", "one copy is no majority")
-    cluster.resume_disk(one)
+    cluster.disks.resume(one)
     cluster.start(other)
     cluster.run_until(lambda: _is_calm(cluster), 10_000)
     scene.must(_is_calm(cluster), "Liveness", "the quorum does not work again")
@@ -114,7 +118,7 @@ def _refuse_to_cut(scene: Scene) -> None:
     )
     refused = False
     try:
-        cluster.tell(follower, leader.node_id, request, answer)
+        cluster.exchange.answer(follower, leader.node_id, request, answer)
     except AssertionError as fault:
         refused = "NoCommittedTruncation" in str(fault)
     scene.must(refused, "NoCommittedTruncation", f"cut to {follower.log.log_end_offset}")
@@ -203,7 +207,8 @@ def _ask_for_vote(
         last_offset=last_offset,
         pre_vote=False,
     )
-    cluster.ask(cluster.replicas[candidate], voter, request)
+    sent = SendRequest(voter, request, endpoint_of(voter))
+    cluster.exchange.send_request(cluster.replicas[candidate], sent)
 
 
 def s08_vote_for_a_short_log(scene: Scene) -> None:

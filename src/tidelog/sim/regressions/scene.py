@@ -7,7 +7,6 @@ the report wants to know: the trace, virtual time, the number of events.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
 
 from tidelog.config import LogConfig, NodeConfig, QuorumConfig, ReplicationConfig
 from tidelog.env.effects import EffectQueue, Flush, Replace
@@ -20,12 +19,11 @@ from tidelog.log.values import LogFlush
 from tidelog.model import Uuid
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.world import World
-from tidelog.sim.quorum.cluster import QUICK, Composition, Conditions, QuorumCluster, Saving
+from tidelog.sim.quorum.cluster import QuorumCluster
+from tidelog.sim.quorum.options import NO_SNAPSHOTS, QUICK, Composition, Conditions, Saving
 from tidelog.sim.replicas.cluster import CONFIG
 from tidelog.sim.replicas.stage import Stage
 from tidelog.sim.report.violation import Violation
-
-NO_SNAPSHOTS: Final = Saving()
 
 
 @dataclass(eq=False)

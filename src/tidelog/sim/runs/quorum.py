@@ -14,15 +14,10 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Level
 from tidelog.kraft.messages import AddVoterRequest
 from tidelog.sim.engine.formation import CLUSTER_ID
-from tidelog.sim.quorum.cluster import (
-    QUICK,
-    Composition,
-    Conditions,
-    QuorumCluster,
-    Replica,
-    Saving,
-)
+from tidelog.sim.quorum.cluster import QuorumCluster
 from tidelog.sim.quorum.membership import draw_change, voters_without_disk
+from tidelog.sim.quorum.options import QUICK, Composition, Conditions, Saving
+from tidelog.sim.quorum.replica import Replica
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.report.violation import Violation
 from tidelog.sim.scenarios.swarm import stream
@@ -324,7 +319,7 @@ class QuorumRun:
     def _heal(self) -> int:
         cluster = self.cluster
         cluster.note("world heals")
-        cluster.conditions = Conditions(latency_ms=3, flush_ms=3)
+        cluster.conditions.become_calm()
         cluster.heal()
         begun = cluster.now
         for replica in cluster.replicas.values():

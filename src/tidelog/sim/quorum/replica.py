@@ -1,0 +1,87 @@
+"""One replica of the simulated quorum: its process, its disk, its address."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tidelog.env.effects import Effect, EffectQueue
+from tidelog.kraft.messages import ReplicaKey, Request, Voter
+from tidelog.kraft.quorum import Quorum
+from tidelog.log.log import Log
+from tidelog.sim.engine.disk import SimDisk
+from tidelog.sim.quorum.membership import FIRST_PORT, directory_of, endpoint_of
+from tidelog.sim.quorum.state import RecordList
+
+
+@dataclass(slots=True, eq=False)
+class Replica:
+    """One process and its disk."""
+
+    node_id: int
+    disk: SimDisk
+    alive: bool = False
+    # Counts processes.
+    life: int = 0
+    # Whether its disk completes nothing at the moment.
+    stalled: bool = False
+    # Exclusive end of what is on the disk while the process is down.
+    durable_end: int = 0
+    # Whether its configuration names the voters, and not only where to ask for them.
+    configured: bool = True
+    # The port of its address.
+    port: int = FIRST_PORT
+    # How many disks it has had before this one.
+    lost_disks: int = 0
+    # Requests without an answer: the peer's id as the requester knows it, the request, and the
+    # replica that it went to.
+    requests: list[tuple[int, Request, int]] = field(default_factory=list)
+    # What its disk has to do, in order.
+    disk_queue: deque[Effect] = field(default_factory=deque)
+    # The instant for which a timer is queued.
+    timer_at: int = -1
+    # Highest one of this process; it never falls.
+    high_watermark: int = 0
+    # What log and quorum ask of the disk; of this process.
+    effects: EffectQueue = field(default_factory=EffectQueue)
+    # Whether the next step of its snapshot is on the queue.
+    saving: bool = False
+    log: Log = field(init=False)
+    quorum: Quorum = field(init=False)
+    state: RecordList = field(init=False)
+
+    def begin_life(self, snapshot_every: int) -> None:
+        """A new process, which knows nothing yet."""
+        self.life += 1
+        self.alive = True
+        self.effects = EffectQueue()
+        self.disk_queue.clear()
+        self.requests.clear()
+        self.timer_at = -1
+        self.high_watermark = 0
+        self.saving = False
+        self.state = RecordList(snapshot_every)
+
+    def in_this_life(self, action: Callable[[], None]) -> Callable[[], None]:
+        """The action, unless the process has ended when it is due."""
+        life = self.life
+
+        def guarded() -> None:
+            if self.alive and self.life == life:
+                action()
+
+        return guarded
+
+    def follows(self, leader: "Replica") -> bool:
+        """Whether this replica, which runs, is that leader or follows it in its epoch."""
+        quorum = self.quorum
+        return quorum.leader_id == leader.node_id and quorum.epoch == leader.quorum.epoch
+
+    @property
+    def key(self) -> ReplicaKey:
+        """Id and disk."""
+        return ReplicaKey(self.node_id, directory_of(self.node_id, self.lost_disks))
+
+    @property
+    def voter(self) -> Voter:
+        """As the voter set has it, or would have it."""
+        return Voter(*self.key, (endpoint_of(self.node_id, self.port),))

@@ -89,10 +89,35 @@ def test_no_duplicates():
 
 
 def test_producer_order():
-    checker = ProducerOrder(frozenset(("p",)))
-    checker.at_end(evidence((0, "p:1"), (1, "q:7"), (2, "p:2"), (3, "q:3")))
+    """An idempotent producer's order holds over all connections."""
+    fine = evidence((0, "p:1"), (1, "q:7"), (2, "p:4"), (3, "q:9"))
+    for offset, value in fine.final[K]:
+        acknowledge(fine, offset, value)
+    ProducerOrder().at_end(fine)
+    bad = evidence((0, "p:2"), (1, "q:7"), (2, "p:1"))
+    for offset, value in bad.final[K]:
+        acknowledge(bad, offset, value)
     with rejects("ProducerOrder"):
-        checker.at_end(evidence((0, "p:2"), (1, "p:1")))
+        ProducerOrder().at_end(bad)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.INFO])
+def test_producer_order_on_one_connection(outcome):
+    """A plain producer's records are in order as far as one connection carried them, also those
+    that nobody acknowledged."""
+
+    def ends_with(*values: tuple[str, int]) -> Evidence:
+        found = evidence(*((offset, value) for offset, (value, _) in enumerate(values)))
+        for offset, (value, connection) in enumerate(values):
+            sent = [Sent(K, offset if outcome is Outcome.OK else -1, value)]
+            found.history.send(
+                "p", outcome, sent, invoked_at=1, completed_at=2, connection=connection
+            )
+        return found
+
+    ProducerOrder().at_end(ends_with(("p:1", -1), ("p:4", -2), ("p:3", -1), ("p:5", -2)))
+    with rejects("ProducerOrder"):
+        ProducerOrder().at_end(ends_with(("p:1", -1), ("p:4", -2), ("p:3", -2)))
 
 
 def test_history_is_a_log():

@@ -7,6 +7,15 @@ from typing import Any
 import pytest
 from tests.sim.test_cluster import led_world, partition
 
+from tidelog.controller.elections import Outcome
+from tidelog.controller.events import (
+    Cause,
+    CauseKind,
+    LeaderElected,
+    LeaderLost,
+    UncleanLeaderElected,
+)
+from tidelog.env.event import Event
 from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import CommittedBatch, ReplicaKey, Voter
 from tidelog.model import METADATA_PARTITION, ZERO_UUID, TopicPartition, Uuid
@@ -14,18 +23,19 @@ from tidelog.records.batch import iter_headers
 from tidelog.sim.checkers.base import Evidence
 from tidelog.sim.checkers.candidate_completeness import CandidateCompleteness
 from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
-from tidelog.sim.checkers.loss_is_told import LossIsTold
+from tidelog.sim.checkers.loss_is_reported import LossIsReported
 from tidelog.sim.checkers.replicas_equal import ReplicasEqual
 from tidelog.sim.checkers.watch import Watch
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.evidence.history import History
 from tidelog.sim.evidence.oracle import Oracle, partition_id
 from tidelog.sim.quorum.oracle import QuorumOracle
-from tidelog.sim.replicas.cluster import Producer
+from tidelog.sim.replicas.requests import Producer
 from tidelog.sim.replicas.stage import Stage
 from tidelog.sim.report.violation import Violation
 
 KEY = TopicPartition("t", 0)
+CAUSE = Cause(CauseKind.UNCLEAN_ALLOWED)
 
 
 def rejects(name: str):
@@ -95,7 +105,7 @@ class Loss:
 
     def __init__(self, found, *, lost: int = 1):
         self.partition = partition(found.world, "t")
-        self.checker = LossIsTold()
+        self.checker = LossIsReported()
         self.leader, self.epoch = self.partition.leader, self.partition.leader_epoch
         host = found.world.hosts[self.leader]
         self.checker.on_event(host)
@@ -103,39 +113,61 @@ class Loss:
         host.life += 1
         self.checker.on_event(host)
 
-    def lines(self, *, subject: str = "t-0", leader: int = 0, epoch: int = 0) -> list[str]:
-        """What a controller says of an unclean election, by default of the one that it was."""
-        who, when = leader or self.leader, self.epoch + epoch
-        decided = f"{subject} change_partition"
+    def reports(self, *, topic: str = "t", leader: int = 0, epoch: int = 0) -> list[Event]:
+        """What a controller decides in an unclean election, by default in the one that it was."""
+        subject: dict[str, Any] = {"partition": TopicPartition(topic, 0), "cause": CAUSE}
+        who = leader or self.leader
         return [
-            f"  7 host1 {decided}: gave up records (unclean) leader={who} cause=x",
-            f"  7 host1 {decided}: elected (unclean) leader={who} was=-1 leader_epoch={when}",
+            UncleanLeaderElected(
+                **subject, reason=Outcome.UNCLEAN, leader=who, instead_of=(), last_leader=()
+            ),
+            LeaderElected(
+                **subject,
+                reason=Outcome.UNCLEAN,
+                leader=who,
+                was=-1,
+                leader_epoch=self.epoch + epoch,
+                isr=(who,),
+                elr=(),
+            ),
         ]
 
-    def judge(self, *lines: str, **change: Any) -> None:
-        self.checker.judge(lines, "t-0", replace(self.partition, **change), ["c"])
+    def judge(self, *events: Event, **change: Any) -> None:
+        checker = self.checker
+        checker._given_up, checker._leaderless, checker._about_to_lead = set(), set(), {}
+        for event in events:
+            checker.on_decision("host1", event)
+        checker.judge("t-0", replace(self.partition, **change), ["c"])
 
 
-def test_a_loss_is_told_by_the_line_of_its_own_election(found):
+def test_a_loss_is_reported_by_its_own_election(found):
     loss = Loss(found)
-    loss.judge(*loss.lines())
-    others = (loss.lines(epoch=-1), loss.lines(epoch=1), loss.lines(subject="t-1"))
-    for lines in ([], *others, loss.lines(leader=9), loss.lines()[:1], loss.lines()[1:]):
-        with rejects("LossIsTold"):
-            loss.judge(*lines)
+    loss.judge(*loss.reports())
+    others = (loss.reports(epoch=-1), loss.reports(epoch=1), loss.reports(topic="other"))
+    for events in ([], *others, loss.reports(leader=9), loss.reports()[:1], loss.reports()[1:]):
+        with rejects("LossIsReported"):
+            loss.judge(*events)
 
 
-def test_a_partition_that_waits_tells_nothing_of_what_had_gone_before(found):
+def test_a_partition_that_waits_reports_nothing_of_what_had_gone_before(found):
     loss, waiting = Loss(found), Loss(found, lost=0)
-    decided = "t-0 change_partition: leaderless (no valid leader)"
-    line = f"  8 host1 {decided} leader=-1 leader_epoch={loss.epoch}"
-    waiting.judge(line, leader=-1)
-    with rejects("LossIsTold"):
+    lost = LeaderLost(
+        partition=KEY,
+        reason=Outcome.LEADERLESS,
+        leader=-1,
+        was=1,
+        leader_epoch=loss.epoch,
+        isr=(),
+        elr=(),
+        cause=CAUSE,
+    )
+    waiting.judge(lost, leader=-1)
+    with rejects("LossIsReported"):
         waiting.judge(leader=-1)
-    with rejects("LossIsTold"):
-        waiting.judge(line, leader=-1, leader_epoch=loss.epoch + 1)
-    with rejects("LossIsTold"):
-        loss.judge(line, leader=-1)
+    with rejects("LossIsReported"):
+        waiting.judge(lost, leader=-1, leader_epoch=loss.epoch + 1)
+    with rejects("LossIsReported"):
+        loss.judge(lost, leader=-1)
 
 
 def test_what_a_deposed_leader_commits_goes_with_the_newest_election(found):

@@ -9,7 +9,7 @@ from tidelog.sim.campaign.tally import Tally
 from tidelog.sim.report.marks import MARKS
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.scenarios import data_loss
-from tidelog.sim.scenarios.data_loss import swarm_beyond
+from tidelog.sim.scenarios.data_loss import data_loss_swarm
 from tidelog.sim.scenarios.disk_faults import DiskFault
 from tidelog.sim.scenarios.families import names, swarm_of
 from tidelog.sim.scenarios.fault_kinds import FaultKind
@@ -87,5 +87,7 @@ def test_a_family_has_the_disk_faults_that_are_its_own():
     seed = next(seed for seed in range(100) if draw(seed).disk_faults)
     for scenario in names():
         if scenario not in ("all", "p4-damage", "p7-bad-devices", "p7-bad-devices-lazily"):
-            swarm = swarm_beyond(seed) if scenario == data_loss.NAME else swarm_of(scenario, seed)
+            swarm = (
+                data_loss_swarm(seed) if scenario == data_loss.NAME else swarm_of(scenario, seed)
+            )
             assert not swarm.disk_faults, scenario

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tidelog.env.trace import Level, TraceEvent
+from tidelog.errors import CorruptBatch, StorageError
 from tidelog.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tidelog.model import TopicId, TopicPartition, Uuid
 from tidelog.sim.checkers import epoch_cache_matches_batches, log_matching
@@ -63,7 +64,7 @@ def a_host(node_id: int, *partitions: Replica, leads: int = -1) -> Any:
     )
     quorum = SimpleNamespace(is_leader=leads >= 0, epoch=leads)
     node = SimpleNamespace(broker=SimpleNamespace(replicas=replicas, quorum=quorum))
-    disk = SimpleNamespace(is_well=True, was_damaged=False)
+    disk = SimpleNamespace(is_well=True, damaged=False, was_damaged=False)
     return SimpleNamespace(node_id=node_id, name=f"host{node_id}", node=node, disk=disk)
 
 
@@ -127,6 +128,21 @@ def test_log_matching():
     bad = evidence(a_host(2, a_replica(a_log(A, other, high_watermark=10))))
     with rejects("LogMatching"):
         LogMatching().sweep(bad)
+
+
+@pytest.mark.parametrize("error", [CorruptBatch("bad crc"), StorageError("t-0", "gone")])
+def test_log_matching_reads_everything(monkeypatch, error):
+    """What cannot be read does not match, unless a fault has damaged the disk."""
+
+    def cannot_be_read(log: Any, start: int, end: int) -> list[BatchMark]:
+        raise error
+
+    host = a_host(1, a_replica(a_log(A, B, high_watermark=10)))
+    monkeypatch.setattr(log_matching, "marks_of", cannot_be_read)
+    with rejects("LogMatching"):
+        LogMatching().sweep(evidence(host))
+    host.disk.damaged = True
+    LogMatching().sweep(evidence(host))
 
 
 def test_log_matching_reads_what_is_new():
@@ -352,12 +368,20 @@ def test_fenced_never_in_sync():
         {"eligible_leaders": (2,)},
         {"isr": (1, 4)},
         {"leader": 3},
+        {"leader": -1},
+        {"isr": ()},
+        {"eligible_leaders": (3, 3)},
+        {"eligible_leaders": (4,)},
+        {"replicas": (1, 2, 3, 3)},
         {"adding_replicas": (5,)},
+        {"removing_replicas": (5,)},
     ],
 )
 def test_valid_isr_and_elr(change):
     ValidIsrAndElr().on_newest(an_image())
     ValidIsrAndElr().on_newest(an_image(replace(PARTITION, eligible_leaders=(3,))))
+    leaderless = replace(PARTITION, isr=(), leader=-1, eligible_leaders=(1,))
+    ValidIsrAndElr().on_newest(an_image(leaderless))
     with rejects("ValidIsrAndElr"):
         ValidIsrAndElr().on_newest(an_image(replace(PARTITION, **change)))
 

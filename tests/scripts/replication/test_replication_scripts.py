@@ -219,10 +219,10 @@ class Interpreter:
         part = FetchedPartition(
             TOPIC, topic_id, 0, ErrorCode.NONE, offset, offset, 0, [data], len(data)
         )
-        call = self.cluster.call_of(int(node))
+        call = self.cluster.links.call_of(int(node))
         assert isinstance(call.sent, SendFetch), f"{command.where}: no fetch is under way"
         session_id = call.sent.request.session_id
-        self.cluster.answer(call, FetchResponse(0, ErrorCode.NONE, session_id, [part]))
+        self.cluster.links.answer(call, FetchResponse(0, ErrorCode.NONE, session_id, [part]))
 
     # Looking ----------------------------------------------------------------------------------
 

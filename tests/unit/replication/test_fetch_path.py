@@ -23,7 +23,7 @@ from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest
 def cluster() -> Cluster:
     """Broker 1 leads three partitions; no follower fetches by itself."""
     cluster = Cluster((1, 2, 3))
-    cluster.held = {(2, 1), (3, 1)}
+    cluster.held |= {(2, 1), (3, 1)}
     cluster.feed.create_topic("orders", (1, 2), partitions=3)
     cluster.run(0)
     return cluster

@@ -258,7 +258,7 @@ def test_a_crowd_of_partitions_moves_in_one_request(cluster: Cluster) -> None:
     sizes = [len(request.proposals) for request in cluster.proposals]
     assert sum(sizes) >= 200
     assert len(sizes) <= 3
-    call = cluster.call_of(2)
+    call = cluster.links.call_of(2)
     assert call.sent.request.partitions == []  # type: ignore[union-attr]
 
 

@@ -15,10 +15,10 @@ from tidelog.sim.regressions.stories import STORIES
 from tidelog.sim.report.marks import MARKS
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.runs.cluster import ClusterRun
-from tidelog.sim.runs.data_loss import BeyondRun
+from tidelog.sim.runs.data_loss import DataLossRun
 from tidelog.sim.runs.quorum import QuorumRun
 from tidelog.sim.scenarios import data_loss
-from tidelog.sim.scenarios.families import swarm_of
+from tidelog.sim.scenarios.families import present_name, swarm_of
 
 CLUSTER: Final = "cluster"
 QUORUM: Final = "quorum"
@@ -28,12 +28,13 @@ STORY: Final = "story"
 
 def prepare(
     tier: str, scenario: str, seed: int, *, trace_level: Level = Level.INFO
-) -> ClusterRun | BeyondRun | QuorumRun | RegressionRun:
-    """The run of a seed, not begun. Raises `UsageError` for a tier or scenario that is not."""
+) -> ClusterRun | DataLossRun | QuorumRun | RegressionRun:
+    """The run of a seed, not begun. Raises `UsageError` for an unknown tier or scenario."""
+    scenario = present_name(scenario)
     if scenario in STORIES:
         return RegressionRun(STORIES[scenario], seed, trace_level=trace_level)
     if tier == CLUSTER and scenario == data_loss.NAME:
-        return BeyondRun(seed)
+        return DataLossRun(seed)
     if tier == CLUSTER:
         return ClusterRun(seed, swarm_of(scenario, seed), trace_level=trace_level)
     if tier != QUORUM:
@@ -57,7 +58,7 @@ def run_seed(tier: str, scenario: str, seed: int) -> Outcome:
         # Marks of whole nodes are read off the trace, so there it is on.
         level = Level.INFO if tier == CLUSTER and scenario not in STORIES else Level.ERROR
         one = prepare(tier, scenario, seed, trace_level=level)
-        if isinstance(one, ClusterRun):
+        if isinstance(one, ClusterRun | DataLossRun):
             one.world.silent = True
         return one.run()
     finally:

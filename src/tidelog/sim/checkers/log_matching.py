@@ -2,6 +2,7 @@
 
 Two replicas agree below the smaller of their high watermarks because both agree with the true log.
 Each batch of each replica is read once; a new process is read again, its files were reopened.
+A batch that cannot be read is a mismatch too, unless a fault damaged this disk.
 """
 
 from tidelog.errors import CorruptBatch, ProtocolError, StorageError
@@ -41,8 +42,13 @@ class LogMatching:
             return start
         try:
             held = marks_of(log, start, end)
-        except (StorageError, ProtocolError, CorruptBatch):
-            return start
+        except (StorageError, ProtocolError, CorruptBatch) as error:
+            if host.disk.damaged:
+                return start
+            raise Violation(
+                self.name,
+                f"{host.name} cannot read {start} to {end} of {partition_id(partition)}: {error}",
+            ) from error
         known = {mark.base_offset: mark for mark in true_log.from_offset(start)}
         for mark in held:
             if mark.last_offset < end and known.get(mark.base_offset) != mark:

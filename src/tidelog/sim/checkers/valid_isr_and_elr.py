@@ -1,8 +1,8 @@
-"""ValidIsrAndElr (I21): ISR and ELR are disjoint sets of replicas, the leader is in the ISR, and
-who is being removed or added is a replica."""
+"""ValidIsrAndElr (I21): ISR and ELR are disjoint sets of replicas; the leader is in the ISR, and a
+partition has no leader only if its ISR is empty; what is being removed or added is a replica."""
 
 from tidelog.metadata.image import MetadataImage, PartitionImage
-from tidelog.model import TopicId
+from tidelog.model import NO_LEADER, TopicId
 from tidelog.sim.report.violation import Violation
 
 
@@ -28,12 +28,12 @@ class ValidIsrAndElr:
 
 
 def _is_valid(partition: PartitionImage) -> bool:
-    isr, elr = partition.isr, partition.eligible_leaders
+    candidates = (*partition.isr, *partition.eligible_leaders)
     replicas = set(partition.replicas)
     return (
-        len(set(isr)) == len(isr)
-        and not set(isr) & set(elr)
-        and replicas >= {*isr, *elr, *partition.adding_replicas, *partition.removing_replicas}
-        and (partition.leader == -1 or partition.leader in isr)
-        and (partition.leader == -1 or bool(isr))
+        len(replicas) == len(partition.replicas)
+        and len(set(candidates)) == len(candidates)
+        and replicas.issuperset(candidates)
+        and replicas >= {*partition.adding_replicas, *partition.removing_replicas}
+        and (partition.leader in partition.isr if partition.isr else partition.leader == NO_LEADER)
     )

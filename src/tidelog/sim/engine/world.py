@@ -49,6 +49,8 @@ class HostTrace:
         """Appends one line, and looks for a mark and a new leader."""
         self._world.marks.note(event)
         self._world.elections.note(event, self._host, self._world.now)
+        for watch in self._world.watchers:
+            watch(self._host, event)
         if not self._world.silent:
             self._world.note(f"{self._host} {event.text()}")
 
@@ -79,6 +81,8 @@ class World(Simulation):
         self.silent = False
         # Called with a host when its node was made, before its first input.
         self.starters: list[Callable[[Host], None]] = []
+        # Called with the name of a host and what its node has decided.
+        self.watchers: list[Callable[[str, Event | TraceEvent], None]] = []
         self._trace_level = trace_level
         self.network = Network(self, Prng(self.prng.next_u64()))
         self.driver = Driver(self, self.network, self.prng, lambda host: self.kill(host.node_id))

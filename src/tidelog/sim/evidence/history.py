@@ -83,6 +83,8 @@ class Op:
     """An ASSIGN that moves positions: what follows may go back."""
     rebalanced: frozenset[Key] = frozenset()
     """Keys that changed hands during a poll: their order says nothing."""
+    connection: int = 0
+    """Of a send: the connection that it went over; 0 where its order holds over all of them."""
     invoked_at: int = 0
     completed_at: int = 0
     reason: str = ""
@@ -108,6 +110,7 @@ class History:
         invoked_at: int,
         completed_at: int,
         reason: str = "",
+        connection: int = 0,
     ) -> None:
         """A produce request came to its end."""
         self.ops.append(
@@ -117,6 +120,7 @@ class History:
                 Kind.SEND,
                 outcome,
                 sent=tuple(sent),
+                connection=connection,
                 invoked_at=invoked_at,
                 completed_at=completed_at,
                 reason=reason,

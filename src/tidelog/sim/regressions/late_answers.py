@@ -126,8 +126,8 @@ def r18_divergence_with_high_watermark(scene: Scene) -> None:
     part = FetchedPartition(
         "orders", topic_id, 0, ErrorCode.NONE, 2, 2, 0, [], 0, EpochEndOffset(0, 1)
     )
-    call = stage.call_between(3, 1)
-    stage.answer(call, FetchResponse(0, ErrorCode.NONE, 0, [part]))
+    call = stage.links.call_between(3, 1)
+    stage.links.answer(call, FetchResponse(0, ErrorCode.NONE, 0, [part]))
     name = stage.read(3, 1)
     stage.run(0)
     answer = stage.answer_to(name)

@@ -89,7 +89,7 @@ def s04_later_epochs_are_skipped(scene: Scene) -> None:
     part = FetchedPartition(
         "orders", topic_id, 0, ErrorCode.NONE, 1, 1, 0, list(read.chunks), read.size_bytes
     )
-    stage.answer(stage.call_between(2, 1), FetchResponse(0, ErrorCode.NONE, 0, [part]))
+    stage.links.answer(stage.links.call_between(2, 1), FetchResponse(0, ErrorCode.NONE, 0, [part]))
     stage.run(0)
     scene.must(stage.values(2) == ["a"], "LeaderEpochMonotonic", f"b2 has {stage.values(2)}")
     stage.finish()

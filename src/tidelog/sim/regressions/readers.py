@@ -10,7 +10,8 @@ from tidelog.errors import ErrorCode
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.regressions.scene import Scene
 from tidelog.sim.regressions.small_cluster import SmallCluster
-from tidelog.sim.replicas.cluster import CONFIG, Producer
+from tidelog.sim.replicas.cluster import CONFIG
+from tidelog.sim.replicas.requests import Producer
 
 
 def r23_read_committed(scene: Scene) -> None:

@@ -6,25 +6,20 @@ came up, so a run repeats exactly.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
-from tidelog.broker.fetch_sessions import FetchSession
 from tidelog.config import ReplicationConfig
 from tidelog.env.effects import Flush, Replace
 from tidelog.env.instant import Instant
-from tidelog.errors import ErrorCode, ProtocolError, StorageError
+from tidelog.errors import ErrorCode, StorageError
 from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.identity import format_directory
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.model import TopicId, Uuid
-from tidelog.records.batch import build_batch
-from tidelog.records.record import Record
 from tidelog.replication.messages import (
     AlterPartitionResult,
-    ListOffsetsResult,
     LogDirFailed,
     LogStartsSaved,
     Output,
@@ -39,11 +34,11 @@ from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.timeline import Timeline
 from tidelog.sim.replicas.broker import Broker
 from tidelog.sim.replicas.feed import LISTENER, MetadataFeed
-from tidelog.sim.replicas.reading import joined
-from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
-from tidelog.wire.produce import ProducePartition, ProduceRequest
+from tidelog.sim.replicas.links import LINK_MS, Call, Links
+from tidelog.sim.replicas.requests import ANYBODY, Producer, produce_batch
+from tidelog.wire.fetch import FetchPartition, FetchRequest, FetchResponse
+from tidelog.wire.produce import ProduceRequest
 
-LINK_MS = 1
 CONFIG = ReplicationConfig(
     replica_lag_time_max_ms=1000,
     replica_fetch_wait_max_ms=100,
@@ -51,36 +46,6 @@ CONFIG = ReplicationConfig(
     high_watermark_checkpoint_interval_ms=500,
     recovery_point_checkpoint_interval_ms=5000,
 )
-
-
-Sent = SendFetch | SendListOffsets
-
-
-class Producer(NamedTuple):
-    """Who sends a batch, and which of his batches it is."""
-
-    producer_id: int = -1
-    epoch: int = -1
-    sequence: int = -1
-    is_transactional: bool = False
-
-
-ANYBODY = Producer()
-
-
-@dataclass(eq=False)
-class Call:
-    """A request of one broker to another that is under way; the `reply_to` of its fetch."""
-
-    sender: int
-    incarnation: int
-    sent: Sent
-    session: FetchSession | None = None
-
-    @property
-    def key(self) -> tuple[int, int, int]:
-        """Unique in a run."""
-        return (self.sender, self.incarnation, self.sent.token)
 
 
 class Cluster:
@@ -102,10 +67,9 @@ class Cluster:
         # Answers of the controller: the feed decides, or decides and the answer is lost, or nobody
         # answers, or a fixed code.
         self.controller: str = "decides"
-        # Messages from one node to another are refused.
-        self.cut: set[tuple[int, int]] = set()
-        # Messages from one node to another are kept back.
-        self.held: set[tuple[int, int]] = set()
+        self.links = Links(self.timeline, self.brokers)
+        # Links that refuse messages, and links that keep them back, as (sender, receiver).
+        self.cut, self.held = self.links.cut, self.links.held
         # Replies to produce requests and consumer fetches, by the name of the request.
         self.replies: dict[str, list[Any]] = {}
         # Called with a broker whenever something happened to it.
@@ -113,9 +77,6 @@ class Cluster:
         # Every AlterPartition request that arrived.
         self.proposals: list[SendAlterPartition] = []
         self._names = count(1)
-        self._kept_back: list[tuple[tuple[int, int], Callable[[], None]]] = []
-        # Requests between brokers that are not answered.
-        self._calls: dict[tuple[int, int, int], Call] = {}
         for node in self.brokers:
             self.start(node)
 
@@ -140,9 +101,7 @@ class Cluster:
     def kill(self, node: int) -> None:
         """The process ends; what it wrote stays, flushed or not. Who waits for it hears so."""
         self.brokers[node].running = False
-        for call in list(self._calls.values()):
-            if call.sent.leader_id == node:
-                self._fail_later(call)
+        self.links.on_process_ended(node)
 
     def stop(self, node: int) -> None:
         """A clean stop: everything is flushed, and the marker is written."""
@@ -160,19 +119,12 @@ class Cluster:
         self.kill(node)
         self.brokers[node].disk.crash()
 
-    def _fail_later(self, call: "Call") -> None:
-        self.later(LINK_MS, lambda: self.answer(call, None))
-
     # Time -------------------------------------------------------------------------------------
 
     @property
     def now(self) -> Instant:
         """The time of all brokers."""
         return self.timeline.now
-
-    def later(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Does something after a while."""
-        self.timeline.at(delay_ms, action)
 
     def run(self, for_ms: int) -> None:
         """Moves time."""
@@ -248,11 +200,11 @@ class Cluster:
     def _carry_out(self, broker: Broker, output: Output) -> None:
         match output:
             case SendFetch() | SendListOffsets():
-                self._send(broker, output)
+                self.links.send(broker, output)
             case SendAlterPartition():
                 self._propose(broker, output)
             case Reply(Call() as call, FetchResponse() as response):
-                self._answer_follower(broker, call, response)
+                self.links.answer_follower(broker, call, response)
             case Reply(str() as name, response):
                 self.replies[name] = list(response.partitions)
             case LogDirFailed(topic_partition, error):
@@ -260,87 +212,9 @@ class Cluster:
             case RoleChanged():
                 pass
 
-    def _send(self, sender: Broker, sent: Sent) -> None:
-        call = Call(sender.node_id, sender.incarnation, sent)
-        self._calls[call.key] = call
-        link = (sender.node_id, sent.leader_id)
-        if link in self.cut or not self.brokers[sent.leader_id].running:
-            self.later(LINK_MS, lambda: self.answer(call, None))
-        else:
-            self._travel(link, lambda: self._arrive(call))
-
-    def _travel(self, link: tuple[int, int], action: Callable[[], None]) -> None:
-        if link in self.held:
-            self._kept_back.append((link, action))
-        else:
-            self.later(LINK_MS, action)
-
     def release(self, sender: int, receiver: int) -> None:
         """Delivers what was kept back on a link, and keeps nothing back any more."""
-        self.held.discard((sender, receiver))
-        kept = self._kept_back
-        self._kept_back = []
-        for link, action in kept:
-            self._travel(link, action)
-
-    def _arrive(self, call: "Call") -> None:
-        leader = self.brokers[call.sent.leader_id]
-        if call.key not in self._calls:
-            return
-        if not leader.running or (call.sender, leader.node_id) in self.cut:
-            self.answer(call, None)
-        elif isinstance(call.sent, SendListOffsets):
-            results = leader.replicas.list_offsets(
-                call.sent.queries, replica_id=call.sender, isolation_level=0
-            )
-            self._travel((leader.node_id, call.sender), lambda: self.answer(call, results))
-        else:
-            self._fetch_as_follower(leader, call, call.sent.request)
-
-    def _fetch_as_follower(self, leader: Broker, call: "Call", request: FetchRequest) -> None:
-        try:
-            call.session, wanted = leader.sessions.open(request, True, self.now)
-        except ProtocolError as error:
-            self._answer_follower(leader, call, FetchResponse(0, error.code, 0, []))
-            return
-        leader.replicas.fetch(request._replace(partitions=wanted), call, self.now)
-
-    def _answer_follower(self, leader: Broker, call: "Call", response: FetchResponse) -> None:
-        assert isinstance(call.sent, SendFetch), f"{call.sent} answered with {response}"
-        full = call.sent.request.session_epoch <= 0
-        response = leader.sessions.close(response, call.session, full)
-        response = response._replace(partitions=[in_transit(part) for part in response.partitions])
-        self._travel((leader.node_id, call.sender), lambda: self.answer(call, response))
-
-    def call_of(self, sender: int) -> "Call":
-        """The request that a broker has under way."""
-        (call,) = (call for call in self._calls.values() if call.sender == sender)
-        return call
-
-    def call_between(self, sender: int, leader: int) -> Call:
-        """The newest request from one broker to another."""
-        *_, call = (
-            call
-            for call in self._calls.values()
-            if call.sender == sender and call.sent.leader_id == leader
-        )
-        return call
-
-    def answer(self, call: "Call", answer: FetchResponse | list[ListOffsetsResult] | None) -> None:
-        """Delivers an answer, unless there was one already; `None` is a broken connection."""
-        sender = self.brokers[call.sender]
-        if self._calls.pop(call.key, None) is None:
-            return
-        if not sender.running or sender.incarnation != call.incarnation:
-            return
-        if answer is not None and (call.sent.leader_id, call.sender) in self.cut:
-            answer = None
-        if isinstance(call.sent, SendFetch):
-            assert answer is None or isinstance(answer, FetchResponse), f"{answer}"
-            sender.replicas.on_fetch_response(call.sent.token, answer, self.now)
-        else:
-            assert answer is None or isinstance(answer, list), f"{answer}"
-            sender.replicas.on_list_offsets_response(call.sent.token, answer, self.now)
+        self.links.release(sender, receiver)
 
     def _propose(self, sender: Broker, request: SendAlterPartition) -> None:
         incarnation = sender.incarnation
@@ -365,13 +239,13 @@ class Cluster:
                     )
                     for proposal in request.proposals
                 ]
-            self.later(LINK_MS, lambda: answer(results))
+            self.timeline.at(LINK_MS, lambda: answer(results))
 
         def answer(results: list[AlterPartitionResult] | ErrorCode | None) -> None:
             if sender.running and sender.incarnation == incarnation:
                 sender.replicas.on_alter_partition_response(request.token, results, self.now)
 
-        self.later(LINK_MS, arrive)
+        self.timeline.at(LINK_MS, arrive)
 
     # Clients ----------------------------------------------------------------------------------
 
@@ -388,14 +262,7 @@ class Cluster:
     ) -> str:
         """Sends one batch; returns the name under which the reply will be found."""
         name = f"p{next(self._names)}"
-        records = build_batch(
-            [Record(1000, None, value) for value in values],
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
-            base_sequence=producer.sequence,
-            is_transactional=producer.is_transactional,
-        )
-        wanted = ProducePartition(topic, self._topic_id(topic), partition, memoryview(records))
+        wanted = produce_batch(topic, self._topic_id(topic), partition, values, producer)
         request = ProduceRequest(None, acks, timeout_ms, [wanted])
         self.brokers[node].replicas.produce(request, name, self.now, 1_000_000)
         return name
@@ -437,10 +304,3 @@ class Cluster:
 
     def _topic_id(self, topic: str) -> TopicId:
         return self.feed.image.topics_by_name[topic].topic_id
-
-
-def in_transit(part: FetchedPartition) -> FetchedPartition:
-    """The answer as it arrives: one buffer, whatever it was read from."""
-    data = joined(part.records)
-    assert len(data) == part.records_bytes, f"{len(data)} bytes, {part.records_bytes} announced"
-    return part._replace(records=[data] if data else [])

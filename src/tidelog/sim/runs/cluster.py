@@ -102,14 +102,13 @@ class ClusterRun:
             ),
             sweep_every=SWEEP_EVERY,
         )
-        idempotent = [p.name for p in self.workload.producers if p.acks is Acks.IDEMPOTENT]
         self._at_end: list[EndChecker] = [
             ReplicasEqual(),
             EpochCacheMatchesBatches(),
             NothingLost(),
             RepeatableRead(),
             NoDuplicates(),
-            ProducerOrder(frozenset(idempotent)),
+            ProducerOrder(),
             HistoryIsALog(),
             fold,
             *self.disks.end_checkers,

@@ -1,14 +1,15 @@
 """One seed beyond the promises (P6): more is lost at once than P3 covers, and nothing in silence.
 
 Records are flushed lazily, and machines lose power as often and as many at once as the seed likes;
-no budget holds it back. Then acknowledged records may be gone. What must not happen is that nobody
-is told (`LossIsTold`): every acknowledged record is there, or its partition has no leader and waits
-for somebody who may have it, or the unclean election that it went with said so in a line of its
-own. And whatever is there is the same everywhere (`SurvivorsEqual`). In half of the seeds a
-partition does not wait: `unclean.leader.election.enable` is true, for the topics or everywhere.
+no budget holds it back. Then acknowledged records may be gone, but each loss must be reported
+(`LossIsReported`): every acknowledged record is there, or its partition has no leader and waits for
+a replica that may have it, or the controller reported that the unclean election gave up records.
+What is there is the same everywhere (`SurvivorsEqual`). In half of the seeds a partition does not
+wait: `unclean.leader.election.enable` is true, for the topics or everywhere.
 
-The checkers of `cluster_run` do not apply: they say that nothing is lost. Only producers with
-acks=all that never repeat a batch work here; sequences mean nothing once a log has lost its end.
+The checkers of `runs/cluster.py` do not apply: they demand that nothing is lost. Only producers
+with acks=all that never repeat a batch work here; sequences mean nothing once a log has lost its
+end.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from typing import Final
 from tidelog.env.trace import Level
 from tidelog.log.log import Log
 from tidelog.metadata.image import MetadataImage, PartitionImage
-from tidelog.sim.checkers.loss_is_told import LossIsTold, values_of
+from tidelog.sim.checkers.loss_is_reported import LossIsReported, values_of
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import History, Key
 from tidelog.sim.faults.budget import Budget, newest_image
@@ -25,7 +26,7 @@ from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.quorum.membership import VoterOracle
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.report.violation import Violation
-from tidelog.sim.scenarios.data_loss import swarm_beyond
+from tidelog.sim.scenarios.data_loss import data_loss_swarm
 from tidelog.sim.scenarios.swarm import stream
 from tidelog.sim.workloads.cluster_view import key_of
 from tidelog.sim.workloads.workload import Workload
@@ -46,16 +47,16 @@ class NoBudget(Budget):
         return True
 
     def may_lose_everything(self, node_id: int) -> bool:
-        """Never: a voter that forgets its votes is beyond what any quorum can tell."""
+        """Never: a voter that forgets its votes is beyond what any quorum can notice."""
         return False
 
 
-class BeyondRun:
+class DataLossRun:
     """One seed's world, producers and faults."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.swarm = swarm_beyond(seed)
+        self.swarm = data_loss_swarm(seed)
         self.world = World(
             stream(seed, "world").next_u64(),
             nodes=self.swarm.nodes,
@@ -70,9 +71,10 @@ class BeyondRun:
         budget = NoBudget(self.world, group_commit=False)
         self.nemesis = Nemesis(self.world, self.swarm, stream(seed, "faults"), budget)
         self.workload = Workload(self.world, self.history, self.swarm, seed, VoterOracle())
-        self._told = LossIsTold()
-        self.world.driver.observers.append(self._told.on_event)
-        # Acknowledged records that are gone, each told of.
+        self._reports = LossIsReported()
+        self.world.driver.observers.append(self._reports.on_event)
+        self.world.watchers.append(self._reports.on_decision)
+        # Acknowledged records that are gone, each reported.
         self.lost = 0
 
     @property
@@ -93,7 +95,7 @@ class BeyondRun:
         outcome.marks = tuple(sorted(self.world.marks.names))
         outcome.trace_hash = self.world.trace_hash
         if self.lost:
-            outcome.fired["loss-told"] = self.lost
+            outcome.fired["loss-reported"] = self.lost
         return outcome
 
     def _play(self) -> None:
@@ -167,7 +169,7 @@ class BeyondRun:
             if not missing:
                 continue
             self.lost += len(missing)
-            self._told.judge(self.world.lines, subject, partition, missing)
+            self._reports.judge(subject, partition, missing)
 
     def _values(self, key: Key, partition: PartitionImage) -> Mapping[str, int]:
         """The values of a partition; the same on all its replicas."""

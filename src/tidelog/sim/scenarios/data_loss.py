@@ -6,13 +6,13 @@ from typing import Final
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 from tidelog.sim.scenarios.swarm import Swarm, draw_plain, stream
 
-NAME: Final = "beyond"
-ABOUT: Final = "P6: power cuts beyond the promise, lazy flush: losses are told"
+NAME: Final = "data-loss"
+ABOUT: Final = "P6: power cuts beyond the promise, lazy flush: losses are reported"
 
 
-def swarm_beyond(seed: int) -> Swarm:
+def data_loss_swarm(seed: int) -> Swarm:
     """The options of a seed: lossy and many, on few partitions."""
-    prng = stream(seed, NAME)
+    prng = stream(seed, "beyond")
     kinds = (
         FaultKind.POWER_CUT,
         FaultKind.POWER_CUT_ALL,

@@ -68,6 +68,15 @@ _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
 }
 
 
+_FORMER_NAMES: Final = {"beyond": data_loss.NAME}
+"""Names that scenarios had in the release before; they still work."""
+
+
+def present_name(scenario: str) -> str:
+    """The name of a scenario that may have been asked for by a former one."""
+    return _FORMER_NAMES.get(scenario, scenario)
+
+
 def names() -> dict[str, str]:
     """Every scenario and what it is about."""
     return {name: text for name, (text, _) in _FAMILIES.items()} | {data_loss.NAME: data_loss.ABOUT}

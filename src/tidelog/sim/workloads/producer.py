@@ -93,6 +93,8 @@ class _Batch:
     number: int
     """Of its lane, from 0."""
     sequence: int = -1
+    connection: int = 0
+    """That a plain producer sent it over; an idempotent one's order does not depend on it."""
     sent: bool = False
     """Sent in this round, and without an answer."""
 
@@ -206,6 +208,8 @@ class Producer:
             [ProducePartition("", place.topic_id, lane.key.partition, memoryview(records))],
         )
         batch.sent = True
+        if self.acks is not Acks.IDEMPOTENT:
+            batch.connection = session.connection_id
         round_number = lane.round
         frame = wire_produce.pack_request(
             PRODUCE_VERSION, session.correlation_id, self.name, request
@@ -318,6 +322,7 @@ class Producer:
             invoked_at=batch.invoked_at,
             completed_at=self._world.now,
             reason=reason,
+            connection=batch.connection,
         )
 
     def abandon(self, is_gone: Callable[[Key], bool]) -> None:

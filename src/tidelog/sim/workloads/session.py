@@ -30,7 +30,7 @@ class Session(ClientPort):
         # (number, done) of the requests without an answer, in order.
         self._waiting: deque[tuple[int, Done]] = deque()
         self._request_count = 0
-        self._connection_id = world.clients.open(self, world.hosts[node_id])
+        self.connection_id = world.clients.open(self, world.hosts[node_id])
 
     @property
     def correlation_id(self) -> int:
@@ -48,7 +48,7 @@ class Session(ClientPort):
             done(None)
             return
         if self._connected:
-            self._world.clients.send(self._connection_id, frame)
+            self._world.clients.send(self.connection_id, frame)
         else:
             self._unsent.append(frame)
         if not answered:
@@ -65,7 +65,7 @@ class Session(ClientPort):
     def close(self) -> None:
         """Gives up: every request under way ends without an answer."""
         if not self.closed:
-            self._world.clients.close(self._connection_id)
+            self._world.clients.close(self.connection_id)
             self._end()
 
     def _end(self) -> None:

@@ -1,18 +1,21 @@
-"""LossIsTold (P6): where an acknowledged record went, somebody was told, and of that very election.
+"""LossIsReported (P6): where an acknowledged record is gone, the controller has reported the very
+election that it went with.
 
 Every leader is read when its term begins, or its process: what was committed before and is not in
 its log went with its election, unless a later leader brings it back. What a deposed leader commits
-meanwhile went with the newest election. That election must have its line `gave up records`: the
-same partition, leader and epoch. A line of another election tells nothing about the record.
+meanwhile went with the newest election. The controller must have reported that it gave up records
+in that election: the same partition, leader and epoch. A report of another election does not count.
 
-A partition without a leader waits for somebody who may have it, and that is told when there is the
-line of the election that left it without one.
+A partition without a leader waits for a replica that may have the record. That is reported by the
+election that left the partition without a leader.
 """
 
-import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from tidelog.controller.events import LeaderElected, LeaderLost, UncleanLeaderElected
+from tidelog.env.event import Event
+from tidelog.env.trace import TraceEvent
 from tidelog.log.log import Log
 from tidelog.metadata.image import PartitionImage
 from tidelog.records.batch import decode_batch, iter_headers
@@ -21,24 +24,19 @@ from tidelog.sim.engine.host import Host
 from tidelog.sim.evidence.oracle import committed_chunks
 from tidelog.sim.report.violation import Violation
 
-_LINE: Final = re.compile(
-    r" (\S+) change_partition: (gave up records|elected|leaderless) \(.*?\) leader=(-?\d+)"
-    r"(?:.* leader_epoch=(\d+))?"
-)
-
 
 class Election(NamedTuple):
-    """Who began to lead a partition, and when."""
+    """The leader of a partition in one leader epoch."""
 
     subject: str
     leader: int
     leader_epoch: int
 
 
-class LossIsTold:
+class LossIsReported:
     """Follows every committed value of each partition, by the partition's name in the trace."""
 
-    name = "LossIsTold"
+    name = "LossIsReported"
 
     def __init__(self) -> None:
         # The newest election of each partition.
@@ -48,6 +46,13 @@ class LossIsTold:
         # Values that some leader committed, and the elections that they went with.
         self._committed: dict[str, dict[str, None]] = {}
         self._gone: dict[str, dict[str, Election]] = {}
+        # Elections of which a controller has reported that they gave up records.
+        self._given_up: set[Election] = set()
+        # Partitions and epochs of which a controller has reported that there is no leader.
+        self._leaderless: set[tuple[str, int]] = set()
+        # The leader that a controller has given records up for; its election follows at once. By
+        # the controller's host and the partition.
+        self._about_to_lead: dict[tuple[str, str], int | None] = {}
 
     def on_event(self, host: Host) -> None:
         """Looks at what a node leads."""
@@ -64,6 +69,18 @@ class LossIsTold:
                 if last is None or last[:2] != state[:2]:
                     self._on_term(election, partition.log)
                 self._on_advance(election, partition.log, 0 if last is None else last[2])
+
+    def on_decision(self, host: str, event: Event | TraceEvent) -> None:
+        """Looks at what controllers decide about leaders."""
+        match event:
+            case UncleanLeaderElected():
+                self._about_to_lead[host, event.subject] = event.leader
+            case LeaderLost():
+                self._leaderless.add((event.subject, event.leader_epoch))
+            case LeaderElected():
+                if self._about_to_lead.pop((host, event.subject), None) == event.leader:
+                    election = Election(event.subject, event.leader, event.leader_epoch)
+                    self._given_up.add(election)
 
     def _on_term(self, election: Election, log: Log) -> None:
         newest = self._newest.get(election.subject, election)
@@ -88,41 +105,19 @@ class LossIsTold:
 
     # Judgement -----------------------------------------------------------------------------
 
-    def judge(
-        self, lines: Iterable[str], subject: str, partition: PartitionImage, missing: Iterable[str]
-    ) -> None:
-        """Demands a line for each acknowledged value that is not there, or not to be read."""
-        given_up, leaderless = _told(lines, subject)
+    def judge(self, subject: str, partition: PartitionImage, missing: Iterable[str]) -> None:
+        """Demands a report of each acknowledged value that is not there, or cannot be read."""
         for value in missing:
             went = self._gone.get(subject, {}).get(value)
-            waits = partition.leader < 0 and partition.leader_epoch in leaderless
-            if (went is None and waits) or went in given_up:
+            waits = partition.leader < 0 and (subject, partition.leader_epoch) in self._leaderless
+            if (went is None and waits) or went in self._given_up:
                 continue
             raise Violation(
                 self.name,
                 f"{subject}: `{value}` was acknowledged and is gone with {went}; now "
-                f"{partition.leader} leads in epoch {partition.leader_epoch}, told was of "
-                f"{sorted(given_up)}, leaderless in {sorted(leaderless)}",
+                f"{partition.leader} leads in epoch {partition.leader_epoch}, reported were "
+                f"{sorted(self._given_up)}, leaderless {sorted(self._leaderless)}",
             )
-
-
-def _told(lines: Iterable[str], subject: str) -> tuple[set[Election], set[int]]:
-    """Elections of a partition that gave up records, by their lines; epochs without a leader."""
-    given_up: set[Election] = set()
-    leaderless: set[int] = set()
-    said = -1
-    for line in lines:
-        match = _LINE.search(line)
-        if match is None or match[1] != subject:
-            continue
-        leader, epoch = int(match[3]), int(match[4] or -1)
-        if match[2] == "leaderless":
-            leaderless.add(epoch)
-        elif match[2] == "elected" and said == leader:
-            given_up.add(Election(subject, leader, epoch))
-        # The warning comes right before the election that it is about.
-        said = leader if match[2] == "gave up records" else -1
-    return given_up, leaderless
 
 
 def values_of(log: Log, start: int, end: int) -> dict[str, int]:

@@ -123,8 +123,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _report(error: BaseException, arguments: Sequence[str]) -> int:
     """Says what went wrong; returns the exit code. Bugs go on as they are."""
-    from tidelog.testing.asking import AdminError
-    from tidelog.testing.wire_client import Unreachable
+    from tidelog.client import AdminError, Unreachable
 
     match error:
         case BadAnswer() | BrokenPipeError():

@@ -42,8 +42,8 @@ def unregister(
 
     Its replicas stay assigned to it: reassign them first. A broker that still runs registers again.
     """
+    from tidelog.client import AdminClient, AdminError
     from tidelog.errors import ErrorCode
-    from tidelog.testing.admin_client import AdminClient, AdminError
 
     with AdminClient(find_bootstrap(bootstrap, data_dir)) as admin:
         try:

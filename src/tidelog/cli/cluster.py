@@ -180,7 +180,7 @@ def down(
 
 def status(data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE) -> None:
     """Show a local cluster's nodes and its metadata quorum; exit code 1 unless all is well."""
-    from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
+    from tidelog.client import AdminClient, AdminError, Unreachable
 
     processes = _processes(data_dir)
     nodes = processes.state.nodes

@@ -38,9 +38,10 @@ from tidelog.cli.output import (
     print_json,
     progress,
 )
+from tidelog.client.core.values import LATEST
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.jobs.delays import write_delays
 from tidelog.pipeline.jobs.verify import Verification, read_sightings, verify
 from tidelog.pipeline.ledger import LedgerWriter
@@ -48,7 +49,6 @@ from tidelog.pipeline.logs.replicas import Comparison, compare_topic
 from tidelog.pipeline.spark.class_archive import SWITCH, USE
 from tidelog.pipeline.spark.spark_session import SHORT_RUN, session
 from tidelog.pipeline.topics.options import parse_bootstrap
-from tidelog.pipeline.values import LATEST
 from tidelog.testing.local_cluster import LocalCluster
 
 TOPIC: Final = "flights"

@@ -15,9 +15,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from tidelog.cli.demo_stream import Stream
+from tidelog.client import AdminClient, AdminError, Unreachable
+from tidelog.client.core.descriptions import PartitionDescription
 from tidelog.errors import UsageError
-from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
-from tidelog.testing.descriptions import PartitionDescription
 from tidelog.testing.local_cluster import LocalCluster
 from tidelog.testing.waiting import wait_until
 

@@ -21,8 +21,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
-from tidelog.testing.descriptions import PartitionDescription, TopicDescription
+from tidelog.client import AdminClient, AdminError, Unreachable
+from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
 from tidelog.testing.local_cluster import LocalCluster
 
 _REFRESH_S: Final = 0.4

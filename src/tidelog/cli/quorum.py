@@ -27,7 +27,7 @@ def describe(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show the quorum's leader, its epoch, and how far each voter and observer is."""
-    from tidelog.testing.admin_client import AdminClient
+    from tidelog.client import AdminClient
 
     with AdminClient(find_bootstrap(bootstrap, data_dir)) as admin:
         quorum = admin.describe_quorum()
@@ -74,20 +74,19 @@ def add_controller(
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Make a controller that runs and follows the quorum one of its voters."""
+    from tidelog.client import AdminClient
     from tidelog.errors import UsageError
-    from tidelog.kraft.messages import Voter
     from tidelog.log.identity import read_identity
     from tidelog.runtime.node_file import read_node_config
     from tidelog.runtime.os_disk import OsDisk
-    from tidelog.testing.admin_client import AdminClient
 
     config = read_node_config(file)
     if not config.is_controller:
         raise UsageError(f"node `{config.node_id}` is no controller", "give a controller's file")
     directory_id = read_identity(OsDisk(config.log_dir)).directory_id
-    voter = Voter(config.node_id, directory_id, config.advertised_controller_listeners)
+    listeners = config.advertised_controller_listeners
     with AdminClient(find_bootstrap(bootstrap, data_dir), timeout_s=30.0) as admin:
-        admin.add_voter(voter)
+        admin.add_voter(config.node_id, directory_id, listeners)
     print_line(f"controller {config.node_id} is a voter now")
 
 
@@ -108,9 +107,9 @@ def remove_controller(
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Take a controller out of the voters, whether it runs or not."""
+    from tidelog.client import AdminClient
     from tidelog.errors import UsageError
     from tidelog.model import uuid_from_text
-    from tidelog.testing.admin_client import AdminClient
 
     try:
         directory = uuid_from_text(directory_id)

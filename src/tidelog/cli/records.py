@@ -48,8 +48,8 @@ def delete(
 
     Done when no replica that is alive serves them any more. It cannot be taken back.
     """
+    from tidelog.client import AdminClient, AdminError
     from tidelog.errors import ErrorCode
-    from tidelog.testing.admin_client import AdminClient, AdminError
 
     hints = {
         ErrorCode.OFFSET_OUT_OF_RANGE: "only what is committed can be deleted: `tidelog topics "

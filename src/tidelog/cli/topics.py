@@ -25,8 +25,8 @@ from tidelog.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.testing.admin_client import AdminClient
-    from tidelog.testing.descriptions import PartitionDescription, TopicDescription
+    from tidelog.client import AdminClient
+    from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
 
 topics_app = typer.Typer(
     help="Create, list, describe, alter and delete topics.",
@@ -42,7 +42,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 
 
 def _admin(bootstrap: str | None, data_dir: Path) -> "AdminClient":
-    from tidelog.testing.admin_client import AdminClient
+    from tidelog.client import AdminClient
 
     return AdminClient(find_bootstrap(bootstrap, data_dir))
 
@@ -78,8 +78,8 @@ def create(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Create a topic."""
+    from tidelog.client import AdminError
     from tidelog.errors import ErrorCode
-    from tidelog.testing.admin_client import AdminError
 
     created = True
     with _admin(bootstrap, data_dir) as admin:

@@ -23,10 +23,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeVar
 
+from tidelog.client import AdminClient, AdminError, Unreachable
+from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
 from tidelog.errors import UsageError
-from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
 from tidelog.testing.cluster_state import HOST, LocalNode, write_state
-from tidelog.testing.descriptions import PartitionDescription, TopicDescription
 from tidelog.testing.launching import Launcher
 from tidelog.testing.node_processes import STOP_TIMEOUT_S, NodeProcesses
 from tidelog.testing.processes import ProcessState

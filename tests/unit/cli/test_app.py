@@ -11,9 +11,8 @@ from tests.unit.cli.command import tidelog
 from tidelog import __version__
 from tidelog.cli import app as app_module
 from tidelog.cli.app import run
+from tidelog.client import AdminError, Unreachable
 from tidelog.errors import ErrorCode, StorageError, UsageError
-from tidelog.testing.asking import AdminError
-from tidelog.testing.wire_client import Unreachable
 
 COMMANDS = [
     "up",

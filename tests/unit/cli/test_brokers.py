@@ -5,23 +5,18 @@ from typing import Any
 import pytest
 
 from tests.unit.cli.command import tidelog
-from tests.unit.testing.entities import cluster, response_type
-from tests.unit.testing.fake_node import scripted_node
+from tests.unit.client.responses import cluster
+from tests.unit.client.scripted_brokers import ScriptedBrokers
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make
-from tidelog.wire.values import error, millis
 
 
-def answer(question: Any) -> Any:
+def answer(request: Any) -> Any:
     """Only broker 4 is known."""
-    known = question.broker_id == 4
-    return make(
-        response_type(ApiKey.UNREGISTER_BROKER),
-        throttle_time=millis(0),
-        error_code=error(ErrorCode.NONE if known else ErrorCode.BROKER_ID_NOT_REGISTERED),
-        error_message=None if known else "Broker ID 5 is not currently registered",
-    )
+    if request.broker_id == 4:
+        return {}
+    message = "Broker ID 5 is not currently registered"
+    return {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "error_message": message}
 
 
 def test_a_broker_is_forgotten_and_a_wrong_id_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,8 +24,8 @@ def test_a_broker_is_forgotten_and_a_wrong_id_named(capsys: pytest.CaptureFixtur
         ApiKey.UNREGISTER_BROKER: answer,
         ApiKey.DESCRIBE_CLUSTER: lambda _: cluster((4, "h", 9092, True), (6, "h", 9093, False)),
     }
-    with scripted_node(answers) as node:
-        command = ["brokers", "unregister", "--bootstrap-server", node.address, "--id"]
+    with ScriptedBrokers(answers) as node:
+        command = ["brokers", "unregister", "--bootstrap-server", node.bootstrap_servers, "--id"]
         done = tidelog(capsys, *command, 4)
         as_json = tidelog(capsys, *command, 4, "--output", "json").json
         refused = tidelog(capsys, *command, 5)

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.unit.cli.command import tidelog
+from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.bronze_rows import open_table, rows, written
 from tests.unit.pipeline.log_directories import batches
-from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
 from tidelog.cli.output import BadAnswer
 from tidelog.cli.spark_ingest import _interval, _spoken_failures
 from tidelog.errors import UsageError

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from tidelog.errors import UsageError
+
+if TYPE_CHECKING:
+    from tidelog.client import AdminClient
 
 DEFAULT_DATA_DIR: Final = Path("tidelog-data")
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
@@ -36,6 +39,15 @@ def assignments(items: Sequence[str] | None) -> dict[str, str]:
     from tidelog.config import parse_assignment
 
     return dict(map(parse_assignment, items))
+
+
+def admin_client(
+    bootstrap: str | None, data_dir: Path, *, timeout_s: float = 10.0
+) -> "AdminClient":
+    """An administrator's client of the cluster that the options name; see `find_bootstrap`."""
+    from tidelog.client import AdminClient
+
+    return AdminClient(find_bootstrap(bootstrap, data_dir), timeout_s=timeout_s)
 
 
 def find_bootstrap(given: str | None, data_dir: Path) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, find_bootstrap
+from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
 from tidelog.cli.output import (
     Output,
     OutputFormat,
@@ -42,10 +42,10 @@ def unregister(
 
     Its replicas stay assigned to it: reassign them first. A broker that still runs registers again.
     """
-    from tidelog.client import AdminClient, AdminError
+    from tidelog.client import AdminError
     from tidelog.errors import ErrorCode
 
-    with AdminClient(find_bootstrap(bootstrap, data_dir)) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         try:
             admin.unregister_broker(broker_id)
         except AdminError as error:

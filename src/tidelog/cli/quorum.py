@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, find_bootstrap
+from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
 from tidelog.cli.output import Output, OutputFormat, plain, print_json, print_line, print_table
 
 quorum_app = typer.Typer(
@@ -27,9 +27,7 @@ def describe(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show the quorum's leader, its epoch, and how far each voter and observer is."""
-    from tidelog.client import AdminClient
-
-    with AdminClient(find_bootstrap(bootstrap, data_dir)) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         quorum = admin.describe_quorum()
     if output is OutputFormat.JSON:
         print_json(plain(quorum))
@@ -74,7 +72,6 @@ def add_controller(
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Make a controller that runs and follows the quorum one of its voters."""
-    from tidelog.client import AdminClient
     from tidelog.errors import UsageError
     from tidelog.log.identity import read_identity
     from tidelog.runtime.node_file import read_node_config
@@ -85,7 +82,7 @@ def add_controller(
         raise UsageError(f"node `{config.node_id}` is no controller", "give a controller's file")
     directory_id = read_identity(OsDisk(config.log_dir)).directory_id
     listeners = config.advertised_controller_listeners
-    with AdminClient(find_bootstrap(bootstrap, data_dir), timeout_s=30.0) as admin:
+    with admin_client(bootstrap, data_dir, timeout_s=30.0) as admin:
         admin.add_voter(config.node_id, directory_id, listeners)
     print_line(f"controller {config.node_id} is a voter now")
 
@@ -107,7 +104,6 @@ def remove_controller(
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Take a controller out of the voters, whether it runs or not."""
-    from tidelog.client import AdminClient
     from tidelog.errors import UsageError
     from tidelog.model import uuid_from_text
 
@@ -117,6 +113,6 @@ def remove_controller(
         raise UsageError(
             f"`{directory_id}` is no directory id", "copy it from `tidelog quorum describe`"
         ) from None
-    with AdminClient(find_bootstrap(bootstrap, data_dir), timeout_s=30.0) as admin:
+    with admin_client(bootstrap, data_dir, timeout_s=30.0) as admin:
         admin.remove_voter(controller_id, directory)
     print_line(f"controller {controller_id} is no voter any more")

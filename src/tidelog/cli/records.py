@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, find_bootstrap
+from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
 from tidelog.cli.output import Output, OutputFormat, WorkFailed, print_json, print_line
 
 MAX_OFFSET: Final = 2**63 - 1
@@ -48,7 +48,7 @@ def delete(
 
     Done when no replica that is alive serves them any more. It cannot be taken back.
     """
-    from tidelog.client import AdminClient, AdminError
+    from tidelog.client import AdminError
     from tidelog.errors import ErrorCode
 
     hints = {
@@ -59,7 +59,7 @@ def delete(
         ErrorCode.REQUEST_TIMED_OUT: "the leader has deleted them, another replica is slow: "
         f"`tidelog topics describe {topic}` shows where each log starts",
     }
-    with AdminClient(find_bootstrap(bootstrap, data_dir)) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         try:
             low_watermark = admin.delete_records(topic, partition, before_offset)
         except AdminError as error:

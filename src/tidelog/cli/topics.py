@@ -1,6 +1,5 @@
 """`tidelog topics …`: create, list, describe, alter and delete topics of any Kafka cluster."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -10,8 +9,8 @@ from tidelog.cli.arguments import (
     Bootstrap,
     ConfigItems,
     DataDir,
+    admin_client,
     assignments,
-    find_bootstrap,
 )
 from tidelog.cli.output import (
     Output,
@@ -25,7 +24,6 @@ from tidelog.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.client import AdminClient
     from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
 
 topics_app = typer.Typer(
@@ -39,12 +37,6 @@ MAX_REPLICATION_FACTOR: Final = 2**15 - 1
 """What requests have room for."""
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
-
-
-def _admin(bootstrap: str | None, data_dir: Path) -> "AdminClient":
-    from tidelog.client import AdminClient
-
-    return AdminClient(find_bootstrap(bootstrap, data_dir))
 
 
 @topics_app.command(
@@ -82,7 +74,7 @@ def create(
     from tidelog.errors import ErrorCode
 
     created = True
-    with _admin(bootstrap, data_dir) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         try:
             admin.create_topic(
                 name,
@@ -107,7 +99,7 @@ def list_(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """List the names of all topics."""
-    with _admin(bootstrap, data_dir) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         names = admin.list_topics()
     if output is OutputFormat.JSON:
         print_json(names)
@@ -129,7 +121,7 @@ def describe(
 
     Replicas that a reassignment adds or removes are named below the replicas.
     """
-    with _admin(bootstrap, data_dir) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         wanted = list(names) if names else admin.list_topics()
         topics = (
             admin.describe_topics(wanted, replica_logs=True, configs=True, moves=True)
@@ -216,7 +208,7 @@ def alter(
             f"nothing to change of `{name}`",
             "give `--partitions N`, `--config NAME=VALUE` or `--delete-config NAME`",
         )
-    with _admin(bootstrap, data_dir) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         if delete_config:
             _check_names(delete_config, admin.topic_config_names(name))
         if changes or delete_config:
@@ -250,7 +242,7 @@ def delete(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Delete a topic and its records."""
-    with _admin(bootstrap, data_dir) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         admin.delete_topic(name)
     if output is OutputFormat.JSON:
         print_json({"topic": name, "deleted": True})

@@ -1,10 +1,8 @@
 """The one wire client: whatever of ours speaks to brokers speaks through it.
 
 `core/` does no I/O and reads no clock. `calls` has requests whose version is chosen when they are
-sent; `exchange` turns them into bytes, and bytes into answers, for one connection; `metadata` and
-`offsets` say which broker leads what, from where to where; `retries` says which failures pass.
-`topics` and `cluster` have the administrator's requests and read their answers; `descriptions` are
-what they find.
+sent. `exchange` turns them into bytes, and bytes into answers, for one connection. `partitions` has
+leaders and offsets, `descriptions` what administrators see, `retries` which failures pass.
 
 The shells move the bytes: `blocking` over sockets, for commands, tests and Spark tasks; `streams`
 on an event loop. `admin` has the administrator's calls on the blocking shell.

@@ -27,11 +27,11 @@ from tidelog.client.core.descriptions import (
     TopicDescription,
 )
 from tidelog.client.core.errors import AdminError, Unreachable, check, refusal
-from tidelog.client.core.metadata import metadata_request
-from tidelog.client.core.offsets import (
+from tidelog.client.core.partitions import (
     DEBUGGING_CONSUMER,
     high_watermarks,
     list_offsets,
+    metadata_request,
     read_offsets,
 )
 from tidelog.client.core.retries import Retry
@@ -326,16 +326,16 @@ class AdminClient:
         return leader.address
 
     def _with_replica_logs(self, described: list[TopicDescription]) -> list[TopicDescription]:
-        hosted: dict[int, list[TopicPartition]] = {}
-        for topic in described:
-            for partition in topic.partitions:
-                for node_id in partition.replicas:
-                    tp = TopicPartition(topic.name, partition.partition)
-                    hosted.setdefault(node_id, []).append(tp)
+        replicas = {
+            TopicPartition(topic.name, partition.partition): partition.replicas
+            for topic in described
+            for partition in topic.partitions
+        }
         logs: dict[tuple[int, TopicPartition], ReplicaDescription] = {}
         for node in self.describe_cluster().nodes:
-            if node.node_id in hosted and not node.fenced:
-                logs |= self._replica_logs(node, hosted[node.node_id])
+            hosted = [tp for tp, ids in replicas.items() if node.node_id in ids]
+            if hosted and not node.fenced:
+                logs |= self._replica_logs(node, hosted)
 
         def with_logs(name: str, partition: PartitionDescription) -> PartitionDescription:
             tp = TopicPartition(name, partition.partition)

@@ -149,10 +149,9 @@ class Brokers:
         if address in self._connections:
             self._connections.pop(address).close()
 
-    def node(self, address: Address, call: Call[T], timeout_s: float | None = None) -> T:
+    def node(self, address: Address, call: Call[T]) -> T:
         """The answer of one broker; raises `Unreachable`."""
-        timeout_s = self.timeout_s if timeout_s is None else timeout_s
-        return self._use(address, lambda connection: connection.call(call, timeout_s))
+        return self._use(address, lambda connection: connection.call(call, self.timeout_s))
 
     def first(self, call: Call[T]) -> T:
         """The answer of the first broker that gives one within one attempt. Raises

@@ -16,8 +16,13 @@ from typing import Final, Self, TypeVar
 from tidelog.client.admin import describe_topic_configs
 from tidelog.client.blocking import Brokers, Connection, now_ms
 from tidelog.client.core.errors import TopicError, TryAgain, Unreachable
-from tidelog.client.core.metadata import Metadata, metadata_request, read_metadata
-from tidelog.client.core.offsets import list_offsets, read_offsets
+from tidelog.client.core.partitions import (
+    Metadata,
+    list_offsets,
+    metadata_request,
+    read_metadata,
+    read_offsets,
+)
 from tidelog.client.core.retries import RETRIABLE_READ, Retry
 from tidelog.client.core.values import EARLIEST, LATEST, Address
 from tidelog.errors import ErrorCode, UsageError
@@ -131,37 +136,27 @@ class Client:
             missing = {tp: each for tp, each in timestamps.items() if tp not in found}
             if not missing.keys() <= self.known.leaders.keys():
                 self.refresh(topics)
-            refused = self._list_offsets_once(missing, found, read_committed=read_committed)
+            by_leader: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
+            for tp, timestamp in missing.items():
+                leader = self.known.leader_of(tp)
+                by_leader.setdefault(leader.node_id, {})[tp] = timestamp, leader.epoch
+            refused = []
+            for node_id, led in by_leader.items():
+                answer = self.connection_to(node_id).call(
+                    list_offsets(led, read_committed=read_committed)
+                )
+                for tp, (code, offset) in read_offsets(answer).items():
+                    if code is ErrorCode.NONE:
+                        found[tp] = offset
+                    elif code in RETRIABLE_READ:
+                        refused.append(f"{tp}: {code.name}")
+                    else:
+                        raise ClusterUnavailable(f"offsets of `{tp}`: {code.name}")
             if refused:
                 raise TryAgain(", ".join(refused))
             return found
 
         return self.patiently(f"offsets of {', '.join(topics)}", ask_the_rest)
-
-    def _list_offsets_once(
-        self,
-        wanted: Mapping[TopicPartition, int],
-        found: dict[TopicPartition, int],
-        *,
-        read_committed: bool,
-    ) -> list[str]:
-        """Asks each leader once; fills `found` and returns what the others said."""
-        refused = []
-        by_leader: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
-        for tp, timestamp in wanted.items():
-            leader = self.known.leader_of(tp)
-            by_leader.setdefault(leader.node_id, {})[tp] = timestamp, leader.epoch
-        for node_id, led in by_leader.items():
-            call = list_offsets(led, read_committed=read_committed)
-            answer = read_offsets(self.connection_to(node_id).call(call))
-            for tp, (code, offset) in answer.items():
-                if code is ErrorCode.NONE:
-                    found[tp] = offset
-                elif code in RETRIABLE_READ:
-                    refused.append(f"{tp}: {code.name}")
-                else:
-                    raise ClusterUnavailable(f"offsets of `{tp}`: {code.name}")
-        return refused
 
     # Patience ------------------------------------------------------------------------------
 

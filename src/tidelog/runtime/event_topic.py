@@ -24,7 +24,7 @@ from typing import Final
 
 from tidelog.client.core.calls import produce_call
 from tidelog.client.core.errors import TryAgain, Unreachable
-from tidelog.client.core.metadata import metadata_request, read_metadata
+from tidelog.client.core.partitions import metadata_request, read_metadata
 from tidelog.client.core.values import Address
 from tidelog.client.streams import TIMEOUT_S, StreamConnection
 from tidelog.env.events import NodeEvent

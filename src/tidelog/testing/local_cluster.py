@@ -24,14 +24,16 @@ from types import TracebackType
 from typing import Final, TypeVar
 
 from tidelog.client import AdminClient, AdminError, Unreachable
+from tidelog.client.blocking import now_ms
 from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
+from tidelog.client.core.retries import Retry
 from tidelog.errors import UsageError
 from tidelog.testing.cluster_state import HOST, LocalNode, write_state
 from tidelog.testing.launching import Launcher
 from tidelog.testing.node_processes import STOP_TIMEOUT_S, NodeProcesses
 from tidelog.testing.processes import ProcessState
 from tidelog.testing.shape import plan_cluster
-from tidelog.testing.waiting import Deadline, wait_until
+from tidelog.testing.waiting import wait_until
 
 START_TIMEOUT_S: Final = 30.0
 WAIT_TIMEOUT_S: Final = 15.0
@@ -114,12 +116,12 @@ class LocalCluster:
         `launcher` is one that is importing already. Raises `StartFailed` when a node refuses to
         start, and `TimeoutError`; what was started is stopped again.
         """
-        deadline = Deadline(timeout_s)
+        deadline = Retry(now_ms(), timeout_s)
         stopped = [n.node_id for n in self.nodes if n.state is ProcessState.STOPPED]
         try:
             if stopped:
                 self.processes.start(stopped, launcher)
-            self.wait_until_ready(deadline.left_s())
+            self.wait_until_ready(deadline.left_s(now_ms()))
         except BaseException:
             self.processes.stop(stopped)
             raise

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tidelog.client.core.calls import entity_of
-from tidelog.client.core.offsets import by_topic
+from tidelog.client.core.partitions import by_topic
 from tidelog.client.core.values import EARLIEST, LATEST, Address
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId, TopicPartition

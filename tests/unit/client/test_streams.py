@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.client.scripted_brokers import ScriptedBrokers, ScriptedCluster, ScriptedPartition
 from tidelog.client.core.errors import Unreachable
-from tidelog.client.core.metadata import metadata_request, read_metadata
+from tidelog.client.core.partitions import metadata_request, read_metadata
 from tidelog.client.core.values import Address
 from tidelog.client.streams import StreamConnection
 from tidelog.model import TopicPartition

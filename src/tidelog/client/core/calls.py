@@ -16,7 +16,6 @@ from tidelog.wire.api import ApiKey, latest_version
 from tidelog.wire.entities import Entity, has_field, make, nested
 
 Answer = TypeVar("Answer")
-T = TypeVar("T")
 
 _NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.PRODUCE: 9,
@@ -58,24 +57,20 @@ def fetch_call(
     wanted: fetch.FetchRequest, newest: int = _NEWEST[ApiKey.FETCH]
 ) -> Call[fetch.FetchResponse]:
     """Fetch; the answer holds views of its frame."""
-    encode = partial(_packed, fetch.pack_request, wanted)
+
+    def encode(version: int, correlation_id: int, client_id: str) -> bytes:
+        return fetch.pack_request(version, correlation_id, client_id, wanted)
+
     return Call(ApiKey.FETCH, newest, encode, fetch.parse_response)
 
 
 def produce_call(records: produce.ProduceRequest) -> Call[produce.ProduceResponse]:
     """Produce."""
-    encode = partial(_packed, produce.pack_request, records)
+
+    def encode(version: int, correlation_id: int, client_id: str) -> bytes:
+        return produce.pack_request(version, correlation_id, client_id, records)
+
     return Call(ApiKey.PRODUCE, _NEWEST[ApiKey.PRODUCE], encode, produce.parse_response)
-
-
-def _packed(
-    pack: Callable[[int, int, str, T], bytes],
-    values: T,
-    version: int,
-    correlation_id: int,
-    client_id: str,
-) -> bytes:
-    return pack(version, correlation_id, client_id, values)
 
 
 def entity_of(entity_type: type, values: Mapping[str, Any]) -> Entity:

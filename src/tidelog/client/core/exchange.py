@@ -85,7 +85,7 @@ class Exchange:
         assert self._served is not None, "a call before the greeting"
         served = self._served.get(call.key)
         if served is None or served.min_version > call.newest:
-            raise Unreachable(f"broker `{self.address}` does not serve {call.key.name}")
+            raise self._failed(f"does not serve {call.key.name}")
         return self._framed(call, min(call.newest, served.max_version))
 
     def _framed(self, call: Call[Any], version: int) -> bytes:
@@ -104,7 +104,7 @@ class Exchange:
         """So many bytes were put into `buffer`, 0 for the end of the stream; the frame that is now
         complete. Raises `Unreachable`."""
         if count_bytes == 0:
-            raise Unreachable(f"broker `{self.address}` closed the connection")
+            raise self._failed("closed the connection")
         self._received_bytes += count_bytes
         if self._received_bytes < len(self._incoming):
             return None
@@ -115,7 +115,7 @@ class Exchange:
             return complete
         (length,) = _LENGTH.unpack(complete)
         if not 0 < length <= MAX_ANSWER_BYTES:
-            raise Unreachable(f"broker `{self.address}` answered with a frame of {length} bytes")
+            raise self._failed(f"answered with a frame of {length} bytes")
         self._incoming = memoryview(bytearray(length))
         return None
 
@@ -126,13 +126,12 @@ class Exchange:
         try:
             answered_id, answer = call.decode(version, frame)
         except MalformedFrame as error:
-            raise Unreachable(
-                f"broker `{self.address}` answered with a bad frame: {error}"
-            ) from None
+            raise self._failed(f"answered with a bad frame: {error}") from None
         if answered_id != correlation_id:
-            raise Unreachable(
-                f"broker `{self.address}` answered request {answered_id}, not {correlation_id}"
-            )
+            raise self._failed(f"answered request {answered_id}, not {correlation_id}")
         if call is _API_VERSIONS:
             self._served = answer
         return answer
+
+    def _failed(self, what: str) -> Unreachable:
+        return Unreachable(f"broker `{self.address}` {what}")

@@ -30,7 +30,7 @@ import numpy as np
 from tidelog.client.blocking import Connection
 from tidelog.client.core.calls import fetch_call
 from tidelog.client.core.errors import TryAgain, Unreachable
-from tidelog.client.core.metadata import Leader
+from tidelog.client.core.partitions import Leader
 from tidelog.client.core.retries import RETRIABLE_READ
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.model import NO_EPOCH, NO_OFFSET

@@ -14,7 +14,7 @@ from tidelog.model import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     # Options are read in processes that never ask a broker.
-    from tidelog.client.core.metadata import Metadata
+    from tidelog.client.core.partitions import Metadata
     from tidelog.pipeline.cluster import Client
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from tidelog.client.admin import describe_topic_configs
 from tidelog.client.core.calls import Call, entity_of
-from tidelog.client.core.metadata import metadata_request
-from tidelog.client.core.offsets import list_offsets
+from tidelog.client.core.partitions import list_offsets, metadata_request
 from tidelog.model import TopicPartition
 from tidelog.pipeline.topics.group_progress import commit_request, find_request
 from tidelog.wire.api import ApiKey, parse_header

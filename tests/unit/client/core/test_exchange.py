@@ -6,7 +6,7 @@ import pytest
 from tidelog.client.core.calls import Call, request
 from tidelog.client.core.errors import Unreachable
 from tidelog.client.core.exchange import MAX_ANSWER_BYTES, Exchange
-from tidelog.client.core.metadata import metadata_request
+from tidelog.client.core.partitions import metadata_request
 from tidelog.client.core.values import Address
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header

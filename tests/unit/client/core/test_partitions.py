@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.client.core.calls import entity_of
 from tidelog.client.core.errors import TopicError, TryAgain
-from tidelog.client.core.metadata import Leader, read_metadata
+from tidelog.client.core.partitions import Leader, read_metadata
 from tidelog.client.core.values import Address
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId, TopicPartition

@@ -53,8 +53,8 @@ def admin_client(
 def find_bootstrap(given: str | None, data_dir: Path) -> list[str]:
     """Addresses to ask: the given ones, the running nodes of the local cluster, or the default.
 
-    Raises `UsageError` for a local cluster of which no node runs, and for a directory without one
-    that somebody named: another cluster must not answer for it.
+    Raises `UsageError` for a local cluster of which no node runs, and for a directory without a
+    cluster that the user named: another cluster must not answer for it.
     """
     if given is not None:
         return given.split(",")

@@ -15,7 +15,7 @@ from tidelog.cli.output import (
 )
 
 MAX_BROKER_ID: Final = 2**31 - 1
-"""What a request has room for."""
+"""The largest id that a request can carry."""
 
 brokers_app = typer.Typer(
     help="Forget brokers that will not come back.",
@@ -26,7 +26,7 @@ brokers_app = typer.Typer(
 
 @brokers_app.callback()
 def _brokers() -> None:
-    """The words that follow are commands of their own."""
+    """Makes the subcommands a group, although there is one only."""
 
 
 @brokers_app.command("unregister", epilog="Example: tidelog brokers unregister --id 4")
@@ -38,7 +38,7 @@ def unregister(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Have the cluster forget a broker that will not come back.
+    """Remove the registration of a broker that will not come back.
 
     Its replicas stay assigned to it: reassign them first. A broker that still runs registers again.
     """
@@ -52,7 +52,7 @@ def unregister(
             if error.code is not ErrorCode.BROKER_ID_NOT_REGISTERED:
                 raise
             known = ids([node.node_id for node in admin.describe_cluster().nodes])
-            raise WorkFailed(error.message, f"these are registered: {known}") from None
+            raise WorkFailed(error.message, f"use the id of a registered broker: {known}") from None
     if output is OutputFormat.JSON:
         print_json({"broker": broker_id, "unregistered": True})
     else:

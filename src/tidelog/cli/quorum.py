@@ -1,4 +1,4 @@
-"""`tidelog quorum …`: the metadata quorum, who is in it and how far everybody is."""
+"""`tidelog quorum …`: the metadata quorum, its voters and observers, and their lag."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,7 @@ from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_cl
 from tidelog.cli.output import Output, OutputFormat, plain, print_json, print_line, print_table
 
 quorum_app = typer.Typer(
-    help="Look at the metadata quorum, and change who votes in it.",
+    help="Describe the metadata quorum, and add or remove voters.",
     epilog="Example: tidelog quorum describe",
     rich_markup_mode=None,
 )
@@ -17,7 +17,7 @@ quorum_app = typer.Typer(
 
 @quorum_app.callback()
 def _quorum() -> None:
-    """The words that follow are commands of their own."""
+    """Makes the subcommands a group."""
 
 
 @quorum_app.command("describe", epilog="Example: tidelog quorum describe --output json")
@@ -26,7 +26,7 @@ def describe(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show the quorum's leader, its epoch, and how far each voter and observer is."""
+    """Show the quorum's leader, its epoch, and how far each voter and observer has replicated."""
     with admin_client(bootstrap, data_dir) as admin:
         quorum = admin.describe_quorum()
     if output is OutputFormat.JSON:
@@ -79,7 +79,9 @@ def add_controller(
 
     config = read_node_config(file)
     if not config.is_controller:
-        raise UsageError(f"node `{config.node_id}` is no controller", "give a controller's file")
+        raise UsageError(
+            f"node `{config.node_id}` is not a controller", "give the properties of a controller"
+        )
     directory_id = read_identity(OsDisk(config.log_dir)).directory_id
     listeners = config.advertised_controller_listeners
     with admin_client(bootstrap, data_dir, timeout_s=30.0) as admin:
@@ -111,8 +113,8 @@ def remove_controller(
         directory = uuid_from_text(directory_id)
     except ValueError:
         raise UsageError(
-            f"`{directory_id}` is no directory id", "copy it from `tidelog quorum describe`"
+            f"`{directory_id}` is not a directory id", "copy it from `tidelog quorum describe`"
         ) from None
     with admin_client(bootstrap, data_dir, timeout_s=30.0) as admin:
         admin.remove_voter(controller_id, directory)
-    print_line(f"controller {controller_id} is no voter any more")
+    print_line(f"controller {controller_id} is not a voter any more")

@@ -9,7 +9,7 @@ from tidelog.cli.output import Output, OutputFormat, WorkFailed, print_json, pri
 
 MAX_OFFSET: Final = 2**63 - 1
 MAX_PARTITION: Final = 2**31 - 1
-"""What requests have room for."""
+"""The largest numbers that a request can carry."""
 
 records_app = typer.Typer(
     help="Delete the oldest records of a partition.",
@@ -20,7 +20,7 @@ records_app = typer.Typer(
 
 @records_app.callback()
 def _records() -> None:
-    """The words that follow are commands of their own."""
+    """Makes the subcommands a group, although there is one only."""
 
 
 @records_app.command(

@@ -34,7 +34,7 @@ topics_app = typer.Typer(
 
 MAX_PARTITIONS: Final = 2**31 - 1
 MAX_REPLICATION_FACTOR: Final = 2**15 - 1
-"""What requests have room for."""
+"""The largest numbers that a request can carry."""
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 
@@ -63,7 +63,7 @@ def create(
     ] = -1,
     config: ConfigItems = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="An existing topic is no error.")
+        bool, typer.Option("--if-not-exists", help="Succeed if the topic exists.")
     ] = False,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
@@ -89,7 +89,7 @@ def create(
     if output is OutputFormat.JSON:
         print_json({"topic": name, "created": created})
     else:
-        print_line(f"{'created' if created else 'there already:'} `{name}`")
+        print_line(f"{'created' if created else 'already exists:'} `{name}`")
 
 
 @topics_app.command("list", epilog="Example: tidelog topics list --output json")
@@ -222,7 +222,7 @@ def alter(
 
 
 def _check_names(given: list[str], known: list[str]) -> None:
-    """A cluster takes away what never was there without a word; whoever asks for it mistyped."""
+    """A cluster deletes an unknown configuration without an error: typing errors are found here."""
     from difflib import get_close_matches
 
     from tidelog.errors import UsageError
@@ -231,7 +231,7 @@ def _check_names(given: list[str], known: list[str]) -> None:
         if name not in known:
             near = get_close_matches(name, known, n=1, cutoff=0.75)
             hint = f"did you mean `{near[0]}`?" if near else f"a topic has: {', '.join(known)}"
-            raise UsageError(f"`{name}` is no topic configuration", hint)
+            raise UsageError(f"`{name}` is not a topic configuration", hint)
 
 
 @topics_app.command("delete", epilog="Example: tidelog topics delete orders")

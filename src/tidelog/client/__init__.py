@@ -1,4 +1,4 @@
-"""The one wire client: whatever of ours speaks to brokers speaks through it.
+"""The one wire client: all our own code reaches brokers through it.
 
 `core/` does no I/O and reads no clock. `calls` has requests whose version is chosen when they are
 sent. `exchange` turns them into bytes, and bytes into answers, for one connection. `partitions` has

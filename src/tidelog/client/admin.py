@@ -62,7 +62,7 @@ class AdminClient:
         addresses = parse_addresses(bootstrap)
         # Whether one broker may be down while another answers.
         self._has_choice = len(addresses) > 1
-        # How long a request may take, retries included; and what brokers are told of it.
+        # How long a request may take, retries included; and the same in requests.
         self._timeout_s = timeout_s
         self._timeout = millis(int(timeout_s * 1000))
         # The connections.
@@ -123,7 +123,7 @@ class AdminClient:
         self._change(call, f"remove controller {node_id}")
 
     def unregister_broker(self, node_id: int) -> None:
-        """Has the cluster forget a broker; one that runs registers again."""
+        """Removes the registration of a broker; one that runs registers again."""
         self._change(
             request(ApiKey.UNREGISTER_BROKER, broker_id=node_id),
             f"unregister broker {node_id}",
@@ -254,9 +254,9 @@ class AdminClient:
         *,
         done_before: ErrorCode = ErrorCode.NONE,
     ) -> None:
-        """Asks for a change until its one result is no passing error; raises `AdminError` for what
-        stays. A change may take its time, so it is asked of a broker that is known to answer.
-        Asked again after a passing error it may turn out to be made: `done_before` says so."""
+        """Asks for a change until its one result is not a passing error. Raises `AdminError` for an
+        error that stays. A change may take long, so it goes to a broker that is known to answer.
+        A repeated change may have been made before: `done_before` is the code of that."""
         retry = Retry(now_ms(), self._timeout_s)
         if self._has_choice:
             self.describe_cluster()
@@ -359,7 +359,7 @@ class AdminClient:
             return {tp: offset for tp, (code, offset) in found if code is ErrorCode.NONE}
 
         starts, ends, marks = {}, {}, {}
-        # A broker that has just died is no error of the request.
+        # A broker that has just died is not an error of the request.
         with suppress(Unreachable):
             starts, ends = offsets(EARLIEST), offsets(LATEST)
             for row in self._brokers.node(node.address, high_watermarks(ends)).partitions:

@@ -111,7 +111,7 @@ class Brokers:
         timeout_s: float,
         attempt_s: float = ATTEMPT_S,
     ) -> None:
-        # How the brokers are to call us.
+        # The name that requests carry.
         self._client_id = client_id
         # Where to ask what any broker can answer, in this order.
         self._order = list(bootstrap)

@@ -1,4 +1,4 @@
-"""What jobs ask a cluster: who leads what, and from which offset to which.
+"""What jobs ask a cluster: the leaders of partitions, their first offsets and their ends.
 
 `metadata`, `list_offsets`, `compacted_topics`, and connections to leaders for `reader.py`, which
 does the reading. Nothing is written, and only `group_progress.py` asks a group's coordinator.
@@ -45,11 +45,11 @@ class Client:
     def __init__(
         self, bootstrap: Sequence[Address], *, retry_s: float = 60.0, timeout_s: float = 30.0
     ) -> None:
-        # Whom to ask first, and again when nobody else is known.
+        # The brokers that are asked first, and again when no other is known.
         self._bootstrap = tuple(bootstrap)
         # How long a call goes on without any progress.
         self._retry_s = retry_s
-        # What the cluster last said of itself; replaced as a whole.
+        # The last metadata of the cluster; replaced as a whole.
         self.known = Metadata({}, {})
         # The connections; one answer may take `timeout_s`.
         self.brokers = Brokers(
@@ -69,7 +69,7 @@ class Client:
     # Metadata ------------------------------------------------------------------------------
 
     def metadata(self, topics: Sequence[str] | None) -> Metadata:
-        """Who leads the partitions of these topics; `None` for all topics there are.
+        """The leaders of the partitions of these topics; `None` for all topics.
 
         Raises `UsageError` for a topic that does not exist, `ClusterUnavailable`.
         """
@@ -81,7 +81,9 @@ class Client:
             found = read_metadata(self.brokers.first(metadata_request(topics)))
         except TopicError as error:
             if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
-                raise UsageError(f"`{error.topic}` is no topic name", "check `subscribe`") from None
+                raise UsageError(
+                    f"`{error.topic}` is not a topic name", "check `subscribe`"
+                ) from None
             raise
         self.known = found
         self.brokers.prefer(found.brokers.values())
@@ -174,7 +176,7 @@ class Client:
             try:
                 return attempt()
             except (TryAgain, Unreachable, ClusterUnavailable) as error:
-                # Who leads what may be the reason; the addresses stay, to ask again.
+                # Old leaders may be the reason; the addresses stay, to ask again.
                 self.known = Metadata(self.known.brokers, {})
                 if not isinstance(error, TryAgain):
                     self.close()

@@ -1,7 +1,7 @@
 """A node's events on the topic `__tidelog_events`, by the path that every client takes.
 
-The node is a client of its own cluster here: it asks itself who leads partition 0, connects there
-and produces, over sockets. Nothing of the core knows that the records are the node's own, so
+The node is a client of its own cluster here: it asks itself for the leader of partition 0, connects
+there and produces, over sockets. Nothing of the core knows that the records are the node's own, so
 nothing there can go wrong in a special way; and after a failover the next answer of Metadata leads
 to the next leader. The first question creates the topic, with the replication factor and the
 number of partitions that the cluster gives a topic by default.
@@ -9,9 +9,10 @@ number of partitions that the cluster gives a topic by default.
 **It never feeds itself.** Producing events moves that topic's high watermark, which is an event
 again: events about the topic itself are not published. (They are in the file.)
 
-Best effort: at most `MOST_WAITING` lines wait while nobody takes them, then the oldest are dropped
-and counted. acks=1 without idempotence, so a line may be there twice after a failure; readers know
-an event by (broker, incarnation, seq). The last lines of a process are only in its file.
+Best effort: at most `MOST_WAITING` lines wait while no leader takes them, then the oldest are
+dropped and counted. acks=1 without idempotence, so a line may be there twice after a failure;
+readers know an event by (broker, incarnation, seq). The last lines of a process are only in its
+file.
 
 Left out: `auto.create.topics.enable=false` (create the topic by hand), TLS and SASL.
 """
@@ -51,11 +52,11 @@ class EventTopic:
         # How long lines gather before they leave together, and the pause after a failure.
         self._linger_s = linger_s
         self._retry_s = retry_s
-        # The node's own broker listener, where it asks who leads.
+        # The node's own broker listener, where it asks for the leader.
         self._own = Address(own.host or "127.0.0.1", own.port)
-        # Lines that nobody has taken yet, the oldest first.
+        # Lines that no leader has taken yet, the oldest first.
         self._waiting: deque[bytes] = deque()
-        # Lines that were dropped because nobody took them.
+        # Lines that were dropped because no leader took them.
         self.lost = 0
 
     def take(self, event: NodeEvent, line: str) -> None:

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class LocalCluster:
-    """See the module's words."""
+    """See the module's docstring."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class LocalCluster:
         racks: Sequence[str] = (),
         detached: bool = False,
     ) -> None:
-        """Plans a cluster, or takes up the one that is in `data_dir`; starts nothing.
+        """Plans a cluster, or the one that `data_dir` holds; starts nothing.
 
         `brokers` is three, or as many as the directory has. Without `base_port` a directory keeps
         its ports, and a new one gets free ports. `config` holds Kafka's node properties for all
@@ -127,8 +127,8 @@ class LocalCluster:
             raise
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stops all nodes cleanly, all at once; who does not end in time is killed. The data
-        stays, and `start` takes it up."""
+        """Stops all nodes cleanly, all at once; a node that does not end in time is killed. The
+        data stays, and `start` takes it up."""
         self.processes.stop([node.node_id for node in self.nodes], timeout_s)
 
     def close(self, *, keep_directory: bool = False) -> None:
@@ -162,7 +162,7 @@ class LocalCluster:
             raise TimeoutError(f"node {node_id} did not stop within {timeout_s:g} s")
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP: the kernel keeps its connections open, and nobody answers."""
+        """SIGSTOP: the kernel keeps its connections open, and the node does not answer."""
         self.processes.pause(node_id)
 
     def resume(self, node_id: int) -> None:

@@ -19,7 +19,7 @@ def wait_until(
 ) -> T:
     """Polls until the condition gives something other than `None` or `False`, and returns it.
 
-    Raises `TimeoutError` that says what was waited for and, with `last_seen`, what was there
+    Raises `TimeoutError` with what was waited for and, with `last_seen`, what was there
     instead.
     """
     retry = Retry(now_ms(), timeout_s)

@@ -75,7 +75,11 @@ def test_no_arguments_show_the_help_and_the_version_is_told(
         (["status", "--colour"], "--colour", "run `tidelog status --help`"),
         (["topics", "create", "t", "--config", "x"], "`x` is no NAME=VALUE", "min.insync"),
         (["topics", "alter", "t"], "nothing to change of `t`", "--partitions"),
-        (["topics", "list", "--bootstrap-server", "here"], "`here` is no `host:port`", ":9092"),
+        (
+            ["topics", "list", "--bootstrap-server", "here"],
+            "`here` is not a `host:port` address",
+            ":9092",
+        ),
     ],
 )
 def test_wrong_use_is_code_2_with_a_hint(

@@ -33,7 +33,7 @@ def test_a_broker_is_forgotten_and_a_wrong_id_named(capsys: pytest.CaptureFixtur
     assert as_json == {"broker": 4, "unregistered": True}
     assert refused.code == 1
     assert "Broker ID 5 is not currently registered (BROKER_ID_NOT_REGISTERED)" in refused.err
-    assert "hint: these are registered: 4,6" in refused.err
+    assert "hint: use the id of a registered broker: 4,6" in refused.err
 
 
 def test_an_id_that_no_broker_can_have_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:

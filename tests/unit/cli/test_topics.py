@@ -112,7 +112,7 @@ def test_a_config_that_nobody_knows_is_not_deleted(
         done = tidelog(capsys, *command, "--delete-config", name)
         asked = [type(question).__name__ for question in node.requests]
     assert done.code == 2
-    assert f"`{name}` is no topic configuration" in done.err
+    assert f"`{name}` is not a topic configuration" in done.err
     assert hint in done.err
     assert asked == ["DescribeConfigsRequest"]
 
@@ -124,8 +124,8 @@ def test_a_topic_that_is_not_there_is_told_in_words(capsys: pytest.CaptureFixtur
             capsys, "topics", "describe", "nope", "--bootstrap-server", node.bootstrap_servers
         )
     assert done.code == 1
-    assert "describe topic `nope`: there is no such topic" in done.err
-    assert "hint: the topics that are there: `tidelog topics list`" in done.err
+    assert "describe topic `nope`: the topic does not exist" in done.err
+    assert "hint: list the topics with `tidelog topics list`" in done.err
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_no_file_is_no_state(tmp_path: Path) -> None:
 @pytest.mark.parametrize("behind", ["", "below"])
 def test_a_file_is_no_directory(tmp_path: Path, behind: str) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(UsageError, match="it is no directory") as raised:
+    with pytest.raises(UsageError, match="it is not a directory") as raised:
         read_state(tmp_path / "file" / behind)
     assert raised.value.hint == "name another one with `--data-dir DIR`"
 
@@ -70,6 +70,6 @@ def test_a_damaged_file_is_a_usage_error(tmp_path: Path, text: str) -> None:
 
 
 def test_an_unknown_node_is_a_usage_error_that_names_the_others(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no node `9`") as caught:
+    with pytest.raises(UsageError, match="unknown node `9`") as caught:
         example(tmp_path).node(9)
     assert "1, 2" in caught.value.hint

@@ -1,6 +1,6 @@
 """Requests before their version is known, and how their answers are read.
 
-Which version of an API is spoken is known per connection only, so a call is encoded when it is
+The version of an API is known per connection only, so a call is encoded when it is
 sent. Most go through the schemas, and name the values of all versions; a version takes those that
 it has. Fetch and Produce, which are hot, are packed by hand.
 """
@@ -25,7 +25,7 @@ _NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.OFFSET_COMMIT: 8,
     ApiKey.FIND_COORDINATOR: 4,
 }
-"""The newest version that the client speaks, where that is not our brokers' newest."""
+"""The newest version that the client uses, where that is not our brokers' newest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from typing import Final
 
 from tidelog.errors import ErrorCode
 
-_TEXTS: Final = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic"}
+_TEXTS: Final = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic does not exist"}
 """For codes that come without a message."""
 
 
@@ -14,7 +14,7 @@ class Unreachable(Exception):
 
 
 class TryAgain(Exception):
-    """Fresh metadata and another attempt may help; the text says what happened."""
+    """Fresh metadata and another attempt may help; the text is what happened."""
 
 
 class TopicError(TryAgain):

@@ -55,12 +55,12 @@ class Exchange:
     def __init__(self, address: Address, client_id: str) -> None:
         # Where the connection leads, for messages.
         self.address = address
-        # What the broker is to call us.
+        # The name that requests carry.
         self._client_id = client_id
         self._correlation_ids = count(1)
         # What was sent and not answered, the oldest first: correlation id, call, version.
         self._under_way: deque[tuple[int, Call[Any], int]] = deque()
-        # What the broker serves by API key; `None` until it has said so.
+        # What the broker serves by API key; `None` before it has answered.
         self._served: dict[int, VersionRange] | None = None
         # The answer that is being received, or the four bytes of its length.
         self._incoming = memoryview(bytearray(_LENGTH.size))

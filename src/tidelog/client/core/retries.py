@@ -1,7 +1,7 @@
 """Which failures pass, how long to wait for that, and when to give up.
 
-Kafka marks errors as retriable. A reader also takes errors for passing that only say that its
-metadata, or the broker's, is old.
+Kafka marks errors as retriable. A reader also retries errors that mean only that
+its metadata, or the broker's, is old.
 """
 
 from typing import Final

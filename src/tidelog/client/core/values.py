@@ -30,11 +30,13 @@ class Address(NamedTuple):
 
 
 def parse_addresses(texts: Iterable[str]) -> list[Address]:
-    """Several addresses; raises `UsageError` for the first that is none."""
+    """Several addresses; raises `UsageError` for the first that is not one."""
     addresses = []
     for text in texts:
         address = Address.parse(text)
         if address is None:
-            raise UsageError(f"`{text}` is no `host:port`", "write it like `localhost:9092`")
+            raise UsageError(
+                f"`{text}` is not a `host:port` address", "write it like `localhost:9092`"
+            )
         addresses.append(address)
     return addresses

@@ -16,7 +16,7 @@ def test_addresses_are_read_and_written() -> None:
     "wrong",
     ["localhost", ":9092", "localhost:", "localhost:kafka", "localhost:0", "localhost:75536"],
 )
-def test_what_is_no_address_is_named(wrong: str) -> None:
-    with pytest.raises(UsageError, match="is no `host:port`") as caught:
+def test_what_is_not_an_address_is_named(wrong: str) -> None:
+    with pytest.raises(UsageError, match="is not a `host:port` address") as caught:
         parse_addresses(["localhost:9092", wrong])
     assert f"`{wrong}`" in caught.value.message

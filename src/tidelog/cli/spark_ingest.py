@@ -108,7 +108,7 @@ def ingest(
     """
     interval_s = _interval(trigger, continuous)
     bootstrap = ",".join(find_bootstrap(bootstrap_server, DEFAULT_DATA_DIR))
-    with needs_spark(), _spoken_failures(topic, table):
+    with needs_spark(), _reported_failures(topic, table):
         from tidelog.pipeline.jobs.ingest import IngestPlan, prepare
         from tidelog.pipeline.jobs.ingest import ingest as run_ingest
 
@@ -163,7 +163,7 @@ def _interval(trigger: str | None, continuous: bool) -> float | None:
 
 
 @contextmanager
-def _spoken_failures(topic: str, table: Path) -> Iterator[None]:
+def _reported_failures(topic: str, table: Path) -> Iterator[None]:
     """The failures of an ingest as one message and one hint; exit code 1."""
     from py4j.protocol import Py4JError
 

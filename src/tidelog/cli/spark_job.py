@@ -98,7 +98,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
     """Ctrl-C and SIGTERM become a question: was the end asked for?
 
     Spark's own handler of Ctrl-C, set by every session, raises in the midst of whatever is being
-    said to its Java, and the command ends in tracebacks. A second Ctrl-C still does.
+    sent to its Java, and the command ends in tracebacks. A second Ctrl-C still does.
     """
     asked = Event()
 

@@ -57,7 +57,7 @@ def test_every_group_has_help_with_an_example(
     assert f"Example: tidelog {group}" in done.out
 
 
-def test_no_arguments_show_the_help_and_the_version_is_told(
+def test_no_arguments_show_the_help_and_the_version_is_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert "Commands:" in tidelog(capsys).out
@@ -88,11 +88,11 @@ def test_wrong_use_is_code_2_with_a_hint(
     done = tidelog(capsys, *arguments)
     assert done.code == 2
     assert done.out == ""
-    error, told = done.err.strip().splitlines()
+    error, hinted = done.err.strip().splitlines()
     assert error.startswith("error: ")
     assert message in error
-    assert told.startswith("hint: ")
-    assert hint in told
+    assert hinted.startswith("hint: ")
+    assert hint in hinted
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Goal: a broker that will not come back is forgotten; a wrong id is told from the right ones."""
+"""Goal: a broker that will not come back is unregistered; the hint for a wrong id has the right ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Goal: a deletion is asked of the leader, and every refusal says what to do."""
+"""Goal: a deletion is asked of the leader, and every refusal has a hint."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_the_leader_is_asked_and_the_low_watermark_printed(
         (ErrorCode.INVALID_TOPIC_EXCEPTION, "correct the command"),
     ],
 )
-def test_a_refusal_says_what_to_do(
+def test_a_refusal_has_a_hint(
     capsys: pytest.CaptureFixture[str], code: ErrorCode, hint: str
 ) -> None:
     done, _ = delete(capsys, code)

@@ -104,7 +104,7 @@ def test_the_table_of_three_replicas_fits_eighty_columns(
     ("name", "hint"),
     [("retention.m", "did you mean `retention.ms`?"), ("nosuch", "retention.ms, segment.ms")],
 )
-def test_a_config_that_nobody_knows_is_not_deleted(
+def test_an_unknown_config_is_not_deleted(
     capsys: pytest.CaptureFixture[str], name: str, hint: str
 ) -> None:
     with ScriptedBrokers({ApiKey.DESCRIBE_CONFIGS: configs}) as node:
@@ -117,9 +117,9 @@ def test_a_config_that_nobody_knows_is_not_deleted(
     assert asked == ["DescribeConfigsRequest"]
 
 
-def test_a_topic_that_is_not_there_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    nobody = topic_page("nope", [], code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    with ScriptedBrokers({ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda _: nobody}) as node:
+def test_a_missing_topic_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    missing = topic_page("nope", [], code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    with ScriptedBrokers({ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda _: missing}) as node:
         done = tidelog(
             capsys, "topics", "describe", "nope", "--bootstrap-server", node.bootstrap_servers
         )
@@ -136,7 +136,7 @@ def test_a_topic_that_is_not_there_is_told_in_words(capsys: pytest.CaptureFixtur
         ("alter", "x", "--partitions", "5000000000"),
     ],
 )
-def test_numbers_for_which_a_request_has_no_room_are_refused(
+def test_numbers_that_a_request_cannot_carry_are_refused(
     capsys: pytest.CaptureFixture[str], wrong: tuple[str, ...]
 ) -> None:
     done = tidelog(capsys, "topics", *wrong, "--bootstrap-server", "127.0.0.1:1")

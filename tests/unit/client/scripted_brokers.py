@@ -1,4 +1,4 @@
-"""The test double of brokers: they answer what a test says, over real TCP and the real codecs.
+"""The test double of brokers: they answer as a test wants, over real TCP and the real codecs.
 
 `ScriptedBrokers` answers each API from a table. `ScriptedCluster` has partitions with batches, and
 misbehaves as its fields say. A response is given as a dict of its fields, whatever the version that
@@ -350,7 +350,7 @@ def _server(brokers: ScriptedBrokers, node: int) -> socketserver.ThreadingTCPSer
         allow_reuse_address = True
 
         def handle_error(self, *_: Any) -> None:
-            """A client that hangs up is no news."""
+            """A client that hangs up is not an error."""
 
     return Server(("127.0.0.1", 0), Handler)
 

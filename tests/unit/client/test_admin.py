@@ -126,13 +126,13 @@ def test_a_replica_that_is_fenced_or_silent_is_unknown() -> None:
 
 
 def moves_of(node: ScriptedBrokers) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What is told to come and go of the only partition."""
+    """The replicas that are added to and removed from the only partition."""
     with AdminClient([node.bootstrap_servers], timeout_s=0.5) as admin:
         partition = admin.describe_topics(["t"], moves=True)[0].partitions[0]
     return partition.adding, partition.removing
 
 
-def test_what_moves_is_told_by_the_controller_and_missed_without_one() -> None:
+def test_reassignments_come_from_the_controller_and_are_empty_without_one() -> None:
     key = ApiKey.LIST_PARTITION_REASSIGNMENTS
     answer = moving("t", 0, adding=(3,), removing=(1, 2))
     with ScriptedBrokers({KEY: lambda _: topic_page("t", [0]), key: lambda _: answer}) as node:

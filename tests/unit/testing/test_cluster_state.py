@@ -17,7 +17,7 @@ from tidelog.testing.processes import ProcessId, ProcessState
 
 
 def example(data_dir: Path) -> ClusterState:
-    """Two nodes, one of which is this process, at ports where nobody listens."""
+    """Two nodes, one of which is this process, at ports on which nothing listens."""
     nodes = tuple(
         LocalNode(i, 92 + i, 192 + i, str(data_dir.resolve() / f"node-{i}"), rack=f"r{i}")
         for i in (1, 2)
@@ -49,13 +49,13 @@ def test_a_moved_directory_takes_its_nodes_along(tmp_path: Path) -> None:
     assert found.node(1).directory == str(tmp_path.resolve() / "new" / "node-1")
 
 
-def test_no_file_is_no_state(tmp_path: Path) -> None:
+def test_a_missing_file_is_no_state(tmp_path: Path) -> None:
     assert read_state(tmp_path) is None
     assert read_state(tmp_path / "missing") is None
 
 
 @pytest.mark.parametrize("behind", ["", "below"])
-def test_a_file_is_no_directory(tmp_path: Path, behind: str) -> None:
+def test_a_file_is_not_a_directory(tmp_path: Path, behind: str) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(UsageError, match="it is not a directory") as raised:
         read_state(tmp_path / "file" / behind)

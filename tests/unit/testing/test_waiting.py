@@ -12,7 +12,7 @@ def test_the_first_real_value_ends_the_waiting() -> None:
     assert wait_until(lambda: next(answers), 5, "an answer") == 0
 
 
-def test_a_timeout_says_what_was_seen() -> None:
+def test_a_timeout_reports_what_was_seen() -> None:
     seen = [0]
 
     def count() -> None:

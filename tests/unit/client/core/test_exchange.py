@@ -56,15 +56,15 @@ def metadata(header: RequestHeader, cluster_id: str) -> bytes:
     return codec.encode_response(header, make(kind, cluster_id=cluster_id, **values))
 
 
-@pytest.mark.parametrize(("served", "spoken"), [(5, 5), (12, 12), (40, 12)])
-def test_the_newest_version_that_both_sides_know_is_spoken(served: int, spoken: int) -> None:
+@pytest.mark.parametrize(("served", "used"), [(5, 5), (12, 12), (40, 12)])
+def test_the_newest_version_that_both_sides_know_is_used(served: int, used: int) -> None:
     exchange = greeted(METADATA=served)
     assert exchange.serves(ApiKey.METADATA)
-    assert sent(exchange, metadata_request(None)).api_version == spoken
+    assert sent(exchange, metadata_request(None)).api_version == used
 
 
 def test_an_api_without_a_common_version_is_unreachable() -> None:
-    """UnregisterBroker is spoken in version 0 only."""
+    """The client knows version 0 of UnregisterBroker only."""
     with pytest.raises(Unreachable, match="broker `a:1` does not serve UNREGISTER_BROKER"):
         greeted(UNREGISTER_BROKER=4).send(request(ApiKey.UNREGISTER_BROKER, broker_id=1))
     with pytest.raises(Unreachable, match="does not serve METADATA"):

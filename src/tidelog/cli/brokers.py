@@ -18,7 +18,7 @@ MAX_BROKER_ID: Final = 2**31 - 1
 """The largest id that a request can carry."""
 
 brokers_app = typer.Typer(
-    help="Forget brokers that will not come back.",
+    help="Unregister brokers that will not come back.",
     epilog="Example: tidelog brokers unregister --id 4",
     rich_markup_mode=None,
 )
@@ -56,4 +56,4 @@ def unregister(
     if output is OutputFormat.JSON:
         print_json({"broker": broker_id, "unregistered": True})
     else:
-        print_line(f"broker {broker_id} is forgotten")
+        print_line(f"unregistered broker {broker_id}")

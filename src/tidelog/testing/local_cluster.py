@@ -185,7 +185,9 @@ class LocalCluster:
         """A client that asks the nodes that run now; close it."""
         alive = self.processes.alive()
         if not alive:
-            raise UsageError("no node of the cluster runs", "start one")
+            raise UsageError(
+                f"no node of the cluster in `{self.data_dir}` runs", "start a node first"
+            )
         return AdminClient([node.address for node in alive], timeout_s=timeout_s)
 
     def create_topic(

@@ -1,4 +1,4 @@
-"""Goal: a broker that will not come back is unregistered; the hint for a wrong id has the right ones."""
+"""Goal: a broker that will not come back is unregistered; for a wrong id the hint has others."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def answer(request: Any) -> Any:
     return {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "error_message": message}
 
 
-def test_a_broker_is_forgotten_and_a_wrong_id_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broker_is_unregistered_and_a_wrong_id_named(capsys: pytest.CaptureFixture[str]) -> None:
     answers = {
         ApiKey.UNREGISTER_BROKER: answer,
         ApiKey.DESCRIBE_CLUSTER: lambda _: cluster((4, "h", 9092, True), (6, "h", 9093, False)),
@@ -29,7 +29,7 @@ def test_a_broker_is_forgotten_and_a_wrong_id_named(capsys: pytest.CaptureFixtur
         done = tidelog(capsys, *command, 4)
         as_json = tidelog(capsys, *command, 4, "--output", "json").json
         refused = tidelog(capsys, *command, 5)
-    assert (done.code, done.out) == (0, "broker 4 is forgotten\n")
+    assert (done.code, done.out) == (0, "unregistered broker 4\n")
     assert as_json == {"broker": 4, "unregistered": True}
     assert refused.code == 1
     assert "Broker ID 5 is not currently registered (BROKER_ID_NOT_REGISTERED)" in refused.err

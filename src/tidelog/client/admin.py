@@ -26,7 +26,7 @@ from tidelog.client.core.descriptions import (
     ReplicaDescription,
     TopicDescription,
 )
-from tidelog.client.core.errors import AdminError, Unreachable, check, refusal
+from tidelog.client.core.errors import AdminError, Retry, Unreachable, check, refusal
 from tidelog.client.core.partitions import (
     DEBUGGING_CONSUMER,
     high_watermarks,
@@ -34,7 +34,6 @@ from tidelog.client.core.partitions import (
     metadata_request,
     read_offsets,
 )
-from tidelog.client.core.retries import Retry
 from tidelog.client.core.values import EARLIEST, LATEST, Address, parse_addresses
 from tidelog.errors import ErrorCode
 from tidelog.model import METADATA_TOPIC, NO_EPOCH, Endpoint, TopicPartition, Uuid

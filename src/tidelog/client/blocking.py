@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Self, TypeVar
 
 from tidelog.client.core.calls import Call
-from tidelog.client.core.errors import AdminError, TryAgain, Unreachable
+from tidelog.client.core.errors import POLL_S, AdminError, Retry, TryAgain, Unreachable
 from tidelog.client.core.exchange import Exchange
-from tidelog.client.core.retries import POLL_S, Retry
 from tidelog.client.core.values import Address
 from tidelog.wire.api import ApiKey
 

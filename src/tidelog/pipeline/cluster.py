@@ -15,7 +15,7 @@ from typing import Final, Self, TypeVar
 
 from tidelog.client.admin import describe_topic_configs
 from tidelog.client.blocking import Brokers, Connection, now_ms
-from tidelog.client.core.errors import TopicError, TryAgain, Unreachable
+from tidelog.client.core.errors import RETRIABLE_READ, Retry, TopicError, TryAgain, Unreachable
 from tidelog.client.core.partitions import (
     Metadata,
     list_offsets,
@@ -23,7 +23,6 @@ from tidelog.client.core.partitions import (
     read_metadata,
     read_offsets,
 )
-from tidelog.client.core.retries import RETRIABLE_READ, Retry
 from tidelog.client.core.values import EARLIEST, LATEST, Address
 from tidelog.errors import ErrorCode, UsageError
 from tidelog.model import TopicPartition
@@ -168,10 +167,9 @@ class Client:
         Raises `ClusterUnavailable` with the last failure once `retry_s` are over, and `UsageError`
         for a topic that stays unknown.
         """
-        begun_ms = now_ms()
-        deadline = Retry(begun_ms, self._retry_s)
-        first_contact = Retry(begun_ms, min(_FIRST_CONTACT_S, self._retry_s))
-        unknown_topic = Retry(begun_ms, min(_UNKNOWN_TOPIC_S, self._retry_s))
+        retry = Retry(now_ms(), self._retry_s)
+        first_contact = Retry(now_ms(), min(_FIRST_CONTACT_S, self._retry_s))
+        unknown_topic = Retry(now_ms(), min(_UNKNOWN_TOPIC_S, self._retry_s))
         while True:
             try:
                 return attempt()
@@ -189,8 +187,7 @@ class Client:
                         f"topic `{error.topic}` does not exist",
                         f"the brokers asked were {self._asked()}; check the name in `subscribe`",
                     ) from error
-                last_chance = deadline if self.known.brokers else first_contact
-                if last_chance.is_over(now_ms()):
+                if (retry if self.known.brokers else first_contact).is_over(now_ms()):
                     raise ClusterUnavailable(f"no {what} from {self._asked()}: {error}") from error
             time.sleep(_BACKOFF_S)
 

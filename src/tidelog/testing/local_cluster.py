@@ -26,7 +26,7 @@ from typing import Final, TypeVar
 from tidelog.client import AdminClient, AdminError, Unreachable
 from tidelog.client.blocking import now_ms
 from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
-from tidelog.client.core.retries import Retry
+from tidelog.client.core.errors import Retry
 from tidelog.errors import UsageError
 from tidelog.testing.cluster_state import HOST, LocalNode, write_state
 from tidelog.testing.launching import Launcher

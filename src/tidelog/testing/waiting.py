@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tidelog.client.blocking import now_ms
-from tidelog.client.core.retries import Retry
+from tidelog.client.core.errors import Retry
 
 T = TypeVar("T")
 

@@ -10,8 +10,7 @@ from tests.unit.client.responses import cluster
 from tests.unit.client.scripted_brokers import ScriptedBrokers
 from tidelog.client.blocking import Brokers, Connection, now_ms, retrying
 from tidelog.client.core.calls import Call, request
-from tidelog.client.core.errors import TryAgain, Unreachable
-from tidelog.client.core.retries import Retry
+from tidelog.client.core.errors import Retry, TryAgain, Unreachable
 from tidelog.client.core.values import Address
 from tidelog.wire.api import ApiKey
 

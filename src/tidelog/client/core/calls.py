@@ -24,6 +24,7 @@ _NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.METADATA: 12,
     ApiKey.OFFSET_COMMIT: 8,
     ApiKey.FIND_COORDINATOR: 4,
+    ApiKey.API_VERSIONS: 0,
 }
 """The newest version that the client uses, where that is not our brokers' newest."""
 
@@ -57,20 +58,22 @@ def fetch_call(
     wanted: fetch.FetchRequest, newest: int = _NEWEST[ApiKey.FETCH]
 ) -> Call[fetch.FetchResponse]:
     """Fetch; the answer holds views of its frame."""
-
-    def encode(version: int, correlation_id: int, client_id: str) -> bytes:
-        return fetch.pack_request(version, correlation_id, client_id, wanted)
-
-    return Call(ApiKey.FETCH, newest, encode, fetch.parse_response)
+    return Call(
+        ApiKey.FETCH,
+        newest,
+        lambda version, number, client: fetch.pack_request(version, number, client, wanted),
+        fetch.parse_response,
+    )
 
 
 def produce_call(records: produce.ProduceRequest) -> Call[produce.ProduceResponse]:
     """Produce."""
-
-    def encode(version: int, correlation_id: int, client_id: str) -> bytes:
-        return produce.pack_request(version, correlation_id, client_id, records)
-
-    return Call(ApiKey.PRODUCE, _NEWEST[ApiKey.PRODUCE], encode, produce.parse_response)
+    return Call(
+        ApiKey.PRODUCE,
+        _NEWEST[ApiKey.PRODUCE],
+        lambda version, number, client: produce.pack_request(version, number, client, records),
+        produce.parse_response,
+    )
 
 
 def entity_of(entity_type: type, values: Mapping[str, Any]) -> Entity:

@@ -150,19 +150,6 @@ class VoterDescription:
     last_caught_up_ms: int = -1
     """Wall time at which it last had everything; -1 for never in this epoch."""
 
-    @classmethod
-    def read(cls, row: Any, leader_end: int) -> Self:
-        """From a row of DescribeQuorum."""
-        end = int(row.log_end_offset)
-        return cls(
-            int(row.replica_id),
-            end,
-            max(0, leader_end - end),
-            uuid_to_text(bytes_of(row.replica_directory_id)),
-            int(row.last_fetch_timestamp),
-            int(row.last_caught_up_timestamp),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
@@ -182,13 +169,22 @@ class QuorumDescription:
         check(error_of(found.error_code), found.error_message, "describe the quorum")
         ends = {int(v.replica_id): int(v.log_end_offset) for v in found.current_voters}
         leader_end = ends.get(int(found.leader_id), int(found.high_watermark))
-        return cls(
-            int(found.leader_id),
-            int(found.leader_epoch),
-            int(found.high_watermark),
-            tuple(VoterDescription.read(row, leader_end) for row in found.current_voters),
-            tuple(VoterDescription.read(row, leader_end) for row in found.observers),
+        voters, observers = (
+            tuple(
+                VoterDescription(
+                    int(row.replica_id),
+                    int(row.log_end_offset),
+                    max(0, leader_end - int(row.log_end_offset)),
+                    uuid_to_text(bytes_of(row.replica_directory_id)),
+                    int(row.last_fetch_timestamp),
+                    int(row.last_caught_up_timestamp),
+                )
+                for row in rows
+            )
+            for rows in (found.current_voters, found.observers)
         )
+        leader, epoch = int(found.leader_id), int(found.leader_epoch)
+        return cls(leader, epoch, int(found.high_watermark), voters, observers)
 
 
 def _ids(nodes: Iterable[int] | None) -> tuple[int, ...]:

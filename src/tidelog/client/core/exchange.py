@@ -16,37 +16,17 @@ from itertools import count
 from struct import Struct
 from typing import Any, Final
 
-from tidelog.client.core.calls import Call
+from tidelog.client.core.calls import Call, request
 from tidelog.client.core.errors import Unreachable
 from tidelog.client.core.values import Address
-from tidelog.env.disk import Buffer
 from tidelog.errors import MalformedFrame
-from tidelog.wire.api import ApiKey, VersionRange, pack_header, parse_response_header
-from tidelog.wire.notation import MALFORMED
+from tidelog.wire.api import ApiKey, VersionRange
 
 MAX_ANSWER_BYTES: Final = 256 << 20
 _LENGTH: Final = Struct(">i")
-_VERSION_ROW: Final = Struct(">hhh")
 
 
-def _pack_versions_request(version: int, correlation_id: int, client_id: str) -> bytes:
-    """By hand, which saves short commands the import of a schema."""
-    header = pack_header(ApiKey.API_VERSIONS, version, correlation_id, client_id)
-    return _LENGTH.pack(len(header)) + header
-
-
-def _parse_versions(version: int, frame: Buffer) -> tuple[int, dict[int, VersionRange]]:
-    correlation_id, position = parse_response_header(ApiKey.API_VERSIONS, version, frame)
-    # Behind an error code of two bytes and the number of rows.
-    table = memoryview(frame)[position + 2 + _LENGTH.size :]
-    try:
-        found = {key: VersionRange(*span) for key, *span in _VERSION_ROW.iter_unpack(table)}
-    except MALFORMED as cause:
-        raise MalformedFrame(f"no ApiVersions response: {cause}") from cause
-    return correlation_id, found
-
-
-_API_VERSIONS: Final = Call(ApiKey.API_VERSIONS, 0, _pack_versions_request, _parse_versions)
+_API_VERSIONS: Final = request(ApiKey.API_VERSIONS)
 
 
 class Exchange:
@@ -72,7 +52,7 @@ class Exchange:
 
     def greeting(self) -> bytes | None:
         """The next request that goes before all calls; `None` when calls may be sent."""
-        return self._framed(_API_VERSIONS, 0) if self._served is None else None
+        return self._framed(_API_VERSIONS, _API_VERSIONS.newest) if self._served is None else None
 
     def serves(self, key: ApiKey) -> bool:
         """Whether the broker serves the API in any version."""
@@ -130,7 +110,10 @@ class Exchange:
         if answered_id != correlation_id:
             raise self._failed(f"answered request {answered_id}, not {correlation_id}")
         if call is _API_VERSIONS:
-            self._served = answer
+            self._served = {
+                int(row.api_key): VersionRange(int(row.min_version), int(row.max_version))
+                for row in answer.api_keys
+            }
         return answer
 
     def _failed(self, what: str) -> Unreachable:

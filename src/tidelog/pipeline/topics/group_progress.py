@@ -14,9 +14,8 @@ from typing import Any, Final
 
 from tidelog.client.blocking import now_ms
 from tidelog.client.core.calls import Call, request
-from tidelog.client.core.errors import TryAgain, Unreachable
+from tidelog.client.core.errors import RETRIABLE_COMMIT, Retry, TryAgain, Unreachable
 from tidelog.client.core.partitions import by_topic
-from tidelog.client.core.retries import RETRIABLE_COMMIT, Retry
 from tidelog.client.core.values import Address
 from tidelog.errors import ErrorCode, UsageError
 from tidelog.pipeline.cluster import Client

@@ -29,9 +29,8 @@ import numpy as np
 
 from tidelog.client.blocking import Connection
 from tidelog.client.core.calls import fetch_call
-from tidelog.client.core.errors import TryAgain, Unreachable
+from tidelog.client.core.errors import RETRIABLE_READ, TryAgain, Unreachable
 from tidelog.client.core.partitions import Leader
-from tidelog.client.core.retries import RETRIABLE_READ
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.model import NO_EPOCH, NO_OFFSET
 from tidelog.pipeline.batches import BatchTable, computed_crcs, read_batches

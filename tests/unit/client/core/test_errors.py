@@ -2,8 +2,14 @@
 
 import pytest
 
-from tidelog.client.core.errors import AdminError, TryAgain, Unreachable
-from tidelog.client.core.retries import RETRIABLE, RETRIABLE_READ, Retry
+from tidelog.client.core.errors import (
+    RETRIABLE,
+    RETRIABLE_READ,
+    AdminError,
+    Retry,
+    TryAgain,
+    Unreachable,
+)
 from tidelog.errors import ErrorCode
 
 

@@ -29,6 +29,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from tidelog.client import AdminClient, AdminError, Unreachable
@@ -97,7 +98,7 @@ def balance(cluster: LocalCluster, topics: Sequence[str]) -> None:
         timeout=millis(PATIENCE_S * 1000),
     )
     addresses = parse_addresses(node.address for node in cluster.nodes)
-    with Brokers(addresses, client_id="bench", timeout_s=PATIENCE_S) as brokers:
+    with closing(Brokers(addresses, client_id="bench", timeout_s=PATIENCE_S)) as brokers:
         brokers.any(wish, attempt_s=PATIENCE_S)
     wait_until(lambda: is_balanced(cluster, topics), PATIENCE_S, "preferred leaders")
 

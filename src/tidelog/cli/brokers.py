@@ -10,8 +10,7 @@ from tidelog.cli.output import (
     OutputFormat,
     WorkFailed,
     ids,
-    print_json,
-    print_line,
+    print_answer,
 )
 
 MAX_BROKER_ID: Final = 2**31 - 1
@@ -53,7 +52,6 @@ def unregister(
                 raise
             known = ids([node.node_id for node in admin.describe_cluster().nodes])
             raise WorkFailed(error.message, f"use the id of a registered broker: {known}") from None
-    if output is OutputFormat.JSON:
-        print_json({"broker": broker_id, "unregistered": True})
-    else:
-        print_line(f"unregistered broker {broker_id}")
+    print_answer(
+        output, {"broker": broker_id, "unregistered": True}, f"unregistered broker {broker_id}"
+    )

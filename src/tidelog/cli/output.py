@@ -58,6 +58,14 @@ def print_aside(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def print_answer(output: OutputFormat, value: object, text: str) -> None:
+    """What a command did: the value as JSON, or a line of text."""
+    if output is OutputFormat.JSON:
+        print_json(value)
+    else:
+        print_line(text)
+
+
 def counted(number: int, noun: str, nouns: str = "") -> str:
     """So many of something: `1 file`, `2,000 batches`."""
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
-from tidelog.cli.output import Output, OutputFormat, WorkFailed, print_json, print_line
+from tidelog.cli.output import Output, OutputFormat, WorkFailed, print_answer
 
 MAX_OFFSET: Final = 2**63 - 1
 MAX_PARTITION: Final = 2**31 - 1
@@ -66,7 +66,8 @@ def delete(
             if error.code not in hints:
                 raise
             raise WorkFailed(error.message, hints[error.code]) from None
-    if output is OutputFormat.JSON:
-        print_json({"topic": topic, "partition": partition, "low_watermark": low_watermark})
-    else:
-        print_line(f"`{topic}-{partition}` starts at {low_watermark}")
+    print_answer(
+        output,
+        {"topic": topic, "partition": partition, "low_watermark": low_watermark},
+        f"`{topic}-{partition}` starts at {low_watermark}",
+    )

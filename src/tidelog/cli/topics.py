@@ -18,6 +18,7 @@ from tidelog.cli.output import (
     ids,
     offset,
     plain,
+    print_answer,
     print_json,
     print_line,
     print_table,
@@ -86,10 +87,11 @@ def create(
             if not if_not_exists or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
             created = False
-    if output is OutputFormat.JSON:
-        print_json({"topic": name, "created": created})
-    else:
-        print_line(f"{'created' if created else 'already exists:'} `{name}`")
+    print_answer(
+        output,
+        {"topic": name, "created": created},
+        f"{'created' if created else 'already exists:'} `{name}`",
+    )
 
 
 @topics_app.command("list", epilog="Example: tidelog topics list --output json")
@@ -215,10 +217,7 @@ def alter(
             admin.alter_topic_configs(name, changes, delete_config or [])
         if partitions is not None:
             admin.create_partitions(name, partitions)
-    if output is OutputFormat.JSON:
-        print_json({"topic": name, "altered": True})
-    else:
-        print_line(f"altered `{name}`")
+    print_answer(output, {"topic": name, "altered": True}, f"altered `{name}`")
 
 
 def _check_names(given: list[str], known: list[str]) -> None:
@@ -244,7 +243,4 @@ def delete(
     """Delete a topic and its records."""
     with admin_client(bootstrap, data_dir) as admin:
         admin.delete_topic(name)
-    if output is OutputFormat.JSON:
-        print_json({"topic": name, "deleted": True})
-    else:
-        print_line(f"deleted `{name}`")
+    print_answer(output, {"topic": name, "deleted": True}, f"deleted `{name}`")

@@ -6,7 +6,7 @@ For programs that do one thing after another: commands, tests, Spark tasks. Not 
 import socket
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from tidelog.client.core.calls import Call
 from tidelog.client.core.errors import POLL_S, AdminError, Retry, TryAgain, Unreachable
@@ -120,12 +120,6 @@ class Brokers:
         self._attempt_s = min(attempt_s, timeout_s)
         # One open connection per address.
         self._connections: dict[Address, Connection] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends all connections; what is asked next opens new ones."""

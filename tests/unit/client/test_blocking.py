@@ -3,6 +3,7 @@ first broker that answers wins; pauses and deadlines are those of the core."""
 
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -86,7 +87,7 @@ def test_an_api_that_the_broker_does_not_serve_is_unreachable() -> None:
 def test_the_first_broker_that_answers_wins_and_stays_first() -> None:
     with ScriptedBrokers() as mute, ScriptedBrokers(ANSWERS) as good:
         addresses = [*mute.addresses, *good.addresses]
-        with Brokers(addresses, client_id="test", timeout_s=5) as brokers:
+        with closing(Brokers(addresses, client_id="test", timeout_s=5)) as brokers:
             for _ in range(2):
                 assert brokers.any(describe()).cluster_id == "c"
         assert (len(mute.requests), len(good.requests)) == (1, 2)
@@ -94,7 +95,7 @@ def test_the_first_broker_that_answers_wins_and_stays_first() -> None:
 
 def test_addresses_that_are_preferred_are_asked_first() -> None:
     with ScriptedBrokers(ANSWERS) as first, ScriptedBrokers(ANSWERS) as later:
-        with Brokers(first.addresses, client_id="test", timeout_s=5) as brokers:
+        with closing(Brokers(first.addresses, client_id="test", timeout_s=5)) as brokers:
             brokers.prefer(later.addresses)
             brokers.first(describe())
         assert (len(first.requests), len(later.requests)) == (0, 1)
@@ -103,7 +104,7 @@ def test_addresses_that_are_preferred_are_asked_first() -> None:
 def test_brokers_that_do_not_answer_are_named_at_the_deadline() -> None:
     with (
         ScriptedBrokers() as mute,
-        Brokers(mute.addresses, client_id="test", timeout_s=0.1) as brokers,
+        closing(Brokers(mute.addresses, client_id="test", timeout_s=0.1)) as brokers,
         pytest.raises(Unreachable, match=mute.bootstrap_servers),
     ):
         brokers.any(describe())

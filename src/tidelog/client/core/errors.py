@@ -24,10 +24,7 @@ RETRIABLE: Final = frozenset(
 )
 """After these the same request may get another answer."""
 
-RETRIABLE_READ: Final = RETRIABLE - {
-    ErrorCode.NOT_CONTROLLER,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-} | {
+RETRIABLE_READ: Final = RETRIABLE | {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.REPLICA_NOT_AVAILABLE,
     ErrorCode.KAFKA_STORAGE_ERROR,

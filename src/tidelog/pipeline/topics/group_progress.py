@@ -89,7 +89,7 @@ def find_request(group: str) -> Call[Any]:
 
 
 def commit_request(group: str, offsets: Offsets) -> Call[Any]:
-    """A commit by somebody who is no member: the group must have no members."""
+    """A commit by a client that is not a member: the group must have no members."""
     rows = {
         tp: {"committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": ""}
         for tp, offset in sorted(offsets.items())

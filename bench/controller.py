@@ -29,8 +29,13 @@ import resource
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
+from tidelog.client import AdminClient, AdminError, Unreachable
+from tidelog.client.blocking import Brokers
+from tidelog.client.core.calls import request
+from tidelog.client.core.values import parse_addresses
 from tidelog.config import profile_settings
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import PartitionImage
@@ -38,12 +43,8 @@ from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
 from tidelog.testing import LocalCluster
-from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
-from tidelog.testing.asking import Asking
 from tidelog.testing.waiting import wait_until
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make
 from tidelog.wire.values import millis
 
 PER_TOPIC = 100
@@ -90,15 +91,15 @@ def measure_round(cluster: LocalCluster, topics: Sequence[str], victim: int) -> 
 
 def balance(cluster: LocalCluster, topics: Sequence[str]) -> None:
     """Each broker leads its third again, or the next round would find less to do."""
-    request_type = codec.request_class(ApiKey.ELECT_LEADERS, 2)
-    wish = make(
-        request_type, election_type=0, topic_partitions=None, timeout=millis(PATIENCE_S * 1000)
+    wish = request(
+        ApiKey.ELECT_LEADERS,
+        election_type=0,
+        topic_partitions=None,
+        timeout=millis(PATIENCE_S * 1000),
     )
-    asking = Asking([node.address for node in cluster.nodes], PATIENCE_S)
-    try:
-        asking.any(wish, attempt_s=PATIENCE_S)
-    finally:
-        asking.close()
+    addresses = parse_addresses(node.address for node in cluster.nodes)
+    with closing(Brokers(addresses, client_id="bench", timeout_s=PATIENCE_S)) as brokers:
+        brokers.any(wish, attempt_s=PATIENCE_S)
     wait_until(lambda: is_balanced(cluster, topics), PATIENCE_S, "preferred leaders")
 
 

@@ -36,7 +36,7 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> Sequence[InputPartition]:
         """The fixed ranges as tasks. Spark turns an empty list into one `None` task."""
-        from tidelog.pipeline.cluster.client import Client
+        from tidelog.pipeline.cluster import Client
         from tidelog.pipeline.topics.plan import into_tasks, plan_ranges
 
         with spoken_hint(), Client(self._options.bootstrap) as client:

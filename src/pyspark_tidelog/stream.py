@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pyspark_tidelog.batch import RangePartition
-from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.spark_columns import spoken_hint
 from tidelog.pipeline.topics import stream
 from tidelog.pipeline.topics.group_progress import check_groups_are_served, commit_progress

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from tests.chaos.links import HOST, Links, Route
+from tidelog.client import AdminClient, AdminError, Unreachable
+from tidelog.client.core.descriptions import PartitionDescription
 from tidelog.config import format_properties, parse_properties
 from tidelog.testing import LocalCluster
-from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
-from tidelog.testing.descriptions import PartitionDescription
 from tidelog.testing.ports import ports_from
 from tidelog.testing.processes import ProcessState
 

@@ -15,8 +15,8 @@ from tests.chaos.cluster import ChaosCluster
 from tests.chaos.lines import now_us
 from tests.chaos.links import CLIENT, Link
 from tests.chaos.schedule import Fault, Role, Step
+from tidelog.client import AdminError, Unreachable
 from tidelog.errors import UsageError
-from tidelog.testing.admin_client import AdminError, Unreachable
 from tidelog.testing.processes import ProcessState
 
 RECOVERY_S: Final = 20.0

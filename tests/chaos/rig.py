@@ -26,7 +26,7 @@ from tests.chaos.clients import ROLES
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.schedule import draw_schedule
-from tidelog.testing.admin_client import AdminError, Unreachable
+from tidelog.client import AdminError, Unreachable
 from tidelog.testing.waiting import wait_until
 
 LIVENESS_S: Final = 180.0

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.kafka_node import KafkaNode
 from tests.interop.prepare import CONNECTOR_PYTHON
-from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.topics import stream
 from tidelog.pipeline.topics.group_progress import check_groups_are_served, commit_progress
 from tidelog.pipeline.topics.options import parse_options

@@ -4,8 +4,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.testing import assertDataFrameEqual
 
+from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.log_directories import batch, batches
-from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import JobFailed, TableConflict

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 
-from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
+from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tidelog.model import TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.compression import Codec

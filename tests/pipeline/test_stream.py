@@ -5,8 +5,8 @@ from threading import Event
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.log_directories import batches
-from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
 from tidelog.model import TopicId, TopicPartition
 from tidelog.pipeline.topics.progress import LagReporter
 from tidelog.wire.api import ApiKey

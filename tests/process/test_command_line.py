@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from tidelog.client import AdminClient
 from tidelog.config import parse_properties
 from tidelog.testing import LocalCluster
-from tidelog.testing.admin_client import AdminClient
 from tidelog.testing.cluster_state import ClusterState, read_state
 from tidelog.testing.ports import ports_from
 from tidelog.testing.processes import ProcessId, ProcessState

@@ -6,9 +6,9 @@ import pytest
 
 from tests.process.clients import TOPIC, BackgroundProducer, ConfluentKafka, assert_nothing_lost
 from tests.process.test_command_line import report
+from tidelog.client import AdminClient
 from tidelog.config import format_properties
 from tidelog.testing import LocalCluster
-from tidelog.testing.admin_client import AdminClient
 from tidelog.testing.cluster_state import HOST
 from tidelog.testing.shape import node_settings
 from tidelog.testing.waiting import wait_until

@@ -27,6 +27,7 @@ BELOW_RUNTIME = (
     "controller",
     "replication",
     "broker",
+    "client/core",
     "sim",
 )
 """Rooms and modules in which nothing may do I/O, read a clock or draw from a hidden source."""

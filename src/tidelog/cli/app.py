@@ -122,9 +122,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _report(error: BaseException, arguments: Sequence[str]) -> int:
-    """Says what went wrong; returns the exit code. Bugs go on as they are."""
-    from tidelog.testing.asking import AdminError
-    from tidelog.testing.wire_client import Unreachable
+    """Prints what went wrong and returns the exit code. Bugs are raised again."""
+    from tidelog.client import AdminError, Unreachable
 
     match error:
         case BadAnswer() | BrokenPipeError():
@@ -142,7 +141,7 @@ def _report(error: BaseException, arguments: Sequence[str]) -> int:
             print_error(error.message, error.hint)
             return EXIT_BAD
         case AdminError(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            print_error(error.message, "the topics that are there: `tidelog topics list`")
+            print_error(error.message, "list the topics with `tidelog topics list`")
             return EXIT_BAD
         case AdminError():
             print_error(error.message, "the cluster refused; correct the command and try again")

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from tidelog.errors import UsageError
+
+if TYPE_CHECKING:
+    from tidelog.client import AdminClient
 
 DEFAULT_DATA_DIR: Final = Path("tidelog-data")
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
@@ -38,11 +41,20 @@ def assignments(items: Sequence[str] | None) -> dict[str, str]:
     return dict(map(parse_assignment, items))
 
 
+def admin_client(
+    bootstrap: str | None, data_dir: Path, *, timeout_s: float = 10.0
+) -> "AdminClient":
+    """An administrator's client of the cluster that the options name; see `find_bootstrap`."""
+    from tidelog.client import AdminClient
+
+    return AdminClient(find_bootstrap(bootstrap, data_dir), timeout_s=timeout_s)
+
+
 def find_bootstrap(given: str | None, data_dir: Path) -> list[str]:
     """Addresses to ask: the given ones, the running nodes of the local cluster, or the default.
 
-    Raises `UsageError` for a local cluster of which no node runs, and for a directory without one
-    that somebody named: another cluster must not answer for it.
+    Raises `UsageError` for a local cluster of which no node runs, and for a directory without a
+    cluster that the user named: another cluster must not answer for it.
     """
     if given is not None:
         return given.split(",")

@@ -4,21 +4,20 @@ from typing import Annotated, Final
 
 import typer
 
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, find_bootstrap
+from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
 from tidelog.cli.output import (
     Output,
     OutputFormat,
     WorkFailed,
     ids,
-    print_json,
-    print_line,
+    print_answer,
 )
 
 MAX_BROKER_ID: Final = 2**31 - 1
-"""What a request has room for."""
+"""The largest id that a request can carry."""
 
 brokers_app = typer.Typer(
-    help="Forget brokers that will not come back.",
+    help="Unregister brokers that will not come back.",
     epilog="Example: tidelog brokers unregister --id 4",
     rich_markup_mode=None,
 )
@@ -26,7 +25,7 @@ brokers_app = typer.Typer(
 
 @brokers_app.callback()
 def _brokers() -> None:
-    """The words that follow are commands of their own."""
+    """Makes the subcommands a group, although there is one only."""
 
 
 @brokers_app.command("unregister", epilog="Example: tidelog brokers unregister --id 4")
@@ -38,22 +37,21 @@ def unregister(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Have the cluster forget a broker that will not come back.
+    """Remove the registration of a broker that will not come back.
 
     Its replicas stay assigned to it: reassign them first. A broker that still runs registers again.
     """
+    from tidelog.client import AdminError
     from tidelog.errors import ErrorCode
-    from tidelog.testing.admin_client import AdminClient, AdminError
 
-    with AdminClient(find_bootstrap(bootstrap, data_dir)) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         try:
             admin.unregister_broker(broker_id)
         except AdminError as error:
             if error.code is not ErrorCode.BROKER_ID_NOT_REGISTERED:
                 raise
             known = ids([node.node_id for node in admin.describe_cluster().nodes])
-            raise WorkFailed(error.message, f"these are registered: {known}") from None
-    if output is OutputFormat.JSON:
-        print_json({"broker": broker_id, "unregistered": True})
-    else:
-        print_line(f"broker {broker_id} is forgotten")
+            raise WorkFailed(error.message, f"use the id of a registered broker: {known}") from None
+    print_answer(
+        output, {"broker": broker_id, "unregistered": True}, f"unregistered broker {broker_id}"
+    )

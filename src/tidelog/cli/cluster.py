@@ -70,7 +70,7 @@ def up(
 ) -> None:
     """Start a local cluster, one process a node.
 
-    An empty directory is formatted; one that holds a cluster is taken up again. In the foreground
+    An empty directory is formatted; one that holds a cluster is started again. In the foreground
     the nodes stop with Ctrl-C.
     """
     # It imports the node's code while this process imports and prepares its own.
@@ -180,7 +180,7 @@ def down(
 
 def status(data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE) -> None:
     """Show a local cluster's nodes and its metadata quorum; exit code 1 unless all is well."""
-    from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
+    from tidelog.client import AdminClient, AdminError, Unreachable
 
     processes = _processes(data_dir)
     nodes = processes.state.nodes
@@ -255,7 +255,7 @@ def stop(
 def pause(
     node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE
 ) -> None:
-    """Freeze a node (SIGSTOP): its connections stay open and nobody answers."""
+    """Freeze a node (SIGSTOP): its connections stay open, and it does not answer."""
     _act(data_dir, node_id, output, lambda processes: processes.pause(node_id))
 
 
@@ -263,7 +263,7 @@ def pause(
 def resume(
     node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE
 ) -> None:
-    """Let a frozen node go on (SIGCONT)."""
+    """Let a frozen node continue (SIGCONT)."""
     _act(data_dir, node_id, output, lambda processes: processes.resume(node_id))
 
 

@@ -38,9 +38,10 @@ from tidelog.cli.output import (
     print_json,
     progress,
 )
+from tidelog.client.core.values import LATEST
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.jobs.delays import write_delays
 from tidelog.pipeline.jobs.verify import Verification, read_sightings, verify
 from tidelog.pipeline.ledger import LedgerWriter
@@ -48,7 +49,6 @@ from tidelog.pipeline.logs.replicas import Comparison, compare_topic
 from tidelog.pipeline.spark.class_archive import SWITCH, USE
 from tidelog.pipeline.spark.spark_session import SHORT_RUN, session
 from tidelog.pipeline.topics.options import parse_bootstrap
-from tidelog.pipeline.values import LATEST
 from tidelog.testing.local_cluster import LocalCluster
 
 TOPIC: Final = "flights"
@@ -105,7 +105,7 @@ class DemoPlaces:
     ledger: Path
     delays: Path
     spark_log: Path
-    """What Spark has to say beyond its answers."""
+    """Spark's own log lines."""
     cluster: Path
     """The nodes' directories, if they are kept."""
 
@@ -161,11 +161,11 @@ class DemoRun:
         self._workers = workers
         # Spark, once asked for.
         self._spark: Future[SparkSession] | None = None
-        # What the status line of the view says is going on.
+        # The current activity, for the status line of the view.
         self._doing = "starting"
 
     def report(self, begun: float, kept: Path | None) -> DemoReport:
-        """Plays all acts and returns the findings."""
+        """Runs all steps and returns the findings."""
         cluster, topic = self._cluster, TOPIC
         cluster.create_topic(
             topic,
@@ -176,13 +176,15 @@ class DemoRun:
         with LedgerWriter(self._places.ledger, topic) as ledger:
             stream = Stream(cluster.bootstrap_servers, topic, ledger)
             with DemoView(cluster, topic, lambda: self._status(stream)) as view:
-                fault = LeaderFault(cluster, topic, stream, tell=view.tell, workers=self._workers)
+                fault = LeaderFault(
+                    cluster, topic, stream, report=view.report, workers=self._workers
+                )
                 self._produce(stream, fault, view)
                 isr_restored_ms = fault.finish()
         ends = self._end_offsets()
         replicas = self._compare(ends)
         verification, delays = self._ask_spark(ends)
-        assert fault.victim is not None, "the fault was played"
+        assert fault.victim is not None, "the fault was injected"
         return DemoReport(
             records=stream.produced,
             verification=verification,
@@ -210,12 +212,12 @@ class DemoRun:
                     start_spark, self._cluster.bootstrap_servers, self._places.spark_log
                 )
 
-        view.tell(f"producing {self._input.name} to `{TOPIC}`, acks=all")
+        view.report(f"producing {self._input.name} to `{TOPIC}`, acks=all")
         self._doing = "producing"
         stream.run(self._input.records(), self._input.expected, on_progress)
         self._doing = "waiting for the last acknowledgements"
         stream.flush()
-        view.tell(f"all {stream.acknowledged:,} acknowledgements are in the ledger")
+        view.report(f"all {stream.acknowledged:,} acknowledgements are in the ledger")
         self._doing = "waiting for complete ISRs"
 
     def _end_offsets(self) -> dict[TopicPartition, int]:

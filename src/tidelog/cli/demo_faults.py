@@ -15,9 +15,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from tidelog.cli.demo_stream import Stream
+from tidelog.client import AdminClient, AdminError, Unreachable
+from tidelog.client.core.descriptions import PartitionDescription
 from tidelog.errors import UsageError
-from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
-from tidelog.testing.descriptions import PartitionDescription
 from tidelog.testing.local_cluster import LocalCluster
 from tidelog.testing.waiting import wait_until
 
@@ -37,24 +37,24 @@ class LeaderFault:
         topic: str,
         stream: Stream,
         *,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         workers: ThreadPoolExecutor,
     ) -> None:
-        # What is broken and who is asked about it.
+        # The cluster whose leader is killed.
         self._cluster = cluster
         self._topic = topic
         # Measures the failover; goes on producing all the time.
         self._stream = stream
-        # Takes a line for the story.
-        self._tell = tell
+        # Takes a line of what happened.
+        self._report = report
         # Runs the restart beside the stream.
         self._workers = workers
         # The node that leads the watched partition at the kill; `None` before.
         self.victim: int | None = None
         # The partition as it was just before the kill.
         self._before: PartitionDescription | None = None
-        # Whether the new leader's first acknowledgement was told.
-        self._told_failover = False
+        # Whether the new leader's first acknowledgement was reported.
+        self._failover_reported = False
         # The restart, once begun; gives the milliseconds until every ISR was complete.
         self._restart: Future[int] | None = None
         # Size of the victim's log file at the kill: what is written later is of its second life.
@@ -70,9 +70,9 @@ class LeaderFault:
         if self.victim is None:
             if fraction >= KILL_AT:
                 self._kill()
-        elif self.failed_over and not self._told_failover:
-            self._tell_failover()
-        elif self._restart is None and self._told_failover and fraction >= RESTART_AT:
+        elif self.failed_over and not self._failover_reported:
+            self._report_failover()
+        elif self._restart is None and self._failover_reported and fraction >= RESTART_AT:
             self._begin_restart()
 
     def finish(self) -> int:
@@ -83,8 +83,8 @@ class LeaderFault:
         """
         if self.victim is None:
             self._kill()
-        if self.failed_over and not self._told_failover:
-            self._tell_failover()
+        if self.failed_over and not self._failover_reported:
+            self._report_failover()
         if self._restart is None:
             self._begin_restart()
         assert self._restart is not None, "the restart has just begun"
@@ -92,7 +92,7 @@ class LeaderFault:
 
     def truncated_partitions(self) -> list[str]:
         """The partitions whose log the returned node had to cut before it could follow."""
-        assert self.victim is not None, "nobody was killed yet"
+        assert self.victim is not None, "no node was killed yet"
         with self._cluster.node(self.victim).log_file.open("rb") as file:
             file.seek(self._log_size_bytes)
             text = file.read().decode(errors="replace")
@@ -107,32 +107,32 @@ class LeaderFault:
         self._cluster.kill(node.node_id)
         self._stream.watch(WATCHED_PARTITION, killed_at)
         self.victim = node.node_id
-        self._tell(
+        self._report(
             f"SIGKILL to node {node.node_id}, leader of partition {WATCHED_PARTITION} "
             f"in epoch {described.leader_epoch}"
         )
 
-    def _tell_failover(self) -> None:
-        self._told_failover = True
+    def _report_failover(self) -> None:
+        self._failover_reported = True
         now = self._cluster.describe_topic(self._topic).partitions[WATCHED_PARTITION]
-        self._tell(
+        self._report(
             f"node {now.leader} leads partition {WATCHED_PARTITION} in epoch {now.leader_epoch}; "
             f"next acknowledged record {self._stream.failover_ms} ms after the kill"
         )
 
     def _begin_restart(self) -> None:
-        self._tell(f"node {self.victim} is started again")
+        self._report(f"node {self.victim} is started again")
         self._restart = self._workers.submit(self._restart_and_wait)
 
     def _restart_and_wait(self) -> int:
-        assert self.victim is not None, "nobody was killed yet"
+        assert self.victim is not None, "no node was killed yet"
         begun = time.monotonic()
         self._cluster.start_node(self.victim)
         wait_until(self._is_restored, _RESTORE_TIMEOUT_S, "complete ISR of every partition")
         restored_ms = round((time.monotonic() - begun) * 1000)
         truncated = self.truncated_partitions()
         cut = f"truncated {', '.join(truncated)}, " if truncated else "had nothing to truncate, "
-        self._tell(
+        self._report(
             f"node {self.victim} {cut}caught up, and is back in every ISR after {restored_ms} ms"
         )
         return restored_ms

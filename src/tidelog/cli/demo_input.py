@@ -43,7 +43,7 @@ class InputRecord(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """Lines that are no record."""
+    """Lines that are not records."""
 
     line: int
     """The last of them."""
@@ -91,7 +91,7 @@ def find_input(path: Path | None, key_field: str | None) -> DemoInput:
             data / _AIRLINES,
         )
     if not path.is_file():
-        raise UsageError(f"`{path}` is no file", "give a CSV file or a file of JSON lines")
+        raise UsageError(f"`{path}` is not a file", "give a CSV file or a file of JSON lines")
     key = key_field or FLIGHTS_KEY
     parse = parse_json_lines if _is_json_lines(path) else parse_csv
     with path.open("rb") as file:
@@ -141,7 +141,7 @@ def _read_file(path: Path, parse: Parser, key_field: str) -> Iterator[Parsed]:
 
 
 def _is_json_lines(path: Path) -> bool:
-    """By the name, else by the first character that is no space."""
+    """By the name, else by the first character that is not a space."""
     if path.suffix.lower() in (".jsonl", ".ndjson", ".json"):
         return True
     if path.suffix.lower() in (".csv", ".tsv"):
@@ -163,16 +163,16 @@ def parse_json_lines(file: IO[bytes], key_field: str) -> Iterator[Parsed]:
         try:
             value = json.loads(line, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
-            yield Unreadable(number, 1, f"is no JSON: {error}")
+            yield Unreadable(number, 1, f"is not JSON: {error}")
             continue
         if not isinstance(value, dict):
-            yield Unreadable(number, 1, "is no JSON object")
+            yield Unreadable(number, 1, "is not a JSON object")
             continue
         yield InputRecord(number, _key(value.get(key_field)), line)
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _key(value: Any) -> bytes | None:
@@ -186,13 +186,13 @@ def _key(value: Any) -> bytes | None:
 
 
 class _Lines:
-    """The text lines of a file for the CSV reader; remembers those that are no UTF-8."""
+    """The text lines of a file for the CSV reader; remembers those that are not UTF-8."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         # The number of the line read last, from 1.
         self.number = 0
-        # The numbers of lines that are no UTF-8, until asked for.
+        # The numbers of lines that are not UTF-8, until asked for.
         self._damaged: list[int] = []
 
     def __iter__(self) -> Iterator[str]:
@@ -238,7 +238,7 @@ def parse_csv(file: IO[bytes], key_field: str) -> Iterator[Parsed]:
             except StopIteration:
                 return
             except csv.Error as error:
-                row, problem = [], f"is no CSV: {error}"
+                row, problem = [], f"is not CSV: {error}"
             else:
                 problem = _problem(row, len(names), lines)
             count, done = lines.number - done, lines.number
@@ -256,7 +256,7 @@ def _header_names(reader: Iterator[list[str]], lines: _Lines) -> list[str]:
         names = []
     except csv.Error as error:
         raise UsageError(
-            f"the header line is no CSV: {error}", "the first line must name the fields"
+            f"the header line is not CSV: {error}", "the first line must name the fields"
         ) from error
     if not names or lines.take_damaged():
         raise UsageError("the input has no header line", "the first line must name the fields")
@@ -269,7 +269,7 @@ def _header_names(reader: Iterator[list[str]], lines: _Lines) -> list[str]:
 def _problem(row: Sequence[str], width: int, lines: _Lines) -> str | None:
     damaged = lines.take_damaged()
     if damaged:
-        return "is no UTF-8 text"
+        return "is not UTF-8 text"
     if not row:
         return "is empty"
     if len(row) != width:

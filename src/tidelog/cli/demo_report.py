@@ -37,7 +37,7 @@ class DemoReport:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing acknowledged was lost, doubled or moved, and the replicas are the same."""
+        """Nothing acknowledged was lost, duplicated or reordered, and the replicas are the same."""
         return self.verification.is_clean and self.replicas.is_identical
 
     @property
@@ -130,7 +130,7 @@ def _mark(faults: int) -> str:
 
 
 def _details(report: DemoReport) -> list[tuple[str, list[str]]]:
-    """Titles and lines of what deserves words; empty ones are left out."""
+    """Titles and lines of what needs an explanation; empty ones are left out."""
     details = [
         ("What is wrong with acknowledged records:", list(report.verification.findings)),
         ("Where replicas differ:", [str(item) for item in report.replicas.differences]),

@@ -3,7 +3,7 @@
 The table has a row per partition: leader, epoch, ISR, and for every node the log end offset and
 the high watermark that this replica has by its own account. So one sees the high watermark follow
 the slowest in-sync replica, a dead node's column stand still, and the node come back, cut its
-log, catch up and re-enter the ISR. Above it the story so far.
+log, catch up and re-enter the ISR. Above it what happened so far.
 
 The table is drawn by a thread with an administrator's client of its own; a cluster that does not
 answer for a moment leaves the last picture standing.
@@ -21,8 +21,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
-from tidelog.testing.descriptions import PartitionDescription, TopicDescription
+from tidelog.client import AdminClient, AdminError, Unreachable
+from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
 from tidelog.testing.local_cluster import LocalCluster
 
 _REFRESH_S: Final = 0.4
@@ -33,13 +33,13 @@ class DemoView:
     """The demo's screen. Without a terminal it does nothing."""
 
     def __init__(self, cluster: LocalCluster, topic: str, status: Callable[[], str]) -> None:
-        # Whom to ask about the topic.
+        # The cluster that has the topic.
         self._cluster = cluster
         self._topic = topic
         # The line below the table: how far the work is.
         self._status = status
         # What happened, with the seconds since the start.
-        self._story: list[str] = []
+        self._happened: list[str] = []
         # The last picture of the topic.
         self._described: TopicDescription | None = None
         self._begun = time.monotonic()
@@ -66,9 +66,9 @@ class DemoView:
             self._thread.join()
             self._live.stop()
 
-    def tell(self, what: str) -> None:
-        """Adds a line to the story."""
-        self._story.append(f"{time.monotonic() - self._begun:6.1f} s  {what}")
+    def report(self, what: str) -> None:
+        """Adds a line to what happened."""
+        self._happened.append(f"{time.monotonic() - self._begun:6.1f} s  {what}")
 
     def _draw_until_stopped(self) -> None:
         while not self._stop.wait(_REFRESH_S):
@@ -86,16 +86,16 @@ class DemoView:
             with AdminClient(addresses, timeout_s=_ASK_TIMEOUT_S) as admin:
                 self._described = admin.describe_topic(self._topic, replica_logs=True)
         except (AdminError, Unreachable):
-            # The picture stays as it was: somebody has just died, or is being born.
+            # The picture stays as it was: a node has just been killed, or is starting.
             return
 
     def _picture(self) -> Group:
-        story = Text("\n".join(self._story))
+        happened = Text("\n".join(self._happened))
         status = Text(self._status())
         if self._described is None:
-            return Group(story, status)
+            return Group(happened, status)
         node_ids = [node.node_id for node in self._cluster.nodes]
-        return Group(story, partition_table(self._described, node_ids), status)
+        return Group(happened, partition_table(self._described, node_ids), status)
 
 
 def partition_table(topic: TopicDescription, node_ids: list[int]) -> Table:

@@ -2,7 +2,7 @@
 
 Every kind of file that Kafka keeps beside records is known by its name. Entries come one by one,
 so a segment of any size can be dumped; a segment is mapped, not read. A damaged file gives what
-can be read and then one entry of kind `damage` that says where and why.
+can be read and then one entry of kind `damage` with the place and the reason.
 
 Left out: `.deleted`, `.cleaned` and `.swap` files, which are the other kinds under another name.
 """
@@ -95,7 +95,7 @@ def _reader_of(path: Path) -> Callable[[Path, DumpOptions], Iterator[Entry]]:
     if path.suffix in by_suffix:
         return by_suffix[path.suffix]
     raise UsageError(
-        f"`{path}` is no file of a log directory that can be dumped",
+        f"`{path}` is not a file of a log directory that can be dumped",
         "give .log, .checkpoint, .index, .timeindex, .txnindex or .snapshot files, or checkpoints",
     )
 

@@ -105,5 +105,5 @@ def _camel(name: str) -> str:
 
 
 def _type_name(class_name: str) -> str:
-    words = "".join(f"_{c}" if c.isupper() else c.upper() for c in class_name)
-    return words.lstrip("_")
+    separated = "".join(f"_{c}" if c.isupper() else c.upper() for c in class_name)
+    return separated.lstrip("_")

@@ -71,7 +71,8 @@ def format_(
 
     if not cluster_id.strip() or not cluster_id.isprintable():
         raise UsageError(
-            f"`{cluster_id}` is no cluster id", "use 22 letters and digits, the same on every node"
+            f"`{cluster_id}` is not a cluster id",
+            "use 22 letters and digits, the same on every node",
         )
     config = read_node_config(file)
     first_voters = FirstVoters(standalone, initial_controllers, no_initial_controllers)

@@ -1,4 +1,4 @@
-"""How commands speak: tables on a terminal, JSON for scripts, one message and a hint for errors.
+"""The output of commands: tables on a terminal, JSON for scripts, a message and a hint for errors.
 
 stdout carries the answer and nothing else; progress goes to stderr, and only to a terminal.
 """
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 PIPED_WIDTH: Final = 160
-"""How wide a table may get where there is no terminal and `COLUMNS` does not say."""
+"""How wide a table may get where there is no terminal and `COLUMNS` is not set."""
 
 
 class OutputFormat(StrEnum):
@@ -54,8 +54,16 @@ def print_line(text: str) -> None:
 
 
 def print_aside(text: str) -> None:
-    """One line on stderr: what is worth telling and no part of the answer."""
+    """One line on stderr: what the user may want to know beside the answer."""
     sys.stderr.write(text + "\n")
+
+
+def print_answer(output: OutputFormat, value: object, text: str) -> None:
+    """What a command did: the value as JSON, or a line of text."""
+    if output is OutputFormat.JSON:
+        print_json(value)
+    else:
+        print_line(text)
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:
@@ -74,8 +82,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         table.add_column(column, justify="right" if numeric else "left")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
-    told = sys.stdout.isatty() or "COLUMNS" in os.environ
-    width = None if told else PIPED_WIDTH
+    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    width = None if is_known else PIPED_WIDTH
     Console(file=sys.stdout, width=width, highlight=False, markup=False).print(table)
 
 
@@ -103,7 +111,7 @@ def ids(values: Sequence[int]) -> str:
 
 
 def offset(value: int) -> str:
-    """An offset; `?` for one that nobody told."""
+    """An offset; `?` for one that is not known."""
     return "?" if value < 0 else str(value)
 
 

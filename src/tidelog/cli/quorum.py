@@ -1,15 +1,15 @@
-"""`tidelog quorum …`: the metadata quorum, who is in it and how far everybody is."""
+"""`tidelog quorum …`: the metadata quorum, its voters and observers, and their lag."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, find_bootstrap
+from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
 from tidelog.cli.output import Output, OutputFormat, plain, print_json, print_line, print_table
 
 quorum_app = typer.Typer(
-    help="Look at the metadata quorum, and change who votes in it.",
+    help="Describe the metadata quorum, and add or remove voters.",
     epilog="Example: tidelog quorum describe",
     rich_markup_mode=None,
 )
@@ -17,7 +17,7 @@ quorum_app = typer.Typer(
 
 @quorum_app.callback()
 def _quorum() -> None:
-    """The words that follow are commands of their own."""
+    """Makes the subcommands a group."""
 
 
 @quorum_app.command("describe", epilog="Example: tidelog quorum describe --output json")
@@ -26,10 +26,8 @@ def describe(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show the quorum's leader, its epoch, and how far each voter and observer is."""
-    from tidelog.testing.admin_client import AdminClient
-
-    with AdminClient(find_bootstrap(bootstrap, data_dir)) as admin:
+    """Show the quorum's leader, its epoch, and how far each voter and observer has replicated."""
+    with admin_client(bootstrap, data_dir) as admin:
         quorum = admin.describe_quorum()
     if output is OutputFormat.JSON:
         print_json(plain(quorum))
@@ -75,19 +73,19 @@ def add_controller(
 ) -> None:
     """Make a controller that runs and follows the quorum one of its voters."""
     from tidelog.errors import UsageError
-    from tidelog.kraft.messages import Voter
     from tidelog.log.identity import read_identity
     from tidelog.runtime.node_file import read_node_config
     from tidelog.runtime.os_disk import OsDisk
-    from tidelog.testing.admin_client import AdminClient
 
     config = read_node_config(file)
     if not config.is_controller:
-        raise UsageError(f"node `{config.node_id}` is no controller", "give a controller's file")
+        raise UsageError(
+            f"node `{config.node_id}` is not a controller", "give the properties of a controller"
+        )
     directory_id = read_identity(OsDisk(config.log_dir)).directory_id
-    voter = Voter(config.node_id, directory_id, config.advertised_controller_listeners)
-    with AdminClient(find_bootstrap(bootstrap, data_dir), timeout_s=30.0) as admin:
-        admin.add_voter(voter)
+    listeners = config.advertised_controller_listeners
+    with admin_client(bootstrap, data_dir, timeout_s=30.0) as admin:
+        admin.add_voter(config.node_id, directory_id, listeners)
     print_line(f"controller {config.node_id} is a voter now")
 
 
@@ -110,14 +108,13 @@ def remove_controller(
     """Take a controller out of the voters, whether it runs or not."""
     from tidelog.errors import UsageError
     from tidelog.model import uuid_from_text
-    from tidelog.testing.admin_client import AdminClient
 
     try:
         directory = uuid_from_text(directory_id)
     except ValueError:
         raise UsageError(
-            f"`{directory_id}` is no directory id", "copy it from `tidelog quorum describe`"
+            f"`{directory_id}` is not a directory id", "copy it from `tidelog quorum describe`"
         ) from None
-    with AdminClient(find_bootstrap(bootstrap, data_dir), timeout_s=30.0) as admin:
+    with admin_client(bootstrap, data_dir, timeout_s=30.0) as admin:
         admin.remove_voter(controller_id, directory)
-    print_line(f"controller {controller_id} is no voter any more")
+    print_line(f"controller {controller_id} is not a voter any more")

@@ -4,12 +4,12 @@ from typing import Annotated, Final
 
 import typer
 
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, find_bootstrap
-from tidelog.cli.output import Output, OutputFormat, WorkFailed, print_json, print_line
+from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
+from tidelog.cli.output import Output, OutputFormat, WorkFailed, print_answer
 
 MAX_OFFSET: Final = 2**63 - 1
 MAX_PARTITION: Final = 2**31 - 1
-"""What requests have room for."""
+"""The largest numbers that a request can carry."""
 
 records_app = typer.Typer(
     help="Delete the oldest records of a partition.",
@@ -20,7 +20,7 @@ records_app = typer.Typer(
 
 @records_app.callback()
 def _records() -> None:
-    """The words that follow are commands of their own."""
+    """Makes the subcommands a group, although there is one only."""
 
 
 @records_app.command(
@@ -48,8 +48,8 @@ def delete(
 
     Done when no replica that is alive serves them any more. It cannot be taken back.
     """
+    from tidelog.client import AdminError
     from tidelog.errors import ErrorCode
-    from tidelog.testing.admin_client import AdminClient, AdminError
 
     hints = {
         ErrorCode.OFFSET_OUT_OF_RANGE: "only what is committed can be deleted: `tidelog topics "
@@ -59,14 +59,15 @@ def delete(
         ErrorCode.REQUEST_TIMED_OUT: "the leader has deleted them, another replica is slow: "
         f"`tidelog topics describe {topic}` shows where each log starts",
     }
-    with AdminClient(find_bootstrap(bootstrap, data_dir)) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         try:
             low_watermark = admin.delete_records(topic, partition, before_offset)
         except AdminError as error:
             if error.code not in hints:
                 raise
             raise WorkFailed(error.message, hints[error.code]) from None
-    if output is OutputFormat.JSON:
-        print_json({"topic": topic, "partition": partition, "low_watermark": low_watermark})
-    else:
-        print_line(f"`{topic}-{partition}` starts at {low_watermark}")
+    print_answer(
+        output,
+        {"topic": topic, "partition": partition, "low_watermark": low_watermark},
+        f"`{topic}-{partition}` starts at {low_watermark}",
+    )

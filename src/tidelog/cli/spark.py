@@ -32,7 +32,7 @@ from tidelog.cli.spark_tools import fetch_jars, shell
 from tidelog.errors import UsageError
 
 spark_app = typer.Typer(
-    help="Jobs on Spark: audit replicas, play simulations; examine what Spark needs.",
+    help="Jobs on Spark: audit replicas, run simulations; check what Spark needs.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -63,7 +63,7 @@ spark_app.command("fetch-jars", epilog="Example: tidelog spark fetch-jars --spar
 
 @spark_app.command("doctor", epilog="Example: tidelog spark doctor --output json")
 def doctor(output: Output = OutputFormat.TABLE) -> None:
-    """Look whether everything is here that Spark needs, and say how to mend what is not.
+    """Check that everything that Spark needs is installed, and show how to fix what is not.
 
     Starts no Java and takes a moment. Exit code 1 when Spark would not run.
     """
@@ -73,7 +73,7 @@ def doctor(output: Output = OutputFormat.TABLE) -> None:
     if output is OutputFormat.JSON:
         print_json({"healthy": is_healthy(findings), "findings": [plain(one) for one in findings]})
     else:
-        print_table("", ("what", "found", "verdict", "mend"), list(describe(findings)))
+        print_table("", ("what", "found", "verdict", "fix"), list(describe(findings)))
     if not is_healthy(findings):
         raise BadAnswer
 

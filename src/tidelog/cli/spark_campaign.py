@@ -1,7 +1,7 @@
 """`tidelog spark campaign`: many seeds of the simulator, as a Spark job.
 
-The command line knows both the simulator and the pipeline, so it is the one that tells the job
-what to play.
+The command line knows both the simulator and the pipeline, so it gives the job the function that
+runs a seed.
 """
 
 import time
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tidelog.pipeline.campaign.summary import Campaign
 
 _SEEDS_PER_TASK: Final = {"cluster": 5, "quorum": 100}
-"""At most, by tier: some 10 s of work; what a task played is in the table when it ends."""
+"""At most, by tier: some 10 s of work; what a task ran is in the table when it ends."""
 _TABLE: Final = "runs"
 
 
@@ -58,9 +58,9 @@ def campaign(
     master: Master = "local[*]",
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Play seeds as a Spark job, add them to a table, and sum up; exit code 1 if any failed.
+    """Run seeds as a Spark job, add them to a table, and sum up; exit code 1 if any failed.
 
-    Seeds that the table has already, of the same scenario and the same sources, are not played
+    Seeds that the table has already, of the same scenario and the same sources, are not run
     again: an interrupted campaign is continued by the same command. On a cluster, `--out` is a
     path that all workers see, and Tidelog is installed on each.
     """
@@ -79,7 +79,7 @@ def campaign(
             seeds_per_task or _SEEDS_PER_TASK.get(tier, 5),
         )
         table = str(out.absolute() / _TABLE)
-        with progress(f"{len(wanted)} seeds, less those played before"):
+        with progress(f"{len(wanted)} seeds, less those run before"):
             found = play_campaign(spark, what, partial(run_seed, tier, scenario), table)
     report = as_json(found, what.played, table, time.monotonic() - begun)
     if output is OutputFormat.JSON:
@@ -88,7 +88,7 @@ def campaign(
         _print(report)
     if found.seeds != len(wanted):
         raise UsageError(
-            f"{len(wanted) - found.seeds} of {len(wanted)} seeds were played by other sources "
+            f"{len(wanted) - found.seeds} of {len(wanted)} seeds were run by other sources "
             f"than these (revision `{found.revision}`)",
             "install the same Tidelog on every worker, leave it alone meanwhile, and run again",
         )
@@ -97,7 +97,7 @@ def campaign(
 
 
 def as_json(found: "Campaign", played: "Played", table: str, seconds: float) -> dict[str, Any]:
-    """What `tidelog sim run` reports, and what only a table of runs can tell."""
+    """What `tidelog sim run` reports, and what only a table of runs knows."""
     from tidelog.sim.campaign.seeds import marks_of, replay_command
     from tidelog.sim.campaign.tally import Tally
     from tidelog.sim.report.outcome import Outcome

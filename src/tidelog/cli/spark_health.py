@@ -1,4 +1,4 @@
-"""`tidelog spark health`: what the nodes' own events say of replication."""
+"""`tidelog spark health`: the health of replication, from the nodes' own events."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -54,7 +54,7 @@ Report = Annotated[
     typer.Option("--report", metavar="DIR", help="Write Parquet tables and report.html there."),
 ]
 Follow = Annotated[
-    bool, typer.Option("--follow", help="Say what begins and ends as it happens, until Ctrl-C.")
+    bool, typer.Option("--follow", help="Report what begins and ends as it happens, until Ctrl-C.")
 ]
 
 
@@ -68,7 +68,7 @@ def health(
     master: Master = "local[*]",
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Say how healthy replication was: who led, who lagged, how long nobody served.
+    """Report how healthy replication was: leaders, lagging replicas, time without a leader.
 
     Exit code 1 when something was wrong at the last event: a partition without leader, or with
     too few in-sync replicas, or with a high watermark that stands still.

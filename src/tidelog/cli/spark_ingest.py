@@ -1,6 +1,6 @@
 """`tidelog spark ingest`, `compact` and `checkpoint show`: topics into Delta tables.
 
-An ingest is prepared before Spark starts, so that a wrong path or topic is told at once.
+An ingest is prepared before Spark starts, so that a wrong path or topic is reported at once.
 """
 
 import re
@@ -108,7 +108,7 @@ def ingest(
     """
     interval_s = _interval(trigger, continuous)
     bootstrap = ",".join(find_bootstrap(bootstrap_server, DEFAULT_DATA_DIR))
-    with needs_spark(), _spoken_failures(topic, table):
+    with needs_spark(), _reported_failures(topic, table):
         from tidelog.pipeline.jobs.ingest import IngestPlan, prepare
         from tidelog.pipeline.jobs.ingest import ingest as run_ingest
 
@@ -163,7 +163,7 @@ def _interval(trigger: str | None, continuous: bool) -> float | None:
 
 
 @contextmanager
-def _spoken_failures(topic: str, table: Path) -> Iterator[None]:
+def _reported_failures(topic: str, table: Path) -> Iterator[None]:
     """The failures of an ingest as one message and one hint; exit code 1."""
     from py4j.protocol import Py4JError
 
@@ -187,7 +187,7 @@ def _spoken_failures(topic: str, table: Path) -> Iterator[None]:
         message, _, hint = str(error).partition("\nhint: ")
         print_error(
             f"the ingest of `{topic}` into `{table}` ended: {message}",
-            hint or "table and checkpoint are usable as they are; mend the cause and run it again",
+            hint or "table and checkpoint are usable as they are; fix the cause and run it again",
         )
     except ClusterUnavailable as error:
         print_error(str(error), "check `--bootstrap-server`, and that the cluster runs")
@@ -222,7 +222,7 @@ def _report(result: Any, faults: list[Any] | None, table: Path, output: OutputFo
     print_table("", ("partition", "next offset"), sorted(result.positions.items()))
     for violation in (*result.violations, *(faults or ())):
         print_line(str(violation))
-    repeated = f", {result.repeated_batches} played again" if result.repeated_batches else ""
+    repeated = f", {result.repeated_batches} run again" if result.repeated_batches else ""
     verdict = "continuous" if result.is_clean else "NOT continuous"
     print_line(
         f"{counted(result.rows, 'row')} in {counted(result.batches, 'batch', 'batches')}"
@@ -262,7 +262,7 @@ def compact(
         with progress("rewriting small files"):
             done = run_compaction(table, target_bytes=target_mb << 20, vacuum_hours=vacuum_hours)
     except TableConflict as error:
-        print_error(str(error), "run it again when nobody else rewrites the table")
+        print_error(str(error), "run it again when no other job rewrites the table")
         raise BadAnswer from None
     if output is OutputFormat.JSON:
         print_json(plain(done))

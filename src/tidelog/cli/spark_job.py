@@ -35,7 +35,7 @@ def needs_spark() -> Iterator[None]:
             raise
         raise UsageError(
             f"this needs the package `{error.name}`",
-            "run `tidelog spark doctor`, which says how to install what is missing",
+            "run `tidelog spark doctor`, which shows how to install what is missing",
         ) from None
 
 
@@ -44,7 +44,7 @@ def open_session(
     master: str, conf: Mapping[str, str] | None = None, *, prompt: bool = False
 ) -> Iterator[Any]:
     """A session for one command, by default one that takes a minute or so and whose terminal is
-    the command's own: what Java and its workers say goes to a file, which a failure names and any
+    the command's own: what Java and its workers write goes to a file, which a failure names and any
     other ending removes. With `prompt` it is a session for a person at a prompt, who sees that.
 
     Raises `UsageError` where Spark is not installed, `WorkFailed` for a job that fails.
@@ -71,10 +71,10 @@ def open_session(
 
 @contextmanager
 def failures_name(log: SparkLog) -> Iterator[None]:
-    """Failures that Spark may know more of say where its log is. Wrong use, a bad answer and an
+    """Failures that Spark may know more of name its log. Wrong use, a bad answer and an
     interrupt are none.
 
-    Raises `WorkFailed` for what Spark says of a job; other errors go on as they are, behind a line.
+    Raises `WorkFailed` for a failure that Spark reports; other errors are raised again.
     """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -98,7 +98,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
     """Ctrl-C and SIGTERM become a question: was the end asked for?
 
     Spark's own handler of Ctrl-C, set by every session, raises in the midst of whatever is being
-    said to its Java, and the command ends in tracebacks. A second Ctrl-C still does.
+    sent to its Java, and the command ends in tracebacks. A second Ctrl-C still does.
     """
     asked = Event()
 
@@ -116,10 +116,10 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 
 def told_by_spark(text: str) -> tuple[str, str]:
-    """Message and hint out of what Spark says of a failure: the last error of the Python that it
+    """Message and hint out of what Spark reports of a failure: the last error of the Python that it
     ran for us if there is one, else its own first line."""
     errors = list(_PYTHON_ERROR.finditer(text))
     if not errors:
         return text.strip().partition("\n")[0], "run it again with `--debug` for the whole trace"
-    told = errors[-1]
-    return told["message"], told["hint"] or "run it again with `--debug` for the whole trace"
+    last = errors[-1]
+    return last["message"], last["hint"] or "run it again with `--debug` for the whole trace"

@@ -1,10 +1,9 @@
-"""What Spark's own processes say on stderr: kept aside for a command, shown at a prompt.
+"""What Spark's own processes write to stderr: kept aside for a command, shown at a prompt.
 
-Java and the Python workers speak of much that the command tells better, and on the way out workers
+Java and the Python workers write much that the command reports better, and on the way out workers
 complain of the sockets that are closed on them. A command whose terminal is its own lets them write
-to a file. When it ends the file is gone, unless it failed for a reason of which the file may say
-more; then the failure names it. A prompt shows what they say, up to the moment when the session is
-ended.
+to a file. When it ends the file is gone, unless it failed for a reason of which the file may have
+more; then the failure names it. A prompt shows what they write, until the session ends.
 
 The file and the pipe lie in the temporary directory, and are named after this process.
 """
@@ -27,13 +26,13 @@ class SparkLog(Protocol):
     """To be opened for appending."""
 
     def named(self, hint: str) -> str:
-        """The hint of a failure, with the place of the log where it says something."""
+        """The hint of a failure, with the place of the log where it has something."""
 
     def mute(self) -> None:
-        """The session is about to end: what is said from now on is nobody's concern."""
+        """The session is about to end: what is written from now on is of no use."""
 
     def close(self) -> None:
-        """Removes what nobody was told of."""
+        """Removes the log, unless a failure named it."""
 
 
 class LogFile:
@@ -41,23 +40,23 @@ class LogFile:
 
     def __init__(self, directory: Path | None = None) -> None:
         self.path = (directory or _temporary()) / f"tidelog-spark-{os.getpid()}.log"
-        # Whether a person was told where it is.
+        # Whether a failure named it.
         self._is_named = False
-        # One that a process of the same number left says nothing of this one.
+        # One that a process of the same number left has nothing of this one.
         self.path.unlink(missing_ok=True)
 
     def named(self, hint: str) -> str:
-        """As `SparkLog` says; it stays from now on."""
+        """See `SparkLog`; the log stays from now on."""
         if not self.path.exists() or not self.path.stat().st_size:
             return hint
         self._is_named = True
         return f"{hint}; Spark's log is `{self.path}`"
 
     def mute(self) -> None:
-        """A file disturbs nobody."""
+        """Nothing to do: a file is not shown."""
 
     def close(self) -> None:
-        """As `SparkLog` says."""
+        """See `SparkLog`."""
         if not self._is_named:
             self.path.unlink(missing_ok=True)
 
@@ -71,7 +70,7 @@ class Relay:
         os.mkfifo(self.path, 0o600)
         # Open for writing too: so it never ends, and never waits for a first writer.
         self._descriptor = os.open(self.path, os.O_RDWR)
-        # A pipe of which the end tells the thread to show what is left and then be silent.
+        # A pipe; when it ends, the thread shows what is left and stops.
         self._listening, self._mute = os.pipe()
         self._thread = Thread(target=self._show, daemon=True)
         self._thread.start()
@@ -81,14 +80,14 @@ class Relay:
         return hint
 
     def mute(self) -> None:
-        """Comes back when everything that was said before is shown."""
+        """Returns when everything that was written before is shown."""
         if self._mute >= 0:
             os.close(self._mute)
             self._mute = -1
             self._thread.join()
 
     def close(self) -> None:
-        """Removes the name; writers that have it open write to nobody."""
+        """Removes the name; what writers that have it open still write is lost."""
         self.mute()
         self.path.unlink(missing_ok=True)
 
@@ -96,8 +95,8 @@ class Relay:
         while True:
             readable, _, _ = select.select([self._descriptor, self._listening], [], [])
             if self._descriptor in readable:
-                said = os.read(self._descriptor, _CHUNK_BYTES)
-                sys.stderr.write(said.decode(errors="replace"))
+                chunk = os.read(self._descriptor, _CHUNK_BYTES)
+                sys.stderr.write(chunk.decode(errors="replace"))
                 sys.stderr.flush()
             else:
                 break
@@ -105,7 +104,7 @@ class Relay:
         Thread(target=self._swallow, daemon=True).start()
 
     def _swallow(self) -> None:
-        """Nobody may have to wait for a full pipe."""
+        """No writer may wait for a full pipe."""
         while os.read(self._descriptor, _CHUNK_BYTES):
             pass
 

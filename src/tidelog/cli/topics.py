@@ -1,6 +1,5 @@
 """`tidelog topics …`: create, list, describe, alter and delete topics of any Kafka cluster."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -10,8 +9,8 @@ from tidelog.cli.arguments import (
     Bootstrap,
     ConfigItems,
     DataDir,
+    admin_client,
     assignments,
-    find_bootstrap,
 )
 from tidelog.cli.output import (
     Output,
@@ -19,14 +18,14 @@ from tidelog.cli.output import (
     ids,
     offset,
     plain,
+    print_answer,
     print_json,
     print_line,
     print_table,
 )
 
 if TYPE_CHECKING:
-    from tidelog.testing.admin_client import AdminClient
-    from tidelog.testing.descriptions import PartitionDescription, TopicDescription
+    from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
 
 topics_app = typer.Typer(
     help="Create, list, describe, alter and delete topics.",
@@ -36,15 +35,9 @@ topics_app = typer.Typer(
 
 MAX_PARTITIONS: Final = 2**31 - 1
 MAX_REPLICATION_FACTOR: Final = 2**15 - 1
-"""What requests have room for."""
+"""The largest numbers that a request can carry."""
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
-
-
-def _admin(bootstrap: str | None, data_dir: Path) -> "AdminClient":
-    from tidelog.testing.admin_client import AdminClient
-
-    return AdminClient(find_bootstrap(bootstrap, data_dir))
 
 
 @topics_app.command(
@@ -71,18 +64,18 @@ def create(
     ] = -1,
     config: ConfigItems = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="An existing topic is no error.")
+        bool, typer.Option("--if-not-exists", help="Succeed if the topic exists.")
     ] = False,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Create a topic."""
+    from tidelog.client import AdminError
     from tidelog.errors import ErrorCode
-    from tidelog.testing.admin_client import AdminError
 
     created = True
-    with _admin(bootstrap, data_dir) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         try:
             admin.create_topic(
                 name,
@@ -94,10 +87,11 @@ def create(
             if not if_not_exists or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
             created = False
-    if output is OutputFormat.JSON:
-        print_json({"topic": name, "created": created})
-    else:
-        print_line(f"{'created' if created else 'there already:'} `{name}`")
+    print_answer(
+        output,
+        {"topic": name, "created": created},
+        f"{'created' if created else 'already exists:'} `{name}`",
+    )
 
 
 @topics_app.command("list", epilog="Example: tidelog topics list --output json")
@@ -107,7 +101,7 @@ def list_(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """List the names of all topics."""
-    with _admin(bootstrap, data_dir) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         names = admin.list_topics()
     if output is OutputFormat.JSON:
         print_json(names)
@@ -129,7 +123,7 @@ def describe(
 
     Replicas that a reassignment adds or removes are named below the replicas.
     """
-    with _admin(bootstrap, data_dir) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         wanted = list(names) if names else admin.list_topics()
         topics = (
             admin.describe_topics(wanted, replica_logs=True, configs=True, moves=True)
@@ -216,21 +210,18 @@ def alter(
             f"nothing to change of `{name}`",
             "give `--partitions N`, `--config NAME=VALUE` or `--delete-config NAME`",
         )
-    with _admin(bootstrap, data_dir) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         if delete_config:
             _check_names(delete_config, admin.topic_config_names(name))
         if changes or delete_config:
             admin.alter_topic_configs(name, changes, delete_config or [])
         if partitions is not None:
             admin.create_partitions(name, partitions)
-    if output is OutputFormat.JSON:
-        print_json({"topic": name, "altered": True})
-    else:
-        print_line(f"altered `{name}`")
+    print_answer(output, {"topic": name, "altered": True}, f"altered `{name}`")
 
 
 def _check_names(given: list[str], known: list[str]) -> None:
-    """A cluster takes away what never was there without a word; whoever asks for it mistyped."""
+    """A cluster deletes an unknown configuration without an error: typing errors are found here."""
     from difflib import get_close_matches
 
     from tidelog.errors import UsageError
@@ -239,7 +230,7 @@ def _check_names(given: list[str], known: list[str]) -> None:
         if name not in known:
             near = get_close_matches(name, known, n=1, cutoff=0.75)
             hint = f"did you mean `{near[0]}`?" if near else f"a topic has: {', '.join(known)}"
-            raise UsageError(f"`{name}` is no topic configuration", hint)
+            raise UsageError(f"`{name}` is not a topic configuration", hint)
 
 
 @topics_app.command("delete", epilog="Example: tidelog topics delete orders")
@@ -250,9 +241,6 @@ def delete(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Delete a topic and its records."""
-    with _admin(bootstrap, data_dir) as admin:
+    with admin_client(bootstrap, data_dir) as admin:
         admin.delete_topic(name)
-    if output is OutputFormat.JSON:
-        print_json({"topic": name, "deleted": True})
-    else:
-        print_line(f"deleted `{name}`")
+    print_answer(output, {"topic": name, "deleted": True}, f"deleted `{name}`")

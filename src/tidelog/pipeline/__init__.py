@@ -6,7 +6,7 @@ Spark; it is imported when it is first named, because everything else here works
 | room | what it does |
 | --- | --- |
 | `batches`, `varints`, `decode` | record batches to Arrow, many batches at a time |
-| `cluster/` | connections and requests to brokers |
+| `cluster` | leaders and offsets, by the wire client |
 | `topics/` | the topic source: options, plan, ranges, reads |
 | `logs/` | log directories: the segment source, and what the audit holds against them |
 | `sink/` | rows to a topic |

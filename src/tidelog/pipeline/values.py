@@ -6,27 +6,12 @@ kept free of heavy imports.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
 
+from tidelog.client.core.values import Address
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
-
-EARLIEST: Final = -2
-LATEST: Final = -1
-"""Special timestamps of ListOffsets, and special offsets in options; `LATEST` is the high
-watermark, or the last stable offset for `read_committed`."""
 
 Offsets = Mapping[TopicPartition, int]
 """An offset of each partition."""
-
-
-class Address(NamedTuple):
-    """Where a broker is reached."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class ClusterState:
             if node.node_id == node_id:
                 return node
         ids = ", ".join(str(node.node_id) for node in self.nodes)
-        raise UsageError(f"there is no node `{node_id}`", f"use one of {ids}")
+        raise UsageError(f"unknown node `{node_id}`", f"use one of {ids}")
 
     def with_process(self, node_id: int, process: ProcessId | None) -> "ClusterState":
         """The same with another process for a node."""
@@ -102,7 +102,7 @@ def read_state(data_dir: Path) -> ClusterState | None:
         return None
     except NotADirectoryError:
         raise UsageError(
-            f"`{data_dir}` cannot be used: it is no directory",
+            f"`{data_dir}` cannot be used: it is not a directory",
             "name another one with `--data-dir DIR`",
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:

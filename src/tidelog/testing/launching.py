@@ -56,7 +56,7 @@ class Launcher:
         }
         text, errors = self._process.communicate(json.dumps(order))
         if self._process.returncode != 0 or not text:
-            lines = errors.strip().splitlines() or ["it ended without a word"]
+            lines = errors.strip().splitlines() or ["it ended without a message"]
             return {}, StartFailed(
                 f"the launcher failed: {lines[-1]}",
                 "`python -m tidelog.runtime.launch </dev/null` shows the whole trace",
@@ -84,7 +84,7 @@ _prepared: list[Launcher] = []
 
 
 def prepare_launcher() -> Launcher:
-    """Starts a launcher for whoever calls `take_launcher` next in this process."""
+    """Starts a launcher for the next `take_launcher` of this process."""
     _prepared.append(Launcher())
     return _prepared[0]
 

@@ -23,15 +23,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeVar
 
+from tidelog.client import AdminClient, AdminError, Unreachable
+from tidelog.client.blocking import now_ms
+from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
+from tidelog.client.core.errors import Retry
 from tidelog.errors import UsageError
-from tidelog.testing.admin_client import AdminClient, AdminError, Unreachable
 from tidelog.testing.cluster_state import HOST, LocalNode, write_state
-from tidelog.testing.descriptions import PartitionDescription, TopicDescription
 from tidelog.testing.launching import Launcher
 from tidelog.testing.node_processes import STOP_TIMEOUT_S, NodeProcesses
 from tidelog.testing.processes import ProcessState
 from tidelog.testing.shape import plan_cluster
-from tidelog.testing.waiting import Deadline, wait_until
+from tidelog.testing.waiting import wait_until
 
 START_TIMEOUT_S: Final = 30.0
 WAIT_TIMEOUT_S: Final = 15.0
@@ -42,7 +44,7 @@ T = TypeVar("T")
 
 
 class LocalCluster:
-    """See the module's words."""
+    """See the module's docstring."""
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class LocalCluster:
         racks: Sequence[str] = (),
         detached: bool = False,
     ) -> None:
-        """Plans a cluster, or takes up the one that is in `data_dir`; starts nothing.
+        """Plans a cluster, or the one that `data_dir` holds; starts nothing.
 
         `brokers` is three, or as many as the directory has. Without `base_port` a directory keeps
         its ports, and a new one gets free ports. `config` holds Kafka's node properties for all
@@ -114,19 +116,19 @@ class LocalCluster:
         `launcher` is one that is importing already. Raises `StartFailed` when a node refuses to
         start, and `TimeoutError`; what was started is stopped again.
         """
-        deadline = Deadline(timeout_s)
+        deadline = Retry(now_ms(), timeout_s)
         stopped = [n.node_id for n in self.nodes if n.state is ProcessState.STOPPED]
         try:
             if stopped:
                 self.processes.start(stopped, launcher)
-            self.wait_until_ready(deadline.left_s())
+            self.wait_until_ready(deadline.left_s(now_ms()))
         except BaseException:
             self.processes.stop(stopped)
             raise
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stops all nodes cleanly, all at once; who does not end in time is killed. The data
-        stays, and `start` takes it up."""
+        """Stops all nodes cleanly, all at once; a node that does not end in time is killed. The
+        data stays, and `start` takes it up."""
         self.processes.stop([node.node_id for node in self.nodes], timeout_s)
 
     def close(self, *, keep_directory: bool = False) -> None:
@@ -160,7 +162,7 @@ class LocalCluster:
             raise TimeoutError(f"node {node_id} did not stop within {timeout_s:g} s")
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP: the kernel keeps its connections open, and nobody answers."""
+        """SIGSTOP: the kernel keeps its connections open, and the node does not answer."""
         self.processes.pause(node_id)
 
     def resume(self, node_id: int) -> None:
@@ -183,7 +185,9 @@ class LocalCluster:
         """A client that asks the nodes that run now; close it."""
         alive = self.processes.alive()
         if not alive:
-            raise UsageError("no node of the cluster runs", "start one")
+            raise UsageError(
+                f"no node of the cluster in `{self.data_dir}` runs", "start a node first"
+            )
         return AdminClient([node.address for node in alive], timeout_s=timeout_s)
 
     def create_topic(

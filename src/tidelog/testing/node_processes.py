@@ -78,10 +78,10 @@ class NodeProcesses:
         self._wait_gone([node], _KILL_TIMEOUT_S)
 
     def stop(self, node_ids: Collection[int], timeout_s: float = STOP_TIMEOUT_S) -> list[int]:
-        """Clean stops, all at once; who does not end in time is killed and returned."""
+        """Clean stops, all at once; nodes that do not end in time are killed and returned."""
         nodes = [self.node(node_id) for node_id in node_ids]
         for node in nodes:
-            # A paused process would only hear the second signal after the first.
+            # A paused process would get the second signal only after the first.
             self._send(node, signal.SIGTERM)
             self._send(node, signal.SIGCONT)
         with suppress(TimeoutError):

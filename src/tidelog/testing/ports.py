@@ -35,7 +35,7 @@ def ports_from(base_port: int, count: int) -> list[NodePorts]:
     last = base_port + CONTROLLER_PORT_DISTANCE + count - 1
     if base_port < 1 or last > _HIGHEST or count > CONTROLLER_PORT_DISTANCE:
         raise UsageError(
-            f"there is no room for the ports of {count} nodes from `{base_port}` on",
+            f"the ports of {count} nodes do not fit from `{base_port}` on",
             f"use a base port below {_HIGHEST - CONTROLLER_PORT_DISTANCE - count}, "
             "or 0 for any free ports",
         )

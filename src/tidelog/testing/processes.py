@@ -23,7 +23,7 @@ class ProcessId:
 
     pid: int
     started: str
-    """When it started, in whatever form the system tells; equal for the same process only."""
+    """When it started, in the form that the system has; equal for the same process only."""
 
     @classmethod
     def of(cls, pid: int) -> "ProcessId | None":

@@ -75,7 +75,7 @@ def plan_cluster(
     except OSError as error:
         raise UsageError(
             f"`{data_dir}` cannot be written: {error.strerror}",
-            "make room, give it to this user, or use another directory with `--data-dir DIR`",
+            "free space, give it to this user, or use another directory with `--data-dir DIR`",
         ) from None
     return state
 

@@ -11,9 +11,8 @@ from tests.unit.cli.command import tidelog
 from tidelog import __version__
 from tidelog.cli import app as app_module
 from tidelog.cli.app import run
+from tidelog.client import AdminError, Unreachable
 from tidelog.errors import ErrorCode, StorageError, UsageError
-from tidelog.testing.asking import AdminError
-from tidelog.testing.wire_client import Unreachable
 
 COMMANDS = [
     "up",
@@ -58,7 +57,7 @@ def test_every_group_has_help_with_an_example(
     assert f"Example: tidelog {group}" in done.out
 
 
-def test_no_arguments_show_the_help_and_the_version_is_told(
+def test_no_arguments_show_the_help_and_the_version_is_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert "Commands:" in tidelog(capsys).out
@@ -76,7 +75,11 @@ def test_no_arguments_show_the_help_and_the_version_is_told(
         (["status", "--colour"], "--colour", "run `tidelog status --help`"),
         (["topics", "create", "t", "--config", "x"], "`x` is not NAME=VALUE", "min.insync"),
         (["topics", "alter", "t"], "nothing to change of `t`", "--partitions"),
-        (["topics", "list", "--bootstrap-server", "here"], "`here` is no `host:port`", ":9092"),
+        (
+            ["topics", "list", "--bootstrap-server", "here"],
+            "`here` is not a `host:port` address",
+            ":9092",
+        ),
     ],
 )
 def test_wrong_use_is_code_2_with_a_hint(
@@ -85,11 +88,11 @@ def test_wrong_use_is_code_2_with_a_hint(
     done = tidelog(capsys, *arguments)
     assert done.code == 2
     assert done.out == ""
-    error, told = done.err.strip().splitlines()
+    error, hinted = done.err.strip().splitlines()
     assert error.startswith("error: ")
     assert message in error
-    assert told.startswith("hint: ")
-    assert hint in told
+    assert hinted.startswith("hint: ")
+    assert hint in hinted
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_status_shows_processes_without_any_broker(
     ]
 
 
-def test_nodes_tells_what_became_of_a_node(
+def test_nodes_reports_what_became_of_a_node(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     state = example(tmp_path)

@@ -77,7 +77,7 @@ def test_a_csv_field_is_a_number_only_if_json_writes_it_so(text, expected):
     assert csv_value_as_json(text) == expected
 
 
-def test_every_csv_line_that_is_no_record_is_told():
+def test_every_csv_line_that_is_not_a_record_is_reported():
     text = b"\n".join(
         [
             b"tailnum,delay",
@@ -99,8 +99,8 @@ def test_every_csv_line_that_is_no_record_is_told():
         "line 3: has 1 fields, the header line has 2",
         "line 4: has 3 fields, the header line has 2",
         "line 5: is empty",
-        "line 6: is no CSV: ',' expected after '\"'",
-        "line 7: is no UTF-8 text",
+        "line 6: is not CSV: ',' expected after '\"'",
+        "line 7: is not UTF-8 text",
     ]
     assert items[-1].key is None
 
@@ -108,7 +108,7 @@ def test_every_csv_line_that_is_no_record_is_told():
 def test_a_quote_that_is_never_closed_takes_no_line_along_in_silence():
     """The lines it swallows are counted, up to the end of the file or the bound of a field."""
     items = _csv('tailnum,delay\nN1,1\nN2,"2\nN3,3\nN4,4\n')
-    assert [str(item) for item in items[1:]] == ["line 3-5: is no CSV: unexpected end of data"]
+    assert [str(item) for item in items[1:]] == ["line 3-5: is not CSV: unexpected end of data"]
     long = "".join(f"N{number},{'x' * 100}\n" for number in range(30_000))
     items = _csv('tailnum,delay\nN,"1\n' + long)
     lines = sum(item.line_count if isinstance(item, Unreadable) else 1 for item in items)
@@ -134,7 +134,7 @@ def test_a_named_field_is_the_key_and_a_missing_one_makes_none():
         ("\n", "no header line"),
         (b"\xff\xfe,b\n", "no header line"),
         ("a,b,a\n", "names `a` twice"),
-        ('"a"b,c\n', "header line is no CSV"),
+        ('"a"b,c\n', "header line is not CSV"),
     ],
 )
 def test_a_csv_needs_a_header_line(text, message):
@@ -152,16 +152,16 @@ def test_json_lines_are_sent_as_they_are():
     ]
 
 
-def test_every_json_line_that_is_no_record_is_told():
+def test_every_json_line_that_is_not_a_record_is_reported():
     items = _json_lines(b'{"id": 1}\n\n[1]\n{"id": \n{"id": NaN}\n{"id": "\xff"}\n' + b"[" * 99999)
     assert isinstance(items[0], InputRecord)
     reasons = [str(item) for item in items[1:]]
     assert reasons[0] == "line 2: is empty"
-    assert reasons[1] == "line 3: is no JSON object"
-    assert reasons[2].startswith("line 4: is no JSON: Expecting value")
-    assert reasons[3] == "line 5: is no JSON: NaN is no JSON number"
-    assert reasons[4].startswith("line 6: is no JSON: ")
-    assert reasons[5].startswith("line 7: is no JSON: ")
+    assert reasons[1] == "line 3: is not a JSON object"
+    assert reasons[2].startswith("line 4: is not JSON: Expecting value")
+    assert reasons[3] == "line 5: is not JSON: NaN is not a JSON number"
+    assert reasons[4].startswith("line 6: is not JSON: ")
+    assert reasons[5].startswith("line 7: is not JSON: ")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_file_with_nothing_in_it_is_refused_at_once(tmp_path, name, text, mess
 
 
 def test_a_file_that_is_not_there_is_named():
-    with pytest.raises(UsageError, match=r"is no file"):
+    with pytest.raises(UsageError, match=r"is not a file"):
         find_input(Path("nowhere.csv"), None)
 
 

@@ -67,10 +67,10 @@ def test_the_json_has_the_promised_names():
     )
 
 
-def test_a_clean_verdict_is_told_with_its_figures():
+def test_a_clean_verdict_has_its_figures():
     text = _printed(_CLEAN)
-    for words in ("1,000", "712 ms", "3,100 ms", "flights-0", "207 rows", "Nothing that was"):
-        assert words in text
+    for expected in ("1,000", "712 ms", "3,100 ms", "flights-0", "207 rows", "Nothing that was"):
+        assert expected in text
     assert _CLEAN.is_clean
 
 
@@ -96,8 +96,11 @@ def test_different_replicas_are_a_bad_verdict():
     assert "`flights-3` at offset 77: bytes differ" in _printed(report)
 
 
-def test_unreadable_lines_and_failed_deliveries_are_told_but_are_no_fault_of_the_cluster():
-    unreadable = [Unreadable(9, 3, "is no CSV"), *(Unreadable(n, 1, "is empty") for n in range(20))]
+def test_unreadable_lines_and_failed_deliveries_are_reported_but_are_not_the_clusters_fault():
+    unreadable = [
+        Unreadable(9, 3, "is not CSV"),
+        *(Unreadable(n, 1, "is empty") for n in range(20)),
+    ]
     report = replace(
         _CLEAN, unreadable=unreadable, errors=["record 7: timed out"], failover_ms=None
     )
@@ -105,6 +108,6 @@ def test_unreadable_lines_and_failed_deliveries_are_told_but_are_no_fault_of_the
     assert report.as_json()["unreadable_lines"] == 23
     assert report.as_json()["failover_ms"] is None
     text = _printed(report)
-    assert "line 7-9: is no CSV" in text
+    assert "line 7-9: is not CSV" in text
     assert "and 11 more" in text
     assert "record 7: timed out" in text

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from tidelog.cli.demo_view import partition_table
-from tidelog.testing.descriptions import (
+from tidelog.client.core.descriptions import (
     PartitionDescription,
     ReplicaDescription,
     TopicDescription,

@@ -59,7 +59,7 @@ def test_metadata_records_are_decoded(capsys: pytest.CaptureFixture[str], tmp_pa
     assert change in out.splitlines()
 
 
-def test_what_the_quorum_tells_itself_is_decoded(
+def test_control_records_of_the_quorum_are_decoded(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Goal: who votes and where can be read from a segment or a snapshot."""
@@ -76,8 +76,8 @@ def test_what_the_quorum_tells_itself_is_decoded(
     batches = [build_control_batch(kind, value, 5) for kind, value in values.items()]  # type: ignore[arg-type]
     path.write_bytes(b"".join(batches))
     out = tidelog(capsys, "dump-log", "--deep", path).out
-    told = [line.partition("headerKeys: [] ")[2] for line in out.splitlines() if line[0] == "|"]
-    assert told == [
+    decoded = [line.partition("headerKeys: [] ")[2] for line in out.splitlines() if line[0] == "|"]
+    assert decoded == [
         'SnapshotHeader {"version":0,"lastContainedLogTimestamp":12}',
         'KRaftVersion {"version":0,"kRaftVersion":1}',
         'KRaftVoters {"version":0,"voters":[{"voterId":1,'

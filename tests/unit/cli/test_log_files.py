@@ -1,4 +1,4 @@
-"""Goal: every kind of file in a real Kafka directory is read, and damage is found and said."""
+"""Goal: every kind of file in a real Kafka directory is read, and damage is found and reported."""
 
 from pathlib import Path
 
@@ -106,7 +106,7 @@ def test_damaged_small_files_say_so(tmp_path: Path, name: str, data: bytes) -> N
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "missing.log", "x.index"])
-def test_what_is_no_log_file_is_refused(tmp_path: Path, name: str) -> None:
+def test_what_is_not_a_log_file_is_refused(tmp_path: Path, name: str) -> None:
     if name != "missing.log":
         write(tmp_path, name, bytes(8))
     with pytest.raises(UsageError):

@@ -29,6 +29,6 @@ def test_every_record_equals_kafkas_json() -> None:
     assert ours == theirs
 
 
-def test_what_is_no_metadata_record_is_refused() -> None:
+def test_what_is_not_a_metadata_record_is_refused() -> None:
     with pytest.raises(ProtocolError):
         describe_record(b"value-1")

@@ -39,7 +39,7 @@ def test_a_cluster_id_must_be_one(
 ) -> None:
     done = tidelog(capsys, "format", properties(tmp_path), "--cluster-id", cluster_id)
     assert done.code == 2
-    assert "is no cluster id" in done.err
+    assert "is not a cluster id" in done.err
     assert not (tmp_path / "data").exists()
 
 

@@ -5,48 +5,36 @@ from typing import Any
 import pytest
 
 from tests.unit.cli.command import tidelog
-from tests.unit.testing.entities import response_type
-from tests.unit.testing.fake_node import scripted_node
+from tests.unit.client.scripted_brokers import ScriptedBrokers
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
-from tidelog.wire.values import error
 
 
 def quorum(_: Any) -> Any:
     """Three voters, one of them behind, and no observer."""
-    kind = response_type(ApiKey.DESCRIBE_QUORUM)
-    topic = nested(kind, "topics")
-    partition = nested(topic, "partitions")
-    voter = nested(partition, "current_voters")
-    voters = tuple(
-        make(
-            voter,
-            replica_id=i,
-            replica_directory_id=None,
-            log_end_offset=end,
-            last_fetch_timestamp=-1,
-            last_caught_up_timestamp=-1,
-        )
+    voters = [
+        {
+            "replica_id": i,
+            "replica_directory_id": None,
+            "log_end_offset": end,
+            "last_fetch_timestamp": -1,
+            "last_caught_up_timestamp": -1,
+        }
         for i, end in ((1, 40), (2, 42), (3, 35))
-    )
-    row = make(
-        partition,
-        partition_index=0,
-        error_code=error(0),
-        error_message=None,
-        leader_id=2,
-        leader_epoch=7,
-        high_watermark=40,
-        current_voters=voters,
-        observers=(),
-    )
-    topics = (make(topic, topic_name="__cluster_metadata", partitions=(row,)),)
-    return make(kind, error_code=error(0), error_message=None, topics=topics, nodes=())
+    ]
+    row = {
+        "partition_index": 0,
+        "leader_id": 2,
+        "leader_epoch": 7,
+        "high_watermark": 40,
+        "current_voters": voters,
+        "observers": [],
+    }
+    return {"topics": [{"topic_name": "__cluster_metadata", "partitions": [row]}], "nodes": []}
 
 
 def test_the_quorum_is_described(capsys: pytest.CaptureFixture[str]) -> None:
-    with scripted_node({ApiKey.DESCRIBE_QUORUM: quorum}) as node:
-        command = ["quorum", "describe", "--bootstrap-server", node.address]
+    with ScriptedBrokers({ApiKey.DESCRIBE_QUORUM: quorum}) as node:
+        command = ["quorum", "describe", "--bootstrap-server", node.bootstrap_servers]
         table = tidelog(capsys, *command)
         found = tidelog(capsys, *command, "--output", "json").json
     assert "leader 2, epoch 7, high watermark 40" in table.out

@@ -1,12 +1,12 @@
-"""Goal: a deletion is asked of the leader, and every refusal says what to do."""
+"""Goal: a deletion is asked of the leader, and every refusal has a hint."""
 
 from typing import Any
 
 import pytest
 
 from tests.unit.cli.command import tidelog
-from tests.unit.testing.entities import cluster, deleted_records, topic_page
-from tests.unit.testing.fake_node import scripted_node
+from tests.unit.client.responses import cluster, deleted_records, topic_page
+from tests.unit.client.scripted_brokers import ScriptedBrokers
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
 
@@ -19,9 +19,9 @@ def delete(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda _: topic_page("orders", [0]),
         ApiKey.DELETE_RECORDS: lambda _: deleted_records("orders", 0, code, 7),
     }
-    with scripted_node(answers) as node:
+    with ScriptedBrokers(answers) as node:
         answers[ApiKey.DESCRIBE_CLUSTER] = lambda _: cluster((1, "127.0.0.1", node.port, False))
-        where = ("--bootstrap-server", node.address)
+        where = ("--bootstrap-server", node.bootstrap_servers)
         what = ("--topic", "orders", "--partition", 0, "--before-offset", before_offset)
         done = tidelog(capsys, "records", "delete", *what, *where, *more)
         asked = [r for r in node.requests if getattr(r, "__api_key__", -1) == ApiKey.DELETE_RECORDS]
@@ -51,7 +51,7 @@ def test_the_leader_is_asked_and_the_low_watermark_printed(
         (ErrorCode.INVALID_TOPIC_EXCEPTION, "correct the command"),
     ],
 )
-def test_a_refusal_says_what_to_do(
+def test_a_refusal_has_a_hint(
     capsys: pytest.CaptureFixture[str], code: ErrorCode, hint: str
 ) -> None:
     done, _ = delete(capsys, code)

@@ -1,4 +1,4 @@
-"""What `tidelog spark campaign` says of a campaign; the job has tests of its own."""
+"""What `tidelog spark campaign` reports of a campaign; the job has tests of its own."""
 
 import json
 from dataclasses import replace
@@ -31,25 +31,25 @@ _FOUND = Campaign(
 
 
 def test_json_begins_as_that_of_a_run_without_spark() -> None:
-    told = as_json(_FOUND, Played("quorum", "all", 300.0), "out/runs", 1.23456)
-    assert list(told)[: len(Tally().as_json(0.0))] == list(Tally().as_json(0.0))
-    assert told["failed"] == [
+    report = as_json(_FOUND, Played("quorum", "all", 300.0), "out/runs", 1.23456)
+    assert list(report)[: len(Tally().as_json(0.0))] == list(Tally().as_json(0.0))
+    assert report["failed"] == [
         {"seed": 7, "property": "LeaderCompleteness"},
         {"seed": 9, "property": "Crash"},
     ]
-    assert (told["virtual_seconds"], told["cpu_seconds"]) == (2.5, 1.2)
-    assert (told["seeds"], told["played"], told["seconds"]) == (10, 4, 1.235)
-    assert told["violations"][0]["replay"] == "tidelog sim replay 9 --tier quorum --trace"
-    assert told["healing_ms"] == {"count": 1, "p50": 5, "p90": 5, "p99": 5, "max": 5}
-    assert json.loads(json.dumps(told)) == told
+    assert (report["virtual_seconds"], report["cpu_seconds"]) == (2.5, 1.2)
+    assert (report["seeds"], report["played"], report["seconds"]) == (10, 4, 1.235)
+    assert report["violations"][0]["replay"] == "tidelog sim replay 9 --tier quorum --trace"
+    assert report["healing_ms"] == {"count": 1, "p50": 5, "p90": 5, "p99": 5, "max": 5}
+    assert json.loads(json.dumps(report)) == report
 
 
 def test_marks_are_held_against_those_of_the_tier() -> None:
-    told = as_json(_FOUND, Played("quorum", "all", 300.0), "out/runs", 1.0)
+    report = as_json(_FOUND, Played("quorum", "all", 300.0), "out/runs", 1.0)
     voters = marks_of("quorum")
-    assert told["marks"] == {"hit": 1, "total": len(voters), "never": sorted(voters - {_MARK})}
+    assert report["marks"] == {"hit": 1, "total": len(voters), "never": sorted(voters - {_MARK})}
     nodes = marks_of("cluster")
     assert nodes & voters == {ADDED, REMOVED}
     none = replace(_FOUND, marks={})
-    told = as_json(none, Played("cluster", "all", 300.0), "out/runs", 1.0)
-    assert told["marks"] == {"hit": 0, "total": len(nodes), "never": sorted(nodes)}
+    report = as_json(none, Played("cluster", "all", 300.0), "out/runs", 1.0)
+    assert report["marks"] == {"hit": 0, "total": len(nodes), "never": sorted(nodes)}

@@ -44,9 +44,9 @@ def test_json_has_every_table_and_times_as_text() -> None:
     at = datetime(2026, 11, 21, 9)
     span = {"kind": "leaderless", "start": at, "end": None}
     found = Health(1, [1], at, at, [], [span], [], [], [], [], [])
-    told = as_json(found)
-    assert told["healthy"] is False
-    assert told["intervals"] == [
+    report = as_json(found)
+    assert report["healthy"] is False
+    assert report["intervals"] == [
         {"kind": "leaderless", "start": "2026-11-21T09:00:00", "end": None}
     ]
-    assert {"conditions", "elections", "latency", "followers", "flaps"} <= set(told)
+    assert {"conditions", "elections", "latency", "followers", "flaps"} <= set(report)

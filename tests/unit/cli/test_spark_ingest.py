@@ -5,11 +5,11 @@ import json
 import pytest
 
 from tests.unit.cli.command import tidelog
+from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.bronze_rows import open_table, rows, written
 from tests.unit.pipeline.log_directories import batches
-from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
 from tidelog.cli.output import BadAnswer
-from tidelog.cli.spark_ingest import _interval, _spoken_failures
+from tidelog.cli.spark_ingest import _interval, _reported_failures
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, TableConflict
@@ -56,7 +56,7 @@ def test_triggers_that_are_none_are_refused(trigger, continuous):
         (["--topic", "t", "--conf", "x"], "`x`"),
     ],
 )
-def test_wrong_use_is_told_before_spark_starts(capsys, tmp_path, brokers, arguments, message):
+def test_wrong_use_is_reported_before_spark_starts(capsys, tmp_path, brokers, arguments, message):
     place = ["--bootstrap-server", brokers.bootstrap_servers, "--table", tmp_path / "table"]
     done = tidelog(capsys, "spark", "ingest", *place, *arguments)
     assert done.code == 2
@@ -64,7 +64,7 @@ def test_wrong_use_is_told_before_spark_starts(capsys, tmp_path, brokers, argume
     assert "hint: " in done.err
 
 
-def test_a_table_that_cannot_be_is_told_before_spark_starts(capsys, tmp_path, brokers):
+def test_a_table_that_cannot_be_is_reported_before_spark_starts(capsys, tmp_path, brokers):
     (tmp_path / "table").mkdir()
     (tmp_path / "table" / "notes.txt").write_text("mine")
     place = ["--bootstrap-server", brokers.bootstrap_servers, "--table", tmp_path / "table"]
@@ -87,7 +87,7 @@ def test_a_checkpoint_is_shown_in_both_ways(capsys, tmp_path):
         assert text in shown.out
 
 
-def test_what_is_no_checkpoint_is_told(capsys, tmp_path):
+def test_what_is_not_a_checkpoint_is_reported(capsys, tmp_path):
     done = tidelog(capsys, "spark", "checkpoint", "show", tmp_path)
     assert (done.code, "is no checkpoint" in done.err) == (2, True)
 
@@ -99,16 +99,16 @@ def test_what_is_no_checkpoint_is_told(capsys, tmp_path):
         (JobFailed("DataLoss: gone\nhint: begin anew"), "ended: DataLoss: gone\n", "begin anew"),
         (JobFailed("a reason"), "ended: a reason", "usable as they are"),
         (TableConflict("DUPLICATE"), "DUPLICATE", "give a new `--checkpoint`"),
-        (ClusterUnavailable("nobody"), "nobody", "check `--bootstrap-server`"),
+        (ClusterUnavailable("no answer"), "no answer", "check `--bootstrap-server`"),
     ],
 )
 def test_what_ends_an_ingest_is_one_message_and_one_hint(capsys, tmp_path, failure, message, hint):
-    with pytest.raises(BadAnswer), _spoken_failures("t", tmp_path):
+    with pytest.raises(BadAnswer), _reported_failures("t", tmp_path):
         raise failure
-    said = capsys.readouterr().err
-    assert message in said
-    assert hint in said
-    assert said.count("hint: ") == 1
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert hint in printed
+    assert printed.count("hint: ") == 1
 
 
 def test_a_table_is_compacted_without_spark(capsys, tmp_path):

@@ -50,7 +50,7 @@ tidelog.errors.CorruptBatch: `/d/t-0/0.log` (broker 2, `t-0`): batch at offset 4
         ),
     ],
 )
-def test_the_innermost_error_is_told_with_its_hint(text, message, hint):
+def test_the_innermost_error_is_shown_with_its_hint(text, message, hint):
     assert told_by_spark(text) == (message, hint)
 
 
@@ -67,7 +67,7 @@ def test_the_first_interrupt_asks_and_the_second_insists(number: signal.Signals)
 
 
 class _Log:
-    """A log that says something, and knows whether it was named."""
+    """A log that has something, and knows whether it was named."""
 
     path = Path("spark.log")
 
@@ -88,7 +88,7 @@ class _Log:
 @pytest.mark.parametrize(
     "ending", [UsageError("no", "yes"), BadAnswer(), typer.Exit(1), KeyboardInterrupt()]
 )
-def test_an_ending_that_is_no_failure_names_no_log(ending: BaseException) -> None:
+def test_an_ending_that_is_not_a_failure_names_no_log(ending: BaseException) -> None:
     log = _Log()
     with pytest.raises(type(ending)), failures_name(log):
         raise ending

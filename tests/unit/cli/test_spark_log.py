@@ -1,4 +1,4 @@
-"""Where Spark's own words go: a file that is removed or named, or the terminal until the end."""
+"""Where Spark's own lines go: a file that is removed or named, or the terminal until the end."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from tidelog.cli.spark_log import LogFile, Relay
 
 
-def test_a_log_that_nobody_was_told_of_goes(tmp_path):
+def test_a_log_that_no_failure_named_is_removed(tmp_path):
     log = LogFile(tmp_path)
     log.path.write_text("a complaint\n")
     log.mute()
@@ -23,7 +23,7 @@ def test_a_log_that_a_failure_named_stays(tmp_path):
     assert log.path.read_text() == "a complaint\n"
 
 
-def test_a_log_that_says_nothing_is_not_named(tmp_path):
+def test_an_empty_log_is_not_named(tmp_path):
     log = LogFile(tmp_path)
     assert log.named("try again") == "try again"
     log.path.write_text("")

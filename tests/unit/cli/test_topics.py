@@ -5,20 +5,18 @@ from typing import Any
 import pytest
 
 from tests.unit.cli.command import tidelog
-from tests.unit.testing.entities import cluster, created, moving, response_type, topic_page
-from tests.unit.testing.fake_node import scripted_node
+from tests.unit.client.responses import cluster, created, moving, topic_page
+from tests.unit.client.scripted_brokers import ScriptedBrokers
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
-from tidelog.wire.values import error, millis
 
 
 def test_create_sends_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     answer = created("orders", ErrorCode.NONE)
-    with scripted_node({ApiKey.CREATE_TOPICS: lambda _: answer}) as node:
+    with ScriptedBrokers({ApiKey.CREATE_TOPICS: lambda _: answer}) as node:
         done = tidelog(
             capsys,
-            *("topics", "create", "orders", "--bootstrap-server", node.address),
+            *("topics", "create", "orders", "--bootstrap-server", node.bootstrap_servers),
             *("--partitions", 6, "--replication-factor", 3),
             *("--config", "min.insync.replicas=2", "--output", "json"),
         )
@@ -30,8 +28,8 @@ def test_create_sends_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_an_existing_topic_is_an_error_unless_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     answer = created("orders", ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'orders' already exists.")
-    with scripted_node({ApiKey.CREATE_TOPICS: lambda _: answer}) as node:
-        command = ["topics", "create", "orders", "--bootstrap-server", node.address]
+    with ScriptedBrokers({ApiKey.CREATE_TOPICS: lambda _: answer}) as node:
+        command = ["topics", "create", "orders", "--bootstrap-server", node.bootstrap_servers]
         refused = tidelog(capsys, *command)
         allowed = tidelog(capsys, *command, "--if-not-exists", "--output", "json")
     assert refused.code == 1
@@ -42,37 +40,21 @@ def test_an_existing_topic_is_an_error_unless_allowed(capsys: pytest.CaptureFixt
 
 def configs(_: Any) -> Any:
     """One override and one default of topic `t`."""
-    kind = response_type(ApiKey.DESCRIBE_CONFIGS)
-    result = nested(kind, "results")
-    config = nested(result, "configs")
 
     def row(name: str, value: str, source: int) -> Any:
-        return make(
-            config,
-            name=name,
-            value=value,
-            read_only=False,
-            config_source=source,
-            is_sensitive=False,
-            synonyms=(),
-            config_type=0,
-            documentation=None,
-        )
+        return {
+            "name": name,
+            "value": value,
+            "read_only": False,
+            "config_source": source,
+            "is_sensitive": False,
+            "synonyms": [],
+            "config_type": 0,
+            "documentation": None,
+        }
 
-    return make(
-        kind,
-        throttle_time=millis(0),
-        results=(
-            make(
-                result,
-                error_code=error(0),
-                error_message=None,
-                resource_type=2,
-                resource_name="t",
-                configs=(row("retention.ms", "5", 1), row("segment.ms", "9", 5)),
-            ),
-        ),
-    )
+    rows = [row("retention.ms", "5", 1), row("segment.ms", "9", 5)]
+    return {"results": [{"resource_type": 2, "resource_name": "t", "configs": rows}]}
 
 
 def test_describe_shows_what_is_known_and_question_marks_for_the_rest(
@@ -84,8 +66,8 @@ def test_describe_shows_what_is_known_and_question_marks_for_the_rest(
         ApiKey.DESCRIBE_CLUSTER: lambda _: cluster((1, "127.0.0.1", 1, True)),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda _: moving("t", 0, adding=[2], removing=[1]),
     }
-    with scripted_node(answers) as node:
-        command = ["topics", "describe", "t", "--bootstrap-server", node.address]
+    with ScriptedBrokers(answers) as node:
+        command = ["topics", "describe", "t", "--bootstrap-server", node.bootstrap_servers]
         table = tidelog(capsys, *command)
         (topic,) = tidelog(capsys, *command, "--output", "json").json
     assert "retention.ms=5" in table.out
@@ -111,8 +93,8 @@ def test_the_table_of_three_replicas_fits_eighty_columns(
         ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda _: moving("t", 9, adding=[2], removing=[1]),
     }
     monkeypatch.setenv("COLUMNS", "80")
-    with scripted_node(answers) as node:
-        command = ["topics", "describe", "t", "--bootstrap-server", node.address]
+    with ScriptedBrokers(answers) as node:
+        command = ["topics", "describe", "t", "--bootstrap-server", node.bootstrap_servers]
         table = tidelog(capsys, *command)
     assert all(len(line) <= 80 for line in table.out.splitlines())
     assert "…" not in table.out
@@ -122,26 +104,28 @@ def test_the_table_of_three_replicas_fits_eighty_columns(
     ("name", "hint"),
     [("retention.m", "did you mean `retention.ms`?"), ("nosuch", "retention.ms, segment.ms")],
 )
-def test_a_config_that_nobody_knows_is_not_deleted(
+def test_an_unknown_config_is_not_deleted(
     capsys: pytest.CaptureFixture[str], name: str, hint: str
 ) -> None:
-    with scripted_node({ApiKey.DESCRIBE_CONFIGS: configs}) as node:
-        command = ["topics", "alter", "t", "--bootstrap-server", node.address]
+    with ScriptedBrokers({ApiKey.DESCRIBE_CONFIGS: configs}) as node:
+        command = ["topics", "alter", "t", "--bootstrap-server", node.bootstrap_servers]
         done = tidelog(capsys, *command, "--delete-config", name)
         asked = [type(question).__name__ for question in node.requests]
     assert done.code == 2
-    assert f"`{name}` is no topic configuration" in done.err
+    assert f"`{name}` is not a topic configuration" in done.err
     assert hint in done.err
     assert asked == ["DescribeConfigsRequest"]
 
 
-def test_a_topic_that_is_not_there_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    nobody = topic_page("nope", [], code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    with scripted_node({ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda _: nobody}) as node:
-        done = tidelog(capsys, "topics", "describe", "nope", "--bootstrap-server", node.address)
+def test_a_missing_topic_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    missing = topic_page("nope", [], code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    with ScriptedBrokers({ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda _: missing}) as node:
+        done = tidelog(
+            capsys, "topics", "describe", "nope", "--bootstrap-server", node.bootstrap_servers
+        )
     assert done.code == 1
-    assert "describe topic `nope`: there is no such topic" in done.err
-    assert "hint: the topics that are there: `tidelog topics list`" in done.err
+    assert "describe topic `nope`: the topic does not exist" in done.err
+    assert "hint: list the topics with `tidelog topics list`" in done.err
 
 
 @pytest.mark.parametrize(
@@ -152,7 +136,7 @@ def test_a_topic_that_is_not_there_is_told_in_words(capsys: pytest.CaptureFixtur
         ("alter", "x", "--partitions", "5000000000"),
     ],
 )
-def test_numbers_for_which_a_request_has_no_room_are_refused(
+def test_numbers_that_a_request_cannot_carry_are_refused(
     capsys: pytest.CaptureFixture[str], wrong: tuple[str, ...]
 ) -> None:
     done = tidelog(capsys, "topics", *wrong, "--bootstrap-server", "127.0.0.1:1")

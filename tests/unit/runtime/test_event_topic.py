@@ -4,14 +4,14 @@ again when it does not take what it is given. Method: a scripted broker that tak
 import asyncio
 import threading
 
-from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
+from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tidelog.env.event import EventRecord, Kind
 from tidelog.errors import ErrorCode
 from tidelog.model import ZERO_TOPIC_ID, Endpoint, TopicPartition
 from tidelog.records.batch import decode_batch
 from tidelog.runtime.event_topic import EVENTS_TOPIC, MOST_WAITING, EventTopic
-from tidelog.wire import produce
-from tidelog.wire.api import ApiKey, RequestHeader
+from tidelog.wire.api import ApiKey
+from tidelog.wire.produce import ProducedPartition, ProduceRequest, ProduceResponse
 
 TIMEOUT_S = 20
 
@@ -27,22 +27,17 @@ class Taker(ScriptedCluster):
     def __init__(self, refusals: int = 0) -> None:
         super().__init__({TopicPartition(EVENTS_TOPIC, 0): ScriptedPartition([])}, nodes=1)
         self.refusals = refusals
-        # API names in the order in which they came.
-        self.asked: list[str] = []
         self.taken: list[bytes | None] = []
         self._changed = threading.Condition()
+        self.answers = {ApiKey.PRODUCE: self._take}
 
     def wait_for(self, count: int) -> None:
         """Returns once so many records were taken."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.taken) >= count, TIMEOUT_S)
 
-    def answer(self, node: int, header: RequestHeader, frame: bytes, body: int) -> bytes | None:
-        """The response to one request."""
-        self.asked.append(header.api_key.name)
-        if header.api_key is not ApiKey.PRODUCE:
-            return super().answer(node, header, frame, body)
-        (part,) = produce.parse_request(header.api_version, frame, body).partitions
+    def _take(self, request: ProduceRequest) -> ProduceResponse:
+        (part,) = request.partitions
         assert (part.topic, part.partition) == (EVENTS_TOPIC, 0)
         assert part.records is not None
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER if self.refusals else ErrorCode.NONE
@@ -52,9 +47,8 @@ class Taker(ScriptedCluster):
             with self._changed:
                 self.taken += [record.value for record in decode_batch(bytes(part.records))]
                 self._changed.notify_all()
-        done = produce.ProducedPartition(EVENTS_TOPIC, ZERO_TOPIC_ID, 0, code, 0, -1, 0)
-        response = produce.ProduceResponse([done])
-        return produce.pack_response(header.api_version, header.correlation_id, response)
+        done = ProducedPartition(EVENTS_TOPIC, ZERO_TOPIC_ID, 0, code, 0, -1, 0)
+        return ProduceResponse([done])
 
 
 async def published(cluster: Taker, lines: list[str], more: list[str]) -> None:
@@ -76,14 +70,14 @@ def test_lines_arrive_in_order_and_once() -> None:
     with Taker() as cluster:
         asyncio.run(published(cluster, ['{"seq":0}\n', '{"seq":1}\n'], ['{"seq":2}\n']))
         assert cluster.taken == [b'{"seq":0}', b'{"seq":1}', b'{"seq":2}']
-        assert cluster.asked.count("METADATA") == 1
+        assert cluster.asked.count(ApiKey.METADATA) == 1
 
 
 def test_who_refuses_is_not_believed_to_lead() -> None:
     with Taker(refusals=2) as cluster:
         asyncio.run(published(cluster, ["a"], ["b"]))
         assert cluster.taken == [b"a", b"b"]
-        assert cluster.asked.count("METADATA") == 3
+        assert cluster.asked.count(ApiKey.METADATA) == 3
 
 
 def test_events_about_the_topic_itself_are_not_published() -> None:

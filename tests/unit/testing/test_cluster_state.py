@@ -17,7 +17,7 @@ from tidelog.testing.processes import ProcessId, ProcessState
 
 
 def example(data_dir: Path) -> ClusterState:
-    """Two nodes, one of which is this process, at ports where nobody listens."""
+    """Two nodes, one of which is this process, at ports on which nothing listens."""
     nodes = tuple(
         LocalNode(i, 92 + i, 192 + i, str(data_dir.resolve() / f"node-{i}"), rack=f"r{i}")
         for i in (1, 2)
@@ -49,15 +49,15 @@ def test_a_moved_directory_takes_its_nodes_along(tmp_path: Path) -> None:
     assert found.node(1).directory == str(tmp_path.resolve() / "new" / "node-1")
 
 
-def test_no_file_is_no_state(tmp_path: Path) -> None:
+def test_a_missing_file_is_no_state(tmp_path: Path) -> None:
     assert read_state(tmp_path) is None
     assert read_state(tmp_path / "missing") is None
 
 
 @pytest.mark.parametrize("behind", ["", "below"])
-def test_a_file_is_no_directory(tmp_path: Path, behind: str) -> None:
+def test_a_file_is_not_a_directory(tmp_path: Path, behind: str) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(UsageError, match="it is no directory") as raised:
+    with pytest.raises(UsageError, match="it is not a directory") as raised:
         read_state(tmp_path / "file" / behind)
     assert raised.value.hint == "name another one with `--data-dir DIR`"
 
@@ -70,6 +70,6 @@ def test_a_damaged_file_is_a_usage_error(tmp_path: Path, text: str) -> None:
 
 
 def test_an_unknown_node_is_a_usage_error_that_names_the_others(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no node `9`") as caught:
+    with pytest.raises(UsageError, match="unknown node `9`") as caught:
         example(tmp_path).node(9)
     assert "1, 2" in caught.value.hint

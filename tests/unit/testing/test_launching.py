@@ -13,7 +13,7 @@ def node(node_id: int, directory: Path) -> LocalNode:
     return LocalNode(node_id, 9092, 9192, str(directory))
 
 
-def test_running_nodes_and_the_first_failure_are_told_apart(tmp_path: Path) -> None:
+def test_running_nodes_and_the_first_failure_are_distinguished(tmp_path: Path) -> None:
     nodes = [node(i, tmp_path) for i in (1, 2, 3, 4)]
     reports = [
         {"pid": os.getpid(), "error": "", "hint": ""},

@@ -1,4 +1,4 @@
-"""Goal: what cannot be done to a node is said, before anything is signalled or started."""
+"""Goal: what cannot be done to a node is an error, before anything is signalled or started."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from tidelog.testing.cluster_state import write_state
 from tidelog.testing.node_processes import NodeProcesses
 
 
-def test_no_cluster_is_a_usage_error_that_says_how_to_start_one(tmp_path: Path) -> None:
+def test_no_cluster_is_a_usage_error_with_the_command_that_starts_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no cluster in") as caught:
         _ = NodeProcesses(tmp_path).state
     assert "tidelog up" in caught.value.hint

@@ -51,5 +51,5 @@ def test_a_recycled_pid_is_another_process() -> None:
     assert not recycled.send(signal.SIGKILL)
 
 
-def test_a_pid_that_nobody_has_is_no_process() -> None:
+def test_a_free_pid_is_not_a_process() -> None:
     assert ProcessId.of(2**22 + 1) is None

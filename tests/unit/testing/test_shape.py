@@ -95,7 +95,7 @@ def test_a_bad_plan_writes_nothing(tmp_path: Path, changes: dict[str, Any]) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_plan_left_behind_that_ended_half_way_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_what_a_plan_left_behind_that_ended_half_way_does_not_matter(tmp_path: Path) -> None:
     plan(tmp_path)
     (tmp_path / "cluster.json").rename(tmp_path / "cluster.json.77.tmp")
     (tmp_path / "node-3" / "server.properties").unlink()
@@ -106,9 +106,9 @@ def test_what_a_plan_left_behind_that_ended_half_way_is_in_nobodys_way(tmp_path:
         plan(tmp_path)
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be"):
         plan(tmp_path / "file" / "cluster")
     with pytest.raises(UsageError, match="cannot be written: No such file or directory"):
-        plan(Path("/proc/nobody"))
+        plan(Path("/proc/nothing"))

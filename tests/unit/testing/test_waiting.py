@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidelog.testing.waiting import Deadline, wait_until
+from tidelog.testing.waiting import wait_until
 
 
 def test_the_first_real_value_ends_the_waiting() -> None:
@@ -12,7 +12,7 @@ def test_the_first_real_value_ends_the_waiting() -> None:
     assert wait_until(lambda: next(answers), 5, "an answer") == 0
 
 
-def test_a_timeout_says_what_was_seen() -> None:
+def test_a_timeout_reports_what_was_seen() -> None:
     seen = [0]
 
     def count() -> None:
@@ -25,10 +25,3 @@ def test_a_timeout_says_what_was_seen() -> None:
             "leader",
             last_seen=lambda: "3 or more" if seen[0] >= 3 else seen[0],
         )
-
-
-def test_a_deadline_never_has_less_than_nothing_left() -> None:
-    deadline = Deadline(0)
-    assert deadline.passed()
-    assert deadline.left_s() == 0
-    assert not Deadline(60).passed()

@@ -28,8 +28,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from tidelog.client.core.values import EARLIEST
 from tidelog.errors import UsageError
-from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import JobFailed, TableConflict
 from tidelog.pipeline.spark_columns import SOURCE_TYPES, ddl
 from tidelog.pipeline.tables.checkpoint import (
@@ -55,7 +56,6 @@ from tidelog.pipeline.topics.options import (
 from tidelog.pipeline.topics.progress import source_lag
 from tidelog.pipeline.topics.stream import initial_position
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
-from tidelog.pipeline.values import EARLIEST
 
 _FROZEN_OPTIONS: Final = frozenset(("isolation.level", "kafka.isolation.level"))
 """Options of the source that decide which records there are, in lower case."""

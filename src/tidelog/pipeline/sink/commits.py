@@ -35,7 +35,7 @@ Source: KIP-98 (transactions), KIP-447.
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -50,8 +50,10 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from tidelog.client.blocking import Connection
+from tidelog.client.core.errors import Unreachable
 from tidelog.errors import UsageError
-from tidelog.pipeline.cluster.connection import BrokerConnection
+from tidelog.pipeline.cluster import CLIENT_ID
 from tidelog.pipeline.errors import ClusterUnavailable
 from tidelog.pipeline.sink.options import AT_LEAST_ONCE, GUARANTEE, SinkOptions
 from tidelog.pipeline.sink.writer import (
@@ -199,10 +201,10 @@ def check_transactions(options: SinkOptions) -> None:
     refusals = []
     for address in options.bootstrap:
         try:
-            with BrokerConnection(address, timeout_s=_TIMEOUT_S) as connection:
+            with closing(Connection(address, CLIENT_ID, _TIMEOUT_S)) as connection:
                 if connection.serves(ApiKey.END_TXN):
                     return
-        except ClusterUnavailable as error:
+        except Unreachable as error:
             refusals.append(str(error))
             continue
         raise UsageError(

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tidelog.client.core.values import Address
 from tidelog.errors import UsageError
 from tidelog.pipeline.topics.options import BOOTSTRAP_SERVERS, parse_bootstrap
-from tidelog.pipeline.values import Address
 
 TOPIC: Final = "topic"
 GUARANTEE: Final = "deliveryGuarantee"

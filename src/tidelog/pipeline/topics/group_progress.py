@@ -12,31 +12,32 @@ import logging
 import time
 from typing import Any, Final
 
-from tidelog.errors import ErrorCode, MalformedFrame, UsageError
-from tidelog.pipeline.cluster.client import Client, TryAgain
-from tidelog.pipeline.cluster.connection import BrokerConnection
-from tidelog.pipeline.cluster.requests import find_group_request, offset_commit_request
-from tidelog.pipeline.errors import ClusterUnavailable
-from tidelog.pipeline.values import Address, Offsets
+from tidelog.client.blocking import now_ms
+from tidelog.client.core.calls import Call, request
+from tidelog.client.core.errors import RETRIABLE_COMMIT, Retry, TryAgain, Unreachable
+from tidelog.client.core.partitions import by_topic
+from tidelog.client.core.values import Address
+from tidelog.errors import ErrorCode, UsageError
+from tidelog.pipeline.cluster import Client
+from tidelog.pipeline.values import Offsets
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import field
 from tidelog.wire.values import error_of
 
 _PATIENCE_S: Final = 1.0
 _BACKOFF_S: Final = 0.1
-_PASSING: Final = (
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-)
+_GROUP_KEY: Final = 0
+_NO_GENERATION: Final = -1
 
 _LOG: Final = logging.getLogger("tidelog.pipeline")
 
 
 def check_groups_are_served(client: Client, group: str) -> None:
     """Raises `UsageError` when the brokers have no consumer groups, `ClusterUnavailable`."""
-    connection = client.patiently("broker", client.any_connection)
-    if not connection.serves(ApiKey.OFFSET_COMMIT):
+    has_groups = client.patiently(
+        "broker", lambda: client.brokers.first_use(lambda it: it.serves(ApiKey.OFFSET_COMMIT))
+    )
+    if not has_groups:
         raise UsageError(
             f"`kafka.group.id` is `{group}`, but the brokers have no consumer groups",
             "leave it out; progress reports of the query tell its lag",
@@ -46,14 +47,14 @@ def check_groups_are_served(client: Client, group: str) -> None:
 def commit_progress(client: Client, group: str, offsets: Offsets) -> bool:
     """Commits the next offsets of a stream; whether the group has them now. A coordinator that is
     just coming up, as for the very first commit of a cluster, is waited for a little."""
-    deadline = time.monotonic() + _PATIENCE_S
+    retry = Retry(now_ms(), _PATIENCE_S)
     while True:
         try:
             refused = _commit(client, group, offsets)
             break
-        except (TryAgain, ClusterUnavailable, MalformedFrame) as error:
+        except (TryAgain, Unreachable) as error:
             refused = str(error)
-            if not isinstance(error, TryAgain) or time.monotonic() > deadline:
+            if not isinstance(error, TryAgain) or retry.is_over(now_ms()):
                 # Whatever was under way on the connections is of no use to the next question.
                 client.close()
                 break
@@ -64,17 +65,15 @@ def commit_progress(client: Client, group: str, offsets: Offsets) -> bool:
 
 
 def _commit(client: Client, group: str, offsets: Offsets) -> str:
-    """What was refused; empty when nothing was. Raises `TryAgain`, `ClusterUnavailable`."""
-    coordinator = _coordinator(client.any_connection(), group)
-    connection = client.connect(coordinator)
-    version = connection.version_of(ApiKey.OFFSET_COMMIT)
-    answer = connection.ask(offset_commit_request(version, group, offsets))
+    """What was refused; empty when nothing was. Raises `TryAgain`, `Unreachable`."""
+    coordinator = _coordinator(client.brokers.first(find_request(group)))
+    answer = client.brokers.connection(coordinator).call(commit_request(group, offsets))
     codes = {
         f"`{topic.name}-{partition.partition_index}`": error_of(partition.error_code)
         for topic in answer.topics
         for partition in topic.partitions
     }
-    passing = sorted({code.name for code in codes.values() if code in _PASSING})
+    passing = sorted({code.name for code in codes.values() if code in RETRIABLE_COMMIT})
     if passing:
         raise TryAgain(", ".join(passing))
     return ", ".join(
@@ -82,9 +81,30 @@ def _commit(client: Client, group: str, offsets: Offsets) -> str:
     )
 
 
-def _coordinator(connection: BrokerConnection, group: str) -> Address:
-    version = connection.version_of(ApiKey.FIND_COORDINATOR)
-    answer = connection.ask(find_group_request(version, group))
+def find_request(group: str) -> Call[Any]:
+    """Which broker coordinates a consumer group."""
+    return request(
+        ApiKey.FIND_COORDINATOR, key=group, key_type=_GROUP_KEY, coordinator_keys=[group]
+    )
+
+
+def commit_request(group: str, offsets: Offsets) -> Call[Any]:
+    """A commit by a client that is not a member: the group must have no members."""
+    rows = {
+        tp: {"committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": ""}
+        for tp, offset in sorted(offsets.items())
+    }
+    return request(
+        ApiKey.OFFSET_COMMIT,
+        group_id=group,
+        generation_id_or_member_epoch=_NO_GENERATION,
+        member_id="",
+        group_instance_id=None,
+        topics=by_topic(rows),
+    )
+
+
+def _coordinator(answer: Any) -> Address:
     found: Any = (field(answer, "coordinators", None) or (answer,))[0]
     code = error_of(found.error_code)
     if code is not ErrorCode.NONE:

@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tidelog.client.core.values import EARLIEST, LATEST
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.topics.subscription import Subscription
-from tidelog.pipeline.values import EARLIEST, LATEST, Offsets
+from tidelog.pipeline.values import Offsets
 
 STARTING_OFFSETS: Final = "startingOffsets"
 ENDING_OFFSETS: Final = "endingOffsets"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
+from tidelog.client.core.values import Address
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.topics.offset_choice import (
@@ -31,7 +32,7 @@ from tidelog.pipeline.topics.offset_choice import (
     starting_choice,
 )
 from tidelog.pipeline.topics.subscription import Subscription
-from tidelog.pipeline.values import Address, ReadRules
+from tidelog.pipeline.values import ReadRules
 
 BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
 SUBSCRIBE: Final = "subscribe"
@@ -187,13 +188,13 @@ def parse_bootstrap(text: str) -> tuple[Address, ...]:
     """`host:port` addresses separated by commas; IPv6 hosts in brackets. Raises `UsageError`."""
     addresses = []
     for item in filter(None, (part.strip() for part in text.split(","))):
-        host, colon, port = item.rpartition(":")
-        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+        address = Address.parse(item)
+        if address is None:
             raise UsageError(
                 f"`{item}` in `{BOOTSTRAP_SERVERS}` is no address",
                 "write `host:port`, several separated by commas",
             )
-        addresses.append(Address(host.strip("[]"), int(port)))
+        addresses.append(address)
     if not addresses:
         raise UsageError(f"`{BOOTSTRAP_SERVERS}` is empty", "write `host:port`")
     return tuple(addresses)

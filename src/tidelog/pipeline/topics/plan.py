@@ -18,7 +18,7 @@ from typing import Final
 
 from tidelog.errors import UsageError
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
-from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import DataLoss
 from tidelog.pipeline.topics.losses import fail_or_warn
 from tidelog.pipeline.topics.offset_choice import (
@@ -64,7 +64,7 @@ def plan_ranges(
     if bounds.earliest_time is not None:
         left = {one.tp: bounds.earliest_time for one in narrowed}
         narrowed = _from_time_on(narrowed, lookup(left))
-    return with_topic_ids(narrowed, client.topic_ids())
+    return with_topic_ids(narrowed, client.known.topic_ids())
 
 
 def _from_time_on(ranges: Sequence[OffsetRange], firsts: Offsets) -> list[OffsetRange]:

@@ -27,25 +27,26 @@ from typing import Final
 
 import numpy as np
 
-from tidelog.errors import CorruptBatch, ErrorCode, MalformedFrame
+from tidelog.client.blocking import Connection
+from tidelog.client.core.calls import fetch_call
+from tidelog.client.core.errors import RETRIABLE_READ, TryAgain, Unreachable
+from tidelog.client.core.partitions import Leader
+from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.model import NO_EPOCH, NO_OFFSET
 from tidelog.pipeline.batches import BatchTable, computed_crcs, read_batches
-from tidelog.pipeline.cluster.client import TRY_AGAIN, Client, Leader, TryAgain
-from tidelog.pipeline.cluster.connection import CLIENT_ID, BrokerConnection
+from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
 from tidelog.pipeline.topics.completeness import what_is_missing
 from tidelog.pipeline.topics.losses import fail_or_warn
 from tidelog.pipeline.topics.transactions import hide_aborted
 from tidelog.pipeline.values import PlannedRange, ReadRules, is_other_topic
-from tidelog.wire.api import ApiKey
 from tidelog.wire.fetch import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     FetchedPartition,
     FetchPartition,
     FetchRequest,
-    pack_request,
-    parse_response,
+    FetchResponse,
 )
 
 FETCH_BYTES: Final = 8 << 20
@@ -84,7 +85,7 @@ class RangeReader:
         # The next offset to read: everything below it was handed out or is lost.
         self._position = planned.wanted.start
         # The connection on which one Fetch is under way, and the leader it was sent to.
-        self._under_way: BrokerConnection | None = None
+        self._under_way: Connection | None = None
         # The follower to read from, which the leader named; `None` for the leader.
         self._replica: int | None = None
         # What the leader is told; emptied for good by trouble with a follower.
@@ -100,7 +101,7 @@ class RangeReader:
 
         Raises `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError` (the topic is gone).
         """
-        if not self._client.knows(self._tp):
+        if self._tp not in self._client.known.leaders:
             self._client.metadata([self._wanted.topic])
         try:
             while self._position < self._wanted.end:
@@ -121,7 +122,7 @@ class RangeReader:
                 if self._position > begin:
                     return tables
                 trouble = f"no records; the log ends at {self._available_end}"
-            except (TryAgain, ClusterUnavailable, MalformedFrame) as error:
+            except (TryAgain, Unreachable, ClusterUnavailable) as error:
                 trouble = str(error)
                 self._start_afresh(error)
             if time.monotonic() > deadline:
@@ -140,7 +141,7 @@ class RangeReader:
         time.sleep(_BACKOFF_S)
         try:
             self._client.refresh([self._wanted.topic])
-        except (TryAgain, ClusterUnavailable, MalformedFrame):
+        except (TryAgain, Unreachable):
             # The next fetch fails as well, and the deadline decides.
             self._client.close()
 
@@ -153,8 +154,7 @@ class RangeReader:
         connection = self._under_way
         if connection is None:
             return []
-        version = connection.version_of(ApiKey.FETCH)
-        _, response = parse_response(version, connection.receive())
+        response: FetchResponse = connection.receive()
         self._under_way = None
         if response.error_code is not ErrorCode.NONE:
             raise TryAgain(response.error_code.name)
@@ -163,7 +163,7 @@ class RangeReader:
         if code is ErrorCode.OFFSET_OUT_OF_RANGE and self._replica is None:
             self._out_of_range()
             return []
-        if code in TRY_AGAIN or (code is not ErrorCode.NONE and self._replica is not None):
+        if code in RETRIABLE_READ or (code is not ErrorCode.NONE and self._replica is not None):
             raise TryAgain(f"`{self._tp}`: {code.name}")
         if code is not ErrorCode.NONE:
             raise ClusterUnavailable(f"{self._wanted}: {code.name}")
@@ -243,18 +243,13 @@ class RangeReader:
     def _send(self) -> None:
         """Sends a Fetch; none is under way afterwards if the topic is another now and that may
         be."""
-        leader = self._client.leader_of(self._tp)
+        leader = self._client.known.leader_of(self._tp)
         if is_other_topic(self._planned.topic_id, leader.topic_id):
             self._lose("the topic was deleted and made anew since the plan", self._wanted.end)
             return
         node_id = leader.node_id if self._replica is None else self._replica
         connection = self._client.connection_to(node_id)
-        version = connection.version_of(ApiKey.FETCH)
-        connection.send(
-            pack_request(
-                version, connection.next_correlation_id(), CLIENT_ID, self._request(leader)
-            )
-        )
+        connection.send(fetch_call(self._request(leader)))
         self._under_way = connection
 
     def _send_ahead(self) -> None:
@@ -263,13 +258,13 @@ class RangeReader:
             self._send()
         except TryAgain:
             return
-        except ClusterUnavailable:
+        except Unreachable:
             self._client.close()
 
     def _forget_under_way(self) -> None:
         """Drops the connection if an answer is under way on it that nobody will read."""
         if self._under_way is not None:
-            self._client.drop(self._under_way)
+            self._client.brokers.drop(self._under_way.address)
             self._under_way = None
 
     def _request(self, leader: Leader) -> FetchRequest:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tidelog.errors import CorruptBatch
 from tidelog.pipeline.batches import BatchTable
-from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.decode import (
     DECODED_COLUMNS,
     LINEAGE_SCHEMA,

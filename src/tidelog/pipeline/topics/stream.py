@@ -18,15 +18,16 @@ checkpoint that is not there or not subscribed to any more fail the query, unles
 
 from functools import partial
 
+from tidelog.client.core.values import EARLIEST, LATEST
 from tidelog.model import TopicPartition, uuid_to_text
-from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import LOSS_CHOICES, DataLoss
 from tidelog.pipeline.topics.losses import fail_or_warn
 from tidelog.pipeline.topics.offset_choice import STARTING_OFFSETS, resolve_choice
 from tidelog.pipeline.topics.options import SourceOptions
 from tidelog.pipeline.topics.plan import with_topic_ids
 from tidelog.pipeline.topics.stream_offsets import Position
-from tidelog.pipeline.values import EARLIEST, LATEST, OffsetRange, Offsets, PlannedRange
+from tidelog.pipeline.values import OffsetRange, Offsets, PlannedRange
 
 
 def initial_position(options: SourceOptions, client: Client) -> Position:
@@ -36,14 +37,14 @@ def initial_position(options: SourceOptions, client: Client) -> Position:
     earliest, latest = client.earliest_and_latest(partitions, read_committed=committed)
     lookup = partial(client.offsets_for_times, read_committed=committed)
     starts = resolve_choice(STARTING_OFFSETS, options.starting, earliest, latest, lookup)
-    return Position(starts, client.topic_ids())
+    return Position(starts, client.known.topic_ids())
 
 
 def available(options: SourceOptions, client: Client) -> Position:
     """The end of every partition now, exclusive: what is acknowledged, or decided, lies below."""
     partitions = options.subscription.find(client)
     ends = client.list_offsets(partitions, LATEST, read_committed=options.rules.read_committed)
-    return Position(ends, client.topic_ids())
+    return Position(ends, client.known.topic_ids())
 
 
 def next_position(
@@ -133,7 +134,7 @@ def plan_batch(
     earliest, latest = client.earliest_and_latest(
         partitions, read_committed=options.rules.read_committed
     )
-    now = Position(latest, client.topic_ids())
+    now = Position(latest, client.known.topic_ids())
     renewed = {topic for topic in topics if start.is_other_topic(topic, end)}
     begins = {
         tp: earliest[tp] if tp.topic in renewed else start.offsets.get(tp, earliest[tp])
@@ -149,4 +150,4 @@ def plan_batch(
             wanted = OffsetRange(tp.topic, tp.partition, earliest[tp], wanted.end)
         if wanted.length:
             ranges.append(wanted)
-    return with_topic_ids(ranges, client.topic_ids())
+    return with_topic_ids(ranges, client.known.topic_ids())

@@ -14,7 +14,8 @@ from tidelog.model import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     # Options are read in processes that never ask a broker.
-    from tidelog.pipeline.cluster.client import Client, Metadata
+    from tidelog.client.core.partitions import Metadata
+    from tidelog.pipeline.cluster import Client
 
 
 @dataclass(frozen=True, slots=True)

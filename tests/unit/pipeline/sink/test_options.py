@@ -2,9 +2,9 @@
 
 import pytest
 
+from tidelog.client.core.values import Address
 from tidelog.errors import UsageError
 from tidelog.pipeline.sink.options import parse_sink_options
-from tidelog.pipeline.values import Address
 
 SERVER = {"kafka.bootstrap.servers": "one:9092"}
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
+from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
+from tidelog.client.core.values import Address
 from tidelog.errors import ErrorCode, UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.topics.group_progress import check_groups_are_served, commit_progress
-from tidelog.pipeline.values import Address
 from tidelog.wire.api import ApiKey
 
 _OFFSETS = {TopicPartition("t", 0): 5, TopicPartition("u", 3): 2**40}

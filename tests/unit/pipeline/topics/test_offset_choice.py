@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tidelog.client.core.values import EARLIEST, LATEST
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.topics.offset_choice import (
@@ -13,7 +14,6 @@ from tidelog.pipeline.topics.offset_choice import (
     starting_choice,
 )
 from tidelog.pipeline.topics.subscription import Subscription
-from tidelog.pipeline.values import EARLIEST, LATEST
 
 _P0, _P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 _TOPICS = Subscription(topics=("t",))

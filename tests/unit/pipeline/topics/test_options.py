@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.client.core.values import EARLIEST, LATEST, Address
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.topics.options import OPTIONS, TriggerLimits, parse_bootstrap, parse_options
-from tidelog.pipeline.values import EARLIEST, LATEST, Address
 
 _NEEDED = {"kafka.bootstrap.servers": "a:1,b:2", "subscribe": "flights"}
 

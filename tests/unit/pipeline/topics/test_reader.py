@@ -3,21 +3,15 @@
 import numpy as np
 import pytest
 
-from tests.unit.pipeline.scripted_cluster import TOPIC_ID, ScriptedCluster, ScriptedPartition
+from tests.unit.client.scripted_brokers import TOPIC_ID, ScriptedCluster, ScriptedPartition
+from tidelog.client.core.values import EARLIEST, LATEST, Address
 from tidelog.errors import CorruptBatch, ErrorCode, UsageError
 from tidelog.model import TopicId, TopicPartition
-from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
 from tidelog.pipeline.topics.reader import RangeReader
 from tidelog.pipeline.topics.source import SOURCE_SCHEMA, read_ranges
-from tidelog.pipeline.values import (
-    EARLIEST,
-    LATEST,
-    Address,
-    OffsetRange,
-    PlannedRange,
-    ReadRules,
-)
+from tidelog.pipeline.values import OffsetRange, PlannedRange, ReadRules
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 

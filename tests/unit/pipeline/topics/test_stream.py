@@ -2,12 +2,12 @@
 
 import pytest
 
+from tests.unit.client.scripted_brokers import TOPIC_ID, ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.log_directories import batches
-from tests.unit.pipeline.scripted_cluster import TOPIC_ID, ScriptedCluster, ScriptedPartition
 from tidelog.env.prng import Prng
 from tidelog.errors import UsageError
 from tidelog.model import TopicId, TopicPartition, uuid_to_text
-from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import DataLoss
 from tidelog.pipeline.topics import stream
 from tidelog.pipeline.topics.options import parse_options

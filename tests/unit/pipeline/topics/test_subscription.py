@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.unit.pipeline.scripted_cluster import ScriptedCluster, ScriptedPartition
+from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
+from tidelog.client.core.values import Address
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.cluster.client import Client
+from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.topics.subscription import Subscription
-from tidelog.pipeline.values import Address
 
 _NAMES = ("orders", "orders.eu", "__consumer_offsets")
 

@@ -1,0 +1,1 @@
+"""The client without I/O: no socket, no clock, no event loop."""

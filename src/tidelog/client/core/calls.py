@@ -1,0 +1,94 @@
+"""Requests before their version is known, and how their answers are read.
+
+The version of an API is known per connection only, so a call is encoded when it is
+sent. Most go through the schemas, and name the values of all versions; a version takes those that
+it has. Fetch and Produce, which are hot, are packed by hand.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+from tidelog.env.disk import Buffer
+from tidelog.wire import codec, fetch, produce
+from tidelog.wire.api import ApiKey, latest_version
+from tidelog.wire.entities import Entity, has_field, make, nested
+
+Answer = TypeVar("Answer")
+
+_NEWEST: Final[Mapping[ApiKey, int]] = {
+    ApiKey.PRODUCE: 9,
+    ApiKey.FETCH: 17,
+    ApiKey.LIST_OFFSETS: 7,
+    ApiKey.METADATA: 12,
+    ApiKey.OFFSET_COMMIT: 8,
+    ApiKey.FIND_COORDINATOR: 4,
+    ApiKey.API_VERSIONS: 0,
+}
+"""The newest version that the client uses, where that is not our brokers' newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Answer]):
+    """One request to one broker."""
+
+    key: ApiKey
+    newest: int
+    """The newest version that its values fit."""
+    encode: Callable[[int, int, str], bytes]
+    """From version, correlation id and client id to the request with its length prefix."""
+    decode: Callable[[int, Buffer], tuple[int, Answer]]
+    """From version and frame to correlation id and answer. Raises `MalformedFrame`."""
+
+
+def request(key: ApiKey, /, **values: object) -> Call[Any]:
+    """Any API, by the field names of its schema. A dict is a nested entity, a list an array of
+    entities or of plain values."""
+
+    def encode(version: int, correlation_id: int, client_id: str) -> bytes:
+        entity = entity_of(codec.request_class(key, version), values)
+        return codec.encode_request(entity, correlation_id, client_id)
+
+    newest = _NEWEST[key] if key in _NEWEST else latest_version(key)
+    return Call(key, newest, encode, partial(codec.decode_response, key))
+
+
+def fetch_call(
+    wanted: fetch.FetchRequest, newest: int = _NEWEST[ApiKey.FETCH]
+) -> Call[fetch.FetchResponse]:
+    """Fetch; the answer holds views of its frame."""
+    return Call(
+        ApiKey.FETCH,
+        newest,
+        lambda version, number, client: fetch.pack_request(version, number, client, wanted),
+        fetch.parse_response,
+    )
+
+
+def produce_call(records: produce.ProduceRequest) -> Call[produce.ProduceResponse]:
+    """Produce."""
+    return Call(
+        ApiKey.PRODUCE,
+        _NEWEST[ApiKey.PRODUCE],
+        lambda version, number, client: produce.pack_request(version, number, client, records),
+        produce.parse_response,
+    )
+
+
+def entity_of(entity_type: type, values: Mapping[str, Any]) -> Entity:
+    """The entity of this version, nested ones from dicts, without values that it has no field
+    for."""
+    known = {name: value for name, value in values.items() if has_field(entity_type, name)}
+    return make(entity_type, **{n: _field_of(entity_type, n, v) for n, v in known.items()})
+
+
+def _field_of(entity_type: type, name: str, value: Any) -> Any:
+    match value:
+        case dict():
+            return entity_of(nested(entity_type, name), value)
+        case [dict(), *_]:
+            return tuple(entity_of(nested(entity_type, name), item) for item in value)
+        case list():
+            return tuple(value)
+    return value

@@ -1,1 +1,0 @@
-"""Talking to brokers: connections, requests, and what a cluster says of its topics."""

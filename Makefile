@@ -3,12 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: demo test check docs reference picture package coverage interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
 	@echo "make test         all tests"
-	@echo "make check        format, lint, types, layers, tidy"
+	@echo "make check        format, lint, types, layers, tidy, documentation"
+	@echo "make docs         the documentation site, strictly, in build/site"
+	@echo "make reference    write the reference pages that are made from the code"
+	@echo "make picture      run the demo and draw its screen for the README"
+	@echo "make package      build wheel and sdist, and try the wheel in a bare environment"
+	@echo "make coverage     lines of the core that its unit tests reach"
 	@echo "make interop      foreign clients: Spark's Kafka connector, Apache Kafka's tools, kcat; needs Maven"
 	@echo "make spark-clusters  Spark jobs where executors are other processes, some minutes"
 	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
@@ -46,12 +51,26 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal $(PURE) $(PYTEST_ARGS)
 	$(BIN)/python -m pytest $(PURE:%=--ignore=%) $(PYTEST_ARGS)
 
+CODE := src tests bench tools examples
 check: $(VENV)/.dev
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/tidy
+	$(BIN)/zensical build --strict --clean
+
+docs: $(VENV)/.dev
+	$(BIN)/zensical build --strict --clean
+
+reference: $(VENV)/.demo
+	$(BIN)/python -m tools.reference
+
+picture: $(VENV)/.demo
+	$(BIN)/python -m tools.picture
+
+package: $(VENV)/.dev
+	$(BIN)/python -m tools.package
 
 INTEROP_ARGS ?=
 interop: $(VENV)/.test

@@ -140,13 +140,13 @@ def test_named_properties_are_asserted_or_checked_somewhere():
 
 
 def test_decisions_are_numbered_without_gaps():
-    files = sorted((ROOT / "docs/decisions").glob("*.md"))
+    files = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
     numbers = [int(path.name[:4]) for path in files]
     assert numbers == list(range(1, len(files) + 1))
 
 
 def test_decisions_have_their_four_parts():
-    for path in sorted((ROOT / "docs/decisions").glob("*.md")):
+    for path in sorted((ROOT / "docs/decisions").glob("[0-9]*.md")):
         text = path.read_text()
         number = path.name[:4]
         assert text.startswith(f"# {number} "), path.name

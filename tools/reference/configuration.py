@@ -16,7 +16,7 @@ _OWN_PREFIX = "tidelog."
 _COLUMNS = ("name", "type", "default", "range", "changes", "meaning")
 _INTRODUCTION = """
 Names, types, defaults and meanings are Apache Kafka's unless the name begins with `tidelog.`.
-A node reads node properties from its file (`tidelog server FILE.properties`), from `--override`, and
+A node reads node properties from its file (`tidelog server FILE.properties`) and from `--override`;
 `tidelog up` takes them as `--config NAME=VALUE`. *Changes* says whether a property may change while
 brokers run (`dynamic`) or only with a restart (`restart`). An unknown name is refused.
 """

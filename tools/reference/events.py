@@ -1,14 +1,13 @@
 """The page of events, from the event classes of all packages."""
 
 import inspect
-import typing
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from types import UnionType
-from typing import Any
+from typing import Any, cast, get_args, get_type_hints
 
 import tidelog
 from tidelog.env.event import BrokerEvent, Event, PartitionEvent
@@ -18,9 +17,9 @@ _BASES = {Event, PartitionEvent, BrokerEvent}
 _ROOT = Path(tidelog.__file__).parent
 _INTRODUCTION = """
 A node makes an event where it decides something. A log line, a line of `events.jsonl`, the
-simulator's marks and `tidelog spark health` are projections of these values. *Kind* is the name that
-an event has in event files; an event without a kind is logged only. *Level* MEASURE marks a figure
-that is never logged. How event files are written is in [replication health](../how-to/replication-health.md).
+simulator's marks and `tidelog spark health` are projections of these values. *Kind* is the name
+that an event has in [event files](event-files.md); an event without a kind is logged only. The
+level MEASURE marks a figure that is never logged.
 """
 
 
@@ -53,15 +52,11 @@ def _below(base: type[Event]) -> Iterator[type[Event]]:
 
 
 def _is_declared(event: type[Event]) -> bool:
-    ours = event.__module__.startswith("tidelog.") and event not in _BASES
     # `slots=True` makes a second class; the first one stays a subclass until it is collected.
     current = getattr(import_module(event.__module__), event.__name__, None) is event
-    return (
-        ours
-        and is_dataclass(event)
-        and current
-        and isinstance(event.__dict__.get("decision", event.decision), str)
-    )
+    ours = event.__module__.startswith("tidelog.") and event not in _BASES
+    # A class that leaves the decision to its subclasses has a property there.
+    return ours and current and isinstance(cast(object, event.decision), str)
 
 
 def _event(event: type[Event]) -> str:
@@ -69,17 +64,18 @@ def _event(event: type[Event]) -> str:
     facts = [f"{event.level.name}", f"handler {code(_text(event.handler))}"]
     if kind is not None:
         facts.insert(0, f"kind {code(kind.value)}")
-    hints = typing.get_type_hints(event)
-    rows = [
-        (code(each.name), code(_type(hints[each.name])), _members(hints[each.name]))
-        for each in fields(typing.cast(Any, event))
+    hints = get_type_hints(event)
+    names = [each.name for each in fields(cast(Any, event))]
+    rows = [(code(name), code(_type(hints[name]))) for name in names]
+    values = [
+        f"Values of `{name}`:\n\n{listed}" for name in names if (listed := _members(hints[name]))
     ]
-    columns = ("field", "type", "values")
     return section(
         f"{event.__name__}: {_text(event.decision)}",
         first_paragraph(event),
         ", ".join(facts) + ".",
-        table(columns, rows),
+        table(("field", "type"), rows),
+        *values,
         level=3,
     )
 
@@ -89,14 +85,14 @@ def _text(value: object) -> str:
 
 
 def _type(hint: Any) -> str:
-    if isinstance(hint, UnionType) or typing.get_args(hint):
+    if isinstance(hint, UnionType) or get_args(hint):
         return str(hint).replace("tidelog.", "").replace("typing.", "")
     return hint.__name__ if inspect.isclass(hint) else str(hint)
 
 
 def _members(hint: Any) -> str:
-    choices = typing.get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    choices = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     for each in choices:
         if inspect.isclass(each) and issubclass(each, StrEnum):
-            return ", ".join(code(member.value) for member in each)
+            return "\n".join(f"- {code(member.value)}" for member in each)
     return ""

@@ -19,7 +19,7 @@ help:
 	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
 	@echo "make sim          200 simulated clusters and 2000 quorums under faults, a few minutes (SIM_JOBS)"
 	@echo "make campaign     simulated clusters without end, added up in build/campaign.json"
-	@echo "make bench-smoke  the figures of the README, measured on this machine"
+	@echo "make bench-smoke  start, memory, throughput, failover, measured on this machine"
 	@echo "make bench-unavailability  time without acks after kills, pauses and cuts of leaders"
 	@echo "make bench-spark  the figures of the Spark pipeline: sessions, sources, audit, campaigns"
 	@echo "make bench-spark-connector  our topic source beside Spark's official connector"
@@ -72,6 +72,12 @@ picture: $(VENV)/.demo
 package: $(VENV)/.dev
 	$(BIN)/python -m tools.package
 
+# Tracing costs as much as the tests themselves, so only the core, whose tests take a minute.
+COVERED := log replication kraft controller metadata rsm records wire config env
+coverage: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(TEST_JOBS) $(COVERED:%=tests/unit/%) \
+	    $(COVERED:%=--cov=tidelog.%) --cov-branch --cov-report=term:skip-covered
+
 INTEROP_ARGS ?=
 interop: $(VENV)/.test
 	$(BIN)/python -m tests.interop.prepare
@@ -109,7 +115,7 @@ campaign: $(VENV)/.test
 	$(BIN)/tidelog sim campaign --jobs $(SIM_JOBS) $(CAMPAIGN_ARGS)
 
 bench-smoke: $(VENV)/.demo
-	$(BIN)/python bench/smoke.py
+	$(BIN)/python bench/smoke.py $(BENCH_ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -27,7 +27,7 @@ class OrderService:
         )
 
     def place(self, order_id: str, order: dict[str, Any]) -> int:
-        """Stores an order and returns its offset; raises `OrderRefused` if it is not acknowledged."""
+        """Stores an order and returns its offset. Raises `OrderRefused` without an ack."""
         outcome: list[Any] = []
         self._producer.produce(
             self._topic,

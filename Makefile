@@ -75,8 +75,9 @@ package: $(VENV)/.dev
 # Tracing costs as much as the tests themselves, so only the core, whose tests take a minute.
 COVERED := log replication kraft controller metadata rsm records wire config env
 coverage: $(VENV)/.dev
+	@mkdir -p build
 	$(BIN)/python -m pytest -n $(TEST_JOBS) $(COVERED:%=tests/unit/%) \
-	    $(COVERED:%=--cov=tidelog.%) --cov-branch --cov-report=term:skip-covered
+	    $(COVERED:%=--cov=tidelog.%) --cov-report=term:skip-covered
 
 INTEROP_ARGS ?=
 interop: $(VENV)/.test

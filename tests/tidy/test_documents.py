@@ -10,7 +10,7 @@ from tests.tidy.source import ROOT, texts
 
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 README_LINES = 150
-CELL_CHARACTERS = 120
+CELL_CHARACTERS = 130
 CODE_PATH = re.compile(r"`((?:[a-z_]+/)+[a-z_0-9]+\.py)`")
 LINK = re.compile(r"\[[^\]]*\]\((?!https?://|#)([^)#\s]+)")
 CELL_END = re.compile(r"(?<!\\)\|")

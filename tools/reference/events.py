@@ -40,7 +40,7 @@ def event_classes() -> list[type[Event]]:
     for path in sorted(_ROOT.rglob("*events.py")):
         module = ".".join(path.relative_to(_ROOT).with_suffix("").parts)
         # Event files and Spark's reader of them declare no events.
-        if not module.startswith(("pipeline.", "env.", "runtime.")):
+        if not module.startswith(("pipeline.", "env.")):
             import_module(f"tidelog.{module}")
     return [each for each in set(_below(Event)) if _is_declared(each)]
 

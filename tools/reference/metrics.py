@@ -1,10 +1,6 @@
-"""The page of metrics, from what the endpoint's collector answers."""
+"""The page of metrics, from the table that the endpoint exposes."""
 
-from types import SimpleNamespace
-from typing import Any, cast
-
-from tidelog.runtime.driver import Counters
-from tidelog.runtime.metrics import DriverCollector
+from tidelog.runtime.metrics import METRICS
 from tools.reference.markdown import code, page, section, table
 
 _INTRODUCTION = """
@@ -16,10 +12,9 @@ The endpoint runs on the node's own loop. Beside these metrics it has those of t
 
 def metrics_page() -> str:
     """`docs/reference/metrics.md`."""
-    driver = cast(Any, SimpleNamespace(counters=Counters(), connection_count=0))
-    rows = []
-    for family in DriverCollector(driver).collect():
-        name = f"{family.name}_total" if family.type == "counter" else family.name
-        rows.append((code(name), family.type, family.documentation))
+    rows = [
+        (code(metric.name), "counter" if metric.is_counter else "gauge", metric.doc)
+        for metric in METRICS
+    ]
     columns = ("metric", "type", "meaning")
     return page("Metrics", _INTRODUCTION, (section("Of a node", table(columns, rows)),))

@@ -3,18 +3,23 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: demo test check docs reference picture package coverage interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
 	@echo "make test         all tests"
-	@echo "make check        format, lint, types, layers, tidy"
+	@echo "make check        format, lint, types, layers, tidy, documentation"
+	@echo "make docs         the documentation site, strictly, in build/site"
+	@echo "make reference    write the reference pages that are made from the code"
+	@echo "make picture      run the demo and draw its screen for the README"
+	@echo "make package      build wheel and sdist, and try the wheel in a bare environment"
+	@echo "make coverage     lines of the core that its unit tests reach"
 	@echo "make interop      foreign clients: Spark's Kafka connector, Apache Kafka's tools, kcat; needs Maven"
 	@echo "make spark-clusters  Spark jobs where executors are other processes, some minutes"
 	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
 	@echo "make sim          200 simulated clusters and 2000 quorums under faults, a few minutes (SIM_JOBS)"
 	@echo "make campaign     simulated clusters without end, added up in build/campaign.json"
-	@echo "make bench-smoke  the figures of the README, measured on this machine"
+	@echo "make bench-smoke  start, memory, throughput, failover, measured on this machine"
 	@echo "make bench-unavailability  time without acks after kills, pauses and cuts of leaders"
 	@echo "make bench-spark  the figures of the Spark pipeline: sessions, sources, audit, campaigns"
 	@echo "make bench-spark-connector  our topic source beside Spark's official connector"
@@ -46,12 +51,33 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal $(PURE) $(PYTEST_ARGS)
 	$(BIN)/python -m pytest $(PURE:%=--ignore=%) $(PYTEST_ARGS)
 
+CODE := src tests bench tools examples
 check: $(VENV)/.dev
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/tidy
+	$(BIN)/zensical build --strict --clean
+
+docs: $(VENV)/.dev
+	$(BIN)/zensical build --strict --clean
+
+reference: $(VENV)/.demo
+	$(BIN)/python -m tools.reference
+
+picture: $(VENV)/.demo
+	$(BIN)/python -m tools.picture
+
+package: $(VENV)/.dev
+	$(BIN)/python -m tools.package
+
+# Tracing costs as much as the tests themselves, so only the core, whose tests take a minute.
+COVERED := log replication kraft controller metadata rsm records wire config env
+coverage: $(VENV)/.dev
+	@mkdir -p build
+	$(BIN)/python -m pytest -n $(TEST_JOBS) $(COVERED:%=tests/unit/%) \
+	    $(COVERED:%=--cov=tidelog.%) --cov-report=term:skip-covered
 
 INTEROP_ARGS ?=
 interop: $(VENV)/.test
@@ -90,7 +116,7 @@ campaign: $(VENV)/.test
 	$(BIN)/tidelog sim campaign --jobs $(SIM_JOBS) $(CAMPAIGN_ARGS)
 
 bench-smoke: $(VENV)/.demo
-	$(BIN)/python bench/smoke.py
+	$(BIN)/python bench/smoke.py $(BENCH_ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

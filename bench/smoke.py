@@ -1,4 +1,4 @@
-"""The figures of the README, measured on this machine in a few minutes: `make bench-smoke`.
+"""The figures of `docs/results`, measured on this machine in a few minutes: `make bench-smoke`.
 
 Every figure comes with its goal; nothing is asserted. Figures of other systems are not in here:
 machines differ, and only ratios within one run mean anything.
@@ -6,6 +6,7 @@ machines differ, and only ratios within one run mean anything.
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 
 from tidelog.testing import LocalCluster
@@ -192,9 +194,30 @@ GOALS = {
 }
 
 
+def write_results(directory: Path, figures: dict[str, float]) -> None:
+    """One file a campaign, as `docs/results` keeps them: date, commit, machine, figures."""
+    git = ["git", "describe", "--always", "--dirty"]
+    commit = subprocess.run(git, check=True, capture_output=True, text=True).stdout.strip()
+    today = date.today().isoformat()
+    machine = f"{os.cpu_count()} {platform.machine()} cores, Python {platform.python_version()}"
+    rows = [f"| {GOALS[k][0]} | {GOALS[k][1]} | {value:,.1f} |" for k, value in figures.items()]
+    lines = [
+        f"# {today}: smoke figures",
+        "",
+        f"Command: `make bench-smoke`. Commit: {commit}. Machine: {machine}, load"
+        f" {os.getloadavg()[2]:.1f}. Client and nodes share the cores.",
+        "",
+        "| what | goal | measured |",
+        "| --- | --- | --- |",
+        *rows,
+    ]
+    (directory / f"{today}-smoke-{commit}.md").write_text("\n".join(lines) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", choices=("table", "json"), default="table")
+    parser.add_argument("--results", type=Path, help="directory for a dated file of results")
     parser.add_argument("--only", choices=("start", "throughput", "failover", "spark"))
     arguments = parser.parse_args()
     figures: dict[str, float] = {}
@@ -209,6 +232,8 @@ def main() -> None:
         for name, part in parts.items():
             if arguments.only in (None, name):
                 figures |= part(cluster)
+    if arguments.results:
+        write_results(arguments.results, figures)
     if arguments.output == "json":
         print(json.dumps({name: round(value, 2) for name, value in figures.items()}))
         return

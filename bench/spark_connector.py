@@ -7,8 +7,8 @@ topics, with 100-byte and with 1 KiB values. Each side has a Spark session of it
 cores; the first run of a session is told apart (cold), the others are given by their median
 (warm). The sides take turns run by run, so that what else the machine does hits both.
 
-The connector's Spark is older, because its jars are (`docs/interop.md`). Ours is asked for the
-column `value` alone, which is how its users count; the connector prunes columns by itself.
+The connector's Spark is older, because its jars are (`docs/reference/clients.md`). Ours is asked
+for the column `value` alone, which is how its users count; the connector prunes columns by itself.
 """
 
 import argparse

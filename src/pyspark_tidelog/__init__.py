@@ -9,8 +9,8 @@ Tasks fetch raw record batches from the partitions' leaders and hand Arrow batch
         .option("subscribe", "flights")
         .load()
 
-Options are named as in the official connector; `docs/spark-source.md` has them all. Writing,
-`df.write.format("tidelog")` and `df.writeStream`, is told of in `docs/interop.md`.
+Options are named as in the official connector; `docs/reference/topic-source.md` has them all.
+Writing, `df.write.format("tidelog")` and `df.writeStream`, is in `docs/reference/topic-sink.md`.
 """
 
 from collections.abc import Iterator, Sequence

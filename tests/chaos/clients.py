@@ -163,7 +163,8 @@ def run_confluent(role: str, order: dict[str, Any], until: Callable[[], bool]) -
     ended_well = client.finish()
     tally.write()
     # The cluster shall acknowledge again, to whoever asks: librdkafka itself may have stopped
-    # sending for good (`docs/reliability.md`), which the gap in its acknowledgements shows.
+    # sending for good (`docs/results/2026-11-22-chaos.md`), which the gap in its acknowledgements
+    # shows.
     client = Confluent(role, order["name"], order, tally)
     deadline = time.monotonic() + order["patience_s"]
     for where in partitions:

@@ -33,7 +33,7 @@ BELOW_RUNTIME = (
 """Rooms and modules in which nothing may do I/O, read a clock or draw from a hidden source."""
 
 _TEXT = {".py", ".md", ".toml", ".txt", ".yml", ".yaml", ".cfg", ".ini", ".sh", ".properties", ""}
-_PLACES = ("src", "tests", "bench", "docs", ".ci")
+_PLACES = ("src", "tests", "bench", "docs", "tools", "examples", ".ci", ".github", ".devcontainer")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -1,6 +1,8 @@
-"""The repository speaks of the product: not of the machine it was written on, nor of how."""
+"""The repository speaks of the product, in the field's terms: not of the machine it was written on,
+nor of how, nor in words that a stranger would have to learn first."""
 
 import re
+from typing import Final
 
 import pytest
 
@@ -73,6 +75,71 @@ def test_sessions_are_those_of_the_product():
         if path != OWN and SESSION.search(text) and not known.search(text)
     ]
     assert found == []
+
+
+PRIVATE: Final = {
+    r"rooms?(?! for|, )|(?:the|our) house": "component or package",
+    r"stor(?:y|ies)": "regression scenario, or what it is",
+    r"twins?": "ablation, test double, counterpart",
+    r"hears?|heard": "receive, notice",
+    r"tells?|told": "report, return, log, show, distinguish",
+    r"play(?:s|ed|ing)?": "run",
+    r"mend(?:s|ed|ing)?": "fix",
+    r"stretch(?:es)?": "run of batches, period",
+    r"goodbyes?|last words": "resignation, shutdown marker",
+    r"nobody|somebody|whoever|whomever|anybody": "the actor",
+    r"(?<!there\s)is no (?!longer\b|more\b|less\b|lower\b|higher\b)": "is not a",
+}
+"""Words that this project does not use for what it does, and what it writes instead."""
+
+PLAIN: Final = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs/",
+    "examples/",
+    "tools/",
+    "tests/examples/",
+    ".github/",
+    "src/tidelog/errors.py",
+    "src/tidelog/limits.py",
+    "src/tidelog/model.py",
+    "src/tidelog/rsm/",
+    "src/tidelog/wire/",
+)
+"""Where the list holds. Packages of `src/` join when their words are plain; the list only grows."""
+
+MADE_OF_CODE: Final = (
+    "docs/reference/command-line.md",
+    "docs/reference/configuration.md",
+    "docs/reference/errors.md",
+    "docs/protocol/regressions.md",
+)
+"""Pages with sentences of code that has not joined yet; the list only shrinks."""
+
+
+def private_words(path: str) -> list[str]:
+    """What a file says in words of its own, with what to write instead."""
+    text = texts()[path]
+    return [
+        f"{path}:{text.count(chr(10), 0, found.start()) + 1}: `{found.group()}`; write {instead}"
+        for pattern, instead in PRIVATE.items()
+        for found in re.finditer(rf"\b(?:{pattern})\b", text, re.IGNORECASE)
+    ]
+
+
+def test_words_are_the_fields():
+    covered = [
+        path for path in texts() if path.startswith(PLAIN) and path not in (*MADE_OF_CODE, OWN)
+    ]
+    assert [word for path in covered for word in private_words(path)] == []
+
+
+@pytest.mark.parametrize("path", MADE_OF_CODE)
+def test_pages_that_became_plain_join_the_list(path):
+    assert private_words(path), f"take {path} off MADE_OF_CODE"
 
 
 def test_the_licence_is_there_and_named():

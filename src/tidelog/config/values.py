@@ -170,7 +170,7 @@ class CoordinatorConfig:
 
 @dataclass(frozen=True, slots=True)
 class EventsConfig:
-    """Where a node's events go (`docs/health.md`)."""
+    """Where a node's events go (`docs/how-to/replication-health.md`)."""
 
     enable: bool = False
     """`tidelog.events.enable`: keep state changes and figures as JSON lines."""

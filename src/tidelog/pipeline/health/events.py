@@ -36,7 +36,7 @@ EVENT: Final = (
     "ts_us bigint, mono_us bigint, clock string, broker int, incarnation string, seq bigint, "
     f"topic string, partition int, leader_epoch int, kind string, payload {PAYLOAD}"
 )
-"""What one event is. `docs/health.md` describes every field."""
+"""What one event is. `docs/reference/event-files.md` describes every field."""
 
 
 def find_event_files(directories: Sequence[Path]) -> list[str]:

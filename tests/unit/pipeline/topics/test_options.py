@@ -183,6 +183,6 @@ def test_other_ways_to_be_wrong(given, message):
 
 
 def test_every_option_is_documented():
-    page = Path(__file__).parents[4] / "docs" / "spark-source.md"
+    page = Path(__file__).parents[4] / "docs" / "reference" / "topic-source.md"
     text = page.read_text(encoding="utf-8")
     assert [name for name in OPTIONS if f"`{name}`" not in text] == []

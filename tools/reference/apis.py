@@ -1,0 +1,48 @@
+"""The page of APIs and versions. `served` is all that knows where they are declared."""
+
+from collections.abc import Mapping
+
+from tidelog.wire.api import BROKER_APIS, CONTROLLER_APIS, MIN_PRODUCE_VERSION, ApiKey
+from tools.reference.markdown import page, section, table
+
+_INTRODUCTION = f"""
+What each listener serves, as ApiVersions answers it. A version outside its range is answered with
+UNSUPPORTED_VERSION. Produce is listed from version 0, as in Apache Kafka, because librdkafka takes
+a missing 0 for an old broker (KAFKA-18659); versions below {MIN_PRODUCE_VERSION} are refused.
+"""
+
+
+def served() -> Mapping[str, Mapping[ApiKey, tuple[int, int]]]:
+    """Versions by listener and API."""
+    return {"broker": BROKER_APIS, "controller": CONTROLLER_APIS}
+
+
+def apis_page() -> str:
+    """`docs/reference/apis.md`."""
+    listeners = served()
+    keys = sorted({key for apis in listeners.values() for key in apis})
+    rows = [
+        (str(key.value), _name(key), *(_span(apis.get(key)) for apis in listeners.values()))
+        for key in keys
+    ]
+    columns = ("key", "API", *(f"versions on a {name} listener" for name in listeners))
+    missing = [_name(key) for key in ApiKey if key not in keys]
+    return page(
+        "APIs and versions",
+        _INTRODUCTION,
+        (
+            section("Served", table(columns, rows)),
+            section("Not served", "Apache Kafka 4 has these: " + ", ".join(missing) + "."),
+        ),
+    )
+
+
+def _name(key: ApiKey) -> str:
+    return "".join(word.capitalize() for word in key.name.split("_"))
+
+
+def _span(versions: tuple[int, int] | None) -> str:
+    if versions is None:
+        return ""
+    low, high = versions
+    return f"{low}" if low == high else f"{low} to {high}"

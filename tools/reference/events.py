@@ -1,0 +1,98 @@
+"""The page of events, from the event classes of all packages."""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import fields
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from types import UnionType
+from typing import Any, cast, get_args, get_type_hints
+
+import tidelog
+from tidelog.env.event import BrokerEvent, Event, PartitionEvent
+from tools.reference.markdown import code, first_paragraph, page, section, table
+
+_BASES = {Event, PartitionEvent, BrokerEvent}
+_ROOT = Path(tidelog.__file__).parent
+_INTRODUCTION = """
+A node makes an event where it decides something. A log line, a line of `events.jsonl`, the
+simulator's marks and `tidelog spark health` are projections of these values. *Kind* is the name
+that an event has in [event files](event-files.md); an event without a kind is logged only. The
+level MEASURE marks a figure that is never logged.
+"""
+
+
+def events_page() -> str:
+    """`docs/reference/events.md`."""
+    by_package: dict[str, list[type[Event]]] = {}
+    for event in sorted(event_classes(), key=lambda each: (each.__module__, each.__name__)):
+        by_package.setdefault(event.__module__.split(".")[1], []).append(event)
+    sections = [
+        section(f"`{package}`", *(_event(event) for event in events))
+        for package, events in by_package.items()
+    ]
+    return page("Events", _INTRODUCTION, sections)
+
+
+def event_classes() -> list[type[Event]]:
+    """Every event that is made somewhere: the leaves of the hierarchy."""
+    for path in sorted(_ROOT.rglob("*events.py")):
+        module = ".".join(path.relative_to(_ROOT).with_suffix("").parts)
+        # Event files and Spark's reader of them declare no events.
+        if not module.startswith(("pipeline.", "env.")):
+            import_module(f"tidelog.{module}")
+    return [each for each in set(_below(Event)) if _is_declared(each)]
+
+
+def _below(base: type[Event]) -> Iterator[type[Event]]:
+    for each in base.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+def _is_declared(event: type[Event]) -> bool:
+    # `slots=True` makes a second class; the first one stays a subclass until it is collected.
+    current = getattr(import_module(event.__module__), event.__name__, None) is event
+    ours = event.__module__.startswith("tidelog.") and event not in _BASES
+    # A class that leaves the decision to its subclasses has a property there.
+    return ours and current and isinstance(cast(object, event.decision), str)
+
+
+def _event(event: type[Event]) -> str:
+    kind = event.kind
+    facts = [f"{event.level.name}", f"handler {code(_text(event.handler))}"]
+    if kind is not None:
+        facts.insert(0, f"kind {code(kind.value)}")
+    hints = get_type_hints(event)
+    names = [each.name for each in fields(cast(Any, event))]
+    rows = [(code(name), code(_type(hints[name]))) for name in names]
+    values = [
+        f"Values of `{name}`:\n\n{listed}" for name in names if (listed := _members(hints[name]))
+    ]
+    return section(
+        f"{event.__name__}: {_text(event.decision)}",
+        first_paragraph(event),
+        ", ".join(facts) + ".",
+        table(("field", "type"), rows),
+        *values,
+        level=3,
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "by its values"
+
+
+def _type(hint: Any) -> str:
+    if isinstance(hint, UnionType) or get_args(hint):
+        return str(hint).replace("tidelog.", "").replace("typing.", "")
+    return hint.__name__ if inspect.isclass(hint) else str(hint)
+
+
+def _members(hint: Any) -> str:
+    choices = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    for each in choices:
+        if inspect.isclass(each) and issubclass(each, StrEnum):
+            return "\n".join(f"- {code(member.value)}" for member in each)
+    return ""

@@ -7,10 +7,9 @@ new leader came from. Both are members of enums, so that a reader asks for them 
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
 
 from tidelog.controller.elections import Outcome
-from tidelog.env.event import BrokerEvent, Event, Kind, Level, PartitionEvent, Payload
+from tidelog.env.event import BrokerEvent, Event, Kind, Level, PartitionEvent, Payload, event
 from tidelog.errors import ErrorCode
 
 # Why -----------------------------------------------------------------------------------------
@@ -81,7 +80,7 @@ def _silence(silent_ms: int | None) -> str:
 # The controller ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event()
 class ControllerEvent(Event):
     """An event about this controller."""
 
@@ -91,13 +90,9 @@ class ControllerEvent(Event):
         return "controller"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("maybe_activate", "active", Kind.CONTROLLER_ACTIVE)
 class ControllerActivated(ControllerEvent):
     """The controller decides from now on."""
-
-    handler: ClassVar = "maybe_activate"
-    decision: ClassVar = "active"
-    kind: ClassVar = Kind.CONTROLLER_ACTIVE
 
     epoch: int
     offset: int
@@ -111,13 +106,9 @@ class ResignReason(StrEnum):
     APPEND_REFUSED = "the log refused an append"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("resign", "inactive", Kind.CONTROLLER_INACTIVE)
 class ControllerResigned(ControllerEvent):
     """The controller decides nothing from now on."""
-
-    handler: ClassVar = "resign"
-    decision: ClassVar = "inactive"
-    kind: ClassVar = Kind.CONTROLLER_INACTIVE
 
     reason: ResignReason
     epoch: int
@@ -128,62 +119,45 @@ class ControllerResigned(ControllerEvent):
 # Brokers -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event()
 class _BrokerChanged(BrokerEvent):
     """Something changed about a registered broker."""
 
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("decide_registration")
 class _BrokerRegistration(_BrokerChanged):
     """A broker process is known by its incarnation."""
-
-    handler: ClassVar = "decide_registration"
 
     incarnation: str
     was: int | None
     """The broker epoch before; `None` for a broker that the controller did not know."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event(decision="registered")
 class BrokerRegistered(_BrokerRegistration):
     """A broker process registered."""
 
-    decision: ClassVar = "registered"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event(decision="amended")
 class BrokerAmended(_BrokerRegistration):
     """A registered process registered again, with other listeners or directories."""
 
-    decision: ClassVar = "amended"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("decide_unregistration", "unregistered")
 class BrokerUnregistered(_BrokerChanged):
     """The controller forgets a broker."""
 
-    handler: ClassVar = "decide_unregistration"
-    decision: ClassVar = "unregistered"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_broker_suspected", "suspected")
 class BrokerSuspected(BrokerEvent):
     """This node's failure detector lost the broker; the controller may fence it."""
 
-    handler: ClassVar = "on_broker_suspected"
-    decision: ClassVar = "suspected"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("fence", "fenced", Kind.FENCED, about=("node_id", "silent_ms"))
 class BrokerFenced(_BrokerChanged):
     """A broker left all ISRs and may lead nothing."""
-
-    about: ClassVar = ("node_id", "silent_ms")
-    handler: ClassVar = "fence"
-    decision: ClassVar = "fenced"
-    kind: ClassVar = Kind.FENCED
 
     reason: FenceReason
     silent_ms: int | None
@@ -201,13 +175,9 @@ class UnfenceReason(StrEnum):
     CAUGHT_UP = "it caught up"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("unfence", "unfenced", Kind.UNFENCED)
 class BrokerUnfenced(_BrokerChanged):
     """A broker may lead again."""
-
-    handler: ClassVar = "unfence"
-    decision: ClassVar = "unfenced"
-    kind: ClassVar = Kind.UNFENCED
 
     reason: UnfenceReason = UnfenceReason.CAUGHT_UP
     elections: int
@@ -220,13 +190,9 @@ class ShutdownReason(StrEnum):
     ASKED = "it asked to"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("begin_controlled_shutdown", "leaving", Kind.CONTROLLED_SHUTDOWN)
 class ControlledShutdownBegun(_BrokerChanged):
     """A broker hands over what it leads, and stops then."""
-
-    handler: ClassVar = "begin_controlled_shutdown"
-    decision: ClassVar = "leaving"
-    kind: ClassVar = Kind.CONTROLLED_SHUTDOWN
 
     reason: ShutdownReason = ShutdownReason.ASKED
     partitions: int
@@ -236,12 +202,9 @@ class ControlledShutdownBegun(_BrokerChanged):
 # Partitions ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("change_partition", "elected")
 class LeaderElected(PartitionEvent):
     """The controller chose a leader, or kept it in a new leader epoch."""
-
-    handler: ClassVar = "change_partition"
-    decision: ClassVar = "elected"
 
     reason: Outcome
     leader: int
@@ -252,21 +215,14 @@ class LeaderElected(PartitionEvent):
     cause: Cause
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event(decision="leaderless")
 class LeaderLost(LeaderElected):
     """The partition has no leader: no replica may lead it."""
 
-    decision: ClassVar = "leaderless"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("change_partition", "gave up records", Kind.UNCLEAN_ELECTION, level=Level.WARN)
 class UncleanLeaderElected(PartitionEvent):
     """The new leader may lack committed records: which replicas would have had them."""
-
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "change_partition"
-    decision: ClassVar = "gave up records"
-    kind: ClassVar = Kind.UNCLEAN_ELECTION
 
     reason: Outcome
     leader: int | None
@@ -279,13 +235,9 @@ class UncleanLeaderElected(PartitionEvent):
         return {**PartitionEvent.payload(self), "cause": str(self.cause)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("change_partition", "changed", about=("partition", "cause"))
 class IsrChanged(PartitionEvent):
     """The controller changed the ISR without an election."""
-
-    about: ClassVar = ("partition", "cause")
-    handler: ClassVar = "change_partition"
-    decision: ClassVar = "changed"
 
     cause: Cause
     isr: tuple[int, ...]
@@ -303,12 +255,9 @@ class IsrChanged(PartitionEvent):
         return str(self.cause)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("decide_alter_partition", "accepted")
 class IsrProposalAccepted(PartitionEvent):
     """A leader's proposal became the ISR."""
-
-    handler: ClassVar = "decide_alter_partition"
-    decision: ClassVar = "accepted"
 
     isr: tuple[int, ...]
     was: tuple[int, ...]
@@ -336,13 +285,9 @@ class RefusedProposal(StrEnum):
     INELIGIBLE = "a replica may not join"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("decide_alter_partition", "refused", about=("partition", "ineligible"))
 class IsrProposalRefused(PartitionEvent):
     """A leader's proposal was refused. The topic is its id where the controller knows no name."""
-
-    about: ClassVar = ("partition", "ineligible")
-    handler: ClassVar = "decide_alter_partition"
-    decision: ClassVar = "refused"
 
     reason: RefusedProposal
     ineligible: str
@@ -362,13 +307,9 @@ class IsrProposalRefused(PartitionEvent):
         return (("error", self.error.name), *PartitionEvent.shown(self)[1:])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("change_partition", "reassignment in progress", about=("partition", "cause"))
 class ReassignmentProgressed(PartitionEvent):
     """The replicas of a partition change, and others must catch up first."""
-
-    about: ClassVar = ("partition", "cause")
-    handler: ClassVar = "change_partition"
-    decision: ClassVar = "reassignment in progress"
 
     cause: Cause
     replicas: tuple[int, ...]
@@ -388,19 +329,14 @@ class ReassignmentProgressed(PartitionEvent):
         return str(self.cause)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event(decision="reassignment complete")
 class ReassignmentCompleted(ReassignmentProgressed):
     """The partition has the replicas that it was to have."""
 
-    decision: ClassVar = "reassignment complete"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("decide_assign_replicas", about=("partition", "cause"))
 class DirectoryAssigned(PartitionEvent):
     """A broker reported the directory of its replica, or that the replica's log is lost."""
-
-    handler: ClassVar = "decide_assign_replicas"
-    about: ClassVar = ("partition", "cause")
 
     cause: Cause
 
@@ -414,15 +350,10 @@ class DirectoryAssigned(PartitionEvent):
         return str(self.cause)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("measure_unhealthy", "partition_state", Kind.PARTITION_STATE, level=Level.MEASURE)
 class PartitionState(PartitionEvent):
     """Everything about a partition that its health depends on; a new controller's clock begins
     with the states of the partitions that are not whole."""
-
-    level: ClassVar = Level.MEASURE
-    handler: ClassVar = "measure_unhealthy"
-    decision: ClassVar = "partition_state"
-    kind: ClassVar = Kind.PARTITION_STATE
 
     cause: str
     topic_id: str
@@ -435,14 +366,10 @@ class PartitionState(PartitionEvent):
     min_isr: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("measure_change", "isr_change", Kind.ISR_CHANGE)
 class PartitionChanged(PartitionState):
     """What a partition was and what it became: an election where the leader epoch rose, else a
     change of its ISR."""
-
-    handler: ClassVar = "measure_change"
-    decision: ClassVar = "isr_change"
-    kind: ClassVar = Kind.ISR_CHANGE
 
     old_leader: int
     old_isr: tuple[int, ...]
@@ -458,22 +385,17 @@ class PartitionChanged(PartitionState):
         return "" if self.reason is None else str(self.reason)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event(decision="election", kind=Kind.ELECTION)
 class PartitionElected(PartitionChanged):
     """The same, where the leader epoch rose."""
-
-    decision: ClassVar = "election"
-    kind: ClassVar = Kind.ELECTION
 
 
 # Topics and configurations -------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event(about=("topic",))
 class TopicEvent(Event):
     """An event about a whole topic."""
-
-    about: ClassVar = ("topic",)
 
     topic: str
 
@@ -488,47 +410,33 @@ class TopicEvent(Event):
         return self.topic, None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("decide_create_topics", "created")
 class TopicCreated(TopicEvent):
     """A topic exists."""
-
-    handler: ClassVar = "decide_create_topics"
-    decision: ClassVar = "created"
 
     topic_id: str
     partitions: int
     replicas: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("decide_create_partitions", "grown")
 class TopicGrown(TopicEvent):
     """A topic has more partitions."""
-
-    handler: ClassVar = "decide_create_partitions"
-    decision: ClassVar = "grown"
 
     partitions: int
     """How many it has now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("decide_delete_topics", "deleted", Kind.TOPIC_DELETED)
 class TopicDeleted(TopicEvent):
     """A topic is gone."""
-
-    handler: ClassVar = "decide_delete_topics"
-    decision: ClassVar = "deleted"
-    kind: ClassVar = Kind.TOPIC_DELETED
 
     topic_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("decide_alter_configs", "altered", about=("resource_type", "resource_name"))
 class ConfigsAltered(Event):
     """Configurations of a topic, a broker or all brokers were set or removed."""
-
-    about: ClassVar = ("resource_type", "resource_name")
-    handler: ClassVar = "decide_alter_configs"
-    decision: ClassVar = "altered"
 
     resource_type: int
     resource_name: str

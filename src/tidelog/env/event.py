@@ -12,18 +12,15 @@ that reads decisions is a projection of that value, and none of them parses text
 So words can change without a reader noticing, and a field that a reader needs cannot vanish
 without the type checker noticing.
 
-An event class says which function decides (`handler`), what is decided (`decision`), how loud it
-is (`level`) and, if events files keep it, its `kind`. Its fields are the numbers at that moment.
-Where several reasons are possible, the field `reason` is a `StrEnum` of that event: its members
-are the whole list. Example::
+An event class is declared with `event`: the function that decides (`handler`), what it decides
+(`decision`), how loud the event is (`level`) and, if event files keep it, its `kind`. Its fields
+are the numbers at that moment. Where several reasons are possible, the field `reason` is a
+`StrEnum` of that event: its members are the whole list. Example::
 
-    @dataclass(frozen=True, slots=True, kw_only=True)
+    @event("truncate", "truncated", Kind.TRUNCATE)
     class Truncated(PartitionEvent):
-        \"\"\"A follower cut records that its leader does not have.\"\"\"
+        "A follower cut records that its leader does not have."
 
-        handler: ClassVar = "truncate"
-        decision: ClassVar = "truncated"
-        kind: ClassVar = Kind.TRUNCATE
         reason: TruncationReason
         high_watermark: int
 
@@ -34,9 +31,10 @@ Left out: clocks, node ids, incarnations and numbers, which a core cannot know; 
 `docs/reference/events.md` is made from these classes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import IntEnum, StrEnum
-from typing import Any, ClassVar, Final, NamedTuple, cast
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar, cast, dataclass_transform
 
 from tidelog.model import TopicPartition
 
@@ -94,7 +92,7 @@ class Kind(StrEnum):
 
 
 class Event:
-    """One decision of one node. Subclasses are frozen, slotted, keyword-only dataclasses."""
+    """One decision of one node. Subclasses are declared with `event`."""
 
     __slots__ = ()
 
@@ -154,12 +152,41 @@ class Event:
         return f"{self.subject} {self.handler}: {self.decision}{reason}{values}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Declared = TypeVar("Declared", bound=type[Event])
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def event(
+    handler: str | None = None,
+    decision: str | None = None,
+    kind: Kind | None = None,
+    *,
+    level: Level | None = None,
+    about: tuple[str, ...] | None = None,
+) -> Callable[[Declared], Declared]:
+    """Declares an event class: a frozen, slotted dataclass with keywords only. What is not given is
+    inherited."""
+    given = {
+        "handler": handler,
+        "decision": decision,
+        "kind": kind,
+        "level": level,
+        "about": about,
+    }
+
+    def declare(event_type: Declared) -> Declared:
+        for name, value in given.items():
+            if value is not None:
+                setattr(event_type, name, value)
+        return cast(Declared, dataclass(frozen=True, slots=True, kw_only=True)(event_type))
+
+    return declare
+
+
+@event(about=("partition",))
 class PartitionEvent(Event):
     """An event about one partition, or one replica of it. An event that knows the leader epoch has
     it in a field `leader_epoch`."""
-
-    about: ClassVar[tuple[str, ...]] = ("partition",)
 
     partition: TopicPartition
 
@@ -174,11 +201,9 @@ class PartitionEvent(Event):
         return self.partition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event(about=("node_id",))
 class BrokerEvent(Event):
     """An event about another node."""
-
-    about: ClassVar[tuple[str, ...]] = ("node_id",)
 
     node_id: int
 

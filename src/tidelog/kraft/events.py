@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from tidelog.env.event import Event, Level
+from tidelog.env.event import Event, Level, event
 from tidelog.errors import ErrorCode
 
 SUBJECT: Final = "quorum"
 """What events and lines of this package are about."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event()
 class QuorumEvent(Event):
     """An event about this replica of the metadata log."""
 
@@ -70,7 +70,7 @@ class RoleCause:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event()
 class RoleEvent(QuorumEvent):
     """The replica has this role now."""
 
@@ -83,12 +83,9 @@ class RoleEvent(QuorumEvent):
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("start", about=("role",))
 class RoleAtStart(RoleEvent):
     """The role in which a process begins."""
-
-    about: ClassVar = ("role",)
-    handler: ClassVar = "start"
 
     role: str
 
@@ -98,11 +95,9 @@ class RoleAtStart(RoleEvent):
         return self.role
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event(about=("cause",))
 class RoleChanged(RoleEvent):
     """One role follows another; each role has its own class."""
-
-    about: ClassVar = ("cause",)
 
     cause: RoleCause
 
@@ -116,52 +111,34 @@ class RoleChanged(RoleEvent):
         return str(self.cause)
 
 
+@event("become_unattached", "unattached")
 class BecameUnattached(RoleChanged):
     """It follows no leader."""
 
-    __slots__ = ()
-    handler: ClassVar = "become_unattached"
-    decision: ClassVar = "unattached"
 
-
+@event("become_follower", "follower")
 class BecameFollower(RoleChanged):
     """It fetches from the leader."""
 
-    __slots__ = ()
-    handler: ClassVar = "become_follower"
-    decision: ClassVar = "follower"
 
-
+@event("become_prospective", "prospective")
 class BecameProspective(RoleChanged):
     """It asks for pre-votes."""
 
-    __slots__ = ()
-    handler: ClassVar = "become_prospective"
-    decision: ClassVar = "prospective"
 
-
+@event("become_candidate", "candidate")
 class BecameCandidate(RoleChanged):
     """It asks for votes in a new epoch."""
 
-    __slots__ = ()
-    handler: ClassVar = "become_candidate"
-    decision: ClassVar = "candidate"
 
-
+@event("become_leader", "leader")
 class BecameLeader(RoleChanged):
     """It leads the epoch."""
 
-    __slots__ = ()
-    handler: ClassVar = "become_leader"
-    decision: ClassVar = "leader"
 
-
+@event("become_resigned", "resigned")
 class BecameResigned(RoleChanged):
     """It has given up the epoch and reports that to the voters."""
-
-    __slots__ = ()
-    handler: ClassVar = "become_resigned"
-    decision: ClassVar = "resigned"
 
 
 # Votes and doubts ----------------------------------------------------------------------------
@@ -186,12 +163,9 @@ class VoteReason(StrEnum):
     FENCED_LEADER_EPOCH = ErrorCode.FENCED_LEADER_EPOCH.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_vote_request", about=("peer_id",))
 class VoteAnswered(QuorumEvent):
     """A voter answers a candidate."""
-
-    about: ClassVar = ("peer_id",)
-    handler: ClassVar = "on_vote_request"
 
     reason: VoteReason
     peer_id: int
@@ -208,18 +182,14 @@ class VoteAnswered(QuorumEvent):
         return self.reason.format(peer_id=self.peer_id)
 
 
+@event(decision="granted")
 class VoteGranted(VoteAnswered):
     """The candidate has the vote."""
 
-    __slots__ = ()
-    decision: ClassVar = "granted"
 
-
+@event(decision="refused")
 class VoteRefused(VoteAnswered):
     """The candidate does not get the vote."""
-
-    __slots__ = ()
-    decision: ClassVar = "refused"
 
 
 class DoubtReason(StrEnum):
@@ -231,24 +201,19 @@ class DoubtReason(StrEnum):
     BROKER_NOT_AVAILABLE = ErrorCode.BROKER_NOT_AVAILABLE.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("doubt_leader", "doubts")
 class LeaderDoubted(QuorumEvent):
     """A follower grants pre-votes from now on and asks for votes soon."""
-
-    handler: ClassVar = "doubt_leader"
-    decision: ClassVar = "doubts"
 
     reason: DoubtReason
     leader: int
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_end_request", "doubts")
 class LeaderResigned(QuorumEvent):
     """A follower has received the leader's resignation."""
 
-    handler: ClassVar = "on_end_request"
-    decision: ClassVar = "doubts"
     reason: ClassVar = "the leader resigned"
 
     leader: int
@@ -260,12 +225,9 @@ class LeaderResigned(QuorumEvent):
 # The log -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_fetch", "diverging")
 class FetchDiverged(QuorumEvent):
     """The leader has found where a follower's log parts from its own."""
-
-    handler: ClassVar = "on_fetch"
-    decision: ClassVar = "diverging"
 
     replica: int
     fetch_offset: int
@@ -274,12 +236,10 @@ class FetchDiverged(QuorumEvent):
     """The epoch and the offset from which the follower must look for common ground."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("truncate", "truncated")
 class LogTruncated(QuorumEvent):
     """A follower has cut records that its leader does not have."""
 
-    handler: ClassVar = "truncate"
-    decision: ClassVar = "truncated"
     reason: ClassVar = "diverged from the leader"
 
     to: int
@@ -289,13 +249,10 @@ class LogTruncated(QuorumEvent):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_fetch_response", "votes again", level=Level.WARN)
 class VotesAgain(QuorumEvent):
     """A replica that had lost acknowledged records has all that is committed again."""
 
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "on_fetch_response"
-    decision: ClassVar = "votes again"
     reason: ClassVar = "it has all that is committed"
 
     log_end: int
@@ -325,13 +282,9 @@ class CleaningCause:
         return self.reason.format(value=self.value, limit=self.limit, fault=self.fault)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("clean", "cleaned", about=("cause",))
 class LogCleaned(QuorumEvent):
     """The log begins at the second oldest snapshot, which is the oldest now."""
-
-    about: ClassVar = ("cause",)
-    handler: ClassVar = "clean"
-    decision: ClassVar = "cleaned"
 
     cause: CleaningCause
     log_start: int
@@ -351,23 +304,17 @@ class LogCleaned(QuorumEvent):
 # Snapshots -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_flushed", "snapshot made")
 class SnapshotMade(QuorumEvent):
     """A snapshot of this node's own state counts."""
-
-    handler: ClassVar = "on_flushed"
-    decision: ClassVar = "snapshot made"
 
     snapshot: str
     bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_fetch", "referred to a snapshot")
 class FetcherReferred(QuorumEvent):
     """The leader has answered a fetch with a snapshot's name."""
-
-    handler: ClassVar = "on_fetch"
-    decision: ClassVar = "referred to a snapshot"
 
     replica: int
     fetch_offset: int
@@ -376,12 +323,9 @@ class FetcherReferred(QuorumEvent):
     log_start: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("install", "installed")
 class SnapshotInstalled(QuorumEvent):
     """The leader's snapshot has taken the place of this replica's state."""
-
-    handler: ClassVar = "install"
-    decision: ClassVar = "installed"
 
     snapshot: str
     records: int
@@ -389,14 +333,9 @@ class SnapshotInstalled(QuorumEvent):
     log_end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("load", "put aside", level=Level.ERROR, about=("path", "fault", "kept_as"))
 class SnapshotPutAside(QuorumEvent):
     """A damaged snapshot counts no more."""
-
-    level: ClassVar = Level.ERROR
-    about: ClassVar = ("path", "fault", "kept_as")
-    handler: ClassVar = "load"
-    decision: ClassVar = "put aside"
 
     path: str
     fault: str
@@ -413,13 +352,9 @@ class SnapshotPutAside(QuorumEvent):
 # Voters --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_voters", "voters", about=("source",))
 class VotersChanged(QuorumEvent):
     """Another voter set counts."""
-
-    about: ClassVar = ("source",)
-    handler: ClassVar = "on_voters"
-    decision: ClassVar = "voters"
 
     source: str
     """Where it is from: an offset, a snapshot, or the former set after a truncation."""
@@ -432,13 +367,9 @@ class VotersChanged(QuorumEvent):
         return self.source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_voter_change", "refused", about=("message",))
 class VoterChangeRefused(QuorumEvent):
     """The leader does not begin a change of the voter set."""
-
-    about: ClassVar = ("message",)
-    handler: ClassVar = "on_voter_change"
-    decision: ClassVar = "refused"
 
     message: str
     code: str
@@ -450,13 +381,9 @@ class VoterChangeRefused(QuorumEvent):
         return self.message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_voter_change", "ended", about=("message",))
 class VoterChangeEnded(QuorumEvent):
     """A change of the voter set is committed, or the leader has given it up."""
-
-    about: ClassVar = ("message",)
-    handler: ClassVar = "on_voter_change"
-    decision: ClassVar = "ended"
 
     message: str
     """Empty for a change that is committed."""

@@ -4,20 +4,17 @@ Lines that only people read are not here. None of these events has a kind: repli
 events that event files keep. It hosts no metadata log, so that log never appears in them.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from tidelog.env.event import Event, Level, PartitionEvent
+from tidelog.env.event import Event, Level, PartitionEvent, event
 from tidelog.log.checkpoint import RECOVERY_POINT_FILE, IdentityFault
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("truncate_to", "truncated")
 class LogTruncated(PartitionEvent):
     """The end of the log was cut."""
 
-    handler: ClassVar = "truncate_to"
-    decision: ClassVar = "truncated"
     offset: int
     """The new log end."""
     log_end_offset: int
@@ -26,23 +23,18 @@ class LogTruncated(PartitionEvent):
     """Before the cut."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("truncate_fully_and_start_at", "restarted")
 class LogRestarted(PartitionEvent):
     """The log was emptied and begins anew."""
 
-    handler: ClassVar = "truncate_fully_and_start_at"
-    decision: ClassVar = "restarted"
     log_end_offset: int
     """Where it begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("recover", "cut", level=Level.WARN)
 class TailCut(PartitionEvent):
     """Recovery after an unclean stop cut a torn tail."""
 
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "recover"
-    decision: ClassVar = "cut"
     reason: ClassVar = "bad batch"
     offset: int
     """The new log end."""
@@ -50,35 +42,25 @@ class TailCut(PartitionEvent):
     """What was cut of the segment; later segments are dropped."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("load_segment", "index rebuilt", level=Level.WARN)
 class IndexRebuilt(PartitionEvent):
     """An index file was missing or wrong and was made anew from the batches."""
 
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "load_segment"
-    decision: ClassVar = "index rebuilt"
     reason: str
     file: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("check_epochs", "epochs rebuilt", level=Level.WARN)
 class EpochsRebuilt(PartitionEvent):
     """The epoch checkpoint did not fit the batches and was made anew from them."""
 
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "check_epochs"
-    decision: ClassVar = "epochs rebuilt"
     reason: ClassVar = "they are not those of the batches"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("read_topic_id", "topic id unknown", level=Level.WARN, about=("partition", "detail"))
 class TopicIdUnknown(PartitionEvent):
     """`partition.metadata` could not be read."""
 
-    about: ClassVar[tuple[str, ...]] = ("partition", "detail")
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "read_topic_id"
-    decision: ClassVar = "topic id unknown"
     reason: IdentityFault
     detail: str
     """The reason with the values that were found."""
@@ -89,31 +71,24 @@ class TopicIdUnknown(PartitionEvent):
         return self.detail
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("schedule_delete", "renamed")
 class LogDeleted(PartitionEvent):
     """A log was taken out of service; its directory waits for deletion under another name."""
 
-    handler: ClassVar = "schedule_delete"
-    decision: ClassVar = "renamed"
     directory: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("set_aside", "renamed")
 class LogSetAside(PartitionEvent):
     """A log was taken out of service; its directory is kept under another name."""
 
-    handler: ClassVar = "set_aside"
-    decision: ClassVar = "renamed"
     directory: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("quarantine", "out of service", level=Level.ERROR)
 class LogQuarantined(PartitionEvent):
     """A log is out of service because durable records are missing or damaged."""
 
-    level: ClassVar = Level.ERROR
-    handler: ClassVar = "quarantine"
-    decision: ClassVar = "out of service"
     reason: str
     bad_from: int
     """Base offset of the first bad segment."""
@@ -128,13 +103,10 @@ class LastStop(StrEnum):
     UNCLEAN = "no clean shutdown marker, logs were recovered"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("open", "loaded", about=("root",))
 class DirectoryLoaded(Event):
     """All logs of a log directory are open or known to be damaged."""
 
-    about: ClassVar[tuple[str, ...]] = ("root",)
-    handler: ClassVar = "open"
-    decision: ClassVar = "loaded"
     root: str
     reason: LastStop
     logs: int
@@ -146,12 +118,9 @@ class DirectoryLoaded(Event):
         return self.root
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("read_checkpoints", "missing", level=Level.WARN)
 class RecoveryPointsMissing(Event):
     """There are logs, and the recovery point checkpoint is missing or empty."""
 
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "read_checkpoints"
-    decision: ClassVar = "missing"
     reason: ClassVar = "all counts as durable"
     subject: ClassVar = RECOVERY_POINT_FILE

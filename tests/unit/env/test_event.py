@@ -1,10 +1,16 @@
 """Goal: an event is one typed value, and its line and its record are projections of it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
 
-from tidelog.env.event import BrokerEvent, EventRecord, Kind, Level, PartitionEvent, record_of
+from tidelog.env.event import (
+    BrokerEvent,
+    EventRecord,
+    Kind,
+    Level,
+    PartitionEvent,
+    event,
+    record_of,
+)
 from tidelog.env.trace import Trace, TraceList
 from tidelog.model import TopicPartition
 
@@ -13,28 +19,21 @@ class Cause(StrEnum):
     DIVERGED = "diverged from the leader"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("truncate", "truncated", Kind.TRUNCATE)
 class Cut(PartitionEvent):
-    handler: ClassVar = "truncate"
-    decision: ClassVar = "truncated"
-    kind: ClassVar = Kind.TRUNCATE
     leader_epoch: int
     reason: Cause
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("measure", "fetch_lag", level=Level.MEASURE)
 class Lag(PartitionEvent):
-    level: ClassVar = Level.MEASURE
-    handler: ClassVar = "measure"
-    decision: ClassVar = "fetch_lag"
+    """A figure."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("fence", "fenced", Kind.FENCED)
 class Left(BrokerEvent):
-    handler: ClassVar = "fence"
-    decision: ClassVar = "fenced"
-    kind: ClassVar = Kind.FENCED
+    """A broker left."""
 
 
 PARTITION = TopicPartition("my-orders", 3)

@@ -1,19 +1,14 @@
 """Events of damaged logs: found, reported, repaired or stuck."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from tidelog.env.event import Level, PartitionEvent
+from tidelog.env.event import Level, PartitionEvent, event
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("open_case", "damaged", level=Level.ERROR)
 class LogFoundDamaged(PartitionEvent):
     """A log is out of service, because it does not hold what was written."""
-
-    level: ClassVar = Level.ERROR
-    handler: ClassVar = "open_case"
-    decision: ClassVar = "damaged"
 
     reason: str
     """What was found."""
@@ -21,13 +16,10 @@ class LogFoundDamaged(PartitionEvent):
     hint: str = "nothing to do while another replica is in sync: it is repaired from its leader"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("withholds", "lost", level=Level.WARN)
 class LogReportedLost(PartitionEvent):
     """The metadata marks a damaged replica as lost."""
 
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "withholds"
-    decision: ClassVar = "lost"
     reason: ClassVar = "the controller counts on this replica no longer"
 
     leader: int
@@ -43,38 +35,27 @@ class DamagedLogReason(StrEnum):
     NOT_PLACED = "not placed on this node any more"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("delete_case", "deleted")
 class DamagedLogDeleted(PartitionEvent):
     """A damaged log is of no use to this node."""
-
-    handler: ClassVar = "delete_case"
-    decision: ClassVar = "deleted"
 
     reason: DamagedLogReason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("read_lost_log", "sound again", level=Level.WARN)
 class LostLogSound(PartitionEvent):
     """A log that a former process reported as lost was read whole."""
 
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "read_lost_log"
-    decision: ClassVar = "sound again"
     reason: ClassVar = "every batch of the lost log was read"
 
     log_start: int
     log_end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("report_stuck", "offline", level=Level.ERROR, about=("partition", "cause"))
 class DamagedLogStuck(PartitionEvent):
     """No replica leads that could repair a damaged log: an operator has to decide."""
 
-    level: ClassVar = Level.ERROR
-    handler: ClassVar = "report_stuck"
-    decision: ClassVar = "offline"
-
-    about: ClassVar = ("partition", "cause")
     cause: str
     """What was found."""
     hint: str
@@ -91,14 +72,9 @@ class RepairReason(StrEnum):
     RECORDS_GIVEN_UP = "unclean.leader.election.enable is true: records are given up"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("repair", "cut", level=Level.WARN, about=("partition", "leader"))
 class DamagedLogCut(PartitionEvent):
     """What is bad is removed from a damaged log; the rest is in service."""
-
-    level: ClassVar = Level.WARN
-    about: ClassVar = ("partition", "leader")
-    handler: ClassVar = "repair"
-    decision: ClassVar = "cut"
 
     reason: RepairReason
     leader: int

@@ -1,20 +1,12 @@
 """What a leader measures of its partitions; for events files, never log lines."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from tidelog.env.event import Event, Kind, Level, PartitionEvent
+from tidelog.env.event import Event, Kind, Level, PartitionEvent, event
 from tidelog.replication.events.shape import Shown, present
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_append", "append", Kind.APPEND, level=Level.MEASURE)
 class AppendSampled(PartitionEvent):
     """An append whose commit is now waited for."""
-
-    level: ClassVar = Level.MEASURE
-    handler: ClassVar = "on_append"
-    decision: ClassVar = "append"
-    kind: ClassVar = Kind.APPEND
 
     leader_epoch: int
     required: int
@@ -22,14 +14,9 @@ class AppendSampled(PartitionEvent):
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_advance", "hw_advance", Kind.HW_ADVANCE, level=Level.MEASURE)
 class HighWatermarkAdvanced(PartitionEvent):
     """The high watermark moved."""
-
-    level: ClassVar = Level.MEASURE
-    handler: ClassVar = "on_advance"
-    decision: ClassVar = "hw_advance"
-    kind: ClassVar = Kind.HW_ADVANCE
 
     leader_epoch: int
     high_watermark: int
@@ -44,14 +31,9 @@ class HighWatermarkAdvanced(PartitionEvent):
         return present(Event.shown(self))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("report_lag", "fetch_lag", Kind.FETCH_LAG, level=Level.MEASURE)
 class FetchLagMeasured(PartitionEvent):
     """Followers that have not been level for a while, in the ISR or not."""
-
-    level: ClassVar = Level.MEASURE
-    handler: ClassVar = "report_lag"
-    decision: ClassVar = "fetch_lag"
-    kind: ClassVar = Kind.FETCH_LAG
 
     leader_epoch: int
     log_end: int

@@ -1,10 +1,9 @@
 """Events of followers: what they cut, and when they do not fetch."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from tidelog.env.event import Event, Kind, Level, PartitionEvent, Payload
+from tidelog.env.event import Event, Kind, Level, PartitionEvent, Payload, event
 from tidelog.errors import ErrorCode
 from tidelog.model import EpochEndOffset
 from tidelog.replication.events.shape import NoAnswer, Shown, present, reason_name
@@ -18,13 +17,9 @@ class TruncationReason(StrEnum):
     LEADER_ENDS_HERE = "the leader's log ends here"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("truncate", "truncated", Kind.TRUNCATE)
 class LogTruncated(PartitionEvent):
     """A follower has cut records that its leader does not have."""
-
-    handler: ClassVar = "truncate"
-    decision: ClassVar = "truncated"
-    kind: ClassVar = Kind.TRUNCATE
 
     reason: TruncationReason
     log_end_before: int
@@ -57,12 +52,9 @@ class LogTruncated(PartitionEvent):
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event(decision="truncated below the high watermark", level=Level.WARN)
 class LogTruncatedBelowHighWatermark(LogTruncated):
     """A follower has cut records that it took for committed."""
-
-    level: ClassVar = Level.WARN
-    decision: ClassVar = "truncated below the high watermark"
 
 
 def _plain(diverging: EpochEndOffset | None) -> tuple[int, ...] | None:
@@ -76,13 +68,9 @@ class RestartReason(StrEnum):
     BATCH_BEGINS_BELOW = "the leader's first batch begins below"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("restart", "restarted", level=Level.WARN)
 class LogRestarted(PartitionEvent):
     """A follower empties its log, of which the leader has deleted what could be compared."""
-
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "restart"
-    decision: ClassVar = "restarted"
 
     reason: RestartReason
     leader_start: int
@@ -99,25 +87,20 @@ class LogRestarted(PartitionEvent):
         return present((*rest, (name, _plain(self.diverging))))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_list_offsets_response", "restarted", level=Level.WARN)
 class LogLeftBehind(PartitionEvent):
     """A follower empties its log, because the leader's begins above it."""
 
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "on_list_offsets_response"
-    decision: ClassVar = "restarted"
     reason: ClassVar = "the leader's log starts above this one's end"
 
     log_end: int
     leader_start: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("append_fetched", "skipped")
 class BatchesSkipped(PartitionEvent):
     """A follower did not take batches of a later leader epoch than it knows."""
 
-    handler: ClassVar = "append_fetched"
-    decision: ClassVar = "skipped"
     reason: ClassVar = "batches above the epoch of the fetch"
 
     fetch_epoch: int
@@ -125,13 +108,9 @@ class BatchesSkipped(PartitionEvent):
     log_end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_fetch_response", "pausing", about=("leader_id",))
 class FetchesPaused(Event):
     """A leader gave no usable answer: nothing is fetched from it for a while."""
-
-    about: ClassVar = ("leader_id",)
-    handler: ClassVar = "on_fetch_response"
-    decision: ClassVar = "pausing"
 
     leader_id: int
     reason: NoAnswer | ErrorCode
@@ -147,11 +126,9 @@ class FetchesPaused(Event):
         return reason_name(self.reason)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event(level=Level.DEBUG)
 class FetchesPausedAgain(FetchesPaused):
     """The same once more in a row."""
-
-    level: ClassVar = Level.DEBUG
 
 
 class DelayReason(StrEnum):
@@ -164,12 +141,9 @@ class DelayReason(StrEnum):
     IN_RANGE = "offset is in range by now"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event(decision="delayed", about=("partition", "handler", "detail"))
 class FetchDelayed(PartitionEvent):
     """A partition is not fetched for a while."""
-
-    about: ClassVar = ("partition", "handler", "detail")
-    decision: ClassVar = "delayed"
 
     handler: str
     """Which answer it was."""
@@ -186,8 +160,6 @@ class FetchDelayed(PartitionEvent):
         return self.detail or reason_name(self.reason)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event(level=Level.DEBUG)
 class FetchDelayedAgain(FetchDelayed):
     """The same once more in a row."""
-
-    level: ClassVar = Level.DEBUG

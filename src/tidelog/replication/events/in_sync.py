@@ -1,16 +1,15 @@
 """Events of in-sync replicas: proposals, their answers, and what a high watermark waits for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from tidelog.env.event import Event, Kind, PartitionEvent, Payload
+from tidelog.env.event import Event, Kind, PartitionEvent, Payload, event
 from tidelog.errors import ErrorCode
 from tidelog.replication.events.shape import NoAnswer, ReplicasEvent, Shown, present, reason_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event()
 class _ErrorEvent(PartitionEvent):
     """A decision whose reason is the error code of an answer."""
 
@@ -28,12 +27,9 @@ class IsrUpdateReason(StrEnum):
     BY_THE_CONTROLLER = "by the controller"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("become_leader", "isr changed")
 class IsrUpdated(PartitionEvent):
     """The metadata has another ISR than the leader had."""
-
-    handler: ClassVar = "become_leader"
-    decision: ClassVar = "isr changed"
 
     reason: IsrUpdateReason
     was: tuple[int, ...]
@@ -47,13 +43,10 @@ class IsrUpdated(PartitionEvent):
         return (("isr", f"{was}->{isr}"), *rest)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("maybe_expand_isr", "proposed", Kind.ISR_PROPOSAL)
 class IsrExpansionProposed(PartitionEvent):
     """A leader proposes that a follower joins the ISR."""
 
-    handler: ClassVar = "maybe_expand_isr"
-    decision: ClassVar = "proposed"
-    kind: ClassVar = Kind.ISR_PROPOSAL
     reason: ClassVar = "caught up to the high watermark"
 
     replica: int
@@ -70,14 +63,9 @@ class IsrExpansionProposed(PartitionEvent):
         return {**found, "followers": followers, "log_ends": log_ends}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("maybe_shrink_isr", "proposed", Kind.ISR_PROPOSAL, about=("partition", "lag_time_max_ms"))
 class IsrShrinkProposed(PartitionEvent):
     """A leader proposes that members leave the ISR."""
-
-    about: ClassVar = ("partition", "lag_time_max_ms")
-    handler: ClassVar = "maybe_shrink_isr"
-    decision: ClassVar = "proposed"
-    kind: ClassVar = Kind.ISR_PROPOSAL
 
     leaving: tuple[int, ...]
     isr: tuple[int, ...]
@@ -99,56 +87,42 @@ class IsrShrinkProposed(PartitionEvent):
         return {**Event.payload(self), "followers": self.leaving}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_isr_answer", "committed")
 class IsrCommitted(PartitionEvent):
     """The controller has committed a proposal."""
-
-    handler: ClassVar = "on_isr_answer"
-    decision: ClassVar = "committed"
 
     isr: tuple[int, ...]
     epoch: int
     """The partition epoch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_isr_answer", "refused")
 class IsrProposalRefused(_ErrorEvent):
     """The controller has refused a proposal."""
-
-    handler: ClassVar = "on_isr_answer"
-    decision: ClassVar = "refused"
 
     isr: tuple[int, ...]
     """The committed ISR, which counts again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_isr_answer", "waits for metadata")
 class IsrProposalPending(_ErrorEvent):
     """The controller knows something newer: newer metadata will settle a proposal."""
 
-    handler: ClassVar = "on_isr_answer"
-    decision: ClassVar = "waits for metadata"
-
     maximal_isr: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_isr_answer", "retrying")
 class IsrProposalRetried(_ErrorEvent):
     """A proposal is sent again."""
 
-    handler: ClassVar = "on_isr_answer"
-    decision: ClassVar = "retrying"
-
     maximal_isr: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_response", "retrying")
 class AlterPartitionRetried(Event):
     """A whole request of proposals has failed, and is sent again."""
 
     subject: ClassVar = "isr_updates"
-    handler: ClassVar = "on_response"
-    decision: ClassVar = "retrying"
 
     reason: NoAnswer | ErrorCode
     in_ms: int
@@ -158,12 +132,10 @@ class AlterPartitionRetried(Event):
         return reason_name(self.reason)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("check_isrs", "skipped")
 class IsrCheckSkipped(ReplicasEvent):
     """A check came so late that the process must have been paused."""
 
-    handler: ClassVar = "check_isrs"
-    decision: ClassVar = "skipped"
     reason: ClassVar = "paused"
 
     late_ms: int
@@ -177,13 +149,9 @@ class StallReason(StrEnum):
     REPLICAS_LACK_RECORDS = "replicas lack records"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("check_isrs", "high watermark stands still", Kind.HW_STALL)
 class HighWatermarkStalled(PartitionEvent):
     """An acks=all request has waited for long; logged once per stall."""
-
-    handler: ClassVar = "check_isrs"
-    decision: ClassVar = "high watermark stands still"
-    kind: ClassVar = Kind.HW_STALL
 
     reason: StallReason
     isr: tuple[int, ...] | None = None

@@ -1,21 +1,16 @@
 """Events of roles: which replicas this node hosts, leads and follows, and which it gave up."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from tidelog.env.event import Kind, Level, PartitionEvent, Payload
+from tidelog.env.event import Kind, Level, PartitionEvent, Payload, event
 from tidelog.model import NO_LEADER
 from tidelog.replication.events.shape import ReplicasEvent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("become_leader", "leads", Kind.LEADING)
 class LeadershipBegan(PartitionEvent):
     """This node leads a partition in a new leader epoch."""
-
-    handler: ClassVar = "become_leader"
-    decision: ClassVar = "leads"
-    kind: ClassVar = Kind.LEADING
 
     leader_epoch: int
     epoch_start: int
@@ -24,13 +19,9 @@ class LeadershipBegan(PartitionEvent):
     isr: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("become_follower", kind=Kind.FOLLOWING, about=("partition", "was_leader"))
 class FollowingBegan(PartitionEvent):
     """This node follows the leader of a new leader epoch, or waits where there is none."""
-
-    about: ClassVar = ("partition", "was_leader")
-    handler: ClassVar = "become_follower"
-    kind: ClassVar = Kind.FOLLOWING
 
     leader: int
     leader_epoch: int
@@ -60,43 +51,32 @@ class DropReason(StrEnum):
     CREATED_AGAIN = "created again with another topic id"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("apply", "dropped")
 class ReplicaDropped(PartitionEvent):
     """A replica is not hosted any longer, and its log will be deleted."""
-
-    handler: ClassVar = "apply"
-    decision: ClassVar = "dropped"
 
     reason: DropReason
     log_end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("apply", "deleted")
 class OldLogDeleted(PartitionEvent):
     """A log of a former topic of the same name was found, and will be deleted."""
 
-    handler: ClassVar = "apply"
-    decision: ClassVar = "deleted"
     reason: ClassVar = "the log has another topic id"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("apply", "topic id restored", level=Level.WARN)
 class TopicIdRestored(PartitionEvent):
     """The topic id of a log was damaged, and is written again."""
 
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "apply"
-    decision: ClassVar = "topic id restored"
     reason: ClassVar = "`partition.metadata` has an id that no topic of this name can have"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("remove_strays", "set aside", level=Level.WARN)
 class StraySetAside(PartitionEvent):
     """The metadata does not place a log on this node; its directory is kept under another name."""
 
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "remove_strays"
-    decision: ClassVar = "set aside"
     reason: ClassVar = "not placed on this node"
 
     hint: str = (
@@ -104,26 +84,17 @@ class StraySetAside(PartitionEvent):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("go_offline", "offline", Kind.REPLICA_OFFLINE, level=Level.ERROR)
 class ReplicaOffline(PartitionEvent):
     """The device failed under a replica."""
-
-    level: ClassVar = Level.ERROR
-    handler: ClassVar = "go_offline"
-    decision: ClassVar = "offline"
-    kind: ClassVar = Kind.REPLICA_OFFLINE
 
     reason: str
     """What the device answered."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("clear_renamed", "postponed", level=Level.WARN)
 class ClearingPostponed(ReplicasEvent):
     """The device failed while the directories of renamed logs were deleted."""
-
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "clear_renamed"
-    decision: ClassVar = "postponed"
 
     reason: str
     """What the device answered."""

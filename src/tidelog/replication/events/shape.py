@@ -1,10 +1,9 @@
 """How events of replication show codes and absent fields."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from tidelog.env.event import Event
+from tidelog.env.event import Event, event
 from tidelog.errors import ErrorCode
 
 Shown = tuple[tuple[str, object], ...]
@@ -28,7 +27,7 @@ def reason_name(reason: StrEnum | ErrorCode) -> str:
     return reason.name if isinstance(reason, ErrorCode) else str(reason)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event()
 class ReplicasEvent(Event):
     """An event about all replicas of this node."""
 

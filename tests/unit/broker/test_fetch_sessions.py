@@ -203,7 +203,7 @@ def test_sessions_by_name_tell_topics_apart_by_name(sessions):
 
 @pytest.fixture
 def settled(sessions) -> FetchSession:
-    """A session of partitions 0 and 1 whose state has been told."""
+    """A session of partitions 0 and 1 whose state has been sent."""
     session = created(sessions, 0, 1)
     sessions.close(response(answer(0), answer(1)), session, full=True)
     return session
@@ -387,8 +387,8 @@ def test_a_client_that_trusts_its_session_sees_what_a_full_fetch_would_show(seed
                     error_code=code,
                 )
             )
-        told = sessions.close(response(*answers), session, full)
-        for entry in told.partitions:
+        sent = sessions.close(response(*answers), session, full)
+        for entry in sent.partitions:
             view[entry.partition] = (
                 entry.high_watermark,
                 entry.log_start_offset,
@@ -401,7 +401,7 @@ def test_a_client_that_trusts_its_session_sees_what_a_full_fetch_would_show(seed
 
 
 def test_a_new_leader_epoch_is_answered_even_when_nothing_moved(sessions):
-    """A follower takes no answer to its former term, so it may not know what that said."""
+    """A follower takes no answer to its former term, so it may not know the state in it."""
     session = created(sessions, 0)
     sessions.close(response(answer(0)), session, full=True)
     resumed(sessions, session, 1, wanted(0))

@@ -1,4 +1,4 @@
-"""Outbound connections: every request ends once, in order, and loss is told."""
+"""Outbound connections: every request ends once, in order, and a loss is reported."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Blocks of producer ids: each id is given out once, and nobody waits for ever."""
+"""Blocks of producer ids: each id is given out once, and no request waits for ever."""
 
 import pytest
 

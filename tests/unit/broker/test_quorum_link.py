@@ -25,28 +25,28 @@ class Voters:
     def __init__(self) -> None:
         self.node = OneNode(alone=False, controller_quorum_voters=VOTERS)
         self.frames: dict[int, FrameReader] = defaultdict(FrameReader)
-        # What node 1 has sent and nobody has answered: (connection, header, frame, body offset).
+        # What node 1 has sent and has no answer yet: (connection, header, frame, body offset).
         self.open: list[tuple[int, RequestHeader, bytes, int]] = []
         self._accepted = 0
 
-    def hear(self) -> list[tuple[int, RequestHeader, bytes, int]]:
+    def received(self) -> list[tuple[int, RequestHeader, bytes, int]]:
         """Accepts new connections; the requests that arrived since the last call."""
         for connect in self.node.connects[self._accepted :]:
             self.node.receive(Connected(connect.connection))
         self._accepted = len(self.node.connects)
-        heard = []
+        requests = []
         for connection in [connect.connection for connect in self.node.connects]:
             sent = self.node.sent[connection]
             for frame in self.frames[connection].feed(bytes(sent)):
                 header, offset = parse_header(frame)
-                heard.append((connection, header, bytes(frame), offset))
+                requests.append((connection, header, bytes(frame), offset))
             sent.clear()
-        return heard
+        return requests
 
     def wait(self, key: ApiKey) -> list[tuple[int, RequestHeader, bytes, int]]:
         """Lets time pass until node 1 sends requests of this kind."""
         for _ in range(400):
-            found = [request for request in self.hear() if request[1].api_key is key]
+            found = [request for request in self.received() if request[1].api_key is key]
             if found:
                 return found
             self.node.advance(10)

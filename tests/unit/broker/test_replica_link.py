@@ -151,7 +151,7 @@ def test_an_answer_that_has_begun_may_take_the_whole_timeout(leader):
 
 
 def test_a_new_life_of_a_broker_ends_the_connections_to_its_former_one(leader):
-    """After a power cut nobody else would: the fetch would wait out its timeout, and a probe would
+    """A power cut closes no connections: the fetch would wait out its timeout, and a probe would
     take the dead connection for a sign of life."""
     effects = EffectQueue()
     peers = PeerChannels(effects)
@@ -189,10 +189,10 @@ def test_isr_proposals_reach_the_wire_with_the_epochs_of_their_members(leader):
     message = link_of(leader.node).alter_partition_of(output)
     assert isinstance(message, AlterPartition)
     assert (message.broker_id, message.broker_epoch) == (1, 77)
-    (told,) = message.proposals
-    assert (told.topic_id, told.partition) == (leader.topic_id, 0)
-    assert (told.leader_epoch, told.partition_epoch) == (3, 9)
-    assert told.new_isr == (IsrMember(1, 11), IsrMember(2, 22))
+    (proposal,) = message.proposals
+    assert (proposal.topic_id, proposal.partition) == (leader.topic_id, 0)
+    assert (proposal.leader_epoch, proposal.partition_epoch) == (3, 9)
+    assert proposal.new_isr == (IsrMember(1, 11), IsrMember(2, 22))
     assert k56_alter_partition.message_of(k56_alter_partition.request_of(message)) == message
 
 

@@ -57,7 +57,7 @@ def test_a_value_from_a_property_in_hours_has_no_synonyms() -> None:
 
 
 def test_a_broker_shows_dynamic_values_of_every_kind() -> None:
-    """Those of a rate, of what has no effect here, and above what the file says."""
+    """Those of a rate, of what has no effect here, and above what is in the file."""
     config = config_with(producer__id__expiration__ms="50")
     rate, threads = "leader.replication.throttled.rate", "num.io.threads"
     assert not {rate, threads} & {d.name for d in describe_broker_config(config)}

@@ -1,4 +1,4 @@
-"""Goal: texts become values as Kafka parses them, and what does not parse says why."""
+"""Goal: texts become values as Kafka parses them, and a text that does not parse gets a reason."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Goal: nobody counts on a property that is accepted and not obeyed."""
+"""Goal: an operator learns which properties are accepted and have no effect."""
 
 from tests.unit.config.test_resolve import config_with
 from tidelog.config import profile_settings
@@ -25,8 +25,8 @@ def test_every_default_of_topics_that_nothing_reads_is_spoken_of() -> None:
 
 
 def test_what_is_set_is_told_in_order_and_nothing_else() -> None:
-    told = config_with(num__replica__fetchers="4", log__flush__interval__ms="10").without_effect
-    assert list(told) == ["log.flush.interval.ms", "num.replica.fetchers"]
+    found = config_with(num__replica__fetchers="4", log__flush__interval__ms="10").without_effect
+    assert list(found) == ["log.flush.interval.ms", "num.replica.fetchers"]
     assert config_with(num__io__threads="8", log__segment__bytes="1048576").without_effect == {}
 
 

@@ -31,7 +31,7 @@ class EchoCore:
     """Echoes lines. Some lines are orders:
 
     `slice FILE POS LEN` sends a file's bytes, `late MS TEXT` answers after a time, `bye` answers
-    and closes, `bug` breaks an assertion, `dial HOST PORT` connects and tells how it went.
+    and closes, `bug` breaks an assertion, `dial HOST PORT` connects and reports how it went.
     """
 
     def __init__(self, disk: Disk) -> None:

@@ -1,4 +1,4 @@
-"""Goal: chunks leave in order whatever their kind, and a peer that does not read harms nobody."""
+"""Goal: chunks leave in order whatever their kind, and a peer that does not read harms no other."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Goal: a dial says why it failed, because a refusal means that the other process is gone."""
+"""Goal: a dial reports why it failed, because a refusal means that the other process is gone."""
 
 import asyncio
 import socket

@@ -56,7 +56,7 @@ def test_a_change_during_a_sync_is_not_taken_for_synced(
 
 
 def test_a_directory_with_an_older_name_is_synced_again(tmp_path: Path, synced: list[str]) -> None:
-    """Goal: what was known of a name says nothing of the directory that has it now."""
+    """Goal: what was known of a name does not hold for the directory that has it now."""
     syncs = DirectorySyncs(tmp_path)
     syncs.sync("a")
     syncs.forget("a")

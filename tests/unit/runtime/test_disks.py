@@ -1,4 +1,4 @@
-"""One suite for both disks: the memory disk is a whole twin of the OS disk."""
+"""One suite for both disks: the memory disk behaves as the OS disk does."""
 
 import os
 import stat
@@ -266,7 +266,7 @@ def test_a_segment_that_became_shorter_between_two_batches_is_damage(
 
 
 class _Device:
-    """What fsync told the device of names: the listing of each directory when it was synced."""
+    """The names that fsync made durable: the listing of each directory when it was synced."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._root = root
@@ -357,7 +357,7 @@ def test_a_read_that_the_kernel_cuts_short_goes_on(
 
 def test_a_new_root_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: the directories above the log directory know its name, or a vote would be durable in
-    a directory that nobody finds."""
+    a directory without a durable name."""
     synced: list[int] = []
     fsync = os.fsync
 
@@ -458,7 +458,7 @@ def test_a_replacement_without_its_directory_fails(tmp_path: Path) -> None:
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    """Goal: a second holder of the lock is told what to do; after the first left it gets it."""
+    """Goal: a second holder of the lock gets an error with a hint, and later the lock."""
     first, second = OsDisk(str(tmp_path)), OsDisk(str(tmp_path))
     first.lock()
     with pytest.raises(UsageError):
@@ -476,7 +476,7 @@ def test_an_unusable_root_is_a_storage_error(tmp_path: Path) -> None:
 
 
 def test_the_volume_has_room(tmp_path: Path) -> None:
-    """As the file system tells; the memory disk's is its capacity, when it has one."""
+    """As the file system reports; the memory disk's is its capacity, when it has one."""
     total_bytes, usable_bytes = OsDisk(str(tmp_path)).space()
     assert 0 <= usable_bytes <= total_bytes
     disk = MemoryDisk()

@@ -102,5 +102,5 @@ def test_a_sync_that_nobody_waits_for_is_heard_of_when_it_fails() -> None:
 
 
 def failures(running: RunningDriver) -> list[FlushFailed]:
-    """The failed flushes that the core has heard of."""
+    """The failed flushes that the core has received."""
     return [event for event in running.core.inputs if isinstance(event, FlushFailed)]

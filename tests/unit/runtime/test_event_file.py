@@ -1,4 +1,4 @@
-"""Goal: every event is one line that says when, by which clock, and which one it is; the files stay
+"""Goal: every event is one line with its time, clock and number; the files stay
 small, and a disk that fails costs events only."""
 
 import json
@@ -14,7 +14,7 @@ from tidelog.runtime.log_lines import LogLines
 
 
 def opened(directory: Path, *, size: int = 1 << 20, incarnation: str = "a1") -> EventFile:
-    """An event file in front of a log that nobody reads."""
+    """An event file in front of a log that is not read."""
     return EventFile(
         directory,
         broker=2,

@@ -28,8 +28,8 @@ BROKER = {**DYNAMIC, "process.roles": "broker", "listeners": "PLAINTEXT://a:9092
 LIST = f"1@a:9093:{uuid_to_text(GIVEN)}, 2@b:9093:{uuid_to_text(NEW)}"
 
 
-def decide(settings: dict[str, str], **said: object):
-    return decide_first_voters(parse_node_config(settings), FirstVoters(**said), NEW)
+def decide(settings: dict[str, str], **given: object):
+    return decide_first_voters(parse_node_config(settings), FirstVoters(**given), NEW)
 
 
 def test_alone_it_votes_with_its_new_directory() -> None:
@@ -54,7 +54,7 @@ def test_a_joining_controller_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said", "problem"),
+    ("settings", "given", "problem"),
     [
         (DYNAMIC, {}, "has no `controller.quorum.voters`"),
         (DYNAMIC, {"standalone": True, "no_initial_controllers": True}, "more than one"),
@@ -63,9 +63,9 @@ def test_a_joining_controller_says_so() -> None:
         ({**DYNAMIC, "node.id": "9"}, {"initial_controllers": LIST}, "does not name node `9`"),
     ],
 )
-def test_contradictions_are_refused_with_a_hint(settings, said, problem: str) -> None:
+def test_contradictions_are_refused_with_a_hint(settings, given, problem: str) -> None:
     with pytest.raises(UsageError, match=problem) as caught:
-        decide(settings, **said)
+        decide(settings, **given)
     assert caught.value.hint
 
 

@@ -1,4 +1,4 @@
-"""Goal: durability work is done in order, once per file and group, and every failure is told."""
+"""Goal: durability work is done in order, once per file and group; every failure is reported."""
 
 import threading
 from pathlib import Path
@@ -52,19 +52,19 @@ def test_a_group_syncs_each_file_once_and_answers_each_subject_in_order() -> Non
         flusher.submit(Flush(a, ("a", subject)))
         flusher.submit(Flush(b, ("b", subject)))
     flusher.submit(Replace("epochs", b"0", "epochs"))
-    flusher.submit(Replace("nobody waits", b"0"))
+    flusher.submit(Replace("unawaited", b"0"))
     flusher.submit(Flush(a, "last"))
     disk.gate.set()
     assert flusher.close(TIMEOUT_S)
-    told = []
+    found = []
     while not answers.empty():
-        told += answers.get()
+        found += answers.get()
     subjects = ["first", ("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2)]
-    assert told == [Flushed(subject) for subject in (*subjects, "epochs", "last")]
+    assert found == [Flushed(subject) for subject in (*subjects, "epochs", "last")]
     # The first may have been a group of its own; the rest is one.
     assert disk.done.count("a") <= 2
     assert disk.done.count("b") == 1
-    assert disk.disk.read_file("nobody waits") == b"0"
+    assert disk.disk.read_file("unawaited") == b"0"
 
 
 def test_the_metadata_goes_before_what_has_queued_up_for_partitions() -> None:
@@ -80,16 +80,16 @@ def test_the_metadata_goes_before_what_has_queued_up_for_partitions() -> None:
     flusher.submit(Replace(".kafka_cleanshutdown", b"", "marker"))
     disk.gate.set()
     assert flusher.close(TIMEOUT_S)
-    told = []
+    found = []
     while not answers.empty():
-        told += [answer.subject for answer in answers.get()]
-    assert [subject for subject in told if subject in ("vote", "records")] == ["vote", "records"]
-    assert [subject for subject in told if subject not in ("vote", "records")] == [
+        found += [answer.subject for answer in answers.get()]
+    assert [subject for subject in found if subject in ("vote", "records")] == ["vote", "records"]
+    assert [subject for subject in found if subject not in ("vote", "records")] == [
         *range(3),
         "marker",
     ]
     # One of the partitions' may have been under way.
-    assert told.index("records") <= 2
+    assert found.index("records") <= 2
     assert disk.done.index(log.path) <= 2
 
 
@@ -102,11 +102,11 @@ def test_failures_are_answered_even_when_nobody_waits_for_success() -> None:
     flusher.submit(Flush(file, "a"))
     flusher.submit(Replace("b", b""))
     assert flusher.close(TIMEOUT_S)
-    told = []
+    found = []
     while not answers.empty():
-        told += answers.get()
-    assert [type(answer) for answer in told] == [FlushFailed, FlushFailed]
-    assert [answer.subject for answer in told] == ["a", None]
+        found += answers.get()
+    assert [type(answer) for answer in found] == [FlushFailed, FlushFailed]
+    assert [answer.subject for answer in found] == ["a", None]
 
 
 def test_after_a_failure_nothing_is_tried_any_more() -> None:
@@ -137,10 +137,10 @@ def test_what_was_deleted_with_its_topic_counts_as_done(tmp_path: Path) -> None:
     flusher.submit(Flush(file, "log"))
     flusher.submit(Replace("t-0/leader-epoch-checkpoint", b"0", "epochs"))
     assert flusher.close(TIMEOUT_S)
-    told = []
+    found = []
     while not answers.empty():
-        told += answers.get()
-    assert told == [Flushed("log"), Flushed("epochs")]
+        found += answers.get()
+    assert found == [Flushed("log"), Flushed("epochs")]
 
 
 def test_a_hanging_disk_does_not_hang_the_stop() -> None:

@@ -1,4 +1,4 @@
-"""Goal: the launcher starts what can start and tells, for each node, how it went.
+"""Goal: the launcher starts what can start and reports, for each node, how it went.
 
 Method: the real launcher in a process of its own with real nodes; the whole life of a cluster is
 in `tests/process`.

@@ -173,7 +173,7 @@ def test_where_all_are_unsynced_the_oldest_is_synced_before_it_is_closed(
 
 
 def test_files_in_use_stay(tmp_path: Path) -> None:
-    """The hand takes whoever was not used since it came by last."""
+    """The hand takes a file that was not used since it came by last."""
     disk, _, _ = disk_of(tmp_path, 4)
     busy, *others = (disk.open(name, create=True) for name in "abcd")
     for number in range(20):
@@ -187,7 +187,7 @@ def test_a_sync_that_fails_is_told_by_the_flush_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not the fault of the file that is opened next; the one that failed refuses everything,
-    and says so to whoever asks for its durability."""
+    and raises an error at the next sync of it."""
     disk, _, later = disk_of(tmp_path, 1)
     bad = disk.open("bad", create=True)
     bad.append([b"x"])

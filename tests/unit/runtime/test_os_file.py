@@ -77,7 +77,7 @@ def test_a_parked_file_that_somebody_changed_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_parked_file_is_closed_without_a_descriptor(tmp_path: Path) -> None:
-    """Goal: nobody else's descriptor is closed in its place."""
+    """Goal: no descriptor of another file is closed in its place."""
     file = parked_file(tmp_path)
     before = set(Path("/proc/self/fd").iterdir())
     file.close()

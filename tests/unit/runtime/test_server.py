@@ -77,11 +77,11 @@ def node_config(directory: Path, port: int = 1) -> NodeConfig:
 
 def refused(config: NodeConfig, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """The code of a start that must fail, and what the operator read."""
-    told: list[Started] = []
-    code = run_node(config, make_core=echo_factory(lambda core: None), on_started=told.append)
+    reports: list[Started] = []
+    code = run_node(config, make_core=echo_factory(lambda core: None), on_started=reports.append)
     text = capsys.readouterr().err
-    assert told[0].error in text
-    assert f"hint: {told[0].hint}" in text
+    assert reports[0].error in text
+    assert f"hint: {reports[0].hint}" in text
     return code, text
 
 
@@ -204,14 +204,14 @@ raise SystemExit(run_node(node_config(Path({str(tmp_path)!r}))))
     assert b"may open `100` files" in done.stderr and b"ulimit -n" in done.stderr
 
 
-def test_properties_without_effect_are_told_once_at_the_start(
+def test_properties_without_effect_are_logged_once_at_the_start(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Method: the start goes no further than to a directory that is not there."""
     parsed = config_with(num__replica__fetchers="4", log__flush__interval__ms="10")
     config = replace(node_config(tmp_path / "missing"), without_effect=parsed.without_effect)
     assert run_node(config, make_core=echo_factory(lambda core: None)) == EXIT_USAGE
-    told = [line for line in capfd.readouterr().err.splitlines() if " config start: " in line]
-    assert [line.split(" WARN ")[1].split()[0] for line in told] == ["b2", "b2"]
-    assert "(nothing is flushed by time: set `log.flush.interval.messages`, or" in told[0]
-    assert told[1].endswith("(one fetcher follows each leader) name=num.replica.fetchers")
+    lines = [line for line in capfd.readouterr().err.splitlines() if " config start: " in line]
+    assert [line.split(" WARN ")[1].split()[0] for line in lines] == ["b2", "b2"]
+    assert "(nothing is flushed by time: set `log.flush.interval.messages`, or" in lines[0]
+    assert lines[1].endswith("(one fetcher follows each leader) name=num.replica.fetchers")

@@ -43,7 +43,8 @@ def event_classes() -> list[type[Event]]:
         if not module.startswith("tidelog.pipeline."):
             import_module(module)
             modules.add(module)
-    return [each for each in set(_below(Event)) if each.__module__ in modules and _is_made(each)]
+    declared = {each for each in _below(Event) if each.__module__ in modules and _is_current(each)}
+    return [each for each in declared if declared.isdisjoint(_below(each))]
 
 
 def _below(base: type[Event]) -> Iterator[type[Event]]:
@@ -52,11 +53,9 @@ def _below(base: type[Event]) -> Iterator[type[Event]]:
         yield from _below(each)
 
 
-def _is_made(event: type[Event]) -> bool:
+def _is_current(event: type[Event]) -> bool:
     # `slots=True` makes a second class; the first one stays a subclass until it is collected.
-    current = getattr(import_module(event.__module__), event.__name__, None) is event
-    # A class that leaves the decision to its subclasses has a property there.
-    return current and isinstance(cast(object, event.decision), str)
+    return getattr(import_module(event.__module__), event.__name__, None) is event
 
 
 def _event(event: type[Event]) -> str:

@@ -35,7 +35,7 @@ def events_page() -> str:
 
 
 def event_classes() -> list[type[Event]]:
-    """Every event that is made somewhere: the leaves of the hierarchy in the packages' events."""
+    """Every event that is made somewhere: in the packages' modules of events."""
     modules = set()
     for path in sorted({*_ROOT.rglob("*events.py"), *_ROOT.rglob("events/*.py")}):
         module = ".".join(("tidelog", *path.relative_to(_ROOT).with_suffix("").parts))
@@ -44,13 +44,18 @@ def event_classes() -> list[type[Event]]:
             import_module(module)
             modules.add(module)
     declared = {each for each in _below(Event) if each.__module__ in modules and _is_current(each)}
-    return [each for each in declared if declared.isdisjoint(_below(each))]
+    # A base leaves the decision to its subclasses.
+    return [each for each in declared if _decides(each) or declared.isdisjoint(_below(each))]
 
 
 def _below(base: type[Event]) -> Iterator[type[Event]]:
     for each in base.__subclasses__():
         yield each
         yield from _below(each)
+
+
+def _decides(event: type[Event]) -> bool:
+    return isinstance(cast(object, event.decision), str)
 
 
 def _is_current(event: type[Event]) -> bool:

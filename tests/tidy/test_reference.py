@@ -5,6 +5,8 @@ from tools.reference.__main__ import PAGES, is_stale
 from tools.reference.errors import errors_page
 from tools.reference.events import event_classes
 
+from tidelog.env.event import Kind
+
 
 @pytest.mark.parametrize("name", PAGES)
 def test_generated_pages_are_what_the_code_says(name):
@@ -18,5 +20,7 @@ def test_every_public_error_text_has_its_hint():
         assert hint.startswith("    - hint: "), message
 
 
-def test_every_event_says_what_it_is():
-    assert [event for event in event_classes() if not event.__doc__] == []
+def test_every_event_is_explained_and_every_kind_is_made():
+    classes = event_classes()
+    assert [event for event in classes if not event.__doc__] == []
+    assert {event.kind for event in classes if event.kind} == set(Kind)

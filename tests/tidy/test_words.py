@@ -113,7 +113,6 @@ PLAIN: Final = (
 
 MADE_OF_CODE: Final = (
     "docs/reference/command-line.md",
-    "docs/reference/configuration.md",
     "docs/reference/errors.md",
     "docs/protocol/regressions.md",
 )

@@ -10,10 +10,9 @@ from types import UnionType
 from typing import Any, cast, get_args, get_type_hints
 
 import tidelog
-from tidelog.env.event import BrokerEvent, Event, PartitionEvent
+from tidelog.env.event import Event
 from tools.reference.markdown import code, first_paragraph, page, section, table
 
-_BASES = {Event, PartitionEvent, BrokerEvent}
 _ROOT = Path(tidelog.__file__).parent
 _INTRODUCTION = """
 A node makes an event where it decides something. A log line, a line of `events.jsonl`, the
@@ -36,13 +35,17 @@ def events_page() -> str:
 
 
 def event_classes() -> list[type[Event]]:
-    """Every event that is made somewhere: the leaves of the hierarchy."""
-    for path in sorted(_ROOT.rglob("*events.py")):
-        module = ".".join(path.relative_to(_ROOT).with_suffix("").parts)
-        # Event files and Spark's reader of them declare no events.
-        if not module.startswith(("pipeline.", "env.")):
-            import_module(f"tidelog.{module}")
-    return [each for each in set(_below(Event)) if _is_declared(each)]
+    """Every event that is made somewhere: in the packages' modules of events."""
+    modules = set()
+    for path in sorted({*_ROOT.rglob("*events.py"), *_ROOT.rglob("events/*.py")}):
+        module = ".".join(("tidelog", *path.relative_to(_ROOT).with_suffix("").parts))
+        # Spark's reader of event files declares no events.
+        if not module.startswith("tidelog.pipeline."):
+            import_module(module)
+            modules.add(module)
+    declared = {each for each in _below(Event) if each.__module__ in modules and _is_current(each)}
+    # A base leaves the decision to its subclasses.
+    return [each for each in declared if _decides(each) or declared.isdisjoint(_below(each))]
 
 
 def _below(base: type[Event]) -> Iterator[type[Event]]:
@@ -51,12 +54,13 @@ def _below(base: type[Event]) -> Iterator[type[Event]]:
         yield from _below(each)
 
 
-def _is_declared(event: type[Event]) -> bool:
+def _decides(event: type[Event]) -> bool:
+    return isinstance(cast(object, event.decision), str)
+
+
+def _is_current(event: type[Event]) -> bool:
     # `slots=True` makes a second class; the first one stays a subclass until it is collected.
-    current = getattr(import_module(event.__module__), event.__name__, None) is event
-    ours = event.__module__.startswith("tidelog.") and event not in _BASES
-    # A class that leaves the decision to its subclasses has a property there.
-    return ours and current and isinstance(cast(object, event.decision), str)
+    return getattr(import_module(event.__module__), event.__name__, None) is event
 
 
 def _event(event: type[Event]) -> str:

@@ -28,19 +28,23 @@ from tidelog.env.disk import Buffer
 from tidelog.env.effects import Chunk, Close, EffectQueue, PauseReading, ResumeReading, Send
 from tidelog.env.instant import Instant
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS, MAX_TURNS_PER_TICK
+from tidelog.security.principal import ANONYMOUS, Principal
+from tidelog.wire import codec
 from tidelog.wire.api import RequestHeader
+from tidelog.wire.entities import Entity
 from tidelog.wire.frames import FrameReader
 
 
-class PendingRequest:
-    """One request that has been read and not yet been answered; the rooms' opaque `reply_to`."""
+class RequestContext:
+    """One request that was read and not answered yet: what its handler knows of it, the way of its
+    answer, and its slot in the connection's queue."""
 
     __slots__ = ("answered", "chunks", "closes", "connection", "header")
 
     def __init__(self, connection: "Connection", header: RequestHeader) -> None:
         # Where the reply goes; the connection may be closed by the time of the reply.
         self.connection = connection
-        # Version and correlation id, which the reply's encoding depends on.
+        # API, version and correlation id, which the reply's encoding depends on.
         self.header = header
         # Whether the slot is filled; a second fill is a bug.
         self.answered = False
@@ -48,6 +52,36 @@ class PendingRequest:
         self.chunks: list[Chunk] = []
         # Close the connection when this slot leaves (a failed Produce with acks=0).
         self.closes = False
+
+    @property
+    def listener(self) -> str:
+        """Name of the listener that the request came in by."""
+        return self.connection.listener
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks."""
+        return self.connection.principal
+
+    @property
+    def response_type(self) -> type:
+        """The entity class of the answer."""
+        response_type: type = codec.response_class(self.header.api_key, self.header.api_version)
+        return response_type
+
+    def answer(self, entity: Entity) -> None:
+        """Answers with an entity."""
+        if self.connection.open:
+            self.fill([codec.encode_response(self.header, entity)])
+
+    def fill(self, chunks: list[Chunk]) -> None:
+        """Answers with a framed reply."""
+        self.connection.connections.fill(self, chunks)
+
+    def fill_and_close(self) -> None:
+        """Answers by closing the connection, once the replies before this one have left."""
+        self.closes = True
+        self.fill([])
 
 
 class Connection:
@@ -57,28 +91,39 @@ class Connection:
         "backlog",
         "broker_id",
         "connection_id",
+        "connections",
         "frames",
         "last_request",
         "listener",
         "open",
         "paused",
         "peer_host",
+        "principal",
         "slots",
     )
 
     def __init__(
-        self, connection_id: int, listener: str, peer_host: str, max_request_bytes: int
+        self,
+        connections: "Connections",
+        connection_id: int,
+        listener: str,
+        peer_host: str,
+        max_request_bytes: int,
     ) -> None:
+        # All connections of the node, which send what is ready.
+        self.connections = connections
         # The driver's number for it (positive).
         self.connection_id = connection_id
         # Name of the listener it came in by: decides which APIs are served.
         self.listener = listener
         # For log lines and DescribeConfigs-like answers.
         self.peer_host = peer_host
+        # Who is at the other end.
+        self.principal = ANONYMOUS
         # Bytes to frames.
         self.frames = FrameReader(max_request_bytes)
         # Requests in order of arrival; the head leaves first.
-        self.slots: deque[PendingRequest] = deque()
+        self.slots: deque[RequestContext] = deque()
         # Requests that were read and not handled yet, copied out of the driver's buffer.
         self.backlog: deque[bytes] = deque()
         # False once the driver reported it closed or we closed it.
@@ -131,7 +176,7 @@ class Connections:
         """A peer connected."""
         assert connection_id not in self._connections, f"connection {connection_id} opened twice"
         self._connections[connection_id] = Connection(
-            connection_id, listener, peer_host, self._max_request_bytes
+            self, connection_id, listener, peer_host, self._max_request_bytes
         )
 
     def on_closed(self, connection_id: int) -> Connection | None:
@@ -172,13 +217,13 @@ class Connections:
             return None
         return Instant(next(iter(self._talked.values())).last_request + self._max_idle_ms)
 
-    def admit(self, connection: Connection, header: RequestHeader) -> PendingRequest:
+    def admit(self, connection: Connection, header: RequestHeader) -> RequestContext:
         """Takes a slot for a request that has just been read."""
-        pending = PendingRequest(connection, header)
-        connection.slots.append(pending)
+        context = RequestContext(connection, header)
+        connection.slots.append(context)
         if len(connection.slots) >= MAX_IN_FLIGHT_REQUESTS:
             self._pause(connection)
-        return pending
+        return context
 
     def _pause(self, connection: Connection) -> None:
         if not connection.paused:
@@ -231,21 +276,16 @@ class Connections:
 
     # Replies --------------------------------------------------------------------------------
 
-    def fill(self, pending: PendingRequest, chunks: list[Chunk]) -> None:
+    def fill(self, context: RequestContext, chunks: list[Chunk]) -> None:
         """Answers a request; it leaves at the next `flush` when all before it have left."""
-        assert not pending.answered, f"answered twice: {pending.header}"
-        pending.answered = True
-        connection = pending.connection
+        assert not context.answered, f"answered twice: {context.header}"
+        context.answered = True
+        connection = context.connection
         if not connection.open:
             return
-        pending.chunks = chunks
-        if connection.slots[0] is pending:
+        context.chunks = chunks
+        if connection.slots[0] is context:
             self._ready[connection.connection_id] = connection
-
-    def fill_and_close(self, pending: PendingRequest) -> None:
-        """Answers a request by closing its connection, once the replies before it have left."""
-        pending.closes = True
-        self.fill(pending, [])
 
     def drop(self, connection: Connection) -> None:
         """Closes a connection at once: its bytes are no protocol."""
@@ -266,9 +306,9 @@ class Connections:
         chunks: list[Chunk] = []
         closes = False
         while slots and slots[0].answered and not closes:
-            pending = slots.popleft()
-            chunks.extend(pending.chunks)
-            closes = pending.closes
+            context = slots.popleft()
+            chunks.extend(context.chunks)
+            closes = context.closes
         if chunks:
             self._effects.emit(Send(connection.connection_id, chunks))
         if closes:

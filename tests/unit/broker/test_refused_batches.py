@@ -39,7 +39,7 @@ def test_a_bad_batch_is_logged_once_with_its_reason(acks, records, reason):
     wire.create_topic("t", 3)
     before = len(node.trace.events)
     produce(wire, acks, GOOD, records, records)
-    refused = [e for e in node.trace.events[before:] if e.handler == "produce"]
+    refused = [e for e in node.trace.events[before:] if e.handler == "on_reply"]
     assert [(e.decision, e.reason) for e in refused] == [("refused", reason)]
     values = dict(refused[0].values)
     assert values == {"partition": "t-1", "batches": 2, "peer": "peer"}

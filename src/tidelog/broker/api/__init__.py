@@ -1,7 +1,5 @@
-"""One handler module per API key.
+"""The APIs that a node serves: one module for each, `kNN_name.py`, with one declaration, `API`.
 
-A handler module has one function, `handle(broker, pending, request, now)`, that answers through
-`broker.answer(pending, entity)`, at once or later. The two hot APIs, Produce and Fetch, take
-hand-parsed requests; all others take kio entities of whatever version the client speaks.
-Handlers translate: they know versions and entities, the rooms behind them do not.
+`declaration.py` says what a declaration is, `registry.py` holds all of them, and `catalogue.py` is
+the list. Handlers translate: they know versions and entities, the components behind them do not.
 """

@@ -5,18 +5,21 @@ COORDINATOR_NOT_AVAILABLE, which clients retry. Key types: 0 group, 1 transactio
 any other is INVALID_REQUEST.
 """
 
-from tidelog.broker.connections import PendingRequest
-from tidelog.broker.context import Broker
+from typing import Final
+
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, has_field, make, nested
 from tidelog.wire.values import error, millis
 
 
-def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+def handle(node: object, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers every key with the same error."""
-    response_type = codec.response_class(10, pending.header.api_version)
+    response_type = context.response_type
     code, message = ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker hosts no coordinators"
     if field(request, "key_type", 0) not in (0, 1, 2):
         code, message = ErrorCode.INVALID_REQUEST, "unknown key type"
@@ -33,4 +36,18 @@ def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
         entity = make(response_type, throttle_time=millis(0), coordinators=coordinators)
     else:
         entity = make(response_type, throttle_time=millis(0), **place)
-    broker.answer(pending, entity)
+    context.answer(entity)
+
+
+API: Final = LocalApi(
+    key=ApiKey.FIND_COORDINATOR,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(0, 6),
+    requires=(
+        on(Operation.DESCRIBE, ResourceType.GROUP, condition="key type 0"),
+        on(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, condition="key type 1"),
+        on(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, condition="key type 2"),
+    ),
+    handle=handle,
+)

@@ -1,15 +1,16 @@
-"""How a refusal of a whole controller request is told, whatever the API."""
+"""How an answer looks when the whole request is refused and has a field for that."""
 
-from tidelog.controller.messages import Refused, Response
-from tidelog.errors import ErrorCode
-
-
-def refusal(response: Response) -> tuple[ErrorCode, str]:
-    """Code and message of a response that is not the result the handler knows."""
-    assert isinstance(response, Refused), f"unexpected answer of the controller: {response!r}"
-    return response.error_code, response.message
+from tidelog.controller.messages import Refused
+from tidelog.wire.entities import Entity, make
+from tidelog.wire.values import error, millis
 
 
-def code_of(response: Response) -> ErrorCode:
-    """The top-level code: NONE for a result, else that of the refusal."""
-    return response.error_code if isinstance(response, Refused) else ErrorCode.NONE
+def refused_at_top(response_type: type, refused: Refused, **values: object) -> Entity:
+    """The answer with the error at its top level, and the other fields as given."""
+    return make(
+        response_type,
+        throttle_time=millis(0),
+        error_code=error(refused.error_code),
+        error_message=refused.message,
+        **values,
+    )

@@ -223,7 +223,7 @@ def test_internal_topics_are_not_made_by_a_question(node, wire):
     metadata(wire, 12, "__consumer_offsets", "__transaction_state", "new", create=True)
     node.advance(1000)
     assert set(node.broker.image.topics_by_name) == {"t", "new"}
-    assert node.broker.creating == set()
+    assert node.broker.auto_topics.creating == set()
 
 
 def test_who_answers_while_all_brokers_are_fenced_names_itself(node, wire):

@@ -8,6 +8,6 @@ from tidelog.kraft import voter_codec
 
 def test_a_refusal_is_told_with_its_code() -> None:
     refused = Refused(ErrorCode.REQUEST_TIMED_OUT, "no active controller was found")
-    entity = k82_update_raft_voter.entity_of(None, 0, None, refused)  # type: ignore[arg-type]
+    entity = k82_update_raft_voter.API.refuse(0, None, refused)
     assert int(entity.__api_key__) == 82
     assert voter_codec.response_of(entity).error_code is ErrorCode.REQUEST_TIMED_OUT

@@ -1,18 +1,24 @@
-"""Refusals of whole requests."""
+"""Answers to requests that are refused as a whole."""
 
-import pytest
-
-from tidelog.broker.api.refusals import code_of, refusal
-from tidelog.controller.messages import Refused, RegisterBrokerResult
+from tidelog.broker.api.refusals import refused_at_top
+from tidelog.controller.messages import Refused
 from tidelog.errors import ErrorCode
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.values import error_of
 
 
-def test_a_refusal_has_code_and_message():
-    assert refusal(Refused(ErrorCode.NOT_CONTROLLER, "why")) == (ErrorCode.NOT_CONTROLLER, "why")
-    assert code_of(Refused(ErrorCode.NOT_CONTROLLER, "why")) is ErrorCode.NOT_CONTROLLER
+def test_a_refusal_stands_at_the_top_with_its_message():
+    refused = Refused(ErrorCode.NOT_CONTROLLER, "why")
+    response_type = codec.response_class(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
+    entity = refused_at_top(response_type, refused, topics=())
+    assert error_of(entity.error_code) is ErrorCode.NOT_CONTROLLER
+    assert (entity.error_message, entity.topics) == ("why", ())
 
 
-def test_a_result_is_no_refusal():
-    assert code_of(RegisterBrokerResult(1)) is ErrorCode.NONE
-    with pytest.raises(AssertionError, match="unexpected answer"):
-        refusal(RegisterBrokerResult(1))
+def test_an_answer_without_a_message_has_the_code():
+    refused = Refused(ErrorCode.NOT_CONTROLLER, "why")
+    response_type = codec.response_class(ApiKey.BROKER_REGISTRATION, 0)
+    entity = refused_at_top(response_type, refused, broker_epoch=-1)
+    assert error_of(entity.error_code) is ErrorCode.NOT_CONTROLLER
+    assert not hasattr(entity, "error_message")

@@ -31,6 +31,7 @@ from tidelog.broker.api.declaration import (
     QuorumQueryApi,
     VoterChangeApi,
 )
+from tidelog.broker.api.events import RequestMalformed
 from tidelog.broker.api.k58_envelope import EnvelopedContext
 from tidelog.broker.connections import Connection, RequestContext
 from tidelog.broker.context import Broker
@@ -99,12 +100,12 @@ class Router:
             else:
                 self._on_request(api, connection, header, frame, offset, now)
         except ProtocolError as fault:
-            self._trace.warn(
-                f"connection {connection.connection_id}",
-                "on_frame",
-                "closed",
-                fault.message,
-                peer=connection.peer_host,
+            self._trace.event(
+                RequestMalformed(
+                    connection_id=connection.connection_id,
+                    reason=fault.message,
+                    peer=connection.peer_host,
+                )
             )
             self.broker.connections.drop(connection)
 

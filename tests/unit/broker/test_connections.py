@@ -8,6 +8,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import MalformedFrame
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS
+from tidelog.security.principal import ANONYMOUS
 from tidelog.wire.api import ApiKey, RequestHeader
 
 
@@ -236,3 +237,8 @@ def test_a_connection_that_never_asked_anything_stays(
     assert short.idle_deadline() is None
     connections.touch(opened(connections), Instant(0))
     assert connections.idle_deadline() is None
+
+
+def test_a_request_knows_its_listener_and_who_asks(connections):
+    context = admitted(connections, opened(connections))
+    assert (context.listener, context.principal) == ("PLAINTEXT", ANONYMOUS)

@@ -19,6 +19,7 @@ A request whose batches are at fault leaves one log line, whatever its acks.
 from typing import Final, Protocol
 
 from tidelog.broker.api.declaration import BROKERS, HotApi, VersionRange
+from tidelog.broker.api.events import BatchesRefused
 from tidelog.broker.api.leader_hints import node_endpoints, with_leaders
 from tidelog.broker.api.needs import HasClock, HasImage, HasReplicas, HasTrace
 from tidelog.broker.connections import RequestContext
@@ -164,14 +165,15 @@ def _log_bad_batches(node: Node, context: RequestContext, failed: list[ProducedP
     bad = [partition for partition in failed if partition.error_code in _BAD_BATCH]
     if bad:
         first = bad[0]
-        node.trace.warn(
-            f"connection {context.connection.connection_id}",
-            "on_reply",
-            "refused",
-            f"{first.error_code.name}: {first.error_message or 'no record batch'}",
-            partition=f"{first.topic}-{first.partition}",
-            batches=len(bad),
-            peer=context.connection.peer_host,
+        node.trace.event(
+            BatchesRefused(
+                connection_id=context.connection.connection_id,
+                error_code=first.error_code,
+                message=first.error_message or "",
+                partition=f"{first.topic}-{first.partition}",
+                batches=len(bad),
+                peer=context.connection.peer_host,
+            )
         )
 
 

@@ -60,12 +60,6 @@ class Registry(Generic[NodeT]):
         """What a listener of this kind serves."""
         return self._tables[listener]
 
-    def find(self, listener: Listener, key: ApiKey) -> Api[NodeT]:
-        """The declaration of an API that is served. Asserts that there is one."""
-        api = self._tables[listener][key]
-        assert api is not None, f"{key.name} is not declared for the {listener.value} listener"
-        return api
-
     def advertised(self, listener: Listener) -> dict[ApiKey, VersionRange]:
         """What ApiVersions lists, by key."""
         return {api.key: api.advertised for api in self._tables[listener] if api is not None}

@@ -39,3 +39,10 @@ def test_every_api_but_the_hello_needs_a_right():
 def test_the_two_hot_apis_and_the_envelope_are_the_only_ones_of_their_kind():
     assert [api.name for api in APIS if isinstance(api, HotApi)] == ["Produce", "Fetch"]
     assert [api.name for api in APIS if isinstance(api, EnvelopeApi)] == ["Envelope"]
+
+
+def test_produce_is_listed_from_zero_and_served_from_three():
+    produce = APIS.table(Listener.BROKER)[ApiKey.PRODUCE]
+    assert produce is not None
+    assert (produce.advertised, produce.versions) == ((0, 13), (3, 13))
+    assert APIS.advertised(Listener.BROKER)[ApiKey.PRODUCE] == (0, 13)

@@ -16,8 +16,8 @@ LIST_OFFSETS, CREATE_TOPICS = k02_list_offsets.API, k19_create_topics.API
 
 def test_each_listener_has_a_table_of_its_own():
     apis = Registry((QUORUM_FETCH, LIST_OFFSETS, FETCH))
-    assert apis.find(Listener.BROKER, ApiKey.FETCH) is FETCH
-    assert apis.find(Listener.CONTROLLER, ApiKey.FETCH) is QUORUM_FETCH
+    assert apis.table(Listener.BROKER)[ApiKey.FETCH] is FETCH
+    assert apis.table(Listener.CONTROLLER)[ApiKey.FETCH] is QUORUM_FETCH
     assert apis.table(Listener.CONTROLLER)[ApiKey.LIST_OFFSETS] is None
     assert [api.key for api in apis] == [1, 1, 2]
 
@@ -25,11 +25,6 @@ def test_each_listener_has_a_table_of_its_own():
 def test_an_api_is_declared_once_for_a_listener():
     with pytest.raises(AssertionError, match="Fetch is declared twice"):
         Registry((FETCH, LIST_OFFSETS, replace(FETCH, versions=VersionRange(4, 17))))
-
-
-def test_an_api_that_is_not_declared_is_not_found():
-    with pytest.raises(AssertionError, match="METADATA is not declared for the broker listener"):
-        Registry((FETCH,)).find(Listener.BROKER, ApiKey.METADATA)
 
 
 def test_a_message_of_the_controller_needs_an_api():
@@ -63,11 +58,3 @@ def test_the_api_of_a_message_of_our_own():
 def test_a_declaration_that_contradicts_itself(changes, fault):
     with pytest.raises(AssertionError, match=f"CreateTopics {fault}|CreateTopics is .*{fault}"):
         Registry((replace(CREATE_TOPICS, **changes),))
-
-
-def test_produce_is_listed_from_zero_and_served_from_three():
-    from tidelog.broker.api.catalogue import APIS
-
-    produce = APIS.find(Listener.BROKER, ApiKey.PRODUCE)
-    assert (produce.advertised, produce.versions) == ((0, 13), (3, 13))
-    assert APIS.advertised(Listener.BROKER)[ApiKey.PRODUCE] == (0, 13)

@@ -1,10 +1,10 @@
 """Accepted connections: frames in, replies out in the order of their requests.
 
-Kafka's protocol answers the requests of one connection in order, but nothing says that they must
-be *handled* one after the other. Every request gets a slot in its connection's queue on arrival;
-rooms fill slots in any order and at any time (an `acks=all` produce waits for followers, a fetch
-waits for data); at the end of a tick the filled slots at the head of each queue leave together
-as one `Send`. So a pipelining producer costs one write a tick, not one a request.
+Kafka's protocol answers the requests of one connection in order. They need not be *handled* one
+after the other. Every request gets a slot in its connection's queue on arrival; components fill
+slots in any order and at any time (an `acks=all` produce waits for followers, a fetch waits for
+data); at the end of a tick the filled slots at the head of each queue leave together as one `Send`.
+So a pipelining producer costs one write a tick, not one a request.
 
 One read can bring ten thousand requests. A connection handles `limits.MAX_REQUESTS_PER_TURN` of
 them in a row; what is left over is kept and gets a turn in each of the following ticks, between
@@ -132,7 +132,7 @@ class Connection:
         self.last_request = Instant(0)
         # Whether reading is paused: too many open slots, or requests left over.
         self.paused = False
-        # The broker at the other end, once a heartbeat or registration said so; else None.
+        # The broker at the other end, once a heartbeat or registration named it; else None.
         self.broker_id: int | None = None
 
     @property
@@ -152,7 +152,7 @@ class Connections:
         # `connections.max.idle.ms`; negative is for ever.
         self._max_idle_ms = max_idle_ms
         # Connections that have sent requests, the one that was silent for longest first.
-        self._talked: dict[int, Connection] = {}
+        self._by_last_request: dict[int, Connection] = {}
         # Open connections by id.
         self._connections: dict[int, Connection] = {}
         # Connections with a filled slot since the last flush, in order of filling.
@@ -188,7 +188,7 @@ class Connections:
             connection.backlog.clear()
             self._ready.pop(connection_id, None)
             self._waiting.pop(connection_id, None)
-            self._talked.pop(connection_id, None)
+            self._by_last_request.pop(connection_id, None)
         return connection
 
     # Idle connections -----------------------------------------------------------------------
@@ -197,14 +197,14 @@ class Connections:
         """Requests have come."""
         connection.last_request = now
         if connection.open:
-            self._talked.pop(connection.connection_id, None)
-            self._talked[connection.connection_id] = connection
+            self._by_last_request.pop(connection.connection_id, None)
+            self._by_last_request[connection.connection_id] = connection
 
     def close_idle(self, now: Instant) -> None:
-        """Closes who has been silent for too long and waits for nothing."""
+        """Closes connections that have sent nothing for too long and wait for no answer."""
         idle_at = self.idle_deadline()
         while idle_at is not None and idle_at <= now:
-            connection = next(iter(self._talked.values()))
+            connection = next(iter(self._by_last_request.values()))
             if connection.slots or connection.backlog:
                 self.touch(connection, now)
             else:
@@ -213,9 +213,9 @@ class Connections:
 
     def idle_deadline(self) -> Instant | None:
         """When `close_idle` has something to look at."""
-        if self._max_idle_ms < 0 or not self._talked:
+        if self._max_idle_ms < 0 or not self._by_last_request:
             return None
-        return Instant(next(iter(self._talked.values())).last_request + self._max_idle_ms)
+        return Instant(next(iter(self._by_last_request.values())).last_request + self._max_idle_ms)
 
     def admit(self, connection: Connection, header: RequestHeader) -> RequestContext:
         """Takes a slot for a request that has just been read."""
@@ -288,7 +288,7 @@ class Connections:
             self._ready[connection.connection_id] = connection
 
     def drop(self, connection: Connection) -> None:
-        """Closes a connection at once: its bytes are no protocol."""
+        """Closes a connection at once: its bytes are not the protocol."""
         if connection.open:
             self.on_closed(connection.connection_id)
             self._effects.emit(Close(connection.connection_id))
@@ -318,7 +318,7 @@ class Connections:
 
     def check(self) -> None:
         """RepliesInOrder: a filled slot at a head is always queued for the next flush.
-        NothingForgotten: who has a backlog gets a turn, or waits for its slots to leave."""
+        NothingForgotten: a connection with a backlog gets a turn, or waits for slots to leave."""
         for connection in self._connections.values():
             assert connection.open, f"closed connection {connection.connection_id} kept"
             if not connection.slots and not connection.backlog:

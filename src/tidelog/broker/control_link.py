@@ -1,20 +1,20 @@
 """The way to the active controller, wherever it is.
 
 Two kinds of traffic take it. *Calls* are this broker's own: registration, heartbeats, ISR changes,
-producer ids. A call is tried once; its outcome is a controller response or `None`, and the room
-that made it retries by its own rule. *Forwards* are clients' requests that only the controller can
-decide. A forward is retried until it is decided or `request.timeout.ms` has passed, because its
-client must not have to know who the controller is.
+producer ids. A call is tried once; its outcome is a controller response or `None`, and the
+component that made it retries by its own rule. *Forwards* are clients' requests that only the
+controller can decide. A forward is retried until it is decided or `request.timeout.ms` has passed,
+because its client must not have to know which node is the controller.
 
 When the active controller is this very node, both are handed over directly; otherwise they go over
 the control channel, calls under their own API keys, forwards in an Envelope (KIP-590).
 
 A new leader makes what is under way to the old one worthless. It fails at once and is made again:
-an old controller whose process stands still keeps its connections and would answer after
-`request.timeout.ms`, long after the new one has ended the sessions of all who waited for it.
+an old controller whose process stands still keeps its connections. It would answer after
+`request.timeout.ms`, long after the new one has ended the sessions of all brokers that waited.
 
 Registrations and heartbeats are given up after half a session instead (KAFKA-14392): an answer that
-is lost on a stream which nobody closed must not keep the broker out for `request.timeout.ms`.
+is lost on a stream that neither end closed must not keep the broker out for `request.timeout.ms`.
 
 Invariant `EveryCallEnds`: each call and each forward has exactly one outcome.
 """
@@ -122,11 +122,11 @@ class ControlLink:
         self._request_timeout_ms = request_timeout_ms
         # Of a call that keeps a session, or begins one.
         self._sign_of_life_timeout_ms = min(request_timeout_ms, session_timeout_ms // 2)
-        # Who leads the quorum, as this node knows; -1 while nobody is known.
+        # The quorum's leader, as this node knows; -1 while it knows none.
         self._leader_id = -1
         # The node that the control channel was last used to; -1 at first. Only its channel can
         # have requests under way.
-        self._asked_id = -1
+        self._last_used_id = -1
         # Forwards that wait for a controller, with the time of their next attempt.
         self._waiting: list[tuple[Instant, Forward]] = []
         # Correlation ids of the control channel.
@@ -136,16 +136,16 @@ class ControlLink:
 
     @property
     def leader_id(self) -> int:
-        """Who leads the quorum, as this node knows; -1 while nobody is known. The node sets it,
+        """The quorum's leader, as this node knows; -1 while it knows none. The node sets it,
         which fails the requests that are under way to another leader."""
         return self._leader_id
 
     @leader_id.setter
     def leader_id(self, leader_id: int) -> None:
         self._leader_id = leader_id
-        if leader_id >= 0 and self._asked_id not in (-1, leader_id):
-            self._peers.give_up(self._asked_id, Purpose.CONTROL)
-            self._asked_id = -1
+        if leader_id >= 0 and self._last_used_id not in (-1, leader_id):
+            self._peers.give_up(self._last_used_id, Purpose.CONTROL)
+            self._last_used_id = -1
 
     def call(self, message: Request, token: Hashable, now: Instant) -> None:
         """Makes one attempt; ends in a `CallEnded` with `token`."""
@@ -206,7 +206,7 @@ class ControlLink:
             self._waiting.append((Instant(now + FORWARD_RETRY_MS), forward))
 
     def _send(self, entity: Entity, token: Hashable, deadline: Instant) -> None:
-        self._asked_id = self._leader_id
+        self._last_used_id = self._leader_id
         self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
         frame = codec.encode_request(entity, self._next_correlation_id, f"broker-{self._node_id}")
         self._peers.send(self._leader_id, Purpose.CONTROL, [frame], token, deadline)

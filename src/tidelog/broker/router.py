@@ -9,9 +9,9 @@ What happens next depends on the kind of the declaration (`broker/api/declaratio
   envelope may be around it. The answer comes back through one of the `on_*` functions at the end;
 - requests between replicas of the metadata log go to the quorum.
 
-Bytes that are no request close the connection, with one log line. An API that is not served, or a
-version that is not, closes it too, because no form of an answer is known; only an API that declares
-one has an answer for unknown versions.
+Bytes that are not a request close the connection, with one log line. An API that is not served, or
+a version that is not, closes it too, because no form of an answer is known; only an API that
+declares one has an answer for unknown versions.
 """
 
 from collections.abc import Hashable

@@ -1,5 +1,6 @@
 """The APIs that a node serves: one module for each, `kNN_name.py`, with one declaration, `API`.
 
-`declaration.py` says what a declaration is, `registry.py` holds all of them, and `catalogue.py` is
-the list. Handlers translate: they know versions and entities, the components behind them do not.
+`declaration.py` defines the kinds of declarations, `registry.py` finds a declaration by its key,
+and `catalogue.py` lists all of them. Handlers translate: they know versions and entities, the
+components behind them do not.
 """

@@ -1,8 +1,8 @@
 """What an API is: one declaration for each API that a listener serves.
 
-A declaration says everything that the router, the control link and the documentation need to know:
-the key, the listeners, the versions, the rights, and who answers. The kinds of declaration differ
-in who answers:
+The router, the control link and the documentation read declarations. A declaration has the key, the
+listeners, the versions, the rights, and who answers. The kinds of declaration differ in who
+answers:
 
 | kind | who answers |
 | --- | --- |
@@ -76,7 +76,7 @@ class VersionRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """What every kind of declaration says."""
+    """What every kind of declaration has."""
 
     answered_by: ClassVar[str]
     """Who answers, in words."""

@@ -4,14 +4,14 @@ A request with transactional records and no transactional id is refused as a who
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Refused before the log is asked, in this order: a topic id
 that is unknown (version 13 and up), a topic or partition that the metadata does not have, zstd
 before version 7, internal topics from clients. A produce with a transactional id is refused with
-TRANSACTIONAL_ID_NOT_FOUND as long as no transaction coordinator exists: without one nobody could
-end the transaction, and its first record would be the last stable offset for ever. Everything else
-(leadership, min ISR, batch validation, sequences) is the replication room's.
+TRANSACTIONAL_ID_NOT_FOUND as long as no transaction coordinator exists: without one no client could
+end the transaction, and its first record would be the last stable offset for ever. `replication/`
+checks everything else: leadership, min ISR, batches, sequences.
 
 With acks=0 there is no response at all; when a partition failed, the connection is closed, because
-that is the only way the client can notice. On NOT_LEADER_OR_FOLLOWER the answer names the
+that is the only way for the client to notice. On NOT_LEADER_OR_FOLLOWER the answer names the
 leader that the metadata knows, with its endpoint (KIP-951, version 10 and up). Without a leader it
-names none, where Kafka names -1: nobody can use that, and librdkafka warns about it.
+names none, where Kafka names -1: no client can use that, and librdkafka warns about it.
 
 A request whose batches are at fault leaves one log line, whatever its acks.
 """
@@ -59,7 +59,7 @@ class Node(HasClock, HasImage, HasReplicas, HasTrace, Protocol):
 
 
 class ProduceCall:
-    """A produce under way: whom to answer, and what was refused already."""
+    """A produce under way: the request to answer, and what was refused already."""
 
     __slots__ = ("acks", "context", "refused")
 
@@ -67,7 +67,7 @@ class ProduceCall:
         self, context: RequestContext, acks: int, refused: list[ProducedPartition]
     ) -> None:
         self.context = context
-        # 0 is answered by silence.
+        # A request with 0 gets no response.
         self.acks = acks
         # Partitions that the log was never asked for.
         self.refused = refused

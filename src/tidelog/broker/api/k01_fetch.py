@@ -1,18 +1,21 @@
 """Fetch (1), versions 4-18: reads by consumers and followers, with incremental sessions.
 
-A session keeps the wanted partitions with name and id as they were resolved last; that both still
-belong together is looked at for each request, because a topic may come or go between two of them.
-A partition whose topic is unknown answers UNKNOWN_TOPIC_ID (asked by id) or
-UNKNOWN_TOPIC_OR_PARTITION. Everything else is the replication room's. On the controller's listener
-Fetch is the metadata quorum's and does not come here. On NOT_LEADER_OR_FOLLOWER and
-FENCED_LEADER_EPOCH the answer names the leader (KIP-951), if there is one. Kafka names -1
-otherwise, which nobody can use; librdkafka counts it as a change and leaves its place unfilled.
+A session keeps the wanted partitions with name and id as they were resolved last. Each request
+looks again whether both still belong together, because a topic may be created or deleted between
+two requests. A partition whose topic is unknown answers UNKNOWN_TOPIC_ID (asked by id) or
+UNKNOWN_TOPIC_OR_PARTITION. `replication/` decides everything else. The Fetch of the controller
+listener is `k01_quorum_fetch.py`.
 
-**Followers.** A follower's fetch moves the high watermark, so whoever could pass for a follower
-could have records acknowledged that nobody holds (CVE-2018-1288). Until there are ACLs, which ask
-for CLUSTER_ACTION, a fetch with a replica id must come by the inter-broker listener and carry the
-broker epoch of a registration, which brokers send since version 15 and which the leader compares
-(`replication.brokers`). Anything else is refused before anything is noted.
+On NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH the answer names the leader (KIP-951), if there is
+one. Otherwise Kafka names -1, which no client can use: librdkafka counts it as a change and then
+has no leader at all.
+
+**Followers.** A follower's fetch moves the high watermark. A client that passed for a follower
+could have records acknowledged that no replica holds (CVE-2018-1288). Kafka's ACLs ask for
+CLUSTER_ACTION. Until there are ACLs here, a fetch with a replica id must come by the inter-broker
+listener and carry the broker epoch of a registration. Brokers send it since version 15, and the
+leader compares it (`replication.brokers`). Any other fetch with a replica id is refused before it
+has an effect.
 """
 
 from typing import Final, Protocol
@@ -102,7 +105,7 @@ def handle(
 
 
 def _objection(node: Node, context: RequestContext, request: FetchRequest) -> ErrorCode:
-    """What stands against taking the sender for the replica that it says it is."""
+    """Why the sender is not accepted as the replica whose id it sends; NONE if it is."""
     if request.replica_id < 0:
         return ErrorCode.NONE
     if context.listener != node.config.inter_broker_listener_name:

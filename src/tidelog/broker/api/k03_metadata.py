@@ -6,21 +6,21 @@ leader that has just cut this node's connections counts as not available too (de
 clients ask again soon while no leader is known, but only once a second while they know a dead one.
 
 The "controller" named in the answer is an alive broker, because clients cannot talk to controllers.
-Unknown topics are created when both the request and `auto.create.topics.enable` say so; until the
+Unknown topics are created when both the request and `auto.create.topics.enable` allow it; until the
 creation is committed they answer UNKNOWN_TOPIC_OR_PARTITION, which clients retry. A name that no
 topic can have is INVALID_TOPIC_EXCEPTION, so that clients stop asking. Internal topics are left to
 their coordinators. Versions 10 and 11 have a field for topic ids and no answer for an
 unknown one, because their responses cannot do without a name: in them, a request that asks by id
 or without a name is INVALID_REQUEST as a whole.
 
-An answer is held for a moment, and on a broker that has just started until it knows
-(`broker/held_questions.py`).
+An answer is held for a moment. A broker that has just started holds it until it has caught up with
+the metadata (`broker/held_questions.py`).
 
-While all brokers are fenced, the one that answers names itself: it is there, after all. Kafka's
+While all brokers are fenced, the one that answers names itself, because it can be reached. Kafka's
 answer has no brokers then, which its Java clients ignore; librdkafka 2.16 gives up every broker
 that an answer leaves out, and after the last one it may never ask again.
 
-Left out: authorised operations (no ACLs yet: the field says "not asked", -2**31).
+Left out: authorised operations (no ACLs yet: the field has "not asked", -2**31).
 """
 
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ class Node(
 
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
-    """Holds the request; `answer` follows."""
+    """Holds the request; `answer` answers it later."""
     node.held_questions.hold(context, lambda at: answer(node, context, request, at), now)
 
 

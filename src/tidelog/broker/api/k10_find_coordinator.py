@@ -1,4 +1,4 @@
-"""FindCoordinator (10), versions 0-6: no coordinator lives here yet.
+"""FindCoordinator (10), versions 0-6: there are no coordinators yet.
 
 Groups and transactions have no coordinator in this version of the broker, so every key answers
 COORDINATOR_NOT_AVAILABLE, which clients retry. Key types: 0 group, 1 transaction, 2 share group;

@@ -13,13 +13,14 @@ from tidelog.controller.messages import (
 from tidelog.model import TopicId
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make, nested
+from tidelog.wire.entities import Entity, field, make, nested
 from tidelog.wire.values import bytes_of, error, millis, uuid_of
 
 
 def _refs(request: Entity) -> tuple[TopicRef, ...]:
-    if hasattr(request, "topic_names"):
-        return tuple(TopicRef(name) for name in request.topic_names)
+    names = field(request, "topic_names", None)
+    if names is not None:
+        return tuple(TopicRef(name) for name in names)
     return tuple(
         TopicRef(topic.name, TopicId(bytes_of(topic.topic_id))) for topic in request.topics
     )

@@ -1,9 +1,9 @@
-"""DeleteRecords (21), versions 0-2: everything below an offset goes, on all replicas (KIP-107).
+"""DeleteRecords (21), versions 0-2: deletes everything below an offset, on all replicas (KIP-107).
 
-To be asked of the leaders. Refused here: topics and partitions that the metadata does not have
-(UNKNOWN_TOPIC_OR_PARTITION) and internal topics (INVALID_TOPIC_EXCEPTION); the rest is the
-replication room's, see `replication/delete_path.py`. The answer comes when all alive replicas have
-let go of the records, or at the deadline of the request.
+Clients send it to the leaders. Refused here: topics and partitions that the metadata does not have
+(UNKNOWN_TOPIC_OR_PARTITION) and internal topics (INVALID_TOPIC_EXCEPTION). The leader decides the
+rest, see `replication/delete_path.py`. The answer comes when all alive replicas have deleted the
+records, or at the deadline of the request.
 """
 
 from typing import Final, Protocol
@@ -26,13 +26,13 @@ class Node(HasImage, HasReplicas, Protocol):
 
 
 class DeleteCall:
-    """A deletion under way: whom to answer, and what was refused already."""
+    """A deletion under way: the request to answer, and what was refused already."""
 
     __slots__ = ("context", "refused")
 
     def __init__(self, context: RequestContext, refused: list[DeletedRecords]) -> None:
         self.context = context
-        # Partitions that no log was asked for.
+        # Partitions whose logs are left alone.
         self.refused = refused
 
 

@@ -19,7 +19,7 @@ from tidelog.wire.values import error, millis
 
 
 def handle(node: HasProducerIds, context: RequestContext, request: Entity, now: Instant) -> None:
-    """Answers at once while the broker's block of ids lasts, else when the next one is here."""
+    """Answers at once while the broker's block of ids lasts, else when the next block has come."""
     if request.transactional_id is not None:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if request.transactional_id == "":
@@ -36,7 +36,7 @@ def handle(node: HasProducerIds, context: RequestContext, request: Entity, now: 
 
 
 def on_granted(context: RequestContext, producer_id: int) -> None:
-    """An id is there for a request that waited."""
+    """The controller granted ids, and one of them goes to a request that waited."""
     context.answer(_response(context, ErrorCode.NONE, producer_id, 0))
 
 

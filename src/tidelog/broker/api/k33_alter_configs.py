@@ -1,7 +1,7 @@
 """AlterConfigs (33), versions 0-2, decided by the active controller.
 
-The request says all the values of a resource; those that it does not name are deleted. It is of
-use for little else than old tools: two of them at the same time undo each other's work.
+The request has all values of a resource, and those that it does not name are deleted. Only old
+tools use it: two of them at the same time undo each other's work.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
-"""DescribeLogDirs (35), versions 1-5: what lies in the log directory, and how full its volume is.
+"""DescribeLogDirs (35), versions 1-5: what the log directory holds, and how full its volume is.
 
 A node has one log directory, so the answer has one result. `offset_lag` is how far a log's end is
-behind its high watermark, which it never is; it tells about logs on their way to another directory,
-and there are none (`is_future_key`). Tools that move partitions ask this before they begin.
+behind its high watermark: always 0, because no log is moving to another directory
+(`is_future_key`). Tools that move partitions send this request before they begin.
 
 Left out: offline directories; a node whose directory fails ends.
 """

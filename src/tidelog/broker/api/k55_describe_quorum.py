@@ -1,6 +1,6 @@
 """DescribeQuorum (55), versions 0-2: the metadata quorum as its leader sees it.
 
-A broker forwards the question to the active controller. Fetch and caught-up times are wall time.
+A broker forwards the request to the active controller. Fetch and caught-up times are wall time.
 """
 
 from typing import Final, Protocol

@@ -19,7 +19,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make, nested
+from tidelog.wire.entities import Entity, field, make, nested
 from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
 
 
@@ -44,10 +44,9 @@ def message_of(request: Entity) -> AlterPartition:
 
 
 def _members(partition: Entity) -> tuple[IsrMember, ...]:
-    if hasattr(partition, "new_isr_with_epochs"):
-        return tuple(
-            IsrMember(item.broker_id, item.broker_epoch) for item in partition.new_isr_with_epochs
-        )
+    members = field(partition, "new_isr_with_epochs", None)
+    if members is not None:
+        return tuple(IsrMember(item.broker_id, item.broker_epoch) for item in members)
     return tuple(IsrMember(broker_id, -1) for broker_id in partition.new_isr)
 
 

@@ -1,4 +1,6 @@
-"""BrokerHeartbeat (63), versions 0-2 (sent at 1): a broker is alive and says what it wants."""
+"""BrokerHeartbeat (63), versions 0-2 (sent at 1): a broker is alive, and asks to be
+unfenced, fenced or shut down.
+"""
 
 from typing import Final
 

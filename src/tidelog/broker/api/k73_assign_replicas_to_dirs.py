@@ -1,4 +1,6 @@
-"""AssignReplicasToDirs (73), version 0: where a broker's replicas are, or that they are lost."""
+"""AssignReplicasToDirs (73), version 0: a broker reports in which directories its replicas
+are, or that they are lost.
+"""
 
 from typing import Final
 

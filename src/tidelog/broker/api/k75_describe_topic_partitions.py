@@ -27,7 +27,7 @@ class Node(HasHeldQuestions, HasImage, Protocol):
 
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
-    """Holds the request until this broker knows; `answer` follows."""
+    """Holds the request until this broker has caught up; `answer` answers it."""
     node.held_questions.hold(context, lambda _: answer(node, context, request), now)
 
 

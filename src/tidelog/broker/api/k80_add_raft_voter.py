@@ -1,7 +1,6 @@
 """AddRaftVoter (80), versions 0-1: a replica of the metadata log becomes a voter.
 
-The quorum's leader decides (`kraft/membership.py`). Brokers
-forward it like any other request that changes the cluster.
+The quorum's leader decides (`kraft/membership.py`).
 """
 
 from typing import Final

@@ -1,7 +1,6 @@
-"""RemoveRaftVoter (81), versions 0: a voter is one no more.
+"""RemoveRaftVoter (81), version 0: a voter leaves the voter set.
 
-The quorum's leader decides (`kraft/membership.py`). Brokers
-forward it like any other request that changes the cluster.
+The quorum's leader decides (`kraft/membership.py`).
 """
 
 from typing import Final

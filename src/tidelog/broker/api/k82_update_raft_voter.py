@@ -1,7 +1,7 @@
-"""UpdateRaftVoter (82), versions 0: a voter tells where it is and what it knows.
+"""UpdateRaftVoter (82), version 0: a voter reports its endpoints and its range of `kraft.version`.
 
-The quorum's leader decides (`kraft/membership.py`). It is
-served on controller listeners only, and never forwarded.
+The quorum's leader decides (`kraft/membership.py`). It is served on controller listeners only, and
+never forwarded.
 """
 
 from typing import Final

@@ -5,7 +5,7 @@ control link finds the API of a message in it, and the reference pages are made 
 `broker/api/catalogue.py` has the registry of a node; this module knows no API.
 
 Invariants, asserted when a registry is made, so that a fault ends the import: a key is declared
-once for each listener; a message of our own nodes has one API; an API says what it does; the
+once for each listener; a message of our own nodes has one API; an API has a description; the
 version that is sent is served.
 """
 

@@ -136,7 +136,7 @@ def test_without_a_leader_a_call_ends_at_once():
     assert desk.sent() == []
 
 
-def test_a_leader_that_is_not_active_yet_is_no_controller():
+def test_a_leader_that_is_not_active_yet_is_not_the_controller():
     """Elected, but the beginning of its epoch is not committed."""
     desk = Desk()
     desk.lead(NODE_ID)
@@ -252,7 +252,7 @@ def test_a_new_leader_ends_what_waits_for_the_old_one():
     desk.link.call(WISH, "token", desk.now)
     desk.sent()
     desk.link.leader_id = -1
-    assert not desk.peers.has_outputs, "nobody else can be asked yet"
+    assert not desk.peers.has_outputs, "no other controller is known yet"
     desk.link.leader_id = 2
     outputs = desk.peers.take_outputs()
     assert not any(isinstance(output, PeerLost) for output in outputs)

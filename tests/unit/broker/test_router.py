@@ -99,7 +99,7 @@ def test_produce_below_three_is_listed_and_refused(node):
         assert wire.closed
 
 
-# Bytes that are no request -----------------------------------------------------------------
+# Bytes that are not a request -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_produce_below_three_is_listed_and_refused(node):
         "no such key",
         "negative version",
         "client id beyond the end",
-        "client id that is no text",
+        "client id that is not text",
         "trailing byte",
         "body cut",
         "length zero",
@@ -177,7 +177,7 @@ def test_a_heartbeat_tells_which_broker_is_at_the_other_end(node):
     assert connection.broker_id == 7
 
 
-def test_a_client_on_the_broker_listener_is_nobody_in_particular(node):
+def test_a_client_on_the_broker_listener_is_not_taken_for_a_broker(node):
     wire: Wire = node.client()
     wire.send(hello())
     connection = node.broker.connections.get(wire.connection_id)

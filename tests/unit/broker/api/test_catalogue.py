@@ -32,7 +32,7 @@ def test_every_declaration_has_the_row_of_a_table():
 
 
 def test_every_api_but_the_hello_needs_a_right():
-    """DescribeCluster needs none on the broker listener, and says so in a condition."""
+    """DescribeCluster needs none on the broker listener, which is its condition."""
     assert [api.name for api in APIS if not api.requires] == ["ApiVersions"]
 
 

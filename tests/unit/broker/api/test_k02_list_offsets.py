@@ -131,7 +131,7 @@ def test_a_partition_that_is_led_elsewhere(node, wire):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_leader_that_is_not_settled_is_told_in_words_that_the_client_knows(version):
+def test_a_leader_that_is_not_settled_answers_a_code_that_the_client_knows(version):
     """OFFSET_NOT_AVAILABLE came with version 5 (KIP-207)."""
     request_type = codec.request_class(ApiKey.LIST_OFFSETS, version)
     topic_type = nested(request_type, "topics")

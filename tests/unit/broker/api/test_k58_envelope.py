@@ -47,7 +47,7 @@ def test_the_inner_response_answers_the_inner_request(node, controller_wire):
     assert "new" in node.broker.image.topics_by_name
 
 
-def test_an_error_inside_is_no_error_of_the_envelope(controller_wire):
+def test_an_error_inside_is_not_an_error_of_the_envelope(controller_wire):
     code, inner = unwrap(controller_wire.ask(ApiKey.ENVELOPE, wrap(create("t"))))
     _, response = codec.decode_response(ApiKey.CREATE_TOPICS, 7, inner)
     assert code is ErrorCode.NONE
@@ -79,7 +79,7 @@ def test_what_may_not_be_inside_closes_the_connection(controller_wire, inner):
     assert controller_wire.closed
 
 
-def test_a_node_that_is_no_controller_refuses_the_envelope(node: OneNode, controller_wire):
+def test_a_node_without_the_active_controller_refuses_the_envelope(node: OneNode, controller_wire):
     node.broker.controller.on_leader_change(2, 99, -1, node.now)
     code, inner = unwrap(controller_wire.ask(ApiKey.ENVELOPE, wrap(create())))
     assert (code, inner) == (ErrorCode.NOT_CONTROLLER, None)

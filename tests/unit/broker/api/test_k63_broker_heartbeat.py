@@ -45,7 +45,7 @@ def test_results_back(broker, version, bits):
 
 
 @pytest.mark.parametrize("version", versions(KEY))
-def test_a_refused_broker_is_told_that_it_is_fenced(broker, version):
+def test_a_refused_broker_counts_as_fenced(broker, version):
     refused = Refused(ErrorCode.STALE_BROKER_EPOCH, "stale")
     entity = answered(KEY, version, module.API.answer(broker, version, None, refused))
     assert (entity.is_fenced, entity.should_shut_down) == (True, False)

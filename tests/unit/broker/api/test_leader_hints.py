@@ -20,7 +20,7 @@ def image() -> MetadataImage:
 def test_leader_hints(image):
     assert tuple(leader_hint(image, "t", 0)) == (2, 0)
     assert tuple(leader_hint(image, "t", 1)) == (-1, -1)
-    assert tuple(leader_hint(image, "nobody", 0)) == (-1, -1)
+    assert tuple(leader_hint(image, "absent", 0)) == (-1, -1)
 
 
 def test_node_endpoints_are_those_of_alive_brokers(image):

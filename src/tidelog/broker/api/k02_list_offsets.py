@@ -8,6 +8,7 @@ answer UNSUPPORTED_VERSION. A partition that is asked for twice answers INVALID_
 from collections import Counter
 from typing import Final
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasReplicas
 from tidelog.broker.connections import RequestContext
@@ -18,7 +19,7 @@ from tidelog.replication.messages import ListOffsetsQuery, ListOffsetsResult
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 SENT_VERSION: Final = 9
 """What followers send."""
@@ -88,7 +89,7 @@ def _response(
                 )
             )
         topics.append(make(topic_type, name=topic.name, partitions=tuple(partitions)))
-    return make(response_type, throttle_time=millis(0), topics=tuple(topics))
+    return reply(response_type, topics=tuple(topics))
 
 
 API: Final = LocalApi(

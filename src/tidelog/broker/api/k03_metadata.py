@@ -26,6 +26,7 @@ Left out: authorised operations (no ACLs yet: the field has "not asked", -2**31)
 from collections.abc import Iterable
 from typing import Final, Protocol
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.named_brokers import OPERATIONS_NOT_ASKED, any_alive_broker, brokers_to_name
 from tidelog.broker.api.needs import (
@@ -45,7 +46,7 @@ from tidelog.model import INTERNAL_TOPICS, NO_LEADER, ZERO_TOPIC_ID, TopicId
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import bytes_of, error, millis, uuid_of
+from tidelog.wire.values import bytes_of, error, uuid_of
 
 FIRST_VERSION_WITH_MISSING_LISTENERS: Final = 6
 FIRST_VERSION_BY_TOPIC_ID: Final = 12
@@ -86,9 +87,8 @@ def answer(node: Node, context: RequestContext, request: Entity, now: Instant) -
     brokers = brokers_to_name(node, context.listener)
     broker_type = nested(response_type, "brokers")
     context.answer(
-        make(
+        reply(
             response_type,
-            throttle_time=millis(0),
             brokers=tuple(
                 make(broker_type, node_id=node_id, host=end.host, port=end.port, rack=rack)
                 for node_id, end, rack in brokers

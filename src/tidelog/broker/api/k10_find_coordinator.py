@@ -7,6 +7,7 @@ any other is INVALID_REQUEST.
 
 from typing import Final
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
@@ -14,7 +15,7 @@ from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, has_field, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 
 def handle(node: object, context: RequestContext, request: Entity, now: Instant) -> None:
@@ -33,9 +34,9 @@ def handle(node: object, context: RequestContext, request: Entity, now: Instant)
     if has_field(response_type, "coordinators"):
         item_type = nested(response_type, "coordinators")
         coordinators = tuple(make(item_type, key=key, **place) for key in request.coordinator_keys)
-        entity = make(response_type, throttle_time=millis(0), coordinators=coordinators)
+        entity = reply(response_type, coordinators=coordinators)
     else:
-        entity = make(response_type, throttle_time=millis(0), **place)
+        entity = reply(response_type, **place)
     context.answer(entity)
 
 

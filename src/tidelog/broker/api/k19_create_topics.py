@@ -2,6 +2,7 @@
 
 from typing import Final, Protocol
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import (
     BROKERS_AND_CONTROLLERS,
     ControllerApi,
@@ -51,9 +52,8 @@ def entity_of(
 ) -> Entity:
     """The reply; a topic that was made is shown with its configs."""
     topic_type = nested(response_type, "topics")
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
         topics=tuple(
             _topic(topic_type, topic, _configs(node, topic_type, topic)) for topic in result.topics
         ),
@@ -63,9 +63,8 @@ def entity_of(
 def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
     """A refusal of the whole request becomes every topic's error."""
     topic_type = nested(response_type, "topics")
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
         topics=tuple(
             _topic(topic_type, NewTopicResult(topic.name, refused.error_code, refused.message))
             for topic in request.topics

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import (
     DeletedTopic,
@@ -14,7 +15,7 @@ from tidelog.model import TopicId
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import bytes_of, error, millis, uuid_of
+from tidelog.wire.values import bytes_of, error, uuid_of
 
 
 def _refs(request: Entity) -> tuple[TopicRef, ...]:
@@ -36,9 +37,8 @@ def entity_of(
 ) -> Entity:
     """The reply."""
     item_type = nested(response_type, "responses")
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
         responses=tuple(
             make(
                 item_type,

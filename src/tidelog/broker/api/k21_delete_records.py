@@ -8,6 +8,7 @@ records, or at the deadline of the request.
 
 from typing import Final, Protocol
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasImage, HasReplicas
 from tidelog.broker.connections import RequestContext
@@ -18,7 +19,7 @@ from tidelog.replication.messages import DeletedRecords, DeleteRecordsResult, Re
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, millis, to_millis
+from tidelog.wire.values import error, to_millis
 
 
 class Node(HasImage, HasReplicas, Protocol):
@@ -80,7 +81,7 @@ def on_reply(call: DeleteCall, response: DeleteRecordsResult) -> None:
         make(topic_type, name=name, partitions=tuple(partitions))
         for name, partitions in by_topic.items()
     )
-    call.context.answer(make(response_type, throttle_time=millis(0), topics=topics))
+    call.context.answer(reply(response_type, topics=topics))
 
 
 API: Final = LocalApi(

@@ -7,6 +7,7 @@ COORDINATOR_NOT_AVAILABLE as long as no transaction coordinator exists.
 
 from typing import Final
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasProducerIds
 from tidelog.broker.connections import RequestContext
@@ -14,8 +15,8 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, Right, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, field, make
-from tidelog.wire.values import error, millis
+from tidelog.wire.entities import Entity, field
+from tidelog.wire.values import error
 
 
 def handle(node: HasProducerIds, context: RequestContext, request: Entity, now: Instant) -> None:
@@ -43,12 +44,8 @@ def on_granted(context: RequestContext, producer_id: int) -> None:
 def _response(
     context: RequestContext, code: ErrorCode, producer_id: int = -1, epoch: int = -1
 ) -> Entity:
-    return make(
-        context.response_type,
-        throttle_time=millis(0),
-        error_code=error(code),
-        producer_id=producer_id,
-        producer_epoch=epoch,
+    return reply(
+        context.response_type, error_code=error(code), producer_id=producer_id, producer_epoch=epoch
     )
 
 

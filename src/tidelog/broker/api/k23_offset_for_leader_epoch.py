@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasReplicas
 from tidelog.broker.connections import RequestContext
@@ -10,7 +11,7 @@ from tidelog.replication.messages import EpochEndQuery
 from tidelog.security.rights import Operation, ResourceType, Right
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 
 def handle(node: HasReplicas, context: RequestContext, request: Entity, now: Instant) -> None:
@@ -42,7 +43,7 @@ def handle(node: HasReplicas, context: RequestContext, request: Entity, now: Ins
             for result in results
         )
         topics.append(make(topic_type, topic=topic.topic, partitions=partitions))
-    context.answer(make(response_type, throttle_time=millis(0), topics=tuple(topics)))
+    context.answer(reply(response_type, topics=tuple(topics)))
 
 
 API: Final = LocalApi(

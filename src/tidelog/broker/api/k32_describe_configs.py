@@ -6,6 +6,7 @@ another broker's id is INVALID_REQUEST, clients ask that broker. Resource types:
 
 from typing import Final, Protocol
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasConfig, HasHeldQuestions, HasImage
 from tidelog.broker.connections import RequestContext
@@ -24,7 +25,7 @@ from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 
 class Node(HasConfig, HasHeldQuestions, HasImage, Protocol):
@@ -62,7 +63,7 @@ def answer(node: Node, context: RequestContext, request: Entity) -> None:
                 ),
             )
         )
-    entity = make(response_type, throttle_time=millis(0), results=tuple(results))
+    entity = reply(response_type, results=tuple(results))
     context.answer(entity)
 
 

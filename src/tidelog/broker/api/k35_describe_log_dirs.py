@@ -9,6 +9,7 @@ Left out: offline directories; a node whose directory fails ends.
 
 from typing import Final, Protocol
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasDisk, HasReplicas
 from tidelog.broker.connections import RequestContext
@@ -19,7 +20,7 @@ from tidelog.model import TopicPartition
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 
 class Node(HasDisk, HasReplicas, Protocol):
@@ -57,12 +58,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         usable_bytes=space.usable_bytes,
         is_cordoned=False,
     )
-    entity = make(
-        response_type,
-        throttle_time=millis(0),
-        error_code=error(ErrorCode.NONE),
-        results=(result,),
-    )
+    entity = reply(response_type, results=(result,))
     context.answer(entity)
 
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import (
     CreatePartitions,
@@ -13,7 +14,7 @@ from tidelog.controller.messages import (
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 
 def message_of(request: Entity) -> CreatePartitions:
@@ -36,9 +37,8 @@ def entity_of(
 ) -> Entity:
     """The reply."""
     item_type = nested(response_type, "results")
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
         results=tuple(
             make(
                 item_type,

@@ -5,6 +5,7 @@ Version 0 knows only preferred elections, and has no code for the whole request.
 
 from typing import Final
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import (
     ElectionResult,
@@ -17,7 +18,7 @@ from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 
 def message_of(request: Entity) -> ElectLeaders:
@@ -60,9 +61,8 @@ def _response(response_type: type, code: ErrorCode, results: tuple[ElectionResul
                 error_message=result.message,
             )
         )
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
         error_code=error(code),
         replica_election_results=tuple(
             make(topic_type, topic=topic, partition_result=tuple(partitions))

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import (
     ConfigChange,
@@ -14,7 +15,7 @@ from tidelog.controller.messages import (
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 REQUIRES: Final = (on(Operation.ALTER_CONFIGS, ResourceType.TOPIC, ResourceType.CLUSTER),)
 
@@ -40,9 +41,8 @@ def entity_of(
 ) -> Entity:
     """The reply of either API that alters configurations."""
     item_type = nested(response_type, "responses")
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
         responses=tuple(
             make(
                 item_type,

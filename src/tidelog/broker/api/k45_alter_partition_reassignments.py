@@ -5,8 +5,8 @@ Version 0 always allows another replication factor.
 
 from typing import Final
 
+from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.broker.api.refusals import refused_at_top
 from tidelog.controller.messages import (
     AlterReassignments,
     AlterReassignmentsResult,
@@ -17,7 +17,7 @@ from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 
 def message_of(request: Entity) -> AlterReassignments:
@@ -50,9 +50,8 @@ def entity_of(
                 error_message=each.message,
             )
         )
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
         allow_replication_factor_change=_allows_another_factor(request),
         error_code=error(ErrorCode.NONE),
         error_message=None,

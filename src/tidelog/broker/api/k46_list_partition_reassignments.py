@@ -2,18 +2,16 @@
 
 from typing import Final
 
+from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.broker.api.refusals import refused_at_top
 from tidelog.controller.messages import (
     ListReassignments,
     ListReassignmentsResult,
     Refused,
 )
-from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, millis
 
 
 def message_of(request: Entity) -> ListReassignments:
@@ -42,11 +40,8 @@ def entity_of(
                 removing_replicas=item.removing,
             )
         )
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
-        error_code=error(ErrorCode.NONE),
-        error_message=None,
         topics=tuple(
             make(topic_type, name=topic, partitions=tuple(partitions))
             for topic, partitions in by_topic.items()

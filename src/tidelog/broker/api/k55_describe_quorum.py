@@ -5,9 +5,9 @@ A broker forwards the request to the active controller. Fetch and caught-up time
 
 from typing import Final, Protocol
 
+from tidelog.broker.api.answers import refused_at_top
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, QuorumQueryApi, VersionRange
 from tidelog.broker.api.needs import HasClock, HasQuorum
-from tidelog.broker.api.refusals import refused_at_top
 from tidelog.controller.messages import Refused
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode

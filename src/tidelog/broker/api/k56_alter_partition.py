@@ -5,8 +5,8 @@ Version 2 names members without their broker epochs, which then go unchecked (-1
 
 from typing import Final
 
+from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
-from tidelog.broker.api.refusals import refused_at_top
 from tidelog.controller.messages import (
     AlterPartition,
     AlterPartitionResult,
@@ -15,12 +15,11 @@ from tidelog.controller.messages import (
     IsrResult,
     Refused,
 )
-from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
+from tidelog.wire.values import bytes_of, error, error_of, uuid_of
 
 
 def message_of(request: Entity) -> AlterPartition:
@@ -70,10 +69,8 @@ def entity_of(
                 partition_epoch=each.partition_epoch,
             )
         )
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
-        error_code=error(ErrorCode.NONE),
         topics=tuple(
             make(topic_type, topic_id=uuid_of(topic_id), partitions=tuple(partitions))
             for topic_id, partitions in by_topic.items()

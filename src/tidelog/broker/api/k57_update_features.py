@@ -6,6 +6,7 @@ the whole. Version 0 knows no kinds of downgrade: what it allows is a safe one.
 
 from typing import Final
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import (
     FeatureUpdate,
@@ -18,7 +19,7 @@ from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, has_field, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 
 def message_of(request: Entity) -> UpdateFeatures:
@@ -56,13 +57,7 @@ def _response(response_type: type, request: Entity, code: ErrorCode, message: st
             make(result_type, feature=item.feature, error_code=error(code), error_message=message)
             for item in request.feature_updates
         )
-    return make(
-        response_type,
-        throttle_time=millis(0),
-        error_code=error(code),
-        error_message=message,
-        **values,
-    )
+    return reply(response_type, error_code=error(code), error_message=message, **values)
 
 
 API: Final = ControllerApi(

@@ -2,6 +2,7 @@
 
 from typing import Final, Protocol
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, LocalApi, VersionRange
 from tidelog.broker.api.named_brokers import OPERATIONS_NOT_ASKED, any_alive_broker
 from tidelog.broker.api.needs import HasClusterId, HasConfig, HasImage, HasQuorum
@@ -11,7 +12,7 @@ from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 BROKERS = 1
 CONTROLLERS = 2
@@ -44,9 +45,8 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     broker_type = nested(response_type, "brokers")
     controller_id = node.quorum.leader_id if on_controller else any_alive_broker(node)
     context.answer(
-        make(
+        reply(
             response_type,
-            throttle_time=millis(0),
             error_code=error(code),
             error_message=message,
             endpoint_type=endpoint_type,

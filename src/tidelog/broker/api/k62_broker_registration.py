@@ -5,20 +5,19 @@ Served at versions 0-4, sent at version 4.
 
 from typing import Final
 
+from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
-from tidelog.broker.api.refusals import refused_at_top
 from tidelog.controller.messages import (
     FeatureRange,
     Refused,
     RegisterBroker,
     RegisterBrokerResult,
 )
-from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint, Uuid
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import bytes_of, error, millis, uuid_of
+from tidelog.wire.values import bytes_of, uuid_of
 
 PLAINTEXT: Final = 0
 
@@ -44,12 +43,7 @@ def entity_of(
     node: object, response_type: type, request: Entity, result: RegisterBrokerResult
 ) -> Entity:
     """The reply."""
-    return make(
-        response_type,
-        throttle_time=millis(0),
-        error_code=error(ErrorCode.NONE),
-        broker_epoch=result.broker_epoch,
-    )
+    return reply(response_type, broker_epoch=result.broker_epoch)
 
 
 def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:

@@ -4,19 +4,18 @@ unfenced, fenced or shut down.
 
 from typing import Final
 
+from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
-from tidelog.broker.api.refusals import refused_at_top
 from tidelog.controller.messages import (
     BrokerHeartbeat,
     BrokerHeartbeatResult,
     Refused,
 )
-from tidelog.errors import ErrorCode
 from tidelog.model import Uuid
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make
-from tidelog.wire.values import bytes_of, error, millis, uuid_of
+from tidelog.wire.values import bytes_of, uuid_of
 
 
 def message_of(request: Entity) -> BrokerHeartbeat:
@@ -36,10 +35,8 @@ def entity_of(
     node: object, response_type: type, request: Entity, result: BrokerHeartbeatResult
 ) -> Entity:
     """The reply."""
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
-        error_code=error(ErrorCode.NONE),
         is_caught_up=result.is_caught_up,
         is_fenced=result.is_fenced,
         should_shut_down=result.should_shut_down,

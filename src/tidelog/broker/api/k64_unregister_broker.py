@@ -2,14 +2,12 @@
 
 from typing import Final
 
+from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.broker.api.refusals import refused_at_top
 from tidelog.controller.messages import Refused, UnregisterBroker, UnregisterBrokerResult
-from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make
-from tidelog.wire.values import error, millis
+from tidelog.wire.entities import Entity
 
 
 def message_of(request: Entity) -> UnregisterBroker:
@@ -21,12 +19,7 @@ def entity_of(
     node: object, response_type: type, request: Entity, result: UnregisterBrokerResult
 ) -> Entity:
     """The reply."""
-    return make(
-        response_type,
-        throttle_time=millis(0),
-        error_code=error(ErrorCode.NONE),
-        error_message=None,
-    )
+    return reply(response_type)
 
 
 def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:

@@ -2,18 +2,16 @@
 
 from typing import Final
 
+from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
-from tidelog.broker.api.refusals import refused_at_top
 from tidelog.controller.messages import (
     AllocateProducerIds,
     AllocateProducerIdsResult,
     Refused,
 )
-from tidelog.errors import ErrorCode
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make
-from tidelog.wire.values import error, millis
 
 
 def message_of(request: Entity) -> AllocateProducerIds:
@@ -25,12 +23,8 @@ def entity_of(
     node: object, response_type: type, request: Entity, result: AllocateProducerIdsResult
 ) -> Entity:
     """The reply."""
-    return make(
-        response_type,
-        throttle_time=millis(0),
-        error_code=error(ErrorCode.NONE),
-        producer_id_start=result.first_producer_id,
-        producer_id_len=result.count,
+    return reply(
+        response_type, producer_id_start=result.first_producer_id, producer_id_len=result.count
     )
 
 
@@ -41,11 +35,7 @@ def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity
 
 def request_of(request_type: type, message: AllocateProducerIds) -> Entity:
     """The wire request."""
-    return make(
-        request_type,
-        broker_id=message.broker_id,
-        broker_epoch=message.broker_epoch,
-    )
+    return make(request_type, broker_id=message.broker_id, broker_epoch=message.broker_epoch)
 
 
 def result_of(entity: Entity) -> AllocateProducerIdsResult:

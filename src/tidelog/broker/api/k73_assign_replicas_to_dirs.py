@@ -4,8 +4,8 @@ are, or that they are lost.
 
 from typing import Final
 
+from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
-from tidelog.broker.api.refusals import refused_at_top
 from tidelog.controller.messages import (
     AssignedReplica,
     AssignReplicas,
@@ -13,12 +13,11 @@ from tidelog.controller.messages import (
     Refused,
     ReplicaDirectory,
 )
-from tidelog.errors import ErrorCode
 from tidelog.model import TopicId, Uuid
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
+from tidelog.wire.values import bytes_of, error, error_of, uuid_of
 
 
 def message_of(request: Entity) -> AssignReplicas:
@@ -43,12 +42,7 @@ def entity_of(
     node: object, response_type: type, request: Entity, result: AssignReplicasResult
 ) -> Entity:
     """The reply, grouped by directory and topic."""
-    return make(
-        response_type,
-        throttle_time=millis(0),
-        error_code=error(ErrorCode.NONE),
-        directories=_grouped(response_type, result.results),
-    )
+    return reply(response_type, directories=_grouped(response_type, result.results))
 
 
 def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:

@@ -6,6 +6,7 @@ Topics come in name order from the cursor on, at most `response_partition_limit`
 
 from typing import Final, Protocol
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.named_brokers import OPERATIONS_NOT_ASKED
 from tidelog.broker.api.needs import HasHeldQuestions, HasImage
@@ -17,7 +18,7 @@ from tidelog.model import INTERNAL_TOPICS, NO_LEADER
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, millis, uuid_of
+from tidelog.wire.values import error, uuid_of
 
 MAX_PARTITIONS: Final = 2000
 
@@ -61,12 +62,7 @@ def answer(node: Node, context: RequestContext, request: Entity) -> None:
             next_cursor = _cursor(response_type, name, indexes[len(page)])
             break
     context.answer(
-        make(
-            response_type,
-            throttle_time=millis(0),
-            topics=tuple(topics),
-            next_cursor=next_cursor,
-        ),
+        reply(response_type, topics=tuple(topics), next_cursor=next_cursor),
     )
 
 

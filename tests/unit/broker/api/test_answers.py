@@ -1,6 +1,6 @@
 """Answers to requests that are refused as a whole."""
 
-from tidelog.broker.api.refusals import refused_at_top
+from tidelog.broker.api.answers import refused_at_top
 from tidelog.controller.messages import Refused
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec

@@ -112,6 +112,13 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
+class VersionRange(NamedTuple):
+    """Versions of one API, both ends included."""
+
+    min_version: int
+    max_version: int
+
+
 _NEVER: Final = 2**15
 _FLEXIBLE_FROM: Final[Mapping[ApiKey, int]] = {
     ApiKey.PRODUCE: 9,

@@ -33,7 +33,7 @@ declared and not enforced.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from tidelog.broker.connections import RequestContext
 from tidelog.controller import messages as controller_messages
@@ -48,6 +48,7 @@ from tidelog.kraft.messages import VoterChangeResponse
 from tidelog.security.rights import Requirement
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader
+from tidelog.wire.api import VersionRange as VersionRange
 from tidelog.wire.entities import Entity, field
 from tidelog.wire.values import error, error_of
 
@@ -65,13 +66,6 @@ class Listener(Enum):
 
     BROKER = "broker"
     CONTROLLER = "controller"
-
-
-class VersionRange(NamedTuple):
-    """Versions of one API, both ends included."""
-
-    min_version: int
-    max_version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,6 +56,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
+	$(BIN)/mypy tests/typing/wrong_declarations.py
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/tidy
 	$(BIN)/zensical build --strict --clean

@@ -122,7 +122,7 @@ class Forgery:
         }
         proposal = IsrProposal(**(values | changes))
         message = AlterPartition(sender, sender_epoch, (proposal,))
-        answer = self.ask(ApiKey.ALTER_PARTITION, 3, k56_alter_partition.request_of(message))
+        answer = self.ask(ApiKey.ALTER_PARTITION, 3, k56_alter_partition.API.request(message))
         code = error_of(answer.error_code)
         if code is not ErrorCode.NONE:
             return code
@@ -139,12 +139,12 @@ class Forgery:
             "features": {name: FeatureRange(*levels) for name, levels in FEATURES.items()},
             "log_dirs": (Uuid(b"y" * 16),),
         }
-        entity = k62_broker_registration.request_of(RegisterBroker(**(values | changes)))
+        entity = k62_broker_registration.API.request(RegisterBroker(**(values | changes)))
         return error_of(self.ask(ApiKey.BROKER_REGISTRATION, 4, entity).error_code)
 
     def heartbeat(self, broker_id: int, broker_epoch: int, *, wants_fence: bool) -> ErrorCode:
         """A heartbeat in a broker's name."""
-        entity = k63_broker_heartbeat.request_of(
+        entity = k63_broker_heartbeat.API.request(
             BrokerHeartbeat(broker_id, broker_epoch, 0, wants_fence, False)
         )
         return error_of(self.ask(ApiKey.BROKER_HEARTBEAT, 2, entity).error_code)
@@ -321,5 +321,5 @@ def test_a_wire_that_asks_for_a_broker_api_of_the_controller_is_closed(forgery: 
     """AlterPartition and its like are no client's business."""
     wire: Wire = forgery.node.client(BROKER)
     message = AlterPartition(1, 0, ())
-    assert wire.ask(ApiKey.ALTER_PARTITION, k56_alter_partition.request_of(message)) is None
+    assert wire.ask(ApiKey.ALTER_PARTITION, k56_alter_partition.API.request(message)) is None
     assert wire.closed

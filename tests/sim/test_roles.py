@@ -5,13 +5,14 @@ of a controller or of a broker is noticed and survived, as where every node is b
 """
 
 import pytest
+from tests.served import BROKER_APIS, CONTROLLER_APIS
 from tests.sim.test_cluster import all_know, partition, values_of
 
 from tidelog.errors import ErrorCode
 from tidelog.kraft.quorum_state import RoleName
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.world import World
-from tidelog.wire.api import BROKER_APIS, CONTROLLER_APIS, ApiKey
+from tidelog.wire.api import ApiKey
 
 BROKERS = (1, 2, 3)
 CONTROLLERS = (4, 5, 6)

@@ -26,6 +26,7 @@ BELOW_RUNTIME = (
     "rsm",
     "controller",
     "replication",
+    "security",
     "broker",
     "client/core",
     "sim",

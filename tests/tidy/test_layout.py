@@ -3,13 +3,13 @@
 import ast
 import re
 from collections.abc import Mapping
+from importlib import import_module
 
 from tests.tidy.ratchet import TESTS_OF_NO_ONE_MODULE, hold
 from tests.tidy.source import ROOT, suite, texts
-from tidelog.broker import router
+from tidelog.broker.api.catalogue import APIS
 from tidelog.config import node_properties, topic_properties
 from tidelog.config.property_types import Property
-from tidelog.wire.api import BROKER_APIS, CONTROLLER_APIS, ApiKey
 
 
 def test_unit_tests_stand_where_their_modules_stand():
@@ -26,57 +26,39 @@ def test_unit_tests_stand_where_their_modules_stand():
 
 # APIs --------------------------------------------------------------------------------------
 
-HOT = {ApiKey.PRODUCE, ApiKey.FETCH}
 
-
-def test_every_api_of_the_broker_listener_has_a_handler():
-    handled = HOT | set(router._LOCAL) | set(router._CONTROLLER)
-    assert set(BROKER_APIS) <= handled
-
-
-def test_every_api_of_the_controller_listener_has_a_handler():
-    local = {key for key in router._LOCAL if key in CONTROLLER_APIS}
-    handled = local | set(router._CONTROLLER) | router._QUORUM | {ApiKey.ENVELOPE}
-    assert set(CONTROLLER_APIS) <= handled
-
-
-def test_every_handler_is_advertised():
-    handled = HOT | set(router._LOCAL) | set(router._CONTROLLER) | router._QUORUM
-    assert handled <= set(BROKER_APIS) | set(CONTROLLER_APIS)
-
-
-def test_handler_modules_carry_the_number_of_their_api():
-    """`kNN_name.py` handles API NN, whose name it has, and every such file is used."""
-    used = set()
-    for key, handler in router._LOCAL.items():
-        used.add(handler.__module__)
-        assert handler.__module__.endswith(f".k{key.value:02}_{key.name.lower()}"), handler
-    for key, module in router._CONTROLLER.items():
-        used.add(module.__name__)
-        assert module.__name__.endswith(f".k{key.value:02}_{key.name.lower()}"), module
-    files = {
-        f"tidelog.broker.api.{path.stem}"
-        for path in (ROOT / "src/tidelog/broker/api").glob("k[0-9]*.py")
-    }
-    by_hand = {f"tidelog.broker.api.{n}" for n in ("k00_produce", "k01_fetch", "k58_envelope")}
-    assert files == used | by_hand
-
-
-def test_handlers_say_which_versions_they_serve():
-    """The ranges in their docstrings are those of the tables."""
+def test_apis_are_declared_in_files_that_carry_their_number():
+    """`kNN_name.py` declares API NN, and every such file is in the catalogue."""
+    declared = {api: api.key for api in APIS}
+    files = sorted((ROOT / "src/tidelog/broker/api").glob("k[0-9]*.py"))
     found = []
-    for key in {**BROKER_APIS, **CONTROLLER_APIS}:
-        path = f"src/tidelog/broker/api/k{key.value:02}_{key.name.lower()}.py"
-        text = texts().get(path)
-        if text is None:
-            continue
-        low, high = BROKER_APIS.get(key) or CONTROLLER_APIS[key]
-        low = 3 if key is ApiKey.PRODUCE else low
-        span = f"{low}-{high}" if low != high else f"{low}"
-        introduction = ast.get_docstring(ast.parse(text)) or ""
-        if not re.search(rf"\bversions? (?:{re.escape(span)})\b", introduction):
-            found.append(f"{path} does not say `version(s) {span}`")
+    for path in files:
+        module = import_module(f"tidelog.broker.api.{path.stem}")
+        key = declared.get(module.API)
+        words = "" if key is None else key.name.lower()
+        if key is None or path.stem not in (f"k{key:02d}_{words}", f"k{key:02d}_quorum_{words}"):
+            found.append(path.stem)
     assert found == []
+    assert len(files) == len(declared)
+
+
+def test_apis_say_which_versions_they_serve():
+    """The ranges in their docstrings are those of the declarations."""
+    found = []
+    for api in APIS:
+        low, high = api.versions
+        span = f"{low}-{high}" if low != high else f"{low}"
+        if not re.search(rf"\bversions? (?:{re.escape(span)})\b", api.doc):
+            found.append(f"{api.name} does not say `version(s) {span}`")
+    assert found == []
+
+
+def test_api_keys_are_named():
+    """No number stands where a key is meant."""
+    numbers = re.compile(r"(?:re(?:quest|sponse)_(?:class|schema)|decode_response|ApiKey)\(\s*\d")
+    assert [
+        path for path, text in texts().items() if path.startswith("src/") and numbers.search(text)
+    ] == []
 
 
 # Bounds and names --------------------------------------------------------------------------

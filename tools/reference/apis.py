@@ -2,19 +2,23 @@
 
 from collections.abc import Mapping
 
-from tidelog.wire.api import BROKER_APIS, CONTROLLER_APIS, MIN_PRODUCE_VERSION, ApiKey
+from tidelog.broker.api.catalogue import APIS
+from tidelog.broker.api.declaration import Listener
+from tidelog.broker.api.k00_produce import API as PRODUCE
+from tidelog.wire.api import ApiKey
 from tools.reference.markdown import page, section, table
 
+_FIRST_PRODUCE = PRODUCE.versions.min_version
 _INTRODUCTION = f"""
 What each listener serves, as ApiVersions answers it. A version outside its range is answered with
 UNSUPPORTED_VERSION. Produce is listed from version 0, as in Apache Kafka, because librdkafka takes
-a missing 0 for an old broker (KAFKA-18659); versions below {MIN_PRODUCE_VERSION} are refused.
+a missing 0 for an old broker (KAFKA-18659); versions below {_FIRST_PRODUCE} are refused.
 """
 
 
 def served() -> Mapping[str, Mapping[ApiKey, tuple[int, int]]]:
     """Versions by listener and API."""
-    return {"broker": BROKER_APIS, "controller": CONTROLLER_APIS}
+    return {listener.value: APIS.advertised(listener) for listener in Listener}
 
 
 def apis_page() -> str:

@@ -8,8 +8,9 @@ their token.
 from collections.abc import Callable
 
 from tidelog.broker.api import k00_produce, k01_fetch, k21_delete_records, k22_init_producer_id
-from tidelog.broker.connections import PendingRequest
-from tidelog.broker.context import AutoCreate, Broker
+from tidelog.broker.auto_topics import AutoCreate
+from tidelog.broker.connections import RequestContext
+from tidelog.broker.context import Broker
 from tidelog.broker.control_link import CallEnded
 from tidelog.broker.events import LogFailed
 from tidelog.broker.lifecycle import BrokerLifecycle
@@ -68,7 +69,7 @@ class BrokerSide:
                     if isinstance(reply_to, k00_produce.ProduceCall):
                         k00_produce.on_reply(self._broker, reply_to, response)  # type: ignore[arg-type]
                     elif isinstance(reply_to, k21_delete_records.DeleteCall):
-                        k21_delete_records.on_reply(self._broker, reply_to, response)  # type: ignore[arg-type]
+                        k21_delete_records.on_reply(reply_to, response)  # type: ignore[arg-type]
                     else:
                         k01_fetch.on_reply(self._broker, reply_to, response)  # type: ignore[arg-type]
                 case replication_messages.SendFetch() | replication_messages.SendListOffsets():
@@ -117,10 +118,10 @@ class BrokerSide:
         elif token is broker.producer_ids:
             broker.producer_ids.on_response(response, now)
             for reply_to, producer_id in broker.producer_ids.take_granted():
-                assert isinstance(reply_to, PendingRequest)
-                k22_init_producer_id.on_granted(broker, reply_to, producer_id)
+                assert isinstance(reply_to, RequestContext)
+                k22_init_producer_id.on_granted(reply_to, producer_id)
         elif isinstance(token, AutoCreate):
-            broker.on_auto_created(token)
+            broker.auto_topics.on_created(token)
         elif isinstance(token, replication_messages.SendAssignReplicas):
             self._replica_link.on_assign_replicas_result(token, response, now)
         else:

@@ -7,7 +7,7 @@ client; the node passes in the function that answers it.
 from collections.abc import Callable
 
 from tidelog.broker.broker_side import BrokerSide
-from tidelog.broker.control_link import CallEnded, ControlLink, ForwardDecided
+from tidelog.broker.control_link import CallEnded, ControlLink, ForwardOutcome
 from tidelog.broker.controller_side import ControllerSide
 from tidelog.env.instant import Instant
 
@@ -21,7 +21,7 @@ class CallOutcomes:
         *,
         controller_side: ControllerSide | None,
         broker_side: BrokerSide | None,
-        answer_forward: Callable[[ForwardDecided, Instant], None],
+        answer_forward: Callable[[ForwardOutcome, Instant], None],
     ) -> None:
         self._control = control
         # None on a node that is only a broker.

@@ -6,6 +6,8 @@ order too. Left out: the ways between the parts, which `node.py` makes.
 
 from dataclasses import dataclass
 
+from tidelog.broker.api.catalogue import APIS
+from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.connections import Connections
 from tidelog.broker.context import Broker
 from tidelog.broker.control_link import ControlLink
@@ -77,12 +79,14 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
     controller = None if controller_side is None else controller_side.controller
     control = ControlLink(
         node_id=config.node_id,
+        apis=APIS,
         controller=controller,
         peers=peers,
         request_timeout_ms=config.broker.request_timeout_ms,
         session_timeout_ms=config.broker.session_timeout_ms,
     )
     broker = Broker(
+        apis=APIS,
         config=config,
         cluster_id=directory.cluster_id,
         connections=connections,
@@ -92,6 +96,7 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
         quorum=quorum,
         controller=controller,
         control=control,
+        auto_topics=AutoTopics(control, enabled=config.broker.auto_create_topics_enable),
         fetch_sessions=FetchSessions(Prng(prng.next_u64()), config.broker.max_fetch_sessions),
         trace=trace,
         disk=disk,

@@ -1,10 +1,10 @@
 """Accepted connections: frames in, replies out in the order of their requests.
 
-Kafka's protocol answers the requests of one connection in order, but nothing says that they must
-be *handled* one after the other. Every request gets a slot in its connection's queue on arrival;
-rooms fill slots in any order and at any time (an `acks=all` produce waits for followers, a fetch
-waits for data); at the end of a tick the filled slots at the head of each queue leave together
-as one `Send`. So a pipelining producer costs one write a tick, not one a request.
+Kafka's protocol answers the requests of one connection in order. They need not be *handled* one
+after the other. Every request gets a slot in its connection's queue on arrival; components fill
+slots in any order and at any time (an `acks=all` produce waits for followers, a fetch waits for
+data); at the end of a tick the filled slots at the head of each queue leave together as one `Send`.
+So a pipelining producer costs one write a tick, not one a request.
 
 One read can bring ten thousand requests. A connection handles `limits.MAX_REQUESTS_PER_TURN` of
 them in a row; what is left over is kept and gets a turn in each of the following ticks, between
@@ -28,19 +28,23 @@ from tidelog.env.disk import Buffer
 from tidelog.env.effects import Chunk, Close, EffectQueue, PauseReading, ResumeReading, Send
 from tidelog.env.instant import Instant
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS, MAX_TURNS_PER_TICK
+from tidelog.security.principal import ANONYMOUS, Principal
+from tidelog.wire import codec
 from tidelog.wire.api import RequestHeader
+from tidelog.wire.entities import Entity
 from tidelog.wire.frames import FrameReader
 
 
-class PendingRequest:
-    """One request that has been read and not yet been answered; the rooms' opaque `reply_to`."""
+class RequestContext:
+    """One request that was read and not answered yet: what its handler knows of it, the way of its
+    answer, and its slot in the connection's queue."""
 
     __slots__ = ("answered", "chunks", "closes", "connection", "header")
 
     def __init__(self, connection: "Connection", header: RequestHeader) -> None:
         # Where the reply goes; the connection may be closed by the time of the reply.
         self.connection = connection
-        # Version and correlation id, which the reply's encoding depends on.
+        # API, version and correlation id, which the reply's encoding depends on.
         self.header = header
         # Whether the slot is filled; a second fill is a bug.
         self.answered = False
@@ -48,6 +52,36 @@ class PendingRequest:
         self.chunks: list[Chunk] = []
         # Close the connection when this slot leaves (a failed Produce with acks=0).
         self.closes = False
+
+    @property
+    def listener(self) -> str:
+        """Name of the listener that the request came in by."""
+        return self.connection.listener
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks."""
+        return self.connection.principal
+
+    @property
+    def response_type(self) -> type:
+        """The entity class of the answer."""
+        response_type: type = codec.response_class(self.header.api_key, self.header.api_version)
+        return response_type
+
+    def answer(self, entity: Entity) -> None:
+        """Answers with an entity."""
+        if self.connection.open:
+            self.fill([codec.encode_response(self.header, entity)])
+
+    def fill(self, chunks: list[Chunk]) -> None:
+        """Answers with a framed reply."""
+        self.connection.connections.fill(self, chunks)
+
+    def fill_and_close(self) -> None:
+        """Answers by closing the connection, once the replies before this one have left."""
+        self.closes = True
+        self.fill([])
 
 
 class Connection:
@@ -57,28 +91,39 @@ class Connection:
         "backlog",
         "broker_id",
         "connection_id",
+        "connections",
         "frames",
         "last_request",
         "listener",
         "open",
         "paused",
         "peer_host",
+        "principal",
         "slots",
     )
 
     def __init__(
-        self, connection_id: int, listener: str, peer_host: str, max_request_bytes: int
+        self,
+        connections: "Connections",
+        connection_id: int,
+        listener: str,
+        peer_host: str,
+        max_request_bytes: int,
     ) -> None:
+        # All connections of the node, which send what is ready.
+        self.connections = connections
         # The driver's number for it (positive).
         self.connection_id = connection_id
         # Name of the listener it came in by: decides which APIs are served.
         self.listener = listener
         # For log lines and DescribeConfigs-like answers.
         self.peer_host = peer_host
+        # Who is at the other end.
+        self.principal = ANONYMOUS
         # Bytes to frames.
         self.frames = FrameReader(max_request_bytes)
         # Requests in order of arrival; the head leaves first.
-        self.slots: deque[PendingRequest] = deque()
+        self.slots: deque[RequestContext] = deque()
         # Requests that were read and not handled yet, copied out of the driver's buffer.
         self.backlog: deque[bytes] = deque()
         # False once the driver reported it closed or we closed it.
@@ -87,7 +132,7 @@ class Connection:
         self.last_request = Instant(0)
         # Whether reading is paused: too many open slots, or requests left over.
         self.paused = False
-        # The broker at the other end, once a heartbeat or registration said so; else None.
+        # The broker at the other end, once a heartbeat or registration named it; else None.
         self.broker_id: int | None = None
 
     @property
@@ -107,7 +152,7 @@ class Connections:
         # `connections.max.idle.ms`; negative is for ever.
         self._max_idle_ms = max_idle_ms
         # Connections that have sent requests, the one that was silent for longest first.
-        self._talked: dict[int, Connection] = {}
+        self._by_last_request: dict[int, Connection] = {}
         # Open connections by id.
         self._connections: dict[int, Connection] = {}
         # Connections with a filled slot since the last flush, in order of filling.
@@ -131,7 +176,7 @@ class Connections:
         """A peer connected."""
         assert connection_id not in self._connections, f"connection {connection_id} opened twice"
         self._connections[connection_id] = Connection(
-            connection_id, listener, peer_host, self._max_request_bytes
+            self, connection_id, listener, peer_host, self._max_request_bytes
         )
 
     def on_closed(self, connection_id: int) -> Connection | None:
@@ -143,7 +188,7 @@ class Connections:
             connection.backlog.clear()
             self._ready.pop(connection_id, None)
             self._waiting.pop(connection_id, None)
-            self._talked.pop(connection_id, None)
+            self._by_last_request.pop(connection_id, None)
         return connection
 
     # Idle connections -----------------------------------------------------------------------
@@ -152,14 +197,14 @@ class Connections:
         """Requests have come."""
         connection.last_request = now
         if connection.open:
-            self._talked.pop(connection.connection_id, None)
-            self._talked[connection.connection_id] = connection
+            self._by_last_request.pop(connection.connection_id, None)
+            self._by_last_request[connection.connection_id] = connection
 
     def close_idle(self, now: Instant) -> None:
-        """Closes who has been silent for too long and waits for nothing."""
+        """Closes connections that have sent nothing for too long and wait for no answer."""
         idle_at = self.idle_deadline()
         while idle_at is not None and idle_at <= now:
-            connection = next(iter(self._talked.values()))
+            connection = next(iter(self._by_last_request.values()))
             if connection.slots or connection.backlog:
                 self.touch(connection, now)
             else:
@@ -168,17 +213,17 @@ class Connections:
 
     def idle_deadline(self) -> Instant | None:
         """When `close_idle` has something to look at."""
-        if self._max_idle_ms < 0 or not self._talked:
+        if self._max_idle_ms < 0 or not self._by_last_request:
             return None
-        return Instant(next(iter(self._talked.values())).last_request + self._max_idle_ms)
+        return Instant(next(iter(self._by_last_request.values())).last_request + self._max_idle_ms)
 
-    def admit(self, connection: Connection, header: RequestHeader) -> PendingRequest:
+    def admit(self, connection: Connection, header: RequestHeader) -> RequestContext:
         """Takes a slot for a request that has just been read."""
-        pending = PendingRequest(connection, header)
-        connection.slots.append(pending)
+        context = RequestContext(connection, header)
+        connection.slots.append(context)
         if len(connection.slots) >= MAX_IN_FLIGHT_REQUESTS:
             self._pause(connection)
-        return pending
+        return context
 
     def _pause(self, connection: Connection) -> None:
         if not connection.paused:
@@ -231,24 +276,19 @@ class Connections:
 
     # Replies --------------------------------------------------------------------------------
 
-    def fill(self, pending: PendingRequest, chunks: list[Chunk]) -> None:
+    def fill(self, context: RequestContext, chunks: list[Chunk]) -> None:
         """Answers a request; it leaves at the next `flush` when all before it have left."""
-        assert not pending.answered, f"answered twice: {pending.header}"
-        pending.answered = True
-        connection = pending.connection
+        assert not context.answered, f"answered twice: {context.header}"
+        context.answered = True
+        connection = context.connection
         if not connection.open:
             return
-        pending.chunks = chunks
-        if connection.slots[0] is pending:
+        context.chunks = chunks
+        if connection.slots[0] is context:
             self._ready[connection.connection_id] = connection
 
-    def fill_and_close(self, pending: PendingRequest) -> None:
-        """Answers a request by closing its connection, once the replies before it have left."""
-        pending.closes = True
-        self.fill(pending, [])
-
     def drop(self, connection: Connection) -> None:
-        """Closes a connection at once: its bytes are no protocol."""
+        """Closes a connection at once: its bytes are not the protocol."""
         if connection.open:
             self.on_closed(connection.connection_id)
             self._effects.emit(Close(connection.connection_id))
@@ -266,9 +306,9 @@ class Connections:
         chunks: list[Chunk] = []
         closes = False
         while slots and slots[0].answered and not closes:
-            pending = slots.popleft()
-            chunks.extend(pending.chunks)
-            closes = pending.closes
+            context = slots.popleft()
+            chunks.extend(context.chunks)
+            closes = context.closes
         if chunks:
             self._effects.emit(Send(connection.connection_id, chunks))
         if closes:
@@ -278,7 +318,7 @@ class Connections:
 
     def check(self) -> None:
         """RepliesInOrder: a filled slot at a head is always queued for the next flush.
-        NothingForgotten: who has a backlog gets a turn, or waits for its slots to leave."""
+        NothingForgotten: a connection with a backlog gets a turn, or waits for slots to leave."""
         for connection in self._connections.values():
             assert connection.open, f"closed connection {connection.connection_id} kept"
             if not connection.slots and not connection.backlog:

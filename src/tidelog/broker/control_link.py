@@ -1,72 +1,47 @@
 """The way to the active controller, wherever it is.
 
 Two kinds of traffic take it. *Calls* are this broker's own: registration, heartbeats, ISR changes,
-producer ids. A call is tried once; its outcome is a controller response or `None`, and the room
-that made it retries by its own rule. *Forwards* are clients' requests that only the controller can
-decide. A forward is retried until it is decided or `request.timeout.ms` has passed, because its
-client must not have to know who the controller is.
+producer ids. A call is tried once; its outcome is a controller response or `None`, and the
+component that made it retries by its own rule. *Forwards* are clients' requests that only the
+controller can decide. A forward is retried until it is decided or `request.timeout.ms` has passed,
+because its client must not have to know which node is the controller.
 
 When the active controller is this very node, both are handed over directly; otherwise they go over
 the control channel, calls under their own API keys, forwards in an Envelope (KIP-590).
 
 A new leader makes what is under way to the old one worthless. It fails at once and is made again:
-an old controller whose process stands still keeps its connections and would answer after
-`request.timeout.ms`, long after the new one has ended the sessions of all who waited for it.
+an old controller whose process stands still keeps its connections. It would answer after
+`request.timeout.ms`, long after the new one has ended the sessions of all brokers that waited.
 
 Registrations and heartbeats are given up after half a session instead (KAFKA-14392): an answer that
-is lost on a stream which nobody closed must not keep the broker out for `request.timeout.ms`.
+is lost on a stream that neither end closed must not keep the broker out for `request.timeout.ms`.
 
 Invariant `EveryCallEnds`: each call and each forward has exactly one outcome.
 """
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
-from tidelog.broker.api import (
-    k19_create_topics,
-    k56_alter_partition,
-    k62_broker_registration,
-    k63_broker_heartbeat,
-    k67_allocate_producer_ids,
-    k70_controller_registration,
-    k73_assign_replicas_to_dirs,
-)
-from tidelog.broker.connections import PendingRequest
+from tidelog.broker.api import k58_envelope
+from tidelog.broker.api.declaration import ControllerApi, ForwardedApi
+from tidelog.broker.api.registry import Registry
+from tidelog.broker.connections import RequestContext
 from tidelog.broker.peers import PeerChannels, Purpose
 from tidelog.controller.controller import Controller
 from tidelog.controller.messages import (
-    AllocateProducerIds,
-    AlterPartition,
-    AssignReplicas,
     BrokerHeartbeat,
-    CreateTopics,
     Refused,
     RegisterBroker,
-    RegisterController,
     Request,
     Response,
 )
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.wire import codec
-from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make
-from tidelog.wire.values import error_of
+from tidelog.wire.entities import Entity
 
 FORWARD_RETRY_MS: Final = 50
-ENVELOPE_VERSION: Final = 0
-
-_MODULES: Final[dict[type, tuple[ApiKey, ModuleType]]] = {
-    RegisterBroker: (ApiKey.BROKER_REGISTRATION, k62_broker_registration),
-    BrokerHeartbeat: (ApiKey.BROKER_HEARTBEAT, k63_broker_heartbeat),
-    AlterPartition: (ApiKey.ALTER_PARTITION, k56_alter_partition),
-    AssignReplicas: (ApiKey.ASSIGN_REPLICAS_TO_DIRS, k73_assign_replicas_to_dirs),
-    AllocateProducerIds: (ApiKey.ALLOCATE_PRODUCER_IDS, k67_allocate_producer_ids),
-    CreateTopics: (ApiKey.CREATE_TOPICS, k19_create_topics),
-    RegisterController: (ApiKey.CONTROLLER_REGISTRATION, k70_controller_registration),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +54,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forward:
-    """A client's request on its way to the controller."""
+    """A client's request on its way to the controller; also the `reply_to` when it is local."""
 
-    pending: PendingRequest
-    module: ModuleType
+    context: RequestContext
+    api: ForwardedApi[Any]
     # The client's request as it came, header included: what an envelope carries.
     frame: bytes
     request: Entity
@@ -99,15 +74,30 @@ class CallEnded:
 
 @dataclass(frozen=True, slots=True)
 class ForwardDecided:
-    """The controller decided a forward. `response` is a controller response (decided here), the
-    inner response frame of an envelope (decided elsewhere), or `None`: this node leads the
-    quorum, which answers."""
+    """The local controller decided a forward, or no controller was found in time."""
 
     forward: Forward
-    response: Response | bytes | None
+    response: Response
 
 
-Outcome = CallEnded | ForwardDecided
+@dataclass(frozen=True, slots=True)
+class ForwardAnswered:
+    """Another node's controller answered a forward."""
+
+    forward: Forward
+    response: bytes
+    """The inner response frame of the envelope."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardLedHere:
+    """A forward concerns the quorum, which this node leads: its quorum answers."""
+
+    forward: Forward
+
+
+ForwardOutcome = ForwardDecided | ForwardAnswered | ForwardLedHere
+Outcome = CallEnded | ForwardOutcome
 
 
 class ControlLink:
@@ -117,23 +107,26 @@ class ControlLink:
         self,
         *,
         node_id: int,
+        apis: Registry[Any],
         controller: Controller | None,
         peers: PeerChannels,
         request_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
         self._node_id = node_id
+        # For the API that carries a message of our own.
+        self._apis = apis
         # The local controller, active or not; None on a node that is only a broker.
         self._controller = controller
         self._peers = peers
         self._request_timeout_ms = request_timeout_ms
         # Of a call that keeps a session, or begins one.
         self._sign_of_life_timeout_ms = min(request_timeout_ms, session_timeout_ms // 2)
-        # Who leads the quorum, as this node knows; -1 while nobody is known.
+        # The quorum's leader, as this node knows; -1 while it knows none.
         self._leader_id = -1
         # The node that the control channel was last used to; -1 at first. Only its channel can
         # have requests under way.
-        self._asked_id = -1
+        self._last_used_id = -1
         # Forwards that wait for a controller, with the time of their next attempt.
         self._waiting: list[tuple[Instant, Forward]] = []
         # Correlation ids of the control channel.
@@ -143,16 +136,16 @@ class ControlLink:
 
     @property
     def leader_id(self) -> int:
-        """Who leads the quorum, as this node knows; -1 while nobody is known. The node sets it,
+        """The quorum's leader, as this node knows; -1 while it knows none. The node sets it,
         which fails the requests that are under way to another leader."""
         return self._leader_id
 
     @leader_id.setter
     def leader_id(self, leader_id: int) -> None:
         self._leader_id = leader_id
-        if leader_id >= 0 and self._asked_id not in (-1, leader_id):
-            self._peers.give_up(self._asked_id, Purpose.CONTROL)
-            self._asked_id = -1
+        if leader_id >= 0 and self._last_used_id not in (-1, leader_id):
+            self._peers.give_up(self._last_used_id, Purpose.CONTROL)
+            self._last_used_id = -1
 
     def call(self, message: Request, token: Hashable, now: Instant) -> None:
         """Makes one attempt; ends in a `CallEnded` with `token`."""
@@ -163,23 +156,23 @@ class ControlLink:
         elif self._leader_id < 0 or self._leader_id == self._node_id:
             self._outcomes.append(CallEnded(token, None))
         else:
-            _, module = _MODULES[type(message)]
             timeout_ms = self._request_timeout_ms
             if isinstance(message, RegisterBroker | BrokerHeartbeat):
                 timeout_ms = self._sign_of_life_timeout_ms
-            self._send(module.request_of(message), call, Instant(now + timeout_ms))
+            entity = self._apis.call(message).request(message)
+            self._send(entity, call, Instant(now + timeout_ms))
 
     def forward(
         self,
-        pending: PendingRequest,
-        module: ModuleType,
+        context: RequestContext,
+        api: ForwardedApi[Any],
         frame: bytes,
         request: Entity,
         now: Instant,
     ) -> None:
-        """Has the controller decide a client's request; ends in a `ForwardDecided`."""
+        """Has the controller decide a client's request; ends in a `ForwardOutcome`."""
         deadline = Instant(now + self._request_timeout_ms)
-        self._attempt(Forward(pending, module, frame, request, deadline), now)
+        self._attempt(Forward(context, api, frame, request, deadline), now)
 
     @property
     def _active_controller(self) -> Controller | None:
@@ -188,28 +181,22 @@ class ControlLink:
         return controller if controller is not None and controller.active else None
 
     def _attempt(self, forward: Forward, now: Instant) -> None:
-        controller = self._active_controller
-        if controller is not None and not hasattr(forward.module, "message_of"):
-            # What concerns the quorum is no matter of the controller: the quorum's leader answers.
-            self._outcomes.append(ForwardDecided(forward, None))
-        elif controller is not None:
+        api, controller = forward.api, self._active_controller
+        if controller is None:
+            if self._leader_id < 0 or self._leader_id == self._node_id:
+                self._retry_later(forward, now)
+            else:
+                self._send(k58_envelope.request_of(forward.frame), forward, forward.deadline)
+        elif isinstance(api, ControllerApi):
             try:
-                message = forward.module.message_of(forward.request)
+                message = api.message_of(forward.request)
             except ProtocolError as fault:
                 refused = Refused(fault.code, fault.message)
                 self._outcomes.append(ForwardDecided(forward, refused))
                 return
             controller.handle(message, forward, now)
-        elif self._leader_id < 0 or self._leader_id == self._node_id:
-            self._retry_later(forward, now)
         else:
-            envelope = make(
-                codec.request_class(ApiKey.ENVELOPE, ENVELOPE_VERSION),
-                request_data=forward.frame,
-                request_principal=None,
-                client_host_address=b"\x7f\x00\x00\x01",
-            )
-            self._send(envelope, forward, forward.deadline)
+            self._outcomes.append(ForwardLedHere(forward))
 
     def _retry_later(self, forward: Forward, now: Instant) -> None:
         if now >= forward.deadline:
@@ -219,7 +206,7 @@ class ControlLink:
             self._waiting.append((Instant(now + FORWARD_RETRY_MS), forward))
 
     def _send(self, entity: Entity, token: Hashable, deadline: Instant) -> None:
-        self._asked_id = self._leader_id
+        self._last_used_id = self._leader_id
         self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
         frame = codec.encode_request(entity, self._next_correlation_id, f"broker-{self._node_id}")
         self._peers.send(self._leader_id, Purpose.CONTROL, [frame], token, deadline)
@@ -238,16 +225,15 @@ class ControlLink:
     def on_answered(self, token: Hashable, frame: memoryview | bytes, now: Instant) -> None:
         """A response came over the control channel."""
         if isinstance(token, Call):
-            key, module = _MODULES[type(token.message)]
-            _, entity = codec.decode_response(key, module.VERSION, frame)
-            self._outcomes.append(CallEnded(token.token, module.response_of(token.message, entity)))
+            response = self._apis.call(token.message).response(frame)
+            self._outcomes.append(CallEnded(token.token, response))
             return
         assert isinstance(token, Forward), f"unexpected token {token!r}"
-        _, entity = codec.decode_response(ApiKey.ENVELOPE, ENVELOPE_VERSION, frame)
-        if error_of(entity.error_code) is not ErrorCode.NONE or entity.response_data is None:
+        inner = k58_envelope.inner_response(frame)
+        if inner is None:
             self._retry_later(token, now)
         else:
-            self._outcomes.append(ForwardDecided(token, bytes(entity.response_data)))
+            self._outcomes.append(ForwardAnswered(token, inner))
 
     def on_failed(self, token: Hashable, now: Instant) -> None:
         """The control channel lost the request."""

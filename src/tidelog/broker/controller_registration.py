@@ -1,7 +1,7 @@
-"""A controller's life towards the active one: it introduces itself once in each life.
+"""The registration of a controller process with the active controller, once for each process.
 
-Controllers hold no session; the quorum itself knows who is there. What a registration adds is the
-metadata's knowledge of them: which process, at which addresses, with which features. It is made
+Controllers have no session; the quorum itself knows its voters. A registration adds what the
+metadata knows of a controller: which process, at which addresses, with which features. It is made
 as soon as the cluster's `metadata.version` has controllers in it (3.7), again and again until it
 shows in the image, and anew when the image shows another process under this id.
 
@@ -34,7 +34,7 @@ class ControllerRegistration:
 
     def __init__(self, config: NodeConfig, incarnation_id: Uuid, trace: Trace) -> None:
         self._trace = trace
-        # What is told; the same for the whole life.
+        # The registration; the same as long as the process runs.
         self._message = RegisterController(
             controller_id=config.node_id,
             incarnation_id=incarnation_id,
@@ -49,11 +49,11 @@ class ControllerRegistration:
         self._next_call: Instant = Instant(0)
         # The next pause.
         self._retry_ms = FIRST_RETRY_MS
-        # The code of the last refusal, so that a row of equal ones is one log line.
+        # The code of the last refusal, so that equal ones in a row are one log line.
         self._last_refusal = ErrorCode.NONE
 
     def on_image(self, image: MetadataImage) -> None:
-        """Looks whether this process is registered."""
+        """Notes whether this process is registered."""
         known = image.controllers.get(self._message.controller_id)
         is_registered = known is not None and known.incarnation_id == self._message.incarnation_id
         can_register = image.features.get(METADATA_VERSION, 0) >= FIRST_VERSION
@@ -62,7 +62,7 @@ class ControllerRegistration:
             self._retry_ms = FIRST_RETRY_MS
 
     def on_controller_changed(self, now: Instant) -> None:
-        """Another controller is active, and may have time for us."""
+        """Another controller is active, which may accept the registration."""
         self._next_call = min(self._next_call, now)
 
     def next_call(self, now: Instant) -> RegisterController | None:
@@ -73,8 +73,8 @@ class ControllerRegistration:
         return self._message
 
     def on_response(self, response: Response | None, now: Instant) -> None:
-        """The outcome of the last call; `None` when no controller answered. Only the image says
-        that it is over."""
+        """The outcome of the last call; `None` when no controller answered. Only the image
+        shows that it is done."""
         self._in_flight = False
         self._next_call = Instant(now + self._retry_ms)
         self._retry_ms = min(2 * self._retry_ms, LAST_RETRY_MS)

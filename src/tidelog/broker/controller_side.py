@@ -1,8 +1,8 @@
-"""What makes a node a controller: the metadata state machine, who leads it, and its registration.
+"""What makes a node a controller: the metadata state machine, its leadership, its registration.
 
 The state machine of every controller follows the log; the one on the quorum's leader decides. When
-it becomes active it has no sessions: whoever is suspected already is fenced at once, and of
-everybody else it makes sure.
+it becomes active it has no sessions of brokers. It fences brokers that are suspected already at
+once, and probes all others.
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ class ControllerSide:
         return self.controller.active and not was_active
 
     def on_became_active(self, image: MetadataImage, now: Instant) -> None:
-        """Fences the suspected, and doubts the others."""
+        """Fences brokers that are suspected, and has the others probed."""
         for node_id in image.brokers:
             if node_id != self._node_id:
                 self._detector.doubt(node_id, now)
@@ -75,7 +75,7 @@ class ControllerSide:
             self.controller.on_broker_suspected(node_id, now)
 
     def flow(self, router: Router, now: Instant) -> bool:
-        """Due timers, then answers to their askers; returns whether there were any."""
+        """Due timers, then the answers of the controller; returns whether there were any."""
         self.controller.wake(now)
         outputs = self.controller.take_outputs()
         for output in outputs:

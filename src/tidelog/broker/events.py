@@ -4,16 +4,15 @@ broker's life, and why a node stops.
 Left out: lines that only people read, which stay text where they are written.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from tidelog.env.event import BrokerEvent, Event, Kind, Level, PartitionEvent
+from tidelog.env.event import BrokerEvent, Event, Kind, Level, PartitionEvent, event
 from tidelog.errors import ErrorCode
 
 # Peers ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event()
 class PeerEvent(BrokerEvent):
     """An event about another node, whatever its roles."""
 
@@ -23,43 +22,27 @@ class PeerEvent(BrokerEvent):
         return f"node {self.node_id}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("flow", "lost_contact", Kind.LOST_CONTACT, level=Level.MEASURE)
 class PeerLostContact(PeerEvent):
     """A connection to or from the peer was cut or refused; nothing is decided yet."""
 
-    level: ClassVar = Level.MEASURE
-    handler: ClassVar = "flow"
-    decision: ClassVar = "lost_contact"
-    kind: ClassVar = Kind.LOST_CONTACT
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_suspected", "suspected", Kind.SUSPECTED)
 class PeerSuspected(PeerEvent):
     """The peer refused every connect during the grace period."""
 
-    handler: ClassVar = "on_suspected"
-    decision: ClassVar = "suspected"
-    kind: ClassVar = Kind.SUSPECTED
     reason: ClassVar = "connects refused"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_reached", "reached", Kind.REACHED)
 class PeerReached(PeerEvent):
     """A suspected peer accepted a connection, or made one."""
 
-    handler: ClassVar = "on_reached"
-    decision: ClassVar = "reached"
-    kind: ClassVar = Kind.REACHED
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_answered", "ignored", level=Level.WARN, about=("peer_id",))
 class AnswerIgnored(Event):
     """A peer's response is malformed, and counts as no response."""
 
-    level: ClassVar = Level.WARN
-    about: ClassVar = ("peer_id",)
-    handler: ClassVar = "on_answered"
-    decision: ClassVar = "ignored"
     peer_id: int
     reason: str
 
@@ -72,48 +55,38 @@ class AnswerIgnored(Event):
 # The life of the broker ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event()
 class LifecycleEvent(Event):
     """A step in the life of this node's broker."""
 
     subject: ClassVar = "broker"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_response", "registered")
 class BrokerRegistered(LifecycleEvent):
     """The controller registered the broker."""
 
-    handler: ClassVar = "on_response"
-    decision: ClassVar = "registered"
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_response", "unfenced")
 class BrokerUnfenced(LifecycleEvent):
     """The controller unfenced the broker."""
 
-    handler: ClassVar = "on_response"
-    decision: ClassVar = "unfenced"
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_response", "fenced", level=Level.WARN)
 class BrokerFenced(LifecycleEvent):
     """The controller fenced the broker while it was running."""
 
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "on_response"
-    decision: ClassVar = "fenced"
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_response", "refused", level=Level.WARN)
 class CallRefused(LifecycleEvent):
     """The controller refused a registration or a heartbeat."""
 
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "on_response"
-    decision: ClassVar = "refused"
     code: ErrorCode
     reason: str
 
@@ -122,42 +95,31 @@ class CallRefused(LifecycleEvent):
         return (("code", self.code.name),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("begin_shutdown", "leaving")
 class ShutdownBegun(LifecycleEvent):
     """The operator asked for a clean stop."""
 
-    handler: ClassVar = "begin_shutdown"
-    decision: ClassVar = "leaving"
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_response", "gone")
 class ShutdownGranted(LifecycleEvent):
     """The controller has moved all leaderships away and lets the broker go."""
 
-    handler: ClassVar = "on_response"
-    decision: ClassVar = "gone"
     reason: ClassVar = "the controller let us go"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("next_call", "gone", level=Level.WARN)
 class ShutdownForced(LifecycleEvent):
     """No controller let the broker go in time: it leaves anyway."""
 
-    level: ClassVar = Level.WARN
-    handler: ClassVar = "next_call"
-    decision: ClassVar = "gone"
     reason: ClassVar = "no controller let us go"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("maybe_give_up", "gone", level=Level.ERROR, about=("last_refusal",))
 class RegistrationTimedOut(LifecycleEvent):
     """No controller registered the broker in time: it ends."""
 
-    level: ClassVar = Level.ERROR
-    about: ClassVar = ("last_refusal",)
-    handler: ClassVar = "maybe_give_up"
-    decision: ClassVar = "gone"
     last_refusal: ErrorCode
 
     @property
@@ -175,41 +137,32 @@ class RegistrationTimedOut(LifecycleEvent):
 # The end of the node -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_closed", "stopped")
 class NodeStopped(Event):
     """A clean stop is complete: its last disk effect is durable."""
 
     subject: ClassVar = "node"
-    handler: ClassVar = "on_closed"
-    decision: ClassVar = "stopped"
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_storage_error", "stopping", level=Level.ERROR)
 class DirectoryFailed(Event):
     """The metadata log or the log directory as a whole failed: the node stops at once."""
 
-    level: ClassVar = Level.ERROR
     subject: ClassVar = "disk"
-    handler: ClassVar = "on_storage_error"
-    decision: ClassVar = "stopping"
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_flush_failed")
 class MetadataFlushFailed(DirectoryFailed):
     """Metadata could not be made durable: the node stops at once."""
 
-    handler: ClassVar = "on_flush_failed"
     what: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event("on_log_dir_failed", "stopping", level=Level.ERROR)
 class LogFailed(PartitionEvent):
     """The device failed under a partition's log, and with it the log directory: the broker
     stops."""
 
-    level: ClassVar = Level.ERROR
-    handler: ClassVar = "on_log_dir_failed"
-    decision: ClassVar = "stopping"
     reason: str

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tidelog.broker.connections import Connections, PendingRequest
+from tidelog.broker.connections import Connections, RequestContext
 from tidelog.env.instant import Instant
 
 HOLD_MS: Final = 5
@@ -29,7 +29,7 @@ CATCH_UP_MS: Final = 5_000
 class _Held(NamedTuple):
     due: Instant
     """When it may be answered."""
-    pending: PendingRequest
+    context: RequestContext
     answer: Callable[[Instant], None]
 
 
@@ -46,20 +46,20 @@ class HeldQuestions:
         return bool(self._waiting)
 
     def hold(
-        self, pending: PendingRequest, answer: Callable[[Instant], None], now: Instant
+        self, context: RequestContext, answer: Callable[[Instant], None], now: Instant
     ) -> None:
         """`answer` is called, with the time, once this broker knows; not if the client has gone."""
-        self._waiting.append(_Held(Instant(now + HOLD_MS), pending, answer))
+        self._waiting.append(_Held(Instant(now + HOLD_MS), context, answer))
 
     def answer_due(self, *, caught_up: bool, connections: Connections, now: Instant) -> None:
         """Answers those that were held long enough, or sends them away."""
         patience_ms = 0 if caught_up else CATCH_UP_MS
         while self._waiting and self._waiting[0].due + patience_ms <= now:
             held = self._waiting.popleft()
-            if held.pending.connection.open and caught_up:
+            if held.context.connection.open and caught_up:
                 held.answer(now)
-            elif held.pending.connection.open:
-                connections.drop(held.pending.connection)
+            elif held.context.connection.open:
+                connections.drop(held.context.connection)
 
     def deadline(self, *, caught_up: bool) -> Instant | None:
         """When the oldest is due."""

@@ -23,12 +23,10 @@ one `Send` per connection. So all appends of one tick complete parked fetches an
 from collections.abc import Iterator
 from typing import Final
 
-from tidelog.broker.api import k55_describe_quorum
 from tidelog.broker.broker_side import BrokerSide
 from tidelog.broker.call_outcomes import CallOutcomes
 from tidelog.broker.component import Component
 from tidelog.broker.composition import open_parts
-from tidelog.broker.control_link import ForwardDecided
 from tidelog.broker.controller_flow import ControllerFlow
 from tidelog.broker.detector_link import DetectorLink
 from tidelog.broker.metadata_feed import MetadataFeed
@@ -59,13 +57,10 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceSink
 from tidelog.errors import LogDamaged, StorageError
-from tidelog.kraft import voter_codec
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.model import METADATA_PARTITION
 from tidelog.replication.messages import LogStartsSaved, TruncationsAnnounced
-from tidelog.wire import codec
-from tidelog.wire.api import ApiKey
 
 MAX_ROUNDS: Final = 1000
 """Rounds of one tick. Outputs that produce outputs for longer are a loop between components."""
@@ -113,7 +108,6 @@ class Node:
             config,
             self._quorum,
             peers=self._peers,
-            connections=self._connections,
             router=self._router,
         )
         self._replica_link = ReplicaLink(config, self._replicas, self._peers)
@@ -162,7 +156,7 @@ class Node:
             parts.control,
             controller_side=parts.controller_side,
             broker_side=self._broker_side,
-            answer_forward=self._on_forward_decided,
+            answer_forward=self._router.on_forward_outcome,
         )
         yield DetectorLink(parts.detector, self._peers, self.broker, self._quorum, trace)
         yield self._peer_answers
@@ -319,21 +313,3 @@ class Node:
             self._stopping.on_flush_failed(subject, error)
 
     # Forwarded requests --------------------------------------------------------------------
-
-    def _on_forward_decided(self, outcome: ForwardDecided, now: Instant) -> None:
-        forward, response = outcome.forward, outcome.response
-        pending = forward.pending
-        if not pending.connection.open:
-            return
-        version = pending.header.api_version
-        if response is None and pending.header.api_key is not ApiKey.DESCRIBE_QUORUM:
-            self._quorum.on_request(voter_codec.request_of(forward.request), forward, now)
-        elif response is None:
-            entity = k55_describe_quorum.response(self.broker, version, forward.request, now)
-            self.broker.answer(pending, entity)
-        elif isinstance(response, bytes):
-            self._connections.fill(pending, [len(response).to_bytes(4, "big") + response])
-        else:
-            entity = forward.module.entity_of(self.broker, version, forward.request, response)
-            framed = codec.encode_response(pending.header, entity)
-            self._connections.fill(pending, [framed])

@@ -4,7 +4,8 @@ Fetches have a connection of their own, because a parked fetch would hold up a v
 A response that does not parse counts as no response.
 """
 
-from tidelog.broker.connections import Connections, PendingRequest
+from typing import Final
+
 from tidelog.broker.peers import PeerChannels, Purpose
 from tidelog.broker.router import Router
 from tidelog.config import NodeConfig
@@ -13,28 +14,24 @@ from tidelog.kraft import codec as quorum_codec
 from tidelog.kraft import fetch_codec, snapshot_codec, voter_codec
 from tidelog.kraft.messages import (
     FetchSnapshotRequest,
-    FetchSnapshotResponse,
     QuorumFetchRequest,
-    QuorumFetchResponse,
-    Reply,
     Request,
     Response,
     SendRequest,
     SupportRequest,
-    SupportResponse,
     VoterChangeRequest,
-    VoterChangeResponse,
 )
 from tidelog.kraft.quorum import Quorum
 from tidelog.model import Endpoint
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
+from tidelog.wire.api import ApiKey
 
-FETCH_VERSION = 18
+FETCH_VERSION: Final = quorum_codec.SENT_VERSIONS[ApiKey.FETCH]
 
 
 class QuorumLink:
-    """Carries the quorum's outputs to `peers` and `connections`, and answers back to it."""
+    """Carries the quorum's outputs to `peers` and the router, and answers back to it."""
 
     def __init__(
         self,
@@ -42,7 +39,6 @@ class QuorumLink:
         quorum: Quorum,
         *,
         peers: PeerChannels,
-        connections: Connections,
         router: Router,
     ) -> None:
         self._config = config
@@ -50,7 +46,6 @@ class QuorumLink:
         # Answers what came in through it.
         self._router = router
         self._peers = peers
-        self._connections = connections
         # Shared by both purposes; only has to differ between requests of one connection.
         self._next_correlation_id = 0
         for node_id, endpoint in config.voters.items():
@@ -64,7 +59,7 @@ class QuorumLink:
             if isinstance(output, SendRequest):
                 self._send(output, now)
             else:
-                self._reply(output)
+                self._router.on_quorum_reply(output.reply_to, output.response)
         return bool(outputs)
 
     def _send(self, output: SendRequest, now: Instant) -> None:
@@ -94,29 +89,6 @@ class QuorumLink:
         """Where a voter, the leader or a bootstrap server is reached."""
         for purpose in (Purpose.QUORUM_FETCH, Purpose.QUORUM_RPC, Purpose.CONTROL):
             self._peers.set_address(node_id, purpose, endpoint.host, endpoint.port)
-
-    def _reply(self, output: Reply) -> None:
-        pending = output.reply_to
-        if isinstance(output.response, VoterChangeResponse):
-            # It may have come inside an envelope, or from a client of this very node.
-            self._router.on_voters_changed(pending, output.response)
-            return
-        assert isinstance(pending, PendingRequest), f"unknown reply_to {pending!r}"
-        header = pending.header
-        if isinstance(output.response, QuorumFetchResponse):
-            chunks = wire_fetch.pack_response(
-                header.api_version,
-                header.correlation_id,
-                fetch_codec.fetch_response_to_wire(output.response),
-            )
-            self._connections.fill(pending, chunks)
-        elif isinstance(output.response, FetchSnapshotResponse):
-            entity = snapshot_codec.snapshot_response_to_entity(output.response, header.api_version)
-            self._connections.fill(pending, [codec.encode_response(header, entity)])
-        else:
-            assert not isinstance(output.response, SupportResponse), "ApiVersions has a handler"
-            entity = quorum_codec.response_to_entity(output.response, header.api_version)
-            self._connections.fill(pending, [codec.encode_response(header, entity)])
 
     def on_answered(
         self, peer_id: int, token: object, frame: memoryview | bytes, now: Instant

@@ -14,6 +14,7 @@ connection. An answer that has begun keeps the full time: a large one may take l
 
 from typing import Final
 
+from tidelog.broker.api import k01_fetch, k02_list_offsets
 from tidelog.broker.peers import PeerChannels, Purpose
 from tidelog.config import NodeConfig
 from tidelog.controller import messages as controller_messages
@@ -37,8 +38,8 @@ from tidelog.wire.entities import Entity, make, nested
 from tidelog.wire.fetch import FetchResponse
 from tidelog.wire.values import error_of, millis
 
-FETCH_VERSION: Final = 18
-LIST_OFFSETS_VERSION: Final = 9
+FETCH_VERSION: Final = k01_fetch.SENT_VERSION
+LIST_OFFSETS_VERSION: Final = k02_list_offsets.SENT_VERSION
 
 
 class ReplicaLink:

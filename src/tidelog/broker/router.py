@@ -1,147 +1,72 @@
-"""From a frame to the handler of its API, and from peers' faults to codes or closed connections.
+"""The way of a request: connection, frame, declaration, decoding, handler, answer.
 
-The router decides what every request has in common: is the API served on this listener, at this
-version; does the body parse. Bytes that are no request close the connection, with one log line. An
-API that is not served, or a version that is not, closes it too, because nobody can say what an
-answer would look like; ApiVersions alone is answered in version 0 (KIP-511).
+`on_frame` finds the declaration of the API in the table of the listener and checks the version.
+What happens next depends on the kind of the declaration (`broker/api/declaration.py`):
 
-Requests that only the controller can decide are *forwarded* from broker listeners and handed over
-directly on controller listeners.
+- what this node answers by itself goes to the handler, which answers through its context;
+- what the active controller or the quorum's leader decides is *forwarded* from broker listeners
+  (`broker/control_link.py`) and handed over directly on controller listeners, where a broker's
+  envelope may be around it. The answer comes back through one of the `on_*` functions at the end;
+- requests between replicas of the metadata log go to the quorum.
+
+Bytes that are not a request close the connection, with one log line. An API that is not served, or
+a version that is not, closes it too, because no form of an answer is known; only an API that
+declares one has an answer for unknown versions.
 """
 
-from collections.abc import Callable
+from collections.abc import Hashable
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
-from tidelog.broker.api import (
-    k00_produce,
-    k01_fetch,
-    k02_list_offsets,
-    k03_metadata,
-    k10_find_coordinator,
-    k18_api_versions,
-    k19_create_topics,
-    k20_delete_topics,
-    k21_delete_records,
-    k22_init_producer_id,
-    k23_offset_for_leader_epoch,
-    k32_describe_configs,
-    k33_alter_configs,
-    k35_describe_log_dirs,
-    k37_create_partitions,
-    k43_elect_leaders,
-    k44_incremental_alter_configs,
-    k45_alter_partition_reassignments,
-    k46_list_partition_reassignments,
-    k55_describe_quorum,
-    k56_alter_partition,
-    k57_update_features,
-    k58_envelope,
-    k60_describe_cluster,
-    k62_broker_registration,
-    k63_broker_heartbeat,
-    k64_unregister_broker,
-    k67_allocate_producer_ids,
-    k70_controller_registration,
-    k73_assign_replicas_to_dirs,
-    k75_describe_topic_partitions,
-    k80_add_raft_voter,
-    k81_remove_raft_voter,
-    k82_update_raft_voter,
+from tidelog.broker.api import k58_envelope
+from tidelog.broker.api.declaration import (
+    Api,
+    ControllerApi,
+    EnvelopeApi,
+    ForwardedApi,
+    HotApi,
+    Listener,
+    LocalApi,
+    QuorumApi,
+    QuorumQueryApi,
+    VoterChangeApi,
 )
-from tidelog.broker.connections import Connection, PendingRequest
+from tidelog.broker.api.events import RequestMalformed
+from tidelog.broker.api.k58_envelope import EnvelopedContext
+from tidelog.broker.connections import Connection, RequestContext
 from tidelog.broker.context import Broker
-from tidelog.broker.control_link import Forward
-from tidelog.controller.messages import Response
+from tidelog.broker.control_link import Forward, ForwardAnswered, ForwardDecided, ForwardOutcome
+from tidelog.controller.messages import BrokerHeartbeat, Refused, RegisterBroker, Response
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
-from tidelog.kraft import codec as quorum_codec
-from tidelog.kraft import fetch_codec, snapshot_codec, voter_codec
-from tidelog.kraft.messages import Request as QuorumRequest
+from tidelog.kraft import voter_codec
+from tidelog.kraft.messages import Response as QuorumResponse
 from tidelog.kraft.messages import VoterChangeResponse
 from tidelog.wire import codec
-from tidelog.wire import fetch as wire_fetch
-from tidelog.wire.api import (
-    BROKER_APIS,
-    CONTROLLER_APIS,
-    MIN_PRODUCE_VERSION,
-    ApiKey,
-    RequestHeader,
-    parse_header,
-)
+from tidelog.wire.api import RequestHeader, parse_header
 from tidelog.wire.entities import Entity
 
-Handler = Callable[[Broker, PendingRequest, Any, Instant], None]
-
-_LOCAL: Final[dict[ApiKey, Handler]] = {
-    ApiKey.LIST_OFFSETS: k02_list_offsets.handle,
-    ApiKey.METADATA: k03_metadata.handle,
-    ApiKey.FIND_COORDINATOR: k10_find_coordinator.handle,
-    ApiKey.API_VERSIONS: k18_api_versions.handle,
-    ApiKey.DELETE_RECORDS: k21_delete_records.handle,
-    ApiKey.INIT_PRODUCER_ID: k22_init_producer_id.handle,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: k23_offset_for_leader_epoch.handle,
-    ApiKey.DESCRIBE_CONFIGS: k32_describe_configs.handle,
-    ApiKey.DESCRIBE_LOG_DIRS: k35_describe_log_dirs.handle,
-    ApiKey.DESCRIBE_CLUSTER: k60_describe_cluster.handle,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: k75_describe_topic_partitions.handle,
-}
-"""Answered by this node alone."""
-
-_CONTROLLER: Final[dict[ApiKey, ModuleType]] = {
-    ApiKey.CREATE_TOPICS: k19_create_topics,
-    ApiKey.DELETE_TOPICS: k20_delete_topics,
-    ApiKey.ALTER_CONFIGS: k33_alter_configs,
-    ApiKey.CREATE_PARTITIONS: k37_create_partitions,
-    ApiKey.ELECT_LEADERS: k43_elect_leaders,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: k44_incremental_alter_configs,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: k45_alter_partition_reassignments,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: k46_list_partition_reassignments,
-    ApiKey.UNREGISTER_BROKER: k64_unregister_broker,
-    ApiKey.DESCRIBE_QUORUM: k55_describe_quorum,
-    ApiKey.ALTER_PARTITION: k56_alter_partition,
-    ApiKey.UPDATE_FEATURES: k57_update_features,
-    ApiKey.BROKER_REGISTRATION: k62_broker_registration,
-    ApiKey.BROKER_HEARTBEAT: k63_broker_heartbeat,
-    ApiKey.ALLOCATE_PRODUCER_IDS: k67_allocate_producer_ids,
-    ApiKey.CONTROLLER_REGISTRATION: k70_controller_registration,
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: k73_assign_replicas_to_dirs,
-    ApiKey.ADD_RAFT_VOTER: k80_add_raft_voter,
-    ApiKey.REMOVE_RAFT_VOTER: k81_remove_raft_voter,
-    ApiKey.UPDATE_RAFT_VOTER: k82_update_raft_voter,
-}
-"""Decided by the active controller."""
-
-_QUORUM: Final = frozenset(
-    (
-        ApiKey.FETCH,
-        ApiKey.VOTE,
-        ApiKey.BEGIN_QUORUM_EPOCH,
-        ApiKey.END_QUORUM_EPOCH,
-        ApiKey.FETCH_SNAPSHOT,
-    )
-)
-"""The metadata quorum's, on controller listeners."""
-
-_VOTERS: Final = (k80_add_raft_voter, k81_remove_raft_voter, k82_update_raft_voter)
-"""Decided by the quorum's leader, which is the active controller."""
-
-_HELLO: Final = frozenset((ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT))
-"""Requests that tell which broker is at the other end."""
+_FROM_BROKERS: Final = (RegisterBroker, BrokerHeartbeat)
+"""Messages that name the broker at the other end of their connection."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ControllerRequest:
-    """A request that came to the controller listener: the controller's `reply_to`."""
+    """A request on the controller listener that the controller or the quorum's leader decides:
+    their `reply_to`."""
 
-    pending: PendingRequest
-    header: RequestHeader
-    """The header of the request to answer: the inner one of an envelope."""
-    module: ModuleType
+    context: RequestContext | EnvelopedContext
+    api: ForwardedApi[Broker]
     request: Entity
-    enveloped: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuorumRequest:
+    """A request of another replica of the metadata log: the quorum's `reply_to`."""
+
+    context: RequestContext
+    api: QuorumApi[Any, Any]
 
 
 class Router:
@@ -150,45 +75,52 @@ class Router:
     def __init__(self, broker: Broker, trace: Trace) -> None:
         self.broker = broker
         self._trace = trace
+        # Names of the listeners that serve the controllers' APIs.
+        self._controller_listeners = broker.config.controller_listener_names
+        # What the listeners serve, by key.
+        self._broker_apis = broker.apis.table(Listener.BROKER)
+        self._controller_apis = broker.apis.table(Listener.CONTROLLER)
+
+    # Requests ------------------------------------------------------------------------------
 
     def on_frame(self, connection: Connection, frame: memoryview, now: Instant) -> None:
         """Dispatches one request; a peer's fault never raises."""
         try:
             header, offset = parse_header(frame)
-            on_controller = connection.listener in self.broker.config.controller_listener_names
-            served = (CONTROLLER_APIS if on_controller else BROKER_APIS).get(header.api_key)
-            if served is None:
+            on_controller = connection.listener in self._controller_listeners
+            api = (self._controller_apis if on_controller else self._broker_apis)[header.api_key]
+            if api is None:
                 raise MalformedFrame(f"API `{header.api_key.name}` is not served here")
-            low, high = served
-            if header.api_key is ApiKey.PRODUCE:
-                low = MIN_PRODUCE_VERSION
+            low, high = api.versions
             if not low <= header.api_version <= high:
-                self._on_unsupported_version(connection, header)
-            elif on_controller:
-                self._on_controller_frame(connection, header, frame, offset, now)
+                self._on_unsupported_version(api, connection, header)
+            elif isinstance(api, HotApi):
+                context = self.broker.connections.admit(connection, header)
+                api.handle(self.broker, context, frame, offset, now)
             else:
-                self._on_broker_frame(connection, header, frame, offset, now)
+                self._on_request(api, connection, header, frame, offset, now)
         except ProtocolError as fault:
-            self._trace.warn(
-                f"connection {connection.connection_id}",
-                "on_frame",
-                "closed",
-                fault.message,
-                peer=connection.peer_host,
+            self._trace.event(
+                RequestMalformed(
+                    connection_id=connection.connection_id,
+                    reason=fault.message,
+                    peer=connection.peer_host,
+                )
             )
             self.broker.connections.drop(connection)
 
-    def _on_unsupported_version(self, connection: Connection, header: RequestHeader) -> None:
-        if header.api_key is not ApiKey.API_VERSIONS:
+    def _on_unsupported_version(
+        self, api: Api[Broker], connection: Connection, header: RequestHeader
+    ) -> None:
+        if not isinstance(api, LocalApi) or api.unsupported is None:
             raise MalformedFrame(
                 f"version `{header.api_version}` of `{header.api_key.name}` is not served"
             )
-        pending = self.broker.connections.admit(connection, header)
-        entity = k18_api_versions.response(self.broker, pending, 0, ErrorCode.UNSUPPORTED_VERSION)
-        self.broker.answer(pending, entity)
+        api.unsupported(self.broker, self.broker.connections.admit(connection, header))
 
-    def _on_broker_frame(
+    def _on_request(
         self,
+        api: Api[Broker],
         connection: Connection,
         header: RequestHeader,
         frame: memoryview,
@@ -196,131 +128,110 @@ class Router:
         now: Instant,
     ) -> None:
         broker = self.broker
-        if header.api_key is ApiKey.PRODUCE:
-            k00_produce.handle(
-                broker, broker.connections.admit(connection, header), frame, offset, now
-            )
-        elif header.api_key is ApiKey.FETCH:
-            k01_fetch.handle(
-                broker, broker.connections.admit(connection, header), frame, offset, now
-            )
-        elif header.api_key in _CONTROLLER:
-            request = codec.decode_request(header, frame, offset)
-            pending = broker.connections.admit(connection, header)
-            module = _CONTROLLER[header.api_key]
-            broker.control.forward(pending, module, bytes(frame), request, now)
-        else:
-            request = codec.decode_request(header, frame, offset)
-            pending = broker.connections.admit(connection, header)
-            _LOCAL[header.api_key](broker, pending, request, now)
-
-    def _on_controller_frame(
-        self,
-        connection: Connection,
-        header: RequestHeader,
-        frame: memoryview,
-        offset: int,
-        now: Instant,
-    ) -> None:
-        broker = self.broker
-        if header.api_key in _QUORUM:
-            self._on_quorum_frame(connection, header, frame, offset, now)
+        if isinstance(api, QuorumApi):
+            message = api.request_of(header, frame, offset)
+            context = broker.connections.admit(connection, header)
+            broker.quorum.on_request(message, QuorumRequest(context, api), now)
             return
         request = codec.decode_request(header, frame, offset)
-        pending = broker.connections.admit(connection, header)
-        if header.api_key is ApiKey.ENVELOPE:
-            self._on_envelope(pending, request, now)
-        elif header.api_key in _LOCAL:
-            _LOCAL[header.api_key](broker, pending, request, now)
-        else:
-            if header.api_key in _HELLO:
-                connection.broker_id = request.broker_id
-            self._decide(pending, header, request, now, enveloped=False)
+        context = broker.connections.admit(connection, header)
+        match api:
+            case LocalApi():
+                api.handle(broker, context, request, now)
+            case EnvelopeApi():
+                self._on_envelope(context, request, now)
+            case ControllerApi() | QuorumQueryApi() | VoterChangeApi():
+                if connection.listener in self._controller_listeners:
+                    self._decide(ControllerRequest(context, api, request), now)
+                else:
+                    broker.control.forward(context, api, bytes(frame), request, now)
+            case HotApi():
+                raise AssertionError("a hot API is not decoded")
+            case _:
+                assert_never(api)
 
-    def _on_quorum_frame(
-        self,
-        connection: Connection,
-        header: RequestHeader,
-        frame: memoryview,
-        offset: int,
-        now: Instant,
-    ) -> None:
-        broker = self.broker
-        request: QuorumRequest
-        if header.api_key is ApiKey.FETCH:
-            fetch = wire_fetch.parse_request(header.api_version, frame, offset)
-            request = fetch_codec.fetch_request_of(fetch)
-        elif header.api_key is ApiKey.FETCH_SNAPSHOT:
-            entity = codec.decode_request(header, frame, offset)
-            request = snapshot_codec.snapshot_request_of(entity)
-        else:
-            request = quorum_codec.request_of(codec.decode_request(header, frame, offset))
-        pending = broker.connections.admit(connection, header)
-        broker.quorum.on_request(request, pending, now)
-
-    def _on_envelope(self, pending: PendingRequest, envelope: Entity, now: Instant) -> None:
+    def _on_envelope(self, outer: RequestContext, envelope: Entity, now: Instant) -> None:
         controller = self.broker.controller
         if controller is None or not controller.active:
-            k58_envelope.refuse(self.broker, pending, ErrorCode.NOT_CONTROLLER)
+            k58_envelope.refuse(outer, ErrorCode.NOT_CONTROLLER)
             return
         frame = memoryview(envelope.request_data)
         header, offset = parse_header(frame)
-        served = CONTROLLER_APIS.get(header.api_key)
-        if header.api_key not in _CONTROLLER or served is None:
+        api = self._controller_apis[header.api_key]
+        if not isinstance(api, ControllerApi | QuorumQueryApi | VoterChangeApi):
             raise MalformedFrame(f"an envelope around `{header.api_key.name}`")
-        if not served[0] <= header.api_version <= served[1]:
+        low, high = api.versions
+        if not low <= header.api_version <= high:
             raise MalformedFrame(f"an envelope around version `{header.api_version}`")
         request = codec.decode_request(header, frame, offset)
-        self._decide(pending, header, request, now, enveloped=True)
+        self._decide(ControllerRequest(EnvelopedContext(outer, header), api, request), now)
 
-    def _decide(
-        self,
-        pending: PendingRequest,
-        header: RequestHeader,
-        request: Entity,
-        now: Instant,
-        *,
-        enveloped: bool,
-    ) -> None:
-        module = _CONTROLLER[header.api_key]
-        reply_to = ControllerRequest(pending, header, module, request, enveloped)
-        if module is k55_describe_quorum:
-            entity = k55_describe_quorum.response(self.broker, header.api_version, request, now)
-            self._answer(reply_to, entity)
-        elif module in _VOTERS:
-            self.broker.quorum.on_request(voter_codec.request_of(request), reply_to, now)
-        else:
-            controller = self.broker.controller
-            assert controller is not None, "a controller listener without a controller"
-            controller.handle(module.message_of(request), reply_to, now)
+    def _decide(self, asked: ControllerRequest, now: Instant) -> None:
+        broker, context, api = self.broker, asked.context, asked.api
+        match api:
+            case ControllerApi():
+                message = api.message_of(asked.request)
+                if isinstance(message, _FROM_BROKERS) and isinstance(context, RequestContext):
+                    context.connection.broker_id = message.broker_id
+                assert broker.controller is not None, "a controller listener without a controller"
+                broker.controller.handle(message, asked, now)
+            case QuorumQueryApi():
+                context.answer(api.answer(broker, context.header.api_version, asked.request, now))
+            case VoterChangeApi():
+                broker.quorum.on_request(voter_codec.request_of(asked.request), asked, now)
+            case _:
+                assert_never(api)
 
-    def on_controller_reply(self, reply_to: ControllerRequest, response: Response) -> None:
+    # Answers -------------------------------------------------------------------------------
+
+    def on_controller_reply(self, asked: ControllerRequest, response: Response) -> None:
         """The controller decided a request that came to the controller listener."""
-        if reply_to.enveloped and k58_envelope.is_not_controller(response):
-            k58_envelope.refuse(self.broker, reply_to.pending, ErrorCode.NOT_CONTROLLER)
+        context, api = asked.context, asked.api
+        assert isinstance(api, ControllerApi), f"{api.name} is not the controller's"
+        is_active = not (
+            isinstance(response, Refused) and response.error_code is ErrorCode.NOT_CONTROLLER
+        )
+        if isinstance(context, EnvelopedContext) and not is_active:
+            # The broker that forwards looks for the active controller.
+            context.refuse(ErrorCode.NOT_CONTROLLER)
             return
-        version = reply_to.header.api_version
-        entity = reply_to.module.entity_of(self.broker, version, reply_to.request, response)
-        self._answer(reply_to, entity)
+        version = context.header.api_version
+        context.answer(api.answer(self.broker, version, asked.request, response))
 
-    def on_voters_changed(self, reply_to: object, response: VoterChangeResponse) -> None:
-        """The quorum decided about its voters, for a client of this node or of another one."""
-        if isinstance(reply_to, Forward):
-            pending = reply_to.pending
-            header = pending.header
-            entity = voter_codec.response_to_entity(header.api_key, response, header.api_version)
-            self.broker.answer(pending, entity)
+    def on_quorum_reply(self, reply_to: Hashable, response: QuorumResponse) -> None:
+        """The quorum answers another replica, or decided about its voters."""
+        if isinstance(reply_to, QuorumRequest):
+            context = reply_to.context
+            context.fill(reply_to.api.reply_of(context.header, response))
             return
-        assert isinstance(reply_to, ControllerRequest), f"unknown reply_to {reply_to!r}"
-        header = reply_to.header
-        if reply_to.enveloped and response.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            k58_envelope.refuse(self.broker, reply_to.pending, ErrorCode.NOT_CONTROLLER)
-            return
-        entity = voter_codec.response_to_entity(header.api_key, response, header.api_version)
-        self._answer(reply_to, entity)
+        assert isinstance(reply_to, ControllerRequest | Forward), f"unknown reply_to {reply_to!r}"
+        asker, api = reply_to.context, reply_to.api
+        assert isinstance(response, VoterChangeResponse), f"unexpected answer {response!r}"
+        assert isinstance(api, VoterChangeApi), f"{api.name} changes no voters"
+        is_leading = response.error_code is not ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if isinstance(asker, EnvelopedContext) and not is_leading:
+            asker.refuse(ErrorCode.NOT_CONTROLLER)
+        else:
+            asker.answer(api.answer(asker.header.api_version, response))
 
-    def _answer(self, reply_to: ControllerRequest, entity: Entity) -> None:
-        if reply_to.enveloped:
-            framed = codec.encode_response(reply_to.header, entity)
-            entity = k58_envelope.response(ErrorCode.NONE, framed[4:])
-        self.broker.answer(reply_to.pending, entity)
+    def on_forward_outcome(self, outcome: ForwardOutcome, now: Instant) -> None:
+        """A client's request that was forwarded is decided, or is to be decided here."""
+        forward = outcome.forward
+        context, api, request = forward.context, forward.api, forward.request
+        version = context.header.api_version
+        if not context.connection.open:
+            return
+        if isinstance(outcome, ForwardAnswered):
+            response = outcome.response
+            context.fill([len(response).to_bytes(4, "big") + response])
+        elif isinstance(outcome, ForwardDecided):
+            if isinstance(api, ControllerApi):
+                entity = api.answer(self.broker, version, request, outcome.response)
+            else:
+                assert isinstance(outcome.response, Refused), f"{outcome.response!r}"
+                entity = api.refuse(version, request, outcome.response)
+            context.answer(entity)
+        elif isinstance(api, QuorumQueryApi):
+            context.answer(api.answer(self.broker, version, request, now))
+        else:
+            self.broker.quorum.on_request(voter_codec.request_of(request), forward, now)

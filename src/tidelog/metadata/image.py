@@ -180,6 +180,30 @@ class MetadataImage:
         broker = self.brokers.get(node_id)
         return broker is not None and broker.active
 
+    def is_alive(self, node_id: int) -> bool:
+        """Whether a broker is registered and unfenced; it may be in controlled shutdown."""
+        broker = self.brokers.get(node_id)
+        return broker is not None and not broker.fenced
+
+    def endpoint(self, node_id: int, listener: str) -> Endpoint | None:
+        """Where a broker is reached on a listener, if it has that listener."""
+        broker = self.brokers.get(node_id)
+        return None if broker is None else broker.endpoint(listener)
+
+    def alive_brokers(self, listener: str) -> list[tuple[int, Endpoint, str | None]]:
+        """(node id, endpoint, rack) of the unfenced brokers with this listener, by id."""
+        found = []
+        for node_id in sorted(self.brokers):
+            broker = self.brokers[node_id]
+            endpoint = broker.endpoint(listener)
+            if endpoint is not None and not broker.fenced:
+                found.append((node_id, endpoint, broker.rack))
+        return found
+
+    def offline_replicas(self, partition: PartitionImage) -> tuple[int, ...]:
+        """Replicas on brokers that are fenced or not registered."""
+        return tuple(node_id for node_id in partition.replicas if not self.is_alive(node_id))
+
     @property
     def elr_enabled(self) -> bool:
         """Whether eligible leader replicas are maintained (KIP-966)."""

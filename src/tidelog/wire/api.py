@@ -1,13 +1,11 @@
-"""The API table: keys, versions that each listener serves, and the request header.
+"""The API keys and the request header.
 
 Which header a request has follows from its API key and version alone: version 2 (with tagged
 fields) from the first flexible version of the API on, version 1 before. The client id keeps its
 old form in both. Responses correspond, except that ApiVersions always has the old response
 header: a client that does not know what the broker speaks must be able to read it (KIP-511).
 
-The tables hold what the listeners advertise, and only what is served. The one deliberate lie is
-Kafka's own: Produce is listed from 0 although versions 0 to 2 are refused, because librdkafka
-takes a missing 0 for a broker without message format 2 (KAFKA-18659).
+Which APIs and versions a node serves is declared in `broker/api/`.
 """
 
 from collections.abc import Mapping
@@ -121,73 +119,6 @@ class VersionRange(NamedTuple):
     max_version: int
 
 
-ApiVersions = Mapping[ApiKey, VersionRange]
-
-MIN_PRODUCE_VERSION: Final = 3
-"""The first Produce version that is served; lower ones are advertised only."""
-
-BROKER_APIS: Final[ApiVersions] = {
-    ApiKey.PRODUCE: VersionRange(0, 13),
-    ApiKey.FETCH: VersionRange(4, 18),
-    ApiKey.LIST_OFFSETS: VersionRange(1, 11),
-    ApiKey.METADATA: VersionRange(0, 13),
-    ApiKey.FIND_COORDINATOR: VersionRange(0, 6),
-    ApiKey.API_VERSIONS: VersionRange(0, 4),
-    ApiKey.CREATE_TOPICS: VersionRange(2, 7),
-    ApiKey.DELETE_TOPICS: VersionRange(1, 6),
-    ApiKey.DELETE_RECORDS: VersionRange(0, 2),
-    ApiKey.INIT_PRODUCER_ID: VersionRange(0, 5),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: VersionRange(2, 4),
-    ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
-    ApiKey.ALTER_CONFIGS: VersionRange(0, 2),
-    ApiKey.DESCRIBE_LOG_DIRS: VersionRange(1, 5),
-    ApiKey.CREATE_PARTITIONS: VersionRange(0, 3),
-    ApiKey.ELECT_LEADERS: VersionRange(0, 2),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 1),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
-    ApiKey.DESCRIBE_QUORUM: VersionRange(0, 2),
-    ApiKey.UPDATE_FEATURES: VersionRange(0, 2),
-    ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 2),
-    ApiKey.UNREGISTER_BROKER: VersionRange(0, 0),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: VersionRange(0, 0),
-    ApiKey.ADD_RAFT_VOTER: VersionRange(0, 1),
-    ApiKey.REMOVE_RAFT_VOTER: VersionRange(0, 0),
-}
-"""What clients and other brokers may ask on a broker listener."""
-
-CONTROLLER_APIS: Final[ApiVersions] = {
-    ApiKey.FETCH: VersionRange(4, 18),
-    ApiKey.API_VERSIONS: VersionRange(0, 4),
-    ApiKey.CREATE_TOPICS: VersionRange(2, 7),
-    ApiKey.DELETE_TOPICS: VersionRange(1, 6),
-    ApiKey.ALTER_CONFIGS: VersionRange(0, 2),
-    ApiKey.CREATE_PARTITIONS: VersionRange(0, 3),
-    ApiKey.ELECT_LEADERS: VersionRange(0, 2),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 1),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
-    ApiKey.VOTE: VersionRange(0, 2),
-    ApiKey.BEGIN_QUORUM_EPOCH: VersionRange(0, 1),
-    ApiKey.END_QUORUM_EPOCH: VersionRange(0, 1),
-    ApiKey.DESCRIBE_QUORUM: VersionRange(0, 2),
-    ApiKey.ALTER_PARTITION: VersionRange(2, 3),
-    ApiKey.UPDATE_FEATURES: VersionRange(0, 2),
-    ApiKey.ENVELOPE: VersionRange(0, 0),
-    ApiKey.FETCH_SNAPSHOT: VersionRange(0, 1),
-    ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 2),
-    ApiKey.BROKER_REGISTRATION: VersionRange(0, 4),
-    ApiKey.BROKER_HEARTBEAT: VersionRange(0, 2),
-    ApiKey.UNREGISTER_BROKER: VersionRange(0, 0),
-    ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
-    ApiKey.CONTROLLER_REGISTRATION: VersionRange(0, 0),
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: VersionRange(0, 0),
-    ApiKey.ADD_RAFT_VOTER: VersionRange(0, 1),
-    ApiKey.REMOVE_RAFT_VOTER: VersionRange(0, 0),
-    ApiKey.UPDATE_RAFT_VOTER: VersionRange(0, 0),
-}
-"""What nodes may ask on the controller listener."""
-
 _NEVER: Final = 2**15
 _FLEXIBLE_FROM: Final[Mapping[ApiKey, int]] = {
     ApiKey.PRODUCE: 9,
@@ -256,12 +187,6 @@ def is_flexible(api_key: ApiKey, api_version: int) -> bool:
 def has_flexible_response_header(api_key: ApiKey, api_version: int) -> bool:
     """Whether the response header has tagged fields. That of ApiVersions never has."""
     return api_version >= _FIRST_FLEXIBLE[api_key] and api_key != ApiKey.API_VERSIONS
-
-
-def latest_version(api_key: ApiKey) -> int:
-    """The version our own nodes use among each other."""
-    known = BROKER_APIS.get(api_key) or CONTROLLER_APIS[api_key]
-    return known.max_version
 
 
 class RequestHeader(NamedTuple):

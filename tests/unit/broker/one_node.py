@@ -85,7 +85,7 @@ class OneNode:
         self.sent: dict[int, bytearray] = defaultdict(bytearray)
         self._next_connection = 1
         if alone:
-            self.run_until(lambda: self.broker.is_alive(1))
+            self.run_until(lambda: self.broker.image.is_alive(1))
         else:
             self.settle()
 
@@ -175,7 +175,7 @@ class OneNode:
             features={name: FeatureRange(*levels) for name, levels in FEATURES.items()},
             log_dirs=(Uuid(bytes((node_id,)) * 15 + b"d"),),
         )
-        entity = k62_broker_registration.request_of(registration)
+        entity = k62_broker_registration.API.request(registration)
         frame = wire.ask(ApiKey.BROKER_REGISTRATION, entity)
         _, answer = codec.decode_response(ApiKey.BROKER_REGISTRATION, 4, frame or b"")
         assert error_of(answer.error_code) is ErrorCode.NONE, answer
@@ -183,8 +183,8 @@ class OneNode:
             heartbeat = BrokerHeartbeat(
                 node_id, answer.broker_epoch, self.broker.image.offset, False, False
             )
-            wire.ask(ApiKey.BROKER_HEARTBEAT, k63_broker_heartbeat.request_of(heartbeat))
-            assert self.broker.is_alive(node_id)
+            wire.ask(ApiKey.BROKER_HEARTBEAT, k63_broker_heartbeat.API.request(heartbeat))
+            assert self.broker.image.is_alive(node_id)
         epoch: int = answer.broker_epoch
         return epoch
 

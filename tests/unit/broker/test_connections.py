@@ -2,12 +2,13 @@
 
 import pytest
 
-from tidelog.broker.connections import Connection, Connections, PendingRequest
+from tidelog.broker.connections import Connection, Connections, RequestContext
 from tidelog.env.effects import Close, EffectQueue, PauseReading, ResumeReading, Send
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import MalformedFrame
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS
+from tidelog.security.principal import ANONYMOUS
 from tidelog.wire.api import ApiKey, RequestHeader
 
 
@@ -117,7 +118,7 @@ def test_a_closing_slot_lets_the_replies_before_it_leave_first(connections, effe
     connection = opened(connections)
     slow, failed, later = (admitted(connections, connection, n) for n in range(3))
     connections.fill(later, [b"never"])
-    connections.fill_and_close(failed)
+    failed.fill_and_close()
     assert flushed(connections, effects) == []
     assert connection.open
     connections.fill(slow, [b"slow"])
@@ -128,7 +129,7 @@ def test_a_closing_slot_lets_the_replies_before_it_leave_first(connections, effe
 def test_a_closing_slot_of_a_connection_that_is_gone_does_nothing(connections, effects):
     pending = admitted(connections, opened(connections))
     connections.on_closed(1)
-    connections.fill_and_close(pending)
+    pending.fill_and_close()
     assert flushed(connections, effects) == []
 
 
@@ -159,7 +160,7 @@ def test_frames_above_the_configured_size_are_refused_by_each_connection(connect
 def test_replies_keep_the_order_of_requests_for_any_order_of_fills(seed, connections, effects):
     """RepliesInOrder, as a property: random interleavings of requests, fills and flushes."""
     prng = Prng(seed)
-    open_slots: dict[int, list[tuple[bytes, PendingRequest]]] = {}
+    open_slots: dict[int, list[tuple[bytes, RequestContext]]] = {}
     expected: dict[int, list[bytes]] = {}
     sent: dict[int, list[bytes]] = {}
     lines = [opened(connections, n) for n in (1, 2, 3)]
@@ -236,3 +237,8 @@ def test_a_connection_that_never_asked_anything_stays(
     assert short.idle_deadline() is None
     connections.touch(opened(connections), Instant(0))
     assert connections.idle_deadline() is None
+
+
+def test_a_request_knows_its_listener_and_who_asks(connections):
+    context = admitted(connections, opened(connections))
+    assert (context.listener, context.principal) == ("PLAINTEXT", ANONYMOUS)

@@ -6,13 +6,14 @@ import pytest
 
 from tests.unit.controller.harness import NODE_ID, Stage, a_stage
 from tidelog.broker.api import k19_create_topics, k55_describe_quorum
-from tidelog.broker.connections import Connection, PendingRequest
+from tidelog.broker.api.catalogue import APIS
+from tidelog.broker.connections import Connection, Connections, RequestContext
 from tidelog.broker.control_link import (
     FORWARD_RETRY_MS,
     Call,
     CallEnded,
     ControlLink,
-    ForwardDecided,
+    ForwardLedHere,
 )
 from tidelog.broker.peers import Answered, Failed, PeerChannels, PeerLost, Purpose
 from tidelog.controller.messages import (
@@ -48,6 +49,7 @@ class Desk:
             self.peers.set_address(node_id, Purpose.CONTROL, f"host{node_id}", 9093)
         self.link = ControlLink(
             node_id=NODE_ID,
+            apis=APIS,
             controller=self.stage.controller,
             peers=self.peers,
             request_timeout_ms=TIMEOUT_MS,
@@ -100,13 +102,17 @@ class Desk:
 
     def create_topic(self, name: str = "t") -> bytes:
         """Forwards a client's CreateTopics; returns the frame that the client sent."""
-        request = k19_create_topics.request_of(CreateTopics((NewTopic(name, 1, 1),)))
+        request = k19_create_topics.API.request(CreateTopics((NewTopic(name, 1, 1),)))
         frame = codec.encode_request(request, 99, "client")[4:]
         header, _ = parse_header(frame)
-        connection = Connection(1, "PLAINTEXT", "peer", 1000)
-        pending = PendingRequest(connection, header)
-        self.link.forward(pending, k19_create_topics, frame, request, self.now)
+        self.link.forward(a_context(header), k19_create_topics.API, frame, request, self.now)
         return frame
+
+
+def a_context(header: RequestHeader) -> RequestContext:
+    """A request of a client."""
+    connections = Connections(EffectQueue(), 1000)
+    return RequestContext(Connection(connections, 1, "PLAINTEXT", "peer", 1000), header)
 
 
 def local(desk: Desk) -> list[Any]:
@@ -130,7 +136,7 @@ def test_without_a_leader_a_call_ends_at_once():
     assert desk.sent() == []
 
 
-def test_a_leader_that_is_not_active_yet_is_no_controller():
+def test_a_leader_that_is_not_active_yet_is_not_the_controller():
     """Elected, but the beginning of its epoch is not committed."""
     desk = Desk()
     desk.lead(NODE_ID)
@@ -246,7 +252,7 @@ def test_a_new_leader_ends_what_waits_for_the_old_one():
     desk.link.call(WISH, "token", desk.now)
     desk.sent()
     desk.link.leader_id = -1
-    assert not desk.peers.has_outputs, "nobody else can be asked yet"
+    assert not desk.peers.has_outputs, "no other controller is known yet"
     desk.link.leader_id = 2
     outputs = desk.peers.take_outputs()
     assert not any(isinstance(output, PeerLost) for output in outputs)
@@ -386,10 +392,9 @@ def test_describing_the_quorum_is_left_to_the_leader_of_the_quorum():
     desk = Desk(a_stage(1))
     desk.lead(NODE_ID)
     header = RequestHeader(ApiKey.DESCRIBE_QUORUM, 2, 1, "client")
-    pending = PendingRequest(Connection(1, "PLAINTEXT", "peer", 1000), header)
+    context = a_context(header)
     request = make(codec.request_class(ApiKey.DESCRIBE_QUORUM, 2), topics=())
-    desk.link.forward(pending, k55_describe_quorum, b"frame", request, desk.now)
+    desk.link.forward(context, k55_describe_quorum.API, b"frame", request, desk.now)
     (decided,) = desk.outcomes()
-    assert isinstance(decided, ForwardDecided)
-    assert decided.response is None
-    assert decided.forward.pending is pending
+    assert isinstance(decided, ForwardLedHere)
+    assert decided.forward.context is context

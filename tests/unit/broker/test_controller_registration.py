@@ -46,7 +46,7 @@ def test_one_call_is_under_way_and_only_the_image_ends_it() -> None:
     registration.on_image(registered(OURS))
     assert registration.next_call(Instant(10_000)) is None
     registration.on_image(registered(OTHER))
-    assert registration.next_call(Instant(10_000)) is not None, "somebody else took the name"
+    assert registration.next_call(Instant(10_000)) is not None, "another process took the name"
 
 
 def test_pauses_double_and_a_new_leader_is_asked_at_once() -> None:
@@ -74,5 +74,5 @@ def test_a_row_of_refusals_is_one_line() -> None:
     for now in (Instant(0), Instant(10_000)):
         assert registration.next_call(now) is not None
         registration.on_response(Refused(ErrorCode.UNSUPPORTED_VERSION, "too old"), now)
-    told = [line for line in lines.take_lines() if "refused" in line]
-    assert len(told) == 1
+    warnings = [line for line in lines.take_lines() if "refused" in line]
+    assert len(warnings) == 1

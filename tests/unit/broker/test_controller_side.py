@@ -1,4 +1,4 @@
-"""The controller's part of a node: it follows the log, and doubts everybody when it takes over."""
+"""The controller's part of a node: it follows the log, and probes brokers when it takes over."""
 
 from tidelog.sim.engine.world import World
 

@@ -1,4 +1,4 @@
-"""What this software says it can run."""
+"""The feature levels that this software can run."""
 
 from tests.unit.broker.one_node import SETTINGS
 from tidelog.broker.features import FEATURES, METADATA_VERSION

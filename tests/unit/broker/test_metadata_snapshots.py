@@ -71,7 +71,7 @@ def test_a_restart_begins_from_it() -> None:
     assert again.broker.image.offset >= before.offset
     assert dict(again.broker.image.topics_by_id) == dict(before.topics_by_id)
     assert again.broker.image.features == before.features
-    assert again.broker.is_alive(1)
+    assert again.broker.image.is_alive(1)
 
 
 def test_a_large_image_is_written_in_many_ticks() -> None:

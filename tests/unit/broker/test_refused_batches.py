@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.broker.one_node import OneNode, Wire
+from tidelog.broker.api.events import BatchesRefused
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.wire import codec
@@ -39,10 +40,9 @@ def test_a_bad_batch_is_logged_once_with_its_reason(acks, records, reason):
     wire.create_topic("t", 3)
     before = len(node.trace.events)
     produce(wire, acks, GOOD, records, records)
-    refused = [e for e in node.trace.events[before:] if e.handler == "produce"]
-    assert [(e.decision, e.reason) for e in refused] == [("refused", reason)]
-    values = dict(refused[0].values)
-    assert values == {"partition": "t-1", "batches": 2, "peer": "peer"}
+    (refused,) = [e for e in node.trace.events[before:] if isinstance(e, BatchesRefused)]
+    assert refused.why() == reason
+    assert dict(refused.shown()) == {"partition": "t-1", "batches": 2, "peer": "peer"}
 
 
 def test_good_batches_are_not_logged():

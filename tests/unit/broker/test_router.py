@@ -2,19 +2,14 @@
 
 import pytest
 
+from tests.served import BROKER_APIS, CONTROLLER_APIS
 from tests.unit.broker.one_node import BROKER, CONTROLLER, OneNode, Wire
 from tests.unit.broker.random_requests import random_request
 from tidelog.broker.api import k63_broker_heartbeat
 from tidelog.controller.messages import BrokerHeartbeat
 from tidelog.env.prng import Prng
 from tidelog.wire import codec
-from tidelog.wire.api import (
-    BROKER_APIS,
-    CONTROLLER_APIS,
-    MIN_PRODUCE_VERSION,
-    ApiKey,
-    pack_header,
-)
+from tidelog.wire.api import ApiKey, pack_header
 from tidelog.wire.entities import make
 
 TABLES = {BROKER: BROKER_APIS, CONTROLLER: CONTROLLER_APIS}
@@ -42,10 +37,6 @@ def node() -> OneNode:
 # Everything that is advertised -------------------------------------------------------------
 
 
-def first_served(key: ApiKey, low: int) -> int:
-    return MIN_PRODUCE_VERSION if key is ApiKey.PRODUCE else low
-
-
 @pytest.mark.parametrize("listener", TABLES)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_advertised_version_survives_wild_requests(listener, seed):
@@ -56,7 +47,7 @@ def test_every_advertised_version_survives_wild_requests(listener, seed):
     node.client().create_topic("t", 2)
     answered = 0
     for key, (low, high) in TABLES[listener].items():
-        for version in range(first_served(key, low), high + 1):
+        for version in range(low, high + 1):
             request_type = codec.request_class(key, version)
             for _ in range(3):
                 ids = [topic.topic_id for topic in node.broker.image.topics_by_name.values()]
@@ -95,7 +86,7 @@ def test_every_version_outside_the_table_closes_the_connection(listener):
     for key, (low, high) in TABLES[listener].items():
         if key is ApiKey.API_VERSIONS:
             continue
-        for version in {first_served(key, low) - 1, high + 1, 32767} - {-1}:
+        for version in {low - 1, high + 1, 32767} - {-1}:
             wire = node.client(listener)
             wire.send(framed(pack_header(key, version, 1, "c")))
             assert wire.closed, (key, version)
@@ -108,7 +99,7 @@ def test_produce_below_three_is_listed_and_refused(node):
         assert wire.closed
 
 
-# Bytes that are no request -----------------------------------------------------------------
+# Bytes that are not a request -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -130,7 +121,7 @@ def test_produce_below_three_is_listed_and_refused(node):
         "no such key",
         "negative version",
         "client id beyond the end",
-        "client id that is no text",
+        "client id that is not text",
         "trailing byte",
         "body cut",
         "length zero",
@@ -182,11 +173,11 @@ def test_a_heartbeat_tells_which_broker_is_at_the_other_end(node):
     assert connection is not None
     assert connection.broker_id is None
     message = BrokerHeartbeat(7, 1, 1, False, False)
-    wire.ask(ApiKey.BROKER_HEARTBEAT, k63_broker_heartbeat.request_of(message))
+    wire.ask(ApiKey.BROKER_HEARTBEAT, k63_broker_heartbeat.API.request(message))
     assert connection.broker_id == 7
 
 
-def test_a_client_on_the_broker_listener_is_nobody_in_particular(node):
+def test_a_client_on_the_broker_listener_is_not_taken_for_a_broker(node):
     wire: Wire = node.client()
     wire.send(hello())
     connection = node.broker.connections.get(wire.connection_id)

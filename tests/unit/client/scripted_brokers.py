@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from tests.served import BROKER_APIS
 from tidelog.client.core.calls import entity_of
 from tidelog.client.core.partitions import by_topic
 from tidelog.client.core.values import EARLIEST, LATEST, Address
@@ -19,7 +20,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import TopicId, TopicPartition
 from tidelog.records.batch import decode_batch, iter_headers
 from tidelog.wire import codec, fetch, produce
-from tidelog.wire.api import BROKER_APIS, ApiKey, RequestHeader, parse_header
+from tidelog.wire.api import ApiKey, RequestHeader, parse_header
 from tidelog.wire.values import error, millis, uuid_of
 
 TOPIC_ID = TopicId(bytes(range(16)))

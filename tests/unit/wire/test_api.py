@@ -4,16 +4,13 @@ import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 
+from tests.served import BROKER_APIS, CONTROLLER_APIS
 from tests.wire_corpus import wire_corpus
 from tidelog.errors import MalformedFrame
 from tidelog.wire.api import (
-    BROKER_APIS,
-    CONTROLLER_APIS,
-    MIN_PRODUCE_VERSION,
     ApiKey,
     has_flexible_response_header,
     is_flexible,
-    latest_version,
     length_and_response_header,
     pack_header,
     parse_header,
@@ -25,8 +22,7 @@ SERVED = sorted({**CONTROLLER_APIS, **BROKER_APIS}.items())
 
 @pytest.mark.parametrize(("api_key", "versions"), SERVED)
 def test_every_served_version_has_a_schema_and_the_header_the_table_says(api_key, versions) -> None:
-    first = MIN_PRODUCE_VERSION if api_key == ApiKey.PRODUCE else versions.min_version
-    for version in range(first, versions.max_version + 1):
+    for version in range(versions.min_version, versions.max_version + 1):
         request = load_request_schema(api_key, version)
         response = load_response_schema(api_key, version)
         assert request.__flexible__ == is_flexible(api_key, version)
@@ -46,20 +42,6 @@ def test_the_first_flexible_version_of_every_api() -> None:
             assert load_request_schema(api_key, version).__flexible__ == is_flexible(
                 api_key, version
             ), (api_key, version)
-
-
-def test_produce_is_listed_from_zero() -> None:
-    assert BROKER_APIS[ApiKey.PRODUCE] == (0, 13)
-
-
-def test_no_group_api_is_listed_while_none_is_served() -> None:
-    groups = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT)
-    assert not BROKER_APIS.keys() & set(groups)
-
-
-def test_the_latest_version_is_what_either_listener_serves() -> None:
-    assert latest_version(ApiKey.FETCH) == 18
-    assert latest_version(ApiKey.VOTE) == 2
 
 
 def test_recorded_headers_come_back_byte_for_byte() -> None:

@@ -8,18 +8,18 @@ import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
+from tests.served import BROKER_APIS, CONTROLLER_APIS
 from tests.unit.wire.random_entities import random_entity
 from tidelog.env.prng import Prng
 from tidelog.errors import MalformedFrame
-from tidelog.wire.api import BROKER_APIS, CONTROLLER_APIS, MIN_PRODUCE_VERSION, ApiKey
+from tidelog.wire.api import ApiKey
 from tidelog.wire.schema import read_entity, write_entity
 
 
 def served_classes() -> list[Any]:
     classes = []
     for api_key, versions in {**CONTROLLER_APIS, **BROKER_APIS}.items():
-        first = MIN_PRODUCE_VERSION if api_key == ApiKey.PRODUCE else versions.min_version
-        for version in range(first, versions.max_version + 1):
+        for version in range(versions.min_version, versions.max_version + 1):
             classes.append(load_request_schema(api_key, version))
             classes.append(load_response_schema(api_key, version))
     return classes

@@ -1,7 +1,6 @@
-"""One handler module per API key.
+"""The APIs that a node serves: one module for each, `kNN_name.py`, with one declaration, `API`.
 
-A handler module has one function, `handle(broker, pending, request, now)`, that answers through
-`broker.answer(pending, entity)`, at once or later. The two hot APIs, Produce and Fetch, take
-hand-parsed requests; all others take kio entities of whatever version the client speaks.
-Handlers translate: they know versions and entities, the rooms behind them do not.
+`declaration.py` defines the kinds of declarations, `registry.py` finds a declaration by its key,
+and `catalogue.py` lists all of them. Handlers translate: they know versions and entities, the
+components behind them do not.
 """

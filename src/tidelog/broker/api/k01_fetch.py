@@ -1,31 +1,40 @@
 """Fetch (1), versions 4-18: reads by consumers and followers, with incremental sessions.
 
-A session keeps the wanted partitions with name and id as they were resolved last; that both still
-belong together is looked at for each request, because a topic may come or go between two of them.
-A partition whose topic is unknown answers UNKNOWN_TOPIC_ID (asked by id) or
-UNKNOWN_TOPIC_OR_PARTITION. Everything else is the replication room's. On the controller's listener
-Fetch is the metadata quorum's and does not come here. On NOT_LEADER_OR_FOLLOWER and
-FENCED_LEADER_EPOCH the answer names the leader (KIP-951), if there is one. Kafka names -1
-otherwise, which nobody can use; librdkafka counts it as a change and leaves its place unfilled.
+A session keeps the wanted partitions with name and id as they were resolved last. Each request
+looks again whether both still belong together, because a topic may be created or deleted between
+two requests. A partition whose topic is unknown answers UNKNOWN_TOPIC_ID (asked by id) or
+UNKNOWN_TOPIC_OR_PARTITION. `replication/` decides everything else. The Fetch of the controller
+listener is `k01_quorum_fetch.py`.
 
-**Followers.** A follower's fetch moves the high watermark, so whoever could pass for a follower
-could have records acknowledged that nobody holds (CVE-2018-1288). Until there are ACLs, which ask
-for CLUSTER_ACTION, a fetch with a replica id must come by the inter-broker listener and carry the
-broker epoch of a registration, which brokers send since version 15 and which the leader compares
-(`replication.brokers`). Anything else is refused before anything is noted.
+On NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH the answer names the leader (KIP-951), if there is
+one. Otherwise Kafka names -1, which no client can use: librdkafka counts it as a change and then
+has no leader at all.
+
+**Followers.** A follower's fetch moves the high watermark. A client that passed for a follower
+could have records acknowledged that no replica holds (CVE-2018-1288). Kafka's ACLs ask for
+CLUSTER_ACTION. Until there are ACLs here, a fetch with a replica id must come by the inter-broker
+listener and carry the broker epoch of a registration. Brokers send it since version 15, and the
+leader compares it (`replication.brokers`). Any other fetch with a replica id is refused before it
+has an effect.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
-from tidelog.broker.connections import PendingRequest
-from tidelog.broker.context import Broker
+from tidelog.broker.api.declaration import BROKERS, HotApi, VersionRange
+from tidelog.broker.api.leader_hints import node_endpoints, with_leaders
+from tidelog.broker.api.needs import HasConfig, HasFetchSessions, HasImage, HasReplicas
+from tidelog.broker.connections import RequestContext
 from tidelog.broker.fetch_sessions import FetchSession
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.model import NO_EPOCH, ZERO_TOPIC_ID
+from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire import fetch as wire
+from tidelog.wire.api import ApiKey
 from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 
+SENT_VERSION: Final = 18
+"""What followers send."""
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 FIRST_VERSION_WITH_LEADER_HINTS: Final = 12
 FIRST_VERSION_WITH_ENDPOINTS: Final = 16
@@ -34,19 +43,23 @@ FIRST_VERSION_FOR_FOLLOWER_READS: Final = 11
 _STALE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
+class Node(HasConfig, HasFetchSessions, HasImage, HasReplicas, Protocol):
+    """What Fetch needs."""
+
+
 class FetchCall:
     """A fetch under way."""
 
-    __slots__ = ("full", "pending", "refused", "session")
+    __slots__ = ("context", "full", "refused", "session")
 
     def __init__(
         self,
-        pending: PendingRequest,
+        context: RequestContext,
         session: FetchSession | None,
         full: bool,
         refused: list[FetchedPartition],
     ) -> None:
-        self.pending = pending
+        self.context = context
         # The session that filters the response; None for a plain fetch.
         self.session = session
         # Whether every partition must be listed: a full fetch.
@@ -56,46 +69,46 @@ class FetchCall:
 
 
 def handle(
-    broker: Broker, pending: PendingRequest, frame: memoryview, offset: int, now: Instant
+    node: Node, context: RequestContext, frame: memoryview, offset: int, now: Instant
 ) -> None:
     """Asks the replicas; the reply comes through `on_reply`."""
-    version = pending.header.api_version
+    version = context.header.api_version
     request = wire.parse_request(version, frame, offset)
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     try:
-        session, wanted = broker.fetch_sessions.open(request, by_id, now)
+        session, wanted = node.fetch_sessions.open(request, by_id, now)
     except ProtocolError as fault:
-        _answer(broker, pending, FetchResponse(0, fault.code, 0, []))
+        _answer(context, FetchResponse(0, fault.code, 0, []))
         return
     partitions: list[FetchPartition] = []
     refused: list[FetchedPartition] = []
     for partition in wanted:
-        found = _resolve(broker, partition, by_id)
+        found = _resolve(node, partition, by_id)
         if found is None:
             refused.append(_unknown(partition, by_id))
         else:
             partitions.append(found)
             if session is not None and found is not partition:
                 session.note_resolved(found)
-    code = _objection(broker, pending, request)
+    code = _objection(node, context, request)
     if code is not ErrorCode.NONE:
         refused += [_refusal(partition, code) for partition in partitions]
         partitions = []
-    call = FetchCall(pending, session, request.session_epoch <= 0, refused)
-    broker.replicas.fetch(
-        _bounded(broker, request, partitions, bool(refused)),
+    call = FetchCall(context, session, request.session_epoch <= 0, refused)
+    node.replicas.fetch(
+        _bounded(node, request, partitions, bool(refused)),
         call,
         now,
         followers_may_serve=version >= FIRST_VERSION_FOR_FOLLOWER_READS,
-        listener=pending.connection.listener,
+        listener=context.listener,
     )
 
 
-def _objection(broker: Broker, pending: PendingRequest, request: FetchRequest) -> ErrorCode:
-    """What stands against taking the sender for the replica that it says it is."""
+def _objection(node: Node, context: RequestContext, request: FetchRequest) -> ErrorCode:
+    """Why the sender is not accepted as the replica whose id it sends; NONE if it is."""
     if request.replica_id < 0:
         return ErrorCode.NONE
-    if pending.connection.listener != broker.config.inter_broker_listener_name:
+    if context.listener != node.config.inter_broker_listener_name:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if request.replica_epoch == NO_EPOCH:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -103,20 +116,20 @@ def _objection(broker: Broker, pending: PendingRequest, request: FetchRequest) -
 
 
 def _bounded(
-    broker: Broker, request: FetchRequest, partitions: list[FetchPartition], answer_now: bool
+    node: Node, request: FetchRequest, partitions: list[FetchPartition], answer_now: bool
 ) -> FetchRequest:
     max_bytes = request.max_bytes
     if request.replica_id < 0:
-        max_bytes = min(max_bytes, broker.config.broker.fetch_max_bytes)
+        max_bytes = min(max_bytes, node.config.broker.fetch_max_bytes)
     max_wait_ms = 0 if answer_now else request.max_wait_ms
     return request._replace(partitions=partitions, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
 
 
-def _resolve(broker: Broker, partition: FetchPartition, by_id: bool) -> FetchPartition | None:
+def _resolve(node: Node, partition: FetchPartition, by_id: bool) -> FetchPartition | None:
     if by_id:
-        topic = broker.image.topics_by_id.get(partition.topic_id)
+        topic = node.image.topics_by_id.get(partition.topic_id)
     else:
-        topic = broker.image.topics_by_name.get(partition.topic)
+        topic = node.image.topics_by_name.get(partition.topic)
     if topic is None:
         return None
     if partition.topic == topic.name and partition.topic_id == topic.topic_id:
@@ -134,31 +147,43 @@ def _refusal(partition: FetchPartition, code: ErrorCode) -> FetchedPartition:
     return FetchedPartition(topic, topic_id, number, code, -1, -1, -1, [], 0)
 
 
-def on_reply(broker: Broker, call: FetchCall, response: FetchResponse) -> None:
+def on_reply(node: Node, call: FetchCall, response: FetchResponse) -> None:
     """The replicas have answered."""
     if call.refused:
         response = response._replace(partitions=[*response.partitions, *call.refused])
-    pending = call.pending
-    version = pending.header.api_version
+    context = call.context
+    version = context.header.api_version
     if version >= FIRST_VERSION_WITH_LEADER_HINTS and any(
         answer.error_code in _STALE_LEADER for answer in response.partitions
     ):
-        response = _with_leaders(broker, pending, response)
-    _answer(broker, pending, broker.fetch_sessions.close(response, call.session, call.full))
+        response = _with_leaders(node, context, response)
+    _answer(context, node.fetch_sessions.close(response, call.session, call.full))
 
 
-def _answer(broker: Broker, pending: PendingRequest, response: FetchResponse) -> None:
-    header = pending.header
+def _answer(context: RequestContext, response: FetchResponse) -> None:
+    header = context.header
     chunks = wire.pack_response(header.api_version, header.correlation_id, response)
-    broker.connections.fill(pending, chunks)
+    context.fill(chunks)
 
 
-def _with_leaders(
-    broker: Broker, pending: PendingRequest, response: FetchResponse
-) -> FetchResponse:
-    answers, leaders = broker.with_leaders(response.partitions, _STALE_LEADER)
+def _with_leaders(node: Node, context: RequestContext, response: FetchResponse) -> FetchResponse:
+    answers, leaders = with_leaders(node.image, response.partitions, _STALE_LEADER)
     response = response._replace(partitions=answers)
-    if pending.header.api_version >= FIRST_VERSION_WITH_ENDPOINTS:
-        endpoints = broker.node_endpoints(leaders, pending.connection.listener)
+    if context.header.api_version >= FIRST_VERSION_WITH_ENDPOINTS:
+        endpoints = node_endpoints(node.image, leaders, context.listener)
         response = response._replace(node_endpoints=endpoints)
     return response
+
+
+API: Final = HotApi(
+    key=ApiKey.FETCH,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(4, 18),
+    sent_version=SENT_VERSION,
+    requires=(
+        on(Operation.READ, ResourceType.TOPIC),
+        on(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, condition="replica id"),
+    ),
+    handle=handle,
+)

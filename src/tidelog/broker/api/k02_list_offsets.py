@@ -6,23 +6,29 @@ answer UNSUPPORTED_VERSION. A partition that is asked for twice answers INVALID_
 """
 
 from collections import Counter
+from typing import Final
 
-from tidelog.broker.connections import PendingRequest
-from tidelog.broker.context import Broker
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.needs import HasReplicas
+from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_EPOCH
 from tidelog.replication.messages import ListOffsetsQuery, ListOffsetsResult
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
+SENT_VERSION: Final = 9
+"""What followers send."""
 _FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8}
 
 
-def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+def handle(node: HasReplicas, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers from the logs hosted here."""
-    version = pending.header.api_version
+    version = context.header.api_version
     queries = [
         ListOffsetsQuery(
             topic.name,
@@ -34,7 +40,7 @@ def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
         for partition in topic.partitions
     ]
     refused = _refused(queries, version)
-    results = broker.replicas.list_offsets(
+    results = node.replicas.list_offsets(
         [query for query in queries if query[:2] not in refused],
         replica_id=request.replica_id,
         isolation_level=field(request, "isolation_level", 0),
@@ -42,7 +48,7 @@ def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
     by_partition = {(result.topic, result.partition): result for result in results}
     for (topic, partition), code in refused.items():
         by_partition[topic, partition] = ListOffsetsResult(topic, partition, code)
-    broker.answer(pending, _response(version, request, by_partition))
+    context.answer(_response(context.response_type, version, request, by_partition))
 
 
 def _refused(queries: list[ListOffsetsQuery], version: int) -> dict[tuple[str, int], ErrorCode]:
@@ -57,9 +63,11 @@ def _refused(queries: list[ListOffsetsQuery], version: int) -> dict[tuple[str, i
 
 
 def _response(
-    version: int, request: Entity, results: dict[tuple[str, int], ListOffsetsResult]
+    response_type: type,
+    version: int,
+    request: Entity,
+    results: dict[tuple[str, int], ListOffsetsResult],
 ) -> Entity:
-    response_type = codec.response_class(2, version)
     topic_type = nested(response_type, "topics")
     partition_type = nested(topic_type, "partitions")
     topics = []
@@ -81,4 +89,15 @@ def _response(
                 )
             )
         topics.append(make(topic_type, name=topic.name, partitions=tuple(partitions)))
-    return make(response_type, throttle_time=millis(0), topics=tuple(topics))
+    return reply(response_type, topics=tuple(topics))
+
+
+API: Final = LocalApi(
+    key=ApiKey.LIST_OFFSETS,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(1, 11),
+    sent_version=SENT_VERSION,
+    requires=(on(Operation.DESCRIBE, ResourceType.TOPIC),),
+    handle=handle,
+)

@@ -6,59 +6,75 @@ leader that has just cut this node's connections counts as not available too (de
 clients ask again soon while no leader is known, but only once a second while they know a dead one.
 
 The "controller" named in the answer is an alive broker, because clients cannot talk to controllers.
-Unknown topics are created when both the request and `auto.create.topics.enable` say so; until the
+Unknown topics are created when both the request and `auto.create.topics.enable` allow it; until the
 creation is committed they answer UNKNOWN_TOPIC_OR_PARTITION, which clients retry. A name that no
 topic can have is INVALID_TOPIC_EXCEPTION, so that clients stop asking. Internal topics are left to
 their coordinators. Versions 10 and 11 have a field for topic ids and no answer for an
 unknown one, because their responses cannot do without a name: in them, a request that asks by id
 or without a name is INVALID_REQUEST as a whole.
 
-An answer is held for a moment, and on a broker that has just started until it knows
-(`broker/held_questions.py`).
+An answer is held for a moment. A broker that has just started holds it until it has caught up with
+the metadata (`broker/held_questions.py`).
 
-While all brokers are fenced, the one that answers names itself: it is there, after all. Kafka's
+While all brokers are fenced, the one that answers names itself, because it can be reached. Kafka's
 answer has no brokers then, which its Java clients ignore; librdkafka 2.16 gives up every broker
 that an answer leaves out, and after the last one it may never ask again.
 
-Left out: authorised operations (no ACLs yet: the field says "not asked", -2**31).
+Left out: authorised operations (no ACLs yet: the field has "not asked", -2**31).
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
 
-from tidelog.broker.connections import PendingRequest
-from tidelog.broker.context import Broker
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.named_brokers import OPERATIONS_NOT_ASKED, any_alive_broker, brokers_to_name
+from tidelog.broker.api.needs import (
+    HasAutoTopics,
+    HasClusterId,
+    HasConfig,
+    HasHeldQuestions,
+    HasImage,
+    HasUnreachable,
+)
+from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import PartitionImage, TopicImage
 from tidelog.metadata.topic_names import name_fault
 from tidelog.model import INTERNAL_TOPICS, NO_LEADER, ZERO_TOPIC_ID, TopicId
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import bytes_of, error, millis, uuid_of
+from tidelog.wire.values import bytes_of, error, uuid_of
 
 FIRST_VERSION_WITH_MISSING_LISTENERS: Final = 6
 FIRST_VERSION_BY_TOPIC_ID: Final = 12
-OPERATIONS_NOT_ASKED: Final = -(2**31)
 
 
-def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
-    """Holds the request; `answer` follows."""
-    broker.held_questions.hold(pending, lambda at: answer(broker, pending, request, at), now)
+class Node(
+    HasAutoTopics, HasClusterId, HasConfig, HasHeldQuestions, HasImage, HasUnreachable, Protocol
+):
+    """What Metadata needs."""
 
 
-def answer(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Holds the request; `answer` answers it later."""
+    node.held_questions.hold(context, lambda at: answer(node, context, request, at), now)
+
+
+def answer(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers from the committed image."""
-    version = pending.header.api_version
-    response_type = codec.response_class(3, version)
+    version = context.header.api_version
+    response_type = context.response_type
     topic_type = nested(response_type, "topics")
     topics: list[Entity]
     if version < FIRST_VERSION_BY_TOPIC_ID and _asks_by_id(request):
         topics = [_refused(topic_type, wanted.name or "") for wanted in request.topics]
     else:
-        wanted = list(_wanted(broker, request, version))
+        wanted = list(_wanted(node, request, version))
         topics = [
-            _topic_entity(broker, pending, topic_type, name, topic_id, topic)
+            _topic_entity(node, context, topic_type, name, topic_id, topic)
             for name, topic_id, topic in wanted
         ]
         missing = [
@@ -67,20 +83,18 @@ def answer(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
             if topic is None and name is not None and name_fault(name) is None
         ]
         if missing and field(request, "allow_auto_topic_creation", True):
-            broker.auto_create_topics(missing, now)
-    brokers = broker.brokers_to_name(pending.connection.listener)
+            node.auto_topics.create(missing, now)
+    brokers = brokers_to_name(node, context.listener)
     broker_type = nested(response_type, "brokers")
-    broker.answer(
-        pending,
-        make(
+    context.answer(
+        reply(
             response_type,
-            throttle_time=millis(0),
             brokers=tuple(
                 make(broker_type, node_id=node_id, host=end.host, port=end.port, rack=rack)
                 for node_id, end, rack in brokers
             ),
-            cluster_id=broker.cluster_id,
-            controller_id=broker.any_alive_broker(),
+            cluster_id=node.cluster_id,
+            controller_id=any_alive_broker(node),
             topics=tuple(topics),
             cluster_authorized_operations=OPERATIONS_NOT_ASKED,
             error_code=error(ErrorCode.NONE),
@@ -108,9 +122,9 @@ def _refused(topic_type: type, name: str) -> Entity:
 
 
 def _wanted(
-    broker: Broker, request: Entity, version: int
+    node: Node, request: Entity, version: int
 ) -> Iterable[tuple[str | None, TopicId, TopicImage | None]]:
-    image = broker.image
+    image = node.image
     if request.topics is None or (version == 0 and not request.topics):
         for name in sorted(image.topics_by_name):
             topic = image.topics_by_name[name]
@@ -127,8 +141,8 @@ def _wanted(
 
 
 def _topic_entity(
-    broker: Broker,
-    pending: PendingRequest,
+    node: Node,
+    context: RequestContext,
     topic_type: type,
     name: str | None,
     topic_id: TopicId,
@@ -146,7 +160,7 @@ def _topic_entity(
         code = ErrorCode.NONE
         partition_type = nested(topic_type, "partitions")
         partitions = tuple(
-            _partition_entity(broker, pending, partition_type, index, topic.partitions[index])
+            _partition_entity(node, context, partition_type, index, topic.partitions[index])
             for index in sorted(topic.partitions)
         )
     return make(
@@ -161,19 +175,19 @@ def _topic_entity(
 
 
 def _partition_entity(
-    broker: Broker,
-    pending: PendingRequest,
+    node: Node,
+    context: RequestContext,
     partition_type: type,
     index: int,
     partition: PartitionImage,
 ) -> Entity:
     code, leader_id = ErrorCode.NONE, partition.leader
-    if not broker.is_alive(partition.leader) or partition.leader in broker.unreachable:
+    if not node.image.is_alive(partition.leader) or partition.leader in node.unreachable:
         code, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
-    elif broker.endpoint(partition.leader, pending.connection.listener) is None:
+    elif node.image.endpoint(partition.leader, context.listener) is None:
         # Older clients take the new code for a fatal one.
-        told = pending.header.api_version >= FIRST_VERSION_WITH_MISSING_LISTENERS
-        code = ErrorCode.LISTENER_NOT_FOUND if told else ErrorCode.LEADER_NOT_AVAILABLE
+        is_known = context.header.api_version >= FIRST_VERSION_WITH_MISSING_LISTENERS
+        code = ErrorCode.LISTENER_NOT_FOUND if is_known else ErrorCode.LEADER_NOT_AVAILABLE
         leader_id = NO_LEADER
     return make(
         partition_type,
@@ -183,5 +197,23 @@ def _partition_entity(
         leader_epoch=partition.leader_epoch,
         replica_nodes=tuple(partition.replicas),
         isr_nodes=tuple(partition.isr),
-        offline_replicas=broker.offline_replicas(partition),
+        offline_replicas=node.image.offline_replicas(partition),
     )
+
+
+API: Final = LocalApi(
+    key=ApiKey.METADATA,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(0, 13),
+    requires=(
+        on(Operation.DESCRIBE, ResourceType.TOPIC),
+        on(
+            Operation.CREATE,
+            ResourceType.CLUSTER,
+            ResourceType.TOPIC,
+            condition="automatic creation",
+        ),
+    ),
+    handle=handle,
+)

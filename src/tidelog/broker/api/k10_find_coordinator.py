@@ -1,22 +1,26 @@
-"""FindCoordinator (10), versions 0-6: no coordinator lives here yet.
+"""FindCoordinator (10), versions 0-6: there are no coordinators yet.
 
 Groups and transactions have no coordinator in this version of the broker, so every key answers
 COORDINATOR_NOT_AVAILABLE, which clients retry. Key types: 0 group, 1 transaction, 2 share group;
 any other is INVALID_REQUEST.
 """
 
-from tidelog.broker.connections import PendingRequest
-from tidelog.broker.context import Broker
+from typing import Final
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, has_field, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 
-def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+def handle(node: object, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers every key with the same error."""
-    response_type = codec.response_class(10, pending.header.api_version)
+    response_type = context.response_type
     code, message = ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker hosts no coordinators"
     if field(request, "key_type", 0) not in (0, 1, 2):
         code, message = ErrorCode.INVALID_REQUEST, "unknown key type"
@@ -30,7 +34,21 @@ def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
     if has_field(response_type, "coordinators"):
         item_type = nested(response_type, "coordinators")
         coordinators = tuple(make(item_type, key=key, **place) for key in request.coordinator_keys)
-        entity = make(response_type, throttle_time=millis(0), coordinators=coordinators)
+        entity = reply(response_type, coordinators=coordinators)
     else:
-        entity = make(response_type, throttle_time=millis(0), **place)
-    broker.answer(pending, entity)
+        entity = reply(response_type, **place)
+    context.answer(entity)
+
+
+API: Final = LocalApi(
+    key=ApiKey.FIND_COORDINATOR,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(0, 6),
+    requires=(
+        on(Operation.DESCRIBE, ResourceType.GROUP, condition="key type 0"),
+        on(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, condition="key type 1"),
+        on(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, condition="key type 2"),
+    ),
+    handle=handle,
+)

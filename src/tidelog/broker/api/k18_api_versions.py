@@ -7,39 +7,51 @@ version 4, whose clients would take 0 for "absent".
 """
 
 import re
-from typing import Final
+from typing import Final, Protocol
 
-from tidelog.broker.connections import PendingRequest
-from tidelog.broker.context import Broker
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, Listener, LocalApi, VersionRange
+from tidelog.broker.api.needs import HasApis, HasConfig, HasImage, HasQuorum
+from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import FEATURES
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.kraft import voter_codec
 from tidelog.kraft.voters import KRAFT_VERSION
 from tidelog.wire import codec
-from tidelog.wire.api import BROKER_APIS, CONTROLLER_APIS
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, has_field, make, nested
 from tidelog.wire.values import error, millis
+
+FIRST_VERSION_WITH_LEVEL_0: Final = 4
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+class Node(HasApis, HasConfig, HasImage, HasQuorum, Protocol):
+    """What ApiVersions needs."""
+
+
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers with the list of the listener that the request came in by."""
     code = ErrorCode.NONE
-    if pending.header.api_version >= 3 and not (
+    if context.header.api_version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         code = ErrorCode.INVALID_REQUEST
-    broker.answer(pending, response(broker, pending, pending.header.api_version, code))
+    context.answer(_response(node, context, context.response_type, code))
 
 
-def response(broker: Broker, pending: PendingRequest, version: int, code: ErrorCode) -> Entity:
-    """The response entity of `version`."""
-    response_type = codec.response_class(18, version)
+def unsupported(node: Node, context: RequestContext) -> None:
+    """Answers a version that does not exist in the format of version 0."""
+    response_type: type = codec.response_class(ApiKey.API_VERSIONS, 0)
+    context.answer(_response(node, context, response_type, ErrorCode.UNSUPPORTED_VERSION))
+
+
+def _response(node: Node, context: RequestContext, response_type: type, code: ErrorCode) -> Entity:
     api_type = nested(response_type, "api_keys")
-    on_controller = pending.connection.listener in broker.config.controller_listener_names
-    apis = CONTROLLER_APIS if on_controller else BROKER_APIS
+    on_controller = context.listener in node.config.controller_listener_names
+    apis = node.apis.advertised(Listener.CONTROLLER if on_controller else Listener.BROKER)
     if code is ErrorCode.INVALID_REQUEST:
         apis = {}
     values: dict[str, object] = {
@@ -51,25 +63,37 @@ def response(broker: Broker, pending: PendingRequest, version: int, code: ErrorC
         ),
     }
     if has_field(response_type, "finalized_features"):
-        values |= _features(broker, response_type, version)
+        values |= _features(node, response_type, context.header.api_version)
     return make(response_type, **values)
 
 
-def _features(broker: Broker, response_type: type, version: int) -> dict[str, object]:
+def _features(node: Node, response_type: type, version: int) -> dict[str, object]:
     supported_type = nested(response_type, "supported_features")
     finalized_type = nested(response_type, "finalized_features")
+    shows_all = version >= FIRST_VERSION_WITH_LEVEL_0
     # The quorum's own feature is in its log and not in the image.
-    levels = {**broker.image.features, KRAFT_VERSION: broker.quorum.kraft_version}
+    levels = {**node.image.features, KRAFT_VERSION: node.quorum.kraft_version}
     return {
         "supported_features": tuple(
             make(supported_type, name=name, min_version=low, max_version=high)
             for name, (low, high) in sorted(FEATURES.items())
-            if low > 0 or version >= 4
+            if low > 0 or shows_all
         ),
-        "finalized_features_epoch": broker.image.offset,
+        "finalized_features_epoch": node.image.offset,
         "finalized_features": tuple(
             make(finalized_type, name=name, max_version_level=level, min_version_level=level)
             for name, level in sorted(levels.items())
             if level > 0
         ),
     }
+
+
+API: Final = LocalApi(
+    key=ApiKey.API_VERSIONS,
+    doc=__doc__,
+    listeners=BROKERS_AND_CONTROLLERS,
+    versions=VersionRange(0, 4),
+    sent_version=voter_codec.SENT_VERSIONS[ApiKey.API_VERSIONS],
+    handle=handle,
+    unsupported=unsupported,
+)

@@ -1,27 +1,35 @@
 """CreateTopics (19), versions 2-7, decided by the active controller."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
-from tidelog.broker.api.refusals import refusal
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import (
+    BROKERS_AND_CONTROLLERS,
+    ControllerApi,
+    Sending,
+    VersionRange,
+)
+from tidelog.broker.api.needs import HasConfig, HasImage
 from tidelog.config import BrokerOverrides, describe_topic_config
 from tidelog.controller.messages import (
     CreateTopics,
     CreateTopicsResult,
     NewTopic,
     NewTopicResult,
-    Response,
+    Refused,
 )
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, has_field, make, nested
 from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
 
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
-
-VERSION: Final = 7
 TIMEOUT_MS: Final = 30_000
+
+
+class Node(HasConfig, HasImage, Protocol):
+    """What the answer shows is of the node's configuration."""
 
 
 def message_of(request: Entity) -> CreateTopics:
@@ -39,56 +47,66 @@ def message_of(request: Entity) -> CreateTopics:
     return CreateTopics(topics, field(request, "validate_only", False))
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
-    """The reply; a refusal of the whole request becomes every topic's error."""
-    if isinstance(response, CreateTopicsResult):
-        results = response.topics
-    else:
-        code, message = refusal(response)
-        results = tuple(NewTopicResult(topic.name, code, message) for topic in request.topics)
-    response_type = codec.response_class(19, version)
+def entity_of(
+    node: Node, response_type: type, request: Entity, result: CreateTopicsResult
+) -> Entity:
+    """The reply; a topic that was made is shown with its configs."""
     topic_type = nested(response_type, "topics")
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
-        topics=tuple(_topic(broker, topic_type, result) for result in results),
+        topics=tuple(
+            _topic(topic_type, topic, _configs(node, topic_type, topic)) for topic in result.topics
+        ),
     )
 
 
-def _topic(broker: "Broker", topic_type: type, result: NewTopicResult) -> Entity:
-    configs: tuple[Entity, ...] = ()
-    if has_field(topic_type, "configs") and result.error_code is ErrorCode.NONE:
-        config_type = nested(topic_type, "configs")
-        image = broker.image
-        levels = BrokerOverrides(
-            own=image.broker_configs(broker.config.node_id), default=image.broker_configs(None)
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """A refusal of the whole request becomes every topic's error."""
+    topic_type = nested(response_type, "topics")
+    return reply(
+        response_type,
+        topics=tuple(
+            _topic(topic_type, NewTopicResult(topic.name, refused.error_code, refused.message))
+            for topic in request.topics
+        ),
+    )
+
+
+def _configs(node: Node, topic_type: type, topic: NewTopicResult) -> tuple[Entity, ...]:
+    if not has_field(topic_type, "configs") or topic.error_code is not ErrorCode.NONE:
+        return ()
+    config_type = nested(topic_type, "configs")
+    levels = BrokerOverrides(
+        own=node.image.broker_configs(node.config.node_id), default=node.image.broker_configs(None)
+    )
+    return tuple(
+        make(
+            config_type,
+            name=item.name,
+            value=item.value,
+            read_only=item.read_only,
+            config_source=int(item.source),
+            is_sensitive=item.sensitive,
         )
-        configs = tuple(
-            make(
-                config_type,
-                name=item.name,
-                value=item.value,
-                read_only=item.read_only,
-                config_source=int(item.source),
-                is_sensitive=item.sensitive,
-            )
-            for item in describe_topic_config(result.configs, broker.config, levels)
-        )
+        for item in describe_topic_config(topic.configs, node.config, levels)
+    )
+
+
+def _topic(topic_type: type, topic: NewTopicResult, configs: tuple[Entity, ...] = ()) -> Entity:
     return make(
         topic_type,
-        name=result.name,
-        topic_id=uuid_of(result.topic_id),
-        error_code=error(result.error_code),
-        error_message=result.message,
-        num_partitions=result.num_partitions,
-        replication_factor=result.replication_factor,
+        name=topic.name,
+        topic_id=uuid_of(topic.topic_id),
+        error_code=error(topic.error_code),
+        error_message=topic.message,
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
         configs=configs,
     )
 
 
-def request_of(message: CreateTopics) -> Entity:
+def request_of(request_type: type, message: CreateTopics) -> Entity:
     """The wire request of a broker that creates topics by itself; no assignments."""
-    request_type = codec.request_class(19, VERSION)
     topic_type = nested(request_type, "topics")
     config_type = nested(topic_type, "configs")
     return make(
@@ -111,7 +129,7 @@ def request_of(message: CreateTopics) -> Entity:
     )
 
 
-def response_of(message: CreateTopics, entity: Entity) -> Response:
+def result_of(entity: Entity) -> CreateTopicsResult:
     """The controller's answer."""
     return CreateTopicsResult(
         tuple(
@@ -126,3 +144,19 @@ def response_of(message: CreateTopics, entity: Entity) -> Response:
             for topic in entity.topics
         )
     )
+
+
+API: Final = ControllerApi(
+    key=ApiKey.CREATE_TOPICS,
+    doc=__doc__,
+    listeners=BROKERS_AND_CONTROLLERS,
+    versions=VersionRange(2, 7),
+    sent_version=7,
+    requires=(on(Operation.CREATE, ResourceType.CLUSTER, ResourceType.TOPIC),),
+    message=CreateTopics,
+    result=CreateTopicsResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+    sending=Sending(request_of=request_of, result_of=result_of),
+)

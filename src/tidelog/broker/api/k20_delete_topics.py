@@ -1,27 +1,27 @@
 """DeleteTopics (20), versions 1-6, decided by the active controller."""
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from tidelog.broker.api.refusals import refusal
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import (
     DeletedTopic,
     DeleteTopics,
     DeleteTopicsResult,
-    Response,
+    Refused,
     TopicRef,
 )
 from tidelog.model import TopicId
-from tidelog.wire import codec
-from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import bytes_of, error, millis, uuid_of
-
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity, field, make, nested
+from tidelog.wire.values import bytes_of, error, uuid_of
 
 
 def _refs(request: Entity) -> tuple[TopicRef, ...]:
-    if hasattr(request, "topic_names"):
-        return tuple(TopicRef(name) for name in request.topic_names)
+    names = field(request, "topic_names", None)
+    if names is not None:
+        return tuple(TopicRef(name) for name in names)
     return tuple(
         TopicRef(topic.name, TopicId(bytes_of(topic.topic_id))) for topic in request.topics
     )
@@ -32,26 +32,41 @@ def message_of(request: Entity) -> DeleteTopics:
     return DeleteTopics(_refs(request))
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
-    """The reply; a refusal of the whole request becomes every topic's error."""
-    if isinstance(response, DeleteTopicsResult):
-        results = response.topics
-    else:
-        code, message = refusal(response)
-        results = tuple(DeletedTopic(*ref, code, message) for ref in _refs(request))
-    response_type = codec.response_class(20, version)
+def entity_of(
+    node: object, response_type: type, request: Entity, result: DeleteTopicsResult
+) -> Entity:
+    """The reply."""
     item_type = nested(response_type, "responses")
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
         responses=tuple(
             make(
                 item_type,
-                name=result.name,
-                topic_id=uuid_of(result.topic_id),
-                error_code=error(result.error_code),
-                error_message=result.message,
+                name=topic.name,
+                topic_id=uuid_of(topic.topic_id),
+                error_code=error(topic.error_code),
+                error_message=topic.message,
             )
-            for result in results
+            for topic in result.topics
         ),
     )
+
+
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """A refusal of the whole request becomes every topic's error."""
+    topics = (DeletedTopic(*ref, refused.error_code, refused.message) for ref in _refs(request))
+    return entity_of(None, response_type, request, DeleteTopicsResult(tuple(topics)))
+
+
+API: Final = ControllerApi(
+    key=ApiKey.DELETE_TOPICS,
+    doc=__doc__,
+    listeners=BROKERS_AND_CONTROLLERS,
+    versions=VersionRange(1, 6),
+    requires=(on(Operation.DELETE, ResourceType.CLUSTER, ResourceType.TOPIC),),
+    message=DeleteTopics,
+    result=DeleteTopicsResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+)

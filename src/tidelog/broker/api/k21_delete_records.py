@@ -1,51 +1,60 @@
-"""DeleteRecords (21), versions 0-2: everything below an offset goes, on all replicas (KIP-107).
+"""DeleteRecords (21), versions 0-2: deletes everything below an offset, on all replicas (KIP-107).
 
-To be asked of the leaders. Refused here: topics and partitions that the metadata does not have
-(UNKNOWN_TOPIC_OR_PARTITION) and internal topics (INVALID_TOPIC_EXCEPTION); the rest is the
-replication room's, see `replication/delete_path.py`. The answer comes when all alive replicas have
-let go of the records, or at the deadline of the request.
+Clients send it to the leaders. Refused here: topics and partitions that the metadata does not have
+(UNKNOWN_TOPIC_OR_PARTITION) and internal topics (INVALID_TOPIC_EXCEPTION). The leader decides the
+rest, see `replication/delete_path.py`. The answer comes when all alive replicas have deleted the
+records, or at the deadline of the request.
 """
 
-from tidelog.broker.connections import PendingRequest
-from tidelog.broker.context import Broker
+from typing import Final, Protocol
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.needs import HasImage, HasReplicas
+from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import INTERNAL_TOPICS
 from tidelog.replication.messages import DeletedRecords, DeleteRecordsResult, RecordsToDelete
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, millis, to_millis
+from tidelog.wire.values import error, to_millis
+
+
+class Node(HasImage, HasReplicas, Protocol):
+    """What DeleteRecords needs."""
 
 
 class DeleteCall:
-    """A deletion under way: whom to answer, and what was refused already."""
+    """A deletion under way: the request to answer, and what was refused already."""
 
-    __slots__ = ("pending", "refused")
+    __slots__ = ("context", "refused")
 
-    def __init__(self, pending: PendingRequest, refused: list[DeletedRecords]) -> None:
-        self.pending = pending
-        # Partitions that no log was asked for.
+    def __init__(self, context: RequestContext, refused: list[DeletedRecords]) -> None:
+        self.context = context
+        # Partitions whose logs are left alone.
         self.refused = refused
 
 
-def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Hands the offsets to the replicas; the reply comes through `on_reply`."""
     wanted: list[RecordsToDelete] = []
     refused: list[DeletedRecords] = []
     for topic in request.topics:
         for partition in topic.partitions:
             want = RecordsToDelete(topic.name, partition.partition_index, partition.offset)
-            code = _refusal(broker, want)
+            code = _refusal(node, want)
             if code is ErrorCode.NONE:
                 wanted.append(want)
             else:
                 refused.append(DeletedRecords(want.topic, want.partition, code))
-    call = DeleteCall(pending, refused)
-    broker.replicas.delete_records(wanted, call, now, timeout_ms=to_millis(request.timeout))
+    call = DeleteCall(context, refused)
+    node.replicas.delete_records(wanted, call, now, timeout_ms=to_millis(request.timeout))
 
 
-def _refusal(broker: Broker, want: RecordsToDelete) -> ErrorCode:
-    topic = broker.image.topics_by_name.get(want.topic)
+def _refusal(node: Node, want: RecordsToDelete) -> ErrorCode:
+    topic = node.image.topics_by_name.get(want.topic)
     if topic is None or want.partition not in topic.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if want.topic in INTERNAL_TOPICS:
@@ -53,9 +62,9 @@ def _refusal(broker: Broker, want: RecordsToDelete) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def on_reply(broker: Broker, call: DeleteCall, response: DeleteRecordsResult) -> None:
+def on_reply(call: DeleteCall, response: DeleteRecordsResult) -> None:
     """The replicas are done with every partition."""
-    response_type = codec.response_class(21, call.pending.header.api_version)
+    response_type = call.context.response_type
     topic_type = nested(response_type, "topics")
     partition_type = nested(topic_type, "partitions")
     by_topic: dict[str, list[Entity]] = {}
@@ -72,4 +81,14 @@ def on_reply(broker: Broker, call: DeleteCall, response: DeleteRecordsResult) ->
         make(topic_type, name=name, partitions=tuple(partitions))
         for name, partitions in by_topic.items()
     )
-    broker.answer(call.pending, make(response_type, throttle_time=millis(0), topics=topics))
+    call.context.answer(reply(response_type, topics=topics))
+
+
+API: Final = LocalApi(
+    key=ApiKey.DELETE_RECORDS,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(0, 2),
+    requires=(on(Operation.DELETE, ResourceType.TOPIC),),
+    handle=handle,
+)

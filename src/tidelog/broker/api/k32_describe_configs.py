@@ -4,8 +4,12 @@ A broker describes itself (by its id) or the cluster-wide dynamic defaults (by t
 another broker's id is INVALID_REQUEST, clients ask that broker. Resource types: 2 topic, 4 broker.
 """
 
-from tidelog.broker.connections import PendingRequest
-from tidelog.broker.context import Broker
+from typing import Final, Protocol
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.needs import HasConfig, HasHeldQuestions, HasImage
+from tidelog.broker.connections import RequestContext
 from tidelog.config import (
     BrokerOverrides,
     ConfigSource,
@@ -18,25 +22,30 @@ from tidelog.config import (
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 
-def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
-    """Holds the request until this broker knows; `answer` follows."""
-    broker.held_questions.hold(pending, lambda _: answer(broker, pending, request), now)
+class Node(HasConfig, HasHeldQuestions, HasImage, Protocol):
+    """What DescribeConfigs needs."""
 
 
-def answer(broker: Broker, pending: PendingRequest, request: Entity) -> None:
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Holds the request until this broker has caught up; `answer` answers it."""
+    node.held_questions.hold(context, lambda _: answer(node, context, request), now)
+
+
+def answer(node: Node, context: RequestContext, request: Entity) -> None:
     """Answers every resource, each with its own error."""
-    response_type = codec.response_class(32, pending.header.api_version)
+    response_type = context.response_type
     result_type = nested(response_type, "results")
     results = []
     for resource in request.resources:
         code, message, described = ErrorCode.NONE, "", []
         try:
-            described = _describe(broker, resource)
+            described = _describe(node, resource)
         except ProtocolError as fault:
             code, message = fault.code, fault.message
         wanted = resource.configuration_keys
@@ -54,33 +63,33 @@ def answer(broker: Broker, pending: PendingRequest, request: Entity) -> None:
                 ),
             )
         )
-    entity = make(response_type, throttle_time=millis(0), results=tuple(results))
-    broker.answer(pending, entity)
+    entity = reply(response_type, results=tuple(results))
+    context.answer(entity)
 
 
-def _describe(broker: Broker, resource: Entity) -> list[DescribedConfig]:
-    image, name = broker.image, resource.resource_name
+def _describe(node: Node, resource: Entity) -> list[DescribedConfig]:
+    image, name = node.image, resource.resource_name
     overrides = BrokerOverrides(
-        own=image.broker_configs(broker.config.node_id), default=image.broker_configs(None)
+        own=image.broker_configs(node.config.node_id), default=image.broker_configs(None)
     )
     if resource.resource_type == TOPIC_RESOURCE:
         if name not in image.topics_by_name:
             raise ProtocolError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic `{name}` does not exist"
             )
-        return describe_topic_config(image.topic_configs(name), broker.config, overrides)
+        return describe_topic_config(image.topic_configs(name), node.config, overrides)
     if resource.resource_type != BROKER_RESOURCE:
         raise ProtocolError(
             ErrorCode.INVALID_REQUEST, f"resource type `{resource.resource_type}` has no configs"
         )
     if name == "":
         return [_cluster_default(key, value) for key, value in sorted(overrides.default.items())]
-    if name != str(broker.config.node_id):
+    if name != str(node.config.node_id):
         raise ProtocolError(
             ErrorCode.INVALID_REQUEST,
-            f"broker `{name}` was asked of broker `{broker.config.node_id}`",
+            f"broker `{name}` was asked of broker `{node.config.node_id}`",
         )
-    return describe_broker_config(broker.config, overrides)
+    return describe_broker_config(node.config, overrides)
 
 
 def _cluster_default(name: str, value: str) -> DescribedConfig:
@@ -118,3 +127,13 @@ def _config(result_type: type, item: DescribedConfig, request: Entity) -> Entity
         config_type=int(item.type),
         documentation=item.documentation if documented else None,
     )
+
+
+API: Final = LocalApi(
+    key=ApiKey.DESCRIBE_CONFIGS,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(1, 4),
+    requires=(on(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, ResourceType.CLUSTER),),
+    handle=handle,
+)

@@ -1,25 +1,22 @@
 """AlterConfigs (33), versions 0-2, decided by the active controller.
 
-The request says all the values of a resource; those that it does not name are deleted. It is of
-use for little else than old tools: two of them at the same time undo each other's work.
+The request has all values of a resource, and those that it does not name are deleted. Only old
+tools use it: two of them at the same time undo each other's work.
 """
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from tidelog.broker.api import k44_incremental_alter_configs
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
+from tidelog.broker.api.k44_incremental_alter_configs import REQUIRES, entity_of, refusal_of
 from tidelog.controller.messages import (
     ConfigChange,
     ConfigOperation,
     ConfigResourceChange,
     IncrementalAlterConfigs,
-    Response,
+    IncrementalAlterConfigsResult,
 )
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
-
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
-
-API_KEY = 33
 
 
 def message_of(request: Entity) -> IncrementalAlterConfigs:
@@ -38,7 +35,15 @@ def message_of(request: Entity) -> IncrementalAlterConfigs:
     return IncrementalAlterConfigs(resources, request.validate_only, replaces=True)
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
-    """The reply, which has the form of IncrementalAlterConfigs'."""
-    del broker
-    return k44_incremental_alter_configs.reply(API_KEY, version, request, response)
+API: Final = ControllerApi(
+    key=ApiKey.ALTER_CONFIGS,
+    doc=__doc__,
+    listeners=BROKERS_AND_CONTROLLERS,
+    versions=VersionRange(0, 2),
+    requires=REQUIRES,
+    message=IncrementalAlterConfigs,
+    result=IncrementalAlterConfigsResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+)

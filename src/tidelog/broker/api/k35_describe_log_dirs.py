@@ -1,32 +1,41 @@
-"""DescribeLogDirs (35), versions 1-5: what lies in the log directory, and how full its volume is.
+"""DescribeLogDirs (35), versions 1-5: what the log directory holds, and how full its volume is.
 
 A node has one log directory, so the answer has one result. `offset_lag` is how far a log's end is
-behind its high watermark, which it never is; it tells about logs on their way to another directory,
-and there are none (`is_future_key`). Tools that move partitions ask this before they begin.
+behind its high watermark: always 0, because no log is moving to another directory
+(`is_future_key`). Tools that move partitions send this request before they begin.
 
 Left out: offline directories; a node whose directory fails ends.
 """
 
-from tidelog.broker.connections import PendingRequest
-from tidelog.broker.context import Broker
+from typing import Final, Protocol
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.needs import HasDisk, HasReplicas
+from tidelog.broker.connections import RequestContext
 from tidelog.env.disk import UNKNOWN_SPACE, DiskSpace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.model import TopicPartition
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 
-def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+class Node(HasDisk, HasReplicas, Protocol):
+    """What DescribeLogDirs needs."""
+
+
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers from the replicas that are hosted here."""
-    response_type = codec.response_class(35, pending.header.api_version)
+    response_type = context.response_type
     result_type = nested(response_type, "results")
     topic_type = nested(result_type, "topics")
     partition_type = nested(topic_type, "partitions")
     by_topic: dict[str, list[Entity]] = {}
-    for key in _wanted(broker, request):
-        log = broker.replicas.partitions[key].log
+    for key in _wanted(node, request):
+        log = node.replicas.partitions[key].log
         by_topic.setdefault(key.topic, []).append(
             make(
                 partition_type,
@@ -36,11 +45,11 @@ def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
                 is_future_key=False,
             )
         )
-    space = _space(broker)
+    space = _space(node)
     result = make(
         result_type,
         error_code=error(ErrorCode.NONE),
-        log_dir=broker.disk.root,
+        log_dir=node.disk.root,
         topics=tuple(
             make(topic_type, name=name, partitions=tuple(partitions))
             for name, partitions in by_topic.items()
@@ -49,18 +58,13 @@ def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
         usable_bytes=space.usable_bytes,
         is_cordoned=False,
     )
-    entity = make(
-        response_type,
-        throttle_time=millis(0),
-        error_code=error(ErrorCode.NONE),
-        results=(result,),
-    )
-    broker.answer(pending, entity)
+    entity = reply(response_type, results=(result,))
+    context.answer(entity)
 
 
-def _wanted(broker: Broker, request: Entity) -> list[TopicPartition]:
+def _wanted(node: Node, request: Entity) -> list[TopicPartition]:
     """The hosted partitions that were asked for, by topic and number; all for a null list."""
-    hosted = broker.replicas.partitions
+    hosted = node.replicas.partitions
     if request.topics is None:
         return sorted(hosted)
     asked = {
@@ -71,8 +75,18 @@ def _wanted(broker: Broker, request: Entity) -> list[TopicPartition]:
     return sorted(key for key in asked if key in hosted)
 
 
-def _space(broker: Broker) -> DiskSpace:
+def _space(node: Node) -> DiskSpace:
     try:
-        return broker.disk.space()
+        return node.disk.space()
     except StorageError:
         return UNKNOWN_SPACE
+
+
+API: Final = LocalApi(
+    key=ApiKey.DESCRIBE_LOG_DIRS,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(1, 5),
+    requires=(on(Operation.DESCRIBE, ResourceType.CLUSTER),),
+    handle=handle,
+)

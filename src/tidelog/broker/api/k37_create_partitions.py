@@ -1,21 +1,20 @@
 """CreatePartitions (37), versions 0-3, decided by the active controller."""
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from tidelog.broker.api.refusals import refusal
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import (
     CreatePartitions,
     CreatePartitionsResult,
     MorePartitions,
     MorePartitionsResult,
-    Response,
+    Refused,
 )
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, millis
-
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
+from tidelog.wire.values import error
 
 
 def message_of(request: Entity) -> CreatePartitions:
@@ -33,25 +32,43 @@ def message_of(request: Entity) -> CreatePartitions:
     return CreatePartitions(topics, request.validate_only)
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
-    """The reply; a refusal of the whole request becomes every topic's error."""
-    if isinstance(response, CreatePartitionsResult):
-        results = response.topics
-    else:
-        code, message = refusal(response)
-        results = tuple(MorePartitionsResult(topic.name, code, message) for topic in request.topics)
-    response_type = codec.response_class(37, version)
+def entity_of(
+    node: object, response_type: type, request: Entity, result: CreatePartitionsResult
+) -> Entity:
+    """The reply."""
     item_type = nested(response_type, "results")
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
         results=tuple(
             make(
                 item_type,
-                name=result.name,
-                error_code=error(result.error_code),
-                error_message=result.message,
+                name=topic.name,
+                error_code=error(topic.error_code),
+                error_message=topic.message,
             )
-            for result in results
+            for topic in result.topics
         ),
     )
+
+
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """A refusal of the whole request becomes every topic's error."""
+    topics = (
+        MorePartitionsResult(topic.name, refused.error_code, refused.message)
+        for topic in request.topics
+    )
+    return entity_of(None, response_type, request, CreatePartitionsResult(tuple(topics)))
+
+
+API: Final = ControllerApi(
+    key=ApiKey.CREATE_PARTITIONS,
+    doc=__doc__,
+    listeners=BROKERS_AND_CONTROLLERS,
+    versions=VersionRange(0, 3),
+    requires=(on(Operation.ALTER, ResourceType.TOPIC),),
+    message=CreatePartitions,
+    result=CreatePartitionsResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+)

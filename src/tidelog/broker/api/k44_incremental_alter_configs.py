@@ -1,24 +1,23 @@
 """IncrementalAlterConfigs (44), versions 0-1, decided by the active controller."""
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from tidelog.broker.api.refusals import refusal
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import (
     ConfigChange,
     ConfigResourceChange,
     ConfigResourceResult,
     IncrementalAlterConfigs,
     IncrementalAlterConfigsResult,
-    Response,
+    Refused,
 )
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
-
-API_KEY = 44
+REQUIRES: Final = (on(Operation.ALTER_CONFIGS, ResourceType.TOPIC, ResourceType.CLUSTER),)
 
 
 def message_of(request: Entity) -> IncrementalAlterConfigs:
@@ -37,35 +36,47 @@ def message_of(request: Entity) -> IncrementalAlterConfigs:
     return IncrementalAlterConfigs(resources, request.validate_only)
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
-    """The reply; a refusal of the whole request becomes every resource's error."""
-    del broker
-    return reply(API_KEY, version, request, response)
-
-
-def reply(api_key: int, version: int, request: Entity, response: Response) -> Entity:
+def entity_of(
+    node: object, response_type: type, request: Entity, result: IncrementalAlterConfigsResult
+) -> Entity:
     """The reply of either API that alters configurations."""
-    if isinstance(response, IncrementalAlterConfigsResult):
-        results = response.resources
-    else:
-        code, message = refusal(response)
-        results = tuple(
-            ConfigResourceResult(resource.resource_type, resource.resource_name, code, message)
-            for resource in request.resources
-        )
-    response_type = codec.response_class(api_key, version)
     item_type = nested(response_type, "responses")
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
         responses=tuple(
             make(
                 item_type,
-                error_code=error(result.error_code),
-                error_message=result.message,
-                resource_type=result.resource_type,
-                resource_name=result.resource_name,
+                error_code=error(resource.error_code),
+                error_message=resource.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
             )
-            for result in results
+            for resource in result.resources
         ),
     )
+
+
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """A refusal of the whole request becomes every resource's error."""
+    resources = (
+        ConfigResourceResult(
+            resource.resource_type, resource.resource_name, refused.error_code, refused.message
+        )
+        for resource in request.resources
+    )
+    result = IncrementalAlterConfigsResult(tuple(resources))
+    return entity_of(None, response_type, request, result)
+
+
+API: Final = ControllerApi(
+    key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    doc=__doc__,
+    listeners=BROKERS_AND_CONTROLLERS,
+    versions=VersionRange(0, 1),
+    requires=REQUIRES,
+    message=IncrementalAlterConfigs,
+    result=IncrementalAlterConfigsResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+)

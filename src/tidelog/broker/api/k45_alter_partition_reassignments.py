@@ -3,22 +3,21 @@
 Version 0 always allows another replication factor.
 """
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from tidelog.broker.api.refusals import code_of
+from tidelog.broker.api.answers import refused_at_top, reply
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import (
     AlterReassignments,
     AlterReassignmentsResult,
     Reassignment,
     Refused,
-    Response,
 )
-from tidelog.wire import codec
+from tidelog.errors import ErrorCode
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import error, millis
-
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
+from tidelog.wire.values import error
 
 
 def message_of(request: Entity) -> AlterReassignments:
@@ -32,33 +31,60 @@ def message_of(request: Entity) -> AlterReassignments:
         for topic in request.topics
         for partition in topic.partitions
     )
-    return AlterReassignments(wishes, field(request, "allow_replication_factor_change", True))
+    return AlterReassignments(wishes, _allows_another_factor(request))
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
-    """The reply, grouped by topic; a refusal of the whole request has the top-level code."""
-    response_type = codec.response_class(45, version)
+def entity_of(
+    node: object, response_type: type, request: Entity, result: AlterReassignmentsResult
+) -> Entity:
+    """The reply, grouped by topic."""
     topic_type = nested(response_type, "responses")
     partition_type = nested(topic_type, "partitions")
     by_topic: dict[str, list[Entity]] = {}
-    results = response.results if isinstance(response, AlterReassignmentsResult) else ()
-    for result in results:
-        by_topic.setdefault(result.topic, []).append(
+    for each in result.results:
+        by_topic.setdefault(each.topic, []).append(
             make(
                 partition_type,
-                partition_index=result.partition,
-                error_code=error(result.error_code),
-                error_message=result.message,
+                partition_index=each.partition,
+                error_code=error(each.error_code),
+                error_message=each.message,
             )
         )
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
-        allow_replication_factor_change=field(request, "allow_replication_factor_change", True),
-        error_code=error(code_of(response)),
-        error_message=response.message if isinstance(response, Refused) else None,
+        allow_replication_factor_change=_allows_another_factor(request),
+        error_code=error(ErrorCode.NONE),
+        error_message=None,
         responses=tuple(
             make(topic_type, name=topic, partitions=tuple(partitions))
             for topic, partitions in by_topic.items()
         ),
     )
+
+
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """The code stands at the top."""
+    return refused_at_top(
+        response_type,
+        refused,
+        allow_replication_factor_change=_allows_another_factor(request),
+        responses=(),
+    )
+
+
+def _allows_another_factor(request: Entity) -> bool:
+    return bool(field(request, "allow_replication_factor_change", True))
+
+
+API: Final = ControllerApi(
+    key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    doc=__doc__,
+    listeners=BROKERS_AND_CONTROLLERS,
+    versions=VersionRange(0, 1),
+    requires=(on(Operation.ALTER, ResourceType.CLUSTER),),
+    message=AlterReassignments,
+    result=AlterReassignmentsResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+)

@@ -1,20 +1,17 @@
 """ListPartitionReassignments (46), version 0, answered by the active controller."""
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from tidelog.broker.api.refusals import code_of
+from tidelog.broker.api.answers import refused_at_top, reply
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import (
     ListReassignments,
     ListReassignmentsResult,
     Refused,
-    Response,
 )
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, millis
-
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
 
 
 def message_of(request: Entity) -> ListReassignments:
@@ -26,14 +23,14 @@ def message_of(request: Entity) -> ListReassignments:
     )
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
+def entity_of(
+    node: object, response_type: type, request: Entity, result: ListReassignmentsResult
+) -> Entity:
     """The reply, grouped by topic."""
-    response_type = codec.response_class(46, version)
     topic_type = nested(response_type, "topics")
     partition_type = nested(topic_type, "partitions")
     by_topic: dict[str, list[Entity]] = {}
-    found = response.found if isinstance(response, ListReassignmentsResult) else ()
-    for item in found:
+    for item in result.found:
         by_topic.setdefault(item.topic, []).append(
             make(
                 partition_type,
@@ -43,13 +40,29 @@ def entity_of(broker: "Broker", version: int, request: Entity, response: Respons
                 removing_replicas=item.removing,
             )
         )
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
-        error_code=error(code_of(response)),
-        error_message=response.message if isinstance(response, Refused) else None,
         topics=tuple(
             make(topic_type, name=topic, partitions=tuple(partitions))
             for topic, partitions in by_topic.items()
         ),
     )
+
+
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """The code stands at the top."""
+    return refused_at_top(response_type, refused, topics=())
+
+
+API: Final = ControllerApi(
+    key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    doc=__doc__,
+    listeners=BROKERS_AND_CONTROLLERS,
+    versions=VersionRange(0, 0),
+    requires=(on(Operation.DESCRIBE, ResourceType.CLUSTER),),
+    message=ListReassignments,
+    result=ListReassignmentsResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+)

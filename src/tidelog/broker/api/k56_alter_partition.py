@@ -3,9 +3,10 @@
 Version 2 names members without their broker epochs, which then go unchecked (-1).
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tidelog.broker.api.refusals import code_of
+from tidelog.broker.api.answers import refused_at_top, reply
+from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
 from tidelog.controller.messages import (
     AlterPartition,
     AlterPartitionResult,
@@ -13,18 +14,12 @@ from tidelog.controller.messages import (
     IsrProposal,
     IsrResult,
     Refused,
-    Response,
 )
-from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
-from tidelog.wire import codec
-from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
-
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
-
-VERSION: Final = 3
+from tidelog.security.rights import CLUSTER_ACTION
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity, field, make, nested
+from tidelog.wire.values import bytes_of, error, error_of, uuid_of
 
 
 def message_of(request: Entity) -> AlterPartition:
@@ -48,37 +43,34 @@ def message_of(request: Entity) -> AlterPartition:
 
 
 def _members(partition: Entity) -> tuple[IsrMember, ...]:
-    if hasattr(partition, "new_isr_with_epochs"):
-        return tuple(
-            IsrMember(item.broker_id, item.broker_epoch) for item in partition.new_isr_with_epochs
-        )
+    members = field(partition, "new_isr_with_epochs", None)
+    if members is not None:
+        return tuple(IsrMember(item.broker_id, item.broker_epoch) for item in members)
     return tuple(IsrMember(broker_id, -1) for broker_id in partition.new_isr)
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
+def entity_of(
+    node: object, response_type: type, request: Entity, result: AlterPartitionResult
+) -> Entity:
     """The reply, grouped by topic in the order of the proposals."""
-    response_type = codec.response_class(56, version)
     topic_type = nested(response_type, "topics")
     partition_type = nested(topic_type, "partitions")
     by_topic: dict[TopicId, list[Entity]] = {}
-    results = response.results if isinstance(response, AlterPartitionResult) else ()
-    for result in results:
-        by_topic.setdefault(result.topic_id, []).append(
+    for each in result.results:
+        by_topic.setdefault(each.topic_id, []).append(
             make(
                 partition_type,
-                partition_index=result.partition,
-                error_code=error(result.error_code),
-                leader_id=result.leader_id,
-                leader_epoch=result.leader_epoch,
-                isr=tuple(result.isr),
-                leader_recovery_state=int(result.recovering),
-                partition_epoch=result.partition_epoch,
+                partition_index=each.partition,
+                error_code=error(each.error_code),
+                leader_id=each.leader_id,
+                leader_epoch=each.leader_epoch,
+                isr=tuple(each.isr),
+                leader_recovery_state=int(each.recovering),
+                partition_epoch=each.partition_epoch,
             )
         )
-    return make(
+    return reply(
         response_type,
-        throttle_time=millis(0),
-        error_code=error(code_of(response)),
         topics=tuple(
             make(topic_type, topic_id=uuid_of(topic_id), partitions=tuple(partitions))
             for topic_id, partitions in by_topic.items()
@@ -86,9 +78,13 @@ def entity_of(broker: "Broker", version: int, request: Entity, response: Respons
     )
 
 
-def request_of(message: AlterPartition) -> Entity:
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """The code stands at the top."""
+    return refused_at_top(response_type, refused, topics=())
+
+
+def request_of(request_type: type, message: AlterPartition) -> Entity:
     """The wire request."""
-    request_type = codec.request_class(56, VERSION)
     topic_type = nested(request_type, "topics")
     partition_type = nested(topic_type, "partitions")
     member_type = nested(partition_type, "new_isr_with_epochs")
@@ -119,11 +115,8 @@ def request_of(message: AlterPartition) -> Entity:
     )
 
 
-def response_of(message: AlterPartition, entity: Entity) -> Response:
-    """The controller's answer."""
-    code = error_of(entity.error_code)
-    if code is not ErrorCode.NONE:
-        return Refused(code, code.name)
+def result_of(entity: Entity) -> AlterPartitionResult:
+    """The result of every proposal."""
     return AlterPartitionResult(
         tuple(
             IsrResult(
@@ -140,3 +133,19 @@ def response_of(message: AlterPartition, entity: Entity) -> Response:
             for partition in topic.partitions
         )
     )
+
+
+API: Final = ControllerApi(
+    key=ApiKey.ALTER_PARTITION,
+    doc=__doc__,
+    listeners=CONTROLLERS,
+    versions=VersionRange(2, 3),
+    sent_version=3,
+    requires=CLUSTER_ACTION,
+    message=AlterPartition,
+    result=AlterPartitionResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+    sending=Sending(request_of=request_of, result_of=result_of),
+)

@@ -4,23 +4,22 @@ Versions 0 and 1 answer for each feature too; as all are changed or none, every 
 the whole. Version 0 knows no kinds of downgrade: what it allows is a safe one.
 """
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from tidelog.broker.api.refusals import refusal
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import (
     FeatureUpdate,
-    Response,
+    Refused,
     UpdateFeatures,
     UpdateFeaturesResult,
     UpgradeType,
 )
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, has_field, make, nested
-from tidelog.wire.values import error, millis
-
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
+from tidelog.wire.values import error
 
 
 def message_of(request: Entity) -> UpdateFeatures:
@@ -38,13 +37,19 @@ def _upgrade_type(item: Entity) -> int:
     return int(field(item, "upgrade_type", UpgradeType.UPGRADE))
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
+def entity_of(
+    node: object, response_type: type, request: Entity, result: UpdateFeaturesResult
+) -> Entity:
     """The reply."""
-    code: ErrorCode = ErrorCode.NONE
-    message: str | None = None
-    if not isinstance(response, UpdateFeaturesResult):
-        code, message = refusal(response)
-    response_type = codec.response_class(57, version)
+    return _response(response_type, request, ErrorCode.NONE, None)
+
+
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """The reply with the code at the top and, in the versions that have them, for each feature."""
+    return _response(response_type, request, refused.error_code, refused.message)
+
+
+def _response(response_type: type, request: Entity, code: ErrorCode, message: str | None) -> Entity:
     values: dict[str, object] = {}
     if has_field(response_type, "results"):
         result_type = nested(response_type, "results")
@@ -52,10 +57,18 @@ def entity_of(broker: "Broker", version: int, request: Entity, response: Respons
             make(result_type, feature=item.feature, error_code=error(code), error_message=message)
             for item in request.feature_updates
         )
-    return make(
-        response_type,
-        throttle_time=millis(0),
-        error_code=error(code),
-        error_message=message,
-        **values,
-    )
+    return reply(response_type, error_code=error(code), error_message=message, **values)
+
+
+API: Final = ControllerApi(
+    key=ApiKey.UPDATE_FEATURES,
+    doc=__doc__,
+    listeners=BROKERS_AND_CONTROLLERS,
+    versions=VersionRange(0, 2),
+    requires=(on(Operation.ALTER, ResourceType.CLUSTER),),
+    message=UpdateFeatures,
+    result=UpdateFeaturesResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+)

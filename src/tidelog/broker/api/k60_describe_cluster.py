@@ -1,22 +1,31 @@
 """DescribeCluster (60), versions 0-2: the brokers, or the controllers (KIP-919)."""
 
-from tidelog.broker.connections import PendingRequest
-from tidelog.broker.context import Broker
+from typing import Final, Protocol
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, LocalApi, VersionRange
+from tidelog.broker.api.named_brokers import OPERATIONS_NOT_ASKED, any_alive_broker
+from tidelog.broker.api.needs import HasClusterId, HasConfig, HasImage, HasQuorum
+from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.values import error
 
 BROKERS = 1
 CONTROLLERS = 2
-OPERATIONS_NOT_ASKED = -(2**31)
 
 
-def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
+class Node(HasClusterId, HasConfig, HasImage, HasQuorum, Protocol):
+    """What DescribeCluster needs."""
+
+
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers from the committed image, or from the voter set."""
-    response_type = codec.response_class(60, pending.header.api_version)
-    on_controller = pending.connection.listener in broker.config.controller_listener_names
+    response_type = context.response_type
+    on_controller = context.listener in node.config.controller_listener_names
     endpoint_type = field(request, "endpoint_type", BROKERS)
     code, message = ErrorCode.NONE, None
     rows: list[tuple[int, str, int, str | None, bool]] = []
@@ -29,21 +38,19 @@ def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
     elif on_controller:
         rows = [
             (node_id, voter.endpoints[0].host, voter.endpoints[0].port, None, False)
-            for node_id, voter in broker.quorum.voters.items()
+            for node_id, voter in node.quorum.voters.items()
         ]
     else:
-        rows = _brokers(broker, pending, field(request, "include_fenced_brokers", False))
+        rows = _brokers(node, context, field(request, "include_fenced_brokers", False))
     broker_type = nested(response_type, "brokers")
-    controller_id = broker.quorum.leader_id if on_controller else broker.any_alive_broker()
-    broker.answer(
-        pending,
-        make(
+    controller_id = node.quorum.leader_id if on_controller else any_alive_broker(node)
+    context.answer(
+        reply(
             response_type,
-            throttle_time=millis(0),
             error_code=error(code),
             error_message=message,
             endpoint_type=endpoint_type,
-            cluster_id=broker.cluster_id,
+            cluster_id=node.cluster_id,
             controller_id=controller_id,
             brokers=tuple(
                 make(broker_type, broker_id=n, host=host, port=port, rack=rack, is_fenced=fenced)
@@ -55,12 +62,22 @@ def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instan
 
 
 def _brokers(
-    broker: Broker, pending: PendingRequest, include_fenced: bool
+    node: Node, context: RequestContext, include_fenced: bool
 ) -> list[tuple[int, str, int, str | None, bool]]:
     rows = []
-    for node_id in sorted(broker.image.brokers):
-        registered = broker.image.brokers[node_id]
-        end = broker.endpoint(node_id, pending.connection.listener)
+    for node_id in sorted(node.image.brokers):
+        registered = node.image.brokers[node_id]
+        end = node.image.endpoint(node_id, context.listener)
         if end is not None and (include_fenced or not registered.fenced):
             rows.append((node_id, end.host, end.port, registered.rack, registered.fenced))
     return rows
+
+
+API: Final = LocalApi(
+    key=ApiKey.DESCRIBE_CLUSTER,
+    doc=__doc__,
+    listeners=BROKERS_AND_CONTROLLERS,
+    versions=VersionRange(0, 2),
+    requires=(on(Operation.ALTER, ResourceType.CLUSTER, condition="controller listener"),),
+    handle=handle,
+)

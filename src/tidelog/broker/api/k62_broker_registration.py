@@ -3,26 +3,22 @@
 Served at versions 0-4, sent at version 4.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tidelog.broker.api.refusals import code_of
+from tidelog.broker.api.answers import refused_at_top, reply
+from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
 from tidelog.controller.messages import (
     FeatureRange,
     Refused,
     RegisterBroker,
     RegisterBrokerResult,
-    Response,
 )
-from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint, Uuid
-from tidelog.wire import codec
+from tidelog.security.rights import CLUSTER_ACTION
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
+from tidelog.wire.values import bytes_of, uuid_of
 
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
-
-VERSION: Final = 4
 PLAINTEXT: Final = 0
 
 
@@ -43,20 +39,20 @@ def message_of(request: Entity) -> RegisterBroker:
     )
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
+def entity_of(
+    node: object, response_type: type, request: Entity, result: RegisterBrokerResult
+) -> Entity:
     """The reply."""
-    epoch = response.broker_epoch if isinstance(response, RegisterBrokerResult) else -1
-    return make(
-        codec.response_class(62, version),
-        throttle_time=millis(0),
-        error_code=error(code_of(response)),
-        broker_epoch=epoch,
-    )
+    return reply(response_type, broker_epoch=result.broker_epoch)
 
 
-def request_of(message: RegisterBroker) -> Entity:
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """No broker epoch."""
+    return refused_at_top(response_type, refused, broker_epoch=-1)
+
+
+def request_of(request_type: type, message: RegisterBroker) -> Entity:
     """The wire request."""
-    request_type = codec.request_class(62, VERSION)
     listener_type = nested(request_type, "listeners")
     feature_type = nested(request_type, "features")
     return make(
@@ -90,9 +86,22 @@ def request_of(message: RegisterBroker) -> Entity:
     )
 
 
-def response_of(message: RegisterBroker, entity: Entity) -> Response:
-    """The controller's answer."""
-    code = error_of(entity.error_code)
-    if code is not ErrorCode.NONE:
-        return Refused(code, code.name)
+def result_of(entity: Entity) -> RegisterBrokerResult:
+    """The broker epoch."""
     return RegisterBrokerResult(entity.broker_epoch)
+
+
+API: Final = ControllerApi(
+    key=ApiKey.BROKER_REGISTRATION,
+    doc=__doc__,
+    listeners=CONTROLLERS,
+    versions=VersionRange(0, 4),
+    sent_version=4,
+    requires=CLUSTER_ACTION,
+    message=RegisterBroker,
+    result=RegisterBrokerResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+    sending=Sending(request_of=request_of, result_of=result_of),
+)

@@ -1,24 +1,21 @@
-"""BrokerHeartbeat (63), versions 0-2 (sent at 1): a broker is alive and says what it wants."""
+"""BrokerHeartbeat (63), versions 0-2 (sent at 1): a broker is alive, and asks to be
+unfenced, fenced or shut down.
+"""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tidelog.broker.api.refusals import code_of
+from tidelog.broker.api.answers import refused_at_top, reply
+from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
 from tidelog.controller.messages import (
     BrokerHeartbeat,
     BrokerHeartbeatResult,
     Refused,
-    Response,
 )
-from tidelog.errors import ErrorCode
 from tidelog.model import Uuid
-from tidelog.wire import codec
+from tidelog.security.rights import CLUSTER_ACTION
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make
-from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
-
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
-
-VERSION: Final = 1
+from tidelog.wire.values import bytes_of, uuid_of
 
 
 def message_of(request: Entity) -> BrokerHeartbeat:
@@ -34,25 +31,29 @@ def message_of(request: Entity) -> BrokerHeartbeat:
     )
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
-    """The reply; a refused broker is told that it is fenced."""
-    result = response
-    if not isinstance(result, BrokerHeartbeatResult):
-        result = BrokerHeartbeatResult(False, True, False)
-    return make(
-        codec.response_class(63, version),
-        throttle_time=millis(0),
-        error_code=error(code_of(response)),
+def entity_of(
+    node: object, response_type: type, request: Entity, result: BrokerHeartbeatResult
+) -> Entity:
+    """The reply."""
+    return reply(
+        response_type,
         is_caught_up=result.is_caught_up,
         is_fenced=result.is_fenced,
         should_shut_down=result.should_shut_down,
     )
 
 
-def request_of(message: BrokerHeartbeat) -> Entity:
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """A refused broker counts as fenced."""
+    return refused_at_top(
+        response_type, refused, is_caught_up=False, is_fenced=True, should_shut_down=False
+    )
+
+
+def request_of(request_type: type, message: BrokerHeartbeat) -> Entity:
     """The wire request."""
     return make(
-        codec.request_class(63, VERSION),
+        request_type,
         broker_id=message.broker_id,
         broker_epoch=message.broker_epoch,
         current_metadata_offset=message.current_metadata_offset,
@@ -62,9 +63,22 @@ def request_of(message: BrokerHeartbeat) -> Entity:
     )
 
 
-def response_of(message: BrokerHeartbeat, entity: Entity) -> Response:
-    """The controller's answer."""
-    code = error_of(entity.error_code)
-    if code is not ErrorCode.NONE:
-        return Refused(code, code.name)
+def result_of(entity: Entity) -> BrokerHeartbeatResult:
+    """What the controller sees and wants."""
     return BrokerHeartbeatResult(entity.is_caught_up, entity.is_fenced, entity.should_shut_down)
+
+
+API: Final = ControllerApi(
+    key=ApiKey.BROKER_HEARTBEAT,
+    doc=__doc__,
+    listeners=CONTROLLERS,
+    versions=VersionRange(0, 2),
+    sent_version=1,
+    requires=CLUSTER_ACTION,
+    message=BrokerHeartbeat,
+    result=BrokerHeartbeatResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+    sending=Sending(request_of=request_of, result_of=result_of),
+)

@@ -1,16 +1,13 @@
 """UnregisterBroker (64), version 0, decided by the active controller."""
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from tidelog.broker.api.refusals import refusal
-from tidelog.controller.messages import Response, UnregisterBroker, UnregisterBrokerResult
-from tidelog.errors import ErrorCode
-from tidelog.wire import codec
-from tidelog.wire.entities import Entity, make
-from tidelog.wire.values import error, millis
-
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
+from tidelog.broker.api.answers import refused_at_top, reply
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
+from tidelog.controller.messages import Refused, UnregisterBroker, UnregisterBrokerResult
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity
 
 
 def message_of(request: Entity) -> UnregisterBroker:
@@ -18,15 +15,27 @@ def message_of(request: Entity) -> UnregisterBroker:
     return UnregisterBroker(request.broker_id)
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
+def entity_of(
+    node: object, response_type: type, request: Entity, result: UnregisterBrokerResult
+) -> Entity:
     """The reply."""
-    code: ErrorCode = ErrorCode.NONE
-    message: str | None = None
-    if not isinstance(response, UnregisterBrokerResult):
-        code, message = refusal(response)
-    return make(
-        codec.response_class(64, version),
-        throttle_time=millis(0),
-        error_code=error(code),
-        error_message=message,
-    )
+    return reply(response_type)
+
+
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """The reply with code and message."""
+    return refused_at_top(response_type, refused)
+
+
+API: Final = ControllerApi(
+    key=ApiKey.UNREGISTER_BROKER,
+    doc=__doc__,
+    listeners=BROKERS_AND_CONTROLLERS,
+    versions=VersionRange(0, 0),
+    requires=(on(Operation.ALTER, ResourceType.CLUSTER),),
+    message=UnregisterBroker,
+    result=UnregisterBrokerResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+)

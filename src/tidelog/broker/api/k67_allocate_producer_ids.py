@@ -1,23 +1,17 @@
 """AllocateProducerIds (67), version 0: a broker gets a block of producer ids."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tidelog.broker.api.refusals import code_of
+from tidelog.broker.api.answers import refused_at_top, reply
+from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
 from tidelog.controller.messages import (
     AllocateProducerIds,
     AllocateProducerIdsResult,
     Refused,
-    Response,
 )
-from tidelog.errors import ErrorCode
-from tidelog.wire import codec
+from tidelog.security.rights import CLUSTER_ACTION
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make
-from tidelog.wire.values import error, error_of, millis
-
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
-
-VERSION: Final = 0
 
 
 def message_of(request: Entity) -> AllocateProducerIds:
@@ -25,30 +19,41 @@ def message_of(request: Entity) -> AllocateProducerIds:
     return AllocateProducerIds(request.broker_id, request.broker_epoch)
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
+def entity_of(
+    node: object, response_type: type, request: Entity, result: AllocateProducerIdsResult
+) -> Entity:
     """The reply."""
-    block = response if isinstance(response, AllocateProducerIdsResult) else None
-    return make(
-        codec.response_class(67, version),
-        throttle_time=millis(0),
-        error_code=error(code_of(response)),
-        producer_id_start=block.first_producer_id if block else -1,
-        producer_id_len=block.count if block else 0,
+    return reply(
+        response_type, producer_id_start=result.first_producer_id, producer_id_len=result.count
     )
 
 
-def request_of(message: AllocateProducerIds) -> Entity:
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """An empty block."""
+    return refused_at_top(response_type, refused, producer_id_start=-1, producer_id_len=0)
+
+
+def request_of(request_type: type, message: AllocateProducerIds) -> Entity:
     """The wire request."""
-    return make(
-        codec.request_class(67, VERSION),
-        broker_id=message.broker_id,
-        broker_epoch=message.broker_epoch,
-    )
+    return make(request_type, broker_id=message.broker_id, broker_epoch=message.broker_epoch)
 
 
-def response_of(message: AllocateProducerIds, entity: Entity) -> Response:
-    """The controller's answer."""
-    code = error_of(entity.error_code)
-    if code is not ErrorCode.NONE:
-        return Refused(code, code.name)
+def result_of(entity: Entity) -> AllocateProducerIdsResult:
+    """The block."""
     return AllocateProducerIdsResult(entity.producer_id_start, entity.producer_id_len)
+
+
+API: Final = ControllerApi(
+    key=ApiKey.ALLOCATE_PRODUCER_IDS,
+    doc=__doc__,
+    listeners=CONTROLLERS,
+    versions=VersionRange(0, 0),
+    sent_version=0,
+    requires=CLUSTER_ACTION,
+    message=AllocateProducerIds,
+    result=AllocateProducerIdsResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+    sending=Sending(request_of=request_of, result_of=result_of),
+)

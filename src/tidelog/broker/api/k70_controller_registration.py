@@ -1,25 +1,21 @@
 """ControllerRegistration (70), version 0: a controller process introduces itself."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tidelog.broker.api.refusals import refusal
+from tidelog.broker.api.answers import refused_at_top, reply
+from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
 from tidelog.controller.messages import (
     FeatureRange,
     Refused,
     RegisterController,
     RegisterControllerResult,
-    Response,
 )
-from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint, Uuid
-from tidelog.wire import codec
+from tidelog.security.rights import CLUSTER_ACTION
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
+from tidelog.wire.values import bytes_of, uuid_of
 
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
-
-VERSION: Final = 0
 PLAINTEXT: Final = 0
 
 
@@ -36,23 +32,20 @@ def message_of(request: Entity) -> RegisterController:
     )
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
+def entity_of(
+    node: object, response_type: type, request: Entity, result: RegisterControllerResult
+) -> Entity:
     """The reply."""
-    code: ErrorCode = ErrorCode.NONE
-    message: str | None = None
-    if not isinstance(response, RegisterControllerResult):
-        code, message = refusal(response)
-    return make(
-        codec.response_class(70, version),
-        throttle_time=millis(0),
-        error_code=error(code),
-        error_message=message,
-    )
+    return reply(response_type)
 
 
-def request_of(message: RegisterController) -> Entity:
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """The reply with code and message."""
+    return refused_at_top(response_type, refused)
+
+
+def request_of(request_type: type, message: RegisterController) -> Entity:
     """The wire request."""
-    request_type = codec.request_class(70, VERSION)
     listener_type = nested(request_type, "listeners")
     feature_type = nested(request_type, "features")
     return make(
@@ -82,9 +75,22 @@ def request_of(message: RegisterController) -> Entity:
     )
 
 
-def response_of(message: RegisterController, entity: Entity) -> Response:
-    """The controller's answer."""
-    code = error_of(entity.error_code)
-    if code is not ErrorCode.NONE:
-        return Refused(code, entity.error_message or code.name)
+def result_of(entity: Entity) -> RegisterControllerResult:
+    """The registration is written."""
     return RegisterControllerResult()
+
+
+API: Final = ControllerApi(
+    key=ApiKey.CONTROLLER_REGISTRATION,
+    doc=__doc__,
+    listeners=CONTROLLERS,
+    versions=VersionRange(0, 0),
+    sent_version=0,
+    requires=CLUSTER_ACTION,
+    message=RegisterController,
+    result=RegisterControllerResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+    sending=Sending(request_of=request_of, result_of=result_of),
+)

@@ -1,26 +1,23 @@
-"""AssignReplicasToDirs (73), version 0: where a broker's replicas are, or that they are lost."""
+"""AssignReplicasToDirs (73), version 0: a broker reports in which directories its replicas
+are, or that they are lost.
+"""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tidelog.broker.api.refusals import code_of
+from tidelog.broker.api.answers import refused_at_top, reply
+from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
 from tidelog.controller.messages import (
     AssignedReplica,
     AssignReplicas,
     AssignReplicasResult,
     Refused,
     ReplicaDirectory,
-    Response,
 )
-from tidelog.errors import ErrorCode
 from tidelog.model import TopicId, Uuid
-from tidelog.wire import codec
+from tidelog.security.rights import CLUSTER_ACTION
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
-
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
-
-VERSION: Final = 0
+from tidelog.wire.values import bytes_of, error, error_of, uuid_of
 
 
 def message_of(request: Entity) -> AssignReplicas:
@@ -41,16 +38,16 @@ def message_of(request: Entity) -> AssignReplicas:
     )
 
 
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
+def entity_of(
+    node: object, response_type: type, request: Entity, result: AssignReplicasResult
+) -> Entity:
     """The reply, grouped by directory and topic."""
-    response_type = codec.response_class(73, version)
-    results = response.results if isinstance(response, AssignReplicasResult) else ()
-    return make(
-        response_type,
-        throttle_time=millis(0),
-        error_code=error(code_of(response)),
-        directories=_grouped(response_type, results),
-    )
+    return reply(response_type, directories=_grouped(response_type, result.results))
+
+
+def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+    """The code stands at the top."""
+    return refused_at_top(response_type, refused, directories=())
 
 
 def _grouped(
@@ -80,9 +77,8 @@ def _grouped(
     )
 
 
-def request_of(message: AssignReplicas) -> Entity:
+def request_of(request_type: type, message: AssignReplicas) -> Entity:
     """The wire request."""
-    request_type = codec.request_class(73, VERSION)
     return make(
         request_type,
         broker_id=message.broker_id,
@@ -91,11 +87,8 @@ def request_of(message: AssignReplicas) -> Entity:
     )
 
 
-def response_of(message: AssignReplicas, entity: Entity) -> Response:
-    """The controller's answer."""
-    code = error_of(entity.error_code)
-    if code is not ErrorCode.NONE:
-        return Refused(code, code.name)
+def result_of(entity: Entity) -> AssignReplicasResult:
+    """The result of every replica."""
     return AssignReplicasResult(
         tuple(
             AssignedReplica(
@@ -109,3 +102,19 @@ def response_of(message: AssignReplicas, entity: Entity) -> Response:
             for partition in topic.partitions
         )
     )
+
+
+API: Final = ControllerApi(
+    key=ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+    doc=__doc__,
+    listeners=CONTROLLERS,
+    versions=VersionRange(0, 0),
+    sent_version=0,
+    requires=CLUSTER_ACTION,
+    message=AssignReplicas,
+    result=AssignReplicasResult,
+    message_of=message_of,
+    entity_of=entity_of,
+    refusal_of=refusal_of,
+    sending=Sending(request_of=request_of, result_of=result_of),
+)

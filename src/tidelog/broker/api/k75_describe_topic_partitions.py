@@ -4,32 +4,39 @@ Topics come in name order from the cursor on, at most `response_partition_limit`
 (never more than 2000) a response; when more remain, the response ends with the next cursor.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
-from tidelog.broker.connections import PendingRequest
-from tidelog.broker.context import Broker
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.named_brokers import OPERATIONS_NOT_ASKED
+from tidelog.broker.api.needs import HasHeldQuestions, HasImage
+from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import PartitionImage, TopicImage
 from tidelog.model import INTERNAL_TOPICS, NO_LEADER
-from tidelog.wire import codec
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, millis, uuid_of
+from tidelog.wire.values import error, uuid_of
 
 MAX_PARTITIONS: Final = 2000
-OPERATIONS_NOT_ASKED: Final = -(2**31)
 
 
-def handle(broker: Broker, pending: PendingRequest, request: Entity, now: Instant) -> None:
-    """Holds the request until this broker knows; `answer` follows."""
-    broker.held_questions.hold(pending, lambda _: answer(broker, pending, request), now)
+class Node(HasHeldQuestions, HasImage, Protocol):
+    """What DescribeTopicPartitions needs."""
 
 
-def answer(broker: Broker, pending: PendingRequest, request: Entity) -> None:
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Holds the request until this broker has caught up; `answer` answers it."""
+    node.held_questions.hold(context, lambda _: answer(node, context, request), now)
+
+
+def answer(node: Node, context: RequestContext, request: Entity) -> None:
     """Answers one page."""
-    response_type = codec.response_class(75, pending.header.api_version)
+    response_type = context.response_type
     topic_type = nested(response_type, "topics")
-    all_names = broker.image.topics_by_name
+    all_names = node.image.topics_by_name
     names = sorted({topic.name for topic in request.topics} or all_names)
     first_partition = 0
     if request.cursor is not None:
@@ -50,18 +57,12 @@ def answer(broker: Broker, pending: PendingRequest, request: Entity) -> None:
             break
         page = indexes[:budget]
         budget -= len(page)
-        topics.append(_known(broker, topic_type, topic, page))
+        topics.append(_known(node, topic_type, topic, page))
         if len(page) < len(indexes):
             next_cursor = _cursor(response_type, name, indexes[len(page)])
             break
-    broker.answer(
-        pending,
-        make(
-            response_type,
-            throttle_time=millis(0),
-            topics=tuple(topics),
-            next_cursor=next_cursor,
-        ),
+    context.answer(
+        reply(response_type, topics=tuple(topics), next_cursor=next_cursor),
     )
 
 
@@ -81,7 +82,7 @@ def _unknown(topic_type: type, name: str) -> Entity:
     )
 
 
-def _known(broker: Broker, topic_type: type, topic: TopicImage, page: list[int]) -> Entity:
+def _known(node: Node, topic_type: type, topic: TopicImage, page: list[int]) -> Entity:
     partition_type = nested(topic_type, "partitions")
     return make(
         topic_type,
@@ -90,16 +91,14 @@ def _known(broker: Broker, topic_type: type, topic: TopicImage, page: list[int])
         topic_id=uuid_of(topic.topic_id),
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=tuple(
-            _partition(broker, partition_type, index, topic.partitions[index]) for index in page
+            _partition(node, partition_type, index, topic.partitions[index]) for index in page
         ),
         topic_authorized_operations=OPERATIONS_NOT_ASKED,
     )
 
 
-def _partition(
-    broker: Broker, partition_type: type, index: int, partition: PartitionImage
-) -> Entity:
-    led = broker.is_alive(partition.leader)
+def _partition(node: Node, partition_type: type, index: int, partition: PartitionImage) -> Entity:
+    led = node.image.is_alive(partition.leader)
     return make(
         partition_type,
         error_code=error(ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE),
@@ -110,5 +109,15 @@ def _partition(
         isr_nodes=tuple(partition.isr),
         eligible_leader_replicas=tuple(partition.eligible_leaders),
         last_known_elr=tuple(partition.last_known_eligible_leaders),
-        offline_replicas=broker.offline_replicas(partition),
+        offline_replicas=node.image.offline_replicas(partition),
     )
+
+
+API: Final = LocalApi(
+    key=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(0, 0),
+    requires=(on(Operation.DESCRIBE, ResourceType.TOPIC),),
+    handle=handle,
+)

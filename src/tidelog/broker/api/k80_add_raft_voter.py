@@ -1,21 +1,20 @@
 """AddRaftVoter (80), versions 0-1: a replica of the metadata log becomes a voter.
 
-The quorum's leader decides (`kraft/membership.py`). Brokers
-forward it like any other request that changes the cluster.
+The quorum's leader decides (`kraft/membership.py`).
 """
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from tidelog.broker.api.refusals import refusal
-from tidelog.controller.messages import Response
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, VersionRange, VoterChangeApi
 from tidelog.kraft import voter_codec
-from tidelog.kraft.messages import VoterChangeResponse
-from tidelog.wire.entities import Entity
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
 
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
-
-
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
-    """The reply when no leader could be asked."""
-    return voter_codec.response_to_entity(80, VoterChangeResponse(*refusal(response)), version)
+API: Final = VoterChangeApi(
+    key=ApiKey.ADD_RAFT_VOTER,
+    doc=__doc__,
+    listeners=BROKERS_AND_CONTROLLERS,
+    versions=VersionRange(0, 1),
+    sent_version=voter_codec.SENT_VERSIONS[ApiKey.ADD_RAFT_VOTER],
+    requires=(on(Operation.ALTER, ResourceType.CLUSTER),),
+)

@@ -1,21 +1,21 @@
-"""UpdateRaftVoter (82), versions 0: a voter tells where it is and what it knows.
+"""UpdateRaftVoter (82), version 0: a voter reports its endpoints and its range of `kraft.version`.
 
-The quorum's leader decides (`kraft/membership.py`). It is
-served on controller listeners only, and never forwarded.
+The quorum's leader decides (`kraft/membership.py`). It is served on controller listeners only, and
+never forwarded.
 """
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from tidelog.broker.api.refusals import refusal
-from tidelog.controller.messages import Response
+from tidelog.broker.api.declaration import CONTROLLERS, VersionRange, VoterChangeApi
 from tidelog.kraft import voter_codec
-from tidelog.kraft.messages import VoterChangeResponse
-from tidelog.wire.entities import Entity
+from tidelog.security.rights import CLUSTER_ACTION
+from tidelog.wire.api import ApiKey
 
-if TYPE_CHECKING:
-    from tidelog.broker.context import Broker
-
-
-def entity_of(broker: "Broker", version: int, request: Entity, response: Response) -> Entity:
-    """The reply when no leader could be asked."""
-    return voter_codec.response_to_entity(82, VoterChangeResponse(*refusal(response)), version)
+API: Final = VoterChangeApi(
+    key=ApiKey.UPDATE_RAFT_VOTER,
+    doc=__doc__,
+    listeners=CONTROLLERS,
+    versions=VersionRange(0, 0),
+    sent_version=voter_codec.SENT_VERSIONS[ApiKey.UPDATE_RAFT_VOTER],
+    requires=CLUSTER_ACTION,
+)

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from tidelog.env.disk import Buffer
 from tidelog.wire import codec, fetch, produce
-from tidelog.wire.api import ApiKey, latest_version
+from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, has_field, make, nested
 
 Answer = TypeVar("Answer")
@@ -25,8 +25,21 @@ _NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.OFFSET_COMMIT: 8,
     ApiKey.FIND_COORDINATOR: 4,
     ApiKey.API_VERSIONS: 0,
+    ApiKey.CREATE_TOPICS: 7,
+    ApiKey.DELETE_TOPICS: 6,
+    ApiKey.DELETE_RECORDS: 2,
+    ApiKey.DESCRIBE_CONFIGS: 4,
+    ApiKey.CREATE_PARTITIONS: 3,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
+    ApiKey.DESCRIBE_QUORUM: 2,
+    ApiKey.DESCRIBE_CLUSTER: 2,
+    ApiKey.UNREGISTER_BROKER: 0,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
+    ApiKey.ADD_RAFT_VOTER: 1,
+    ApiKey.REMOVE_RAFT_VOTER: 0,
 }
-"""The newest version that the client uses, where that is not our brokers' newest."""
+"""The newest version that the client uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +63,7 @@ def request(key: ApiKey, /, **values: object) -> Call[Any]:
         entity = entity_of(codec.request_class(key, version), values)
         return codec.encode_request(entity, correlation_id, client_id)
 
-    newest = _NEWEST[key] if key in _NEWEST else latest_version(key)
-    return Call(key, newest, encode, partial(codec.decode_response, key))
+    return Call(key, _NEWEST[key], encode, partial(codec.decode_response, key))
 
 
 def fetch_call(

@@ -19,12 +19,9 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from tidelog.errors import UsageError
-
-if TYPE_CHECKING:
-    from tidelog.pipeline.spark.class_archive import ClassArchive
 
 MIN_JAVA_VERSION: Final = 17
 
@@ -59,6 +56,13 @@ class Java:
     """Where it was found, for messages."""
 
 
+class Archive(Protocol):
+    """A class archive, as a script that runs Java sees it (`class_archive.py`)."""
+
+    def shell_lines(self, java: Java, redirection: str) -> str:
+        """Lines for the script."""
+
+
 def find_java(environ: Mapping[str, str]) -> Java:
     """The first Java that is new enough.
 
@@ -84,7 +88,7 @@ def make_java_home(
     log_file: Path | None = None,
     *,
     options: Sequence[str] = (),
-    archive: "ClassArchive | None" = None,
+    archive: Archive | None = None,
 ) -> None:
     """Fills the directory `home` so that it serves Spark as `JAVA_HOME`.
 

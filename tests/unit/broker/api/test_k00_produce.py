@@ -87,7 +87,7 @@ def test_records_get_their_offsets(wire, version, acks):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_unknown_topics_and_partitions(wire, version):
-    unknown = produce(wire, version, topic="nobody")
+    unknown = produce(wire, version, topic="absent")
     by_id = version >= 13
     assert code(unknown) is (
         ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -111,7 +111,7 @@ def test_zstd_needs_version_seven(wire, version, kind):
 
 @pytest.mark.parametrize("version", [3, 9, 13])
 def test_transactional_records_without_a_transaction_are_refused(wire, version):
-    """Accepted, they would open a transaction that nobody can end, and readers of committed data
+    """Accepted, they would open a transaction that no client can end, and readers of committed data
     would wait at its first record for ever."""
     for value in (b"a", b"b", b"c"):
         batch = build_batch(
@@ -143,11 +143,11 @@ def test_other_acks_are_refused_and_nothing_is_written(wire, acks):
     [None, b"", bytes(22), bytes(23), bytes(61), BATCH * 2],
     ids=["null", "empty", "short", "flags only", "zeros", "two batches"],
 )
-def test_anything_but_one_batch_is_no_record(wire, records):
+def test_anything_but_one_batch_is_not_a_record(wire, records):
     assert code(produce(wire, 9, records=records)) is ErrorCode.INVALID_RECORD
 
 
-def test_damaged_batches_are_told_apart_from_wrong_ones(wire):
+def test_damaged_batches_differ_from_wrong_ones(wire):
     damaged = bytearray(BATCH)
     damaged[-1] ^= 1
     assert code(produce(wire, 9, records=bytes(damaged))) is ErrorCode.CORRUPT_MESSAGE
@@ -176,7 +176,7 @@ def test_acks_zero_is_answered_by_silence(wire):
 
 def test_a_failed_acks_zero_closes_the_connection_behind_earlier_replies(wire):
     good = codec.encode_request(request_of(wire, 9, acks=-1), 1, "test")
-    bad = codec.encode_request(request_of(wire, 9, acks=0, topic="nobody"), 2, "test")
+    bad = codec.encode_request(request_of(wire, 9, acks=0, topic="absent"), 2, "test")
     wire.send(good + bad + good)
     frames = wire.frames()
     assert [int.from_bytes(frame[:4], "big") for frame in frames] == [1]
@@ -203,7 +203,7 @@ def test_not_the_leader_names_the_leader_and_its_endpoint(node: OneNode, wire, v
 
 
 def without_leaders(node: OneNode, topic: str) -> MetadataImage:
-    """The image as if nobody led the topic's first partition."""
+    """The image as if no broker led the topic's first partition."""
     image = node.broker.image
     found = image.topics_by_name[topic]
     changed = replace(found, partitions={0: replace(found.partitions[0], leader=NO_LEADER)})
@@ -237,7 +237,7 @@ def test_good_and_bad_partitions_share_a_request(wire):
         timeout=millis(1000),
         topic_data=tuple(
             make(topic_type, name=name, partition_data=(make(data_type, index=0, records=BATCH),))
-            for name in ("nobody", "t")
+            for name in ("absent", "t")
         ),
     )
     frame = wire.ask(ApiKey.PRODUCE, entity)
@@ -245,5 +245,5 @@ def test_good_and_bad_partitions_share_a_request(wire):
     codes = {topic.name: code(topic.partition_responses[0]) for topic in response.responses}
     assert codes == {
         "t": ErrorCode.NONE,
-        "nobody": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "absent": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }

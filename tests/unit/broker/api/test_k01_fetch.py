@@ -76,12 +76,12 @@ def test_what_was_produced_is_read(node, wire, version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_unknown_topics(node, wire, version):
-    (answer,) = fetch(wire, version, request(wanted(node, "nobody"))).partitions
+    (answer,) = fetch(wire, version, request(wanted(node, "absent"))).partitions
     by_id = version >= 13
     assert answer.error_code is (
         ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
-    assert (answer.topic_id == UNKNOWN_ID) if by_id else (answer.topic == "nobody")
+    assert (answer.topic_id == UNKNOWN_ID) if by_id else (answer.topic == "absent")
 
 
 @pytest.mark.parametrize("version", [4, 12, 13, 18])
@@ -93,13 +93,13 @@ def test_unknown_partitions(node, wire, version):
 def test_an_unknown_topic_does_not_let_the_others_wait(node, wire):
     """An error answers at once, though nothing is there to read in `t`."""
     start = node.now
-    asked = request(wanted(node), wanted(node, "nobody"), max_wait_ms=30_000)
+    asked = request(wanted(node), wanted(node, "absent"), max_wait_ms=30_000)
     response = fetch(wire, 12, asked)
     assert node.now == start
-    assert {answer.topic for answer in response.partitions} == {"t", "nobody"}
+    assert {answer.topic for answer in response.partitions} == {"t", "absent"}
 
 
-def test_a_fetch_waits_for_data_and_no_longer_than_it_says(node, wire):
+def test_a_fetch_waits_for_data_and_no_longer_than_it_asks(node, wire):
     start = node.now
     response = fetch(wire, 12, request(wanted(node), max_wait_ms=200))
     assert response.partitions[0].records_bytes == 0
@@ -192,8 +192,8 @@ def test_a_session_answers_with_news_only(node, wire, version):
     news = fetch(wire, version, request(**session, session_epoch=2))
     assert [answer.partition for answer in news.partitions] == [1]
     moved = wanted(node, partition=1, offset=2)
-    told = fetch(wire, version, request(moved, **session, session_epoch=3))
-    assert told.partitions == []
+    response = fetch(wire, version, request(moved, **session, session_epoch=3))
+    assert response.partitions == []
 
     forgotten = ForgottenPartition("t", moved.topic_id, 1)
     produce(wire, 9, partition=1)
@@ -217,7 +217,7 @@ def test_versions_without_sessions_make_none(node, wire, version):
         (None, 5, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
     ],
 )
-def test_session_errors_are_told_at_the_top(node, wire, session_id, epoch, code):
+def test_session_errors_stand_at_the_top(node, wire, session_id, epoch, code):
     full = fetch(wire, 12, request(wanted(node), session_epoch=0))
     asked = request(session_id=session_id or full.session_id, session_epoch=epoch)
     response = fetch(wire, 12, asked)

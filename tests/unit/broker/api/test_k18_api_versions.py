@@ -3,10 +3,12 @@
 import pytest
 
 from tests.unit.broker.api.wire_turns import versions
+from tidelog.broker.api.catalogue import APIS
+from tidelog.broker.api.declaration import Listener
 from tidelog.broker.features import FEATURES
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
-from tidelog.wire.api import BROKER_APIS, CONTROLLER_APIS, ApiKey, pack_header
+from tidelog.wire.api import ApiKey, pack_header
 from tidelog.wire.values import error_of
 
 VERSIONS = versions(ApiKey.API_VERSIONS)
@@ -29,9 +31,13 @@ def table(response):
 def test_each_listener_lists_what_it_serves(wire, controller_wire, version):
     response = ask(wire, version)
     assert error_of(response.error_code) is ErrorCode.NONE
-    assert table(response) == {int(key): tuple(span) for key, span in BROKER_APIS.items()}
+    assert table(response) == {
+        int(key): tuple(span) for key, span in APIS.advertised(Listener.BROKER).items()
+    }
     response = ask(controller_wire, version)
-    assert table(response) == {int(key): tuple(span) for key, span in CONTROLLER_APIS.items()}
+    assert table(response) == {
+        int(key): tuple(span) for key, span in APIS.advertised(Listener.CONTROLLER).items()
+    }
 
 
 def test_produce_is_listed_from_zero_for_librdkafka(wire):

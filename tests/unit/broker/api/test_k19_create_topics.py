@@ -78,7 +78,7 @@ def test_results(broker, version):
             NewTopicResult("b", ErrorCode.TOPIC_ALREADY_EXISTS, "there is one"),
         )
     )
-    entity = module.entity_of(broker, version, two_topics(version), result)
+    entity = module.API.answer(broker, version, two_topics(version), result)
     made, failed = answered(KEY, version, entity).topics
     assert (made.name, error_of(made.error_code)) == ("a", ErrorCode.NONE)
     assert (failed.name, error_of(failed.error_code)) == ("b", ErrorCode.TOPIC_ALREADY_EXISTS)
@@ -98,7 +98,7 @@ def test_results(broker, version):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_refusal_is_every_topics_error(broker, version):
     refused = Refused(ErrorCode.REQUEST_TIMED_OUT, "busy")
-    entity = module.entity_of(broker, version, two_topics(version), refused)
+    entity = module.API.answer(broker, version, two_topics(version), refused)
     topics = answered(KEY, version, entity).topics
     assert [(topic.name, error_of(topic.error_code)) for topic in topics] == [
         ("a", ErrorCode.REQUEST_TIMED_OUT),
@@ -108,13 +108,13 @@ def test_a_refusal_is_every_topics_error(broker, version):
 
 def test_a_brokers_own_request_there_and_back(broker):
     message = CreateTopics((NewTopic("a"), NewTopic("b", 2, 1, (), (("k", "v"),))))
-    assert module.message_of(sent(module.request_of(message))) == message
+    assert module.message_of(sent(module.API.request(message))) == message
     result = CreateTopicsResult(
         (NewTopicResult("a", ErrorCode.NONE, None, TopicId(b"a" * 16), 1, 1),)
     )
-    request_entity = module.request_of(message)
-    entity = module.entity_of(broker, module.VERSION, request_entity, result)
-    assert module.response_of(message, answered(KEY, module.VERSION, entity)) == result
+    request_entity = module.API.request(message)
+    entity = module.API.answer(broker, module.API.sent_version, request_entity, result)
+    assert module.API.response_of(answered(KEY, module.API.sent_version, entity)) == result
 
 
 def test_end_to_end(node, wire):

@@ -53,7 +53,7 @@ def test_results(broker, version):
             DeletedTopic("b", ZERO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no `b`"),
         )
     )
-    entity = module.entity_of(broker, version, by_name(version), result)
+    entity = module.API.answer(broker, version, by_name(version), result)
     gone, failed = answered(KEY, version, entity).responses
     assert (gone.name, error_of(gone.error_code)) == ("a", ErrorCode.NONE)
     assert (failed.name, error_of(failed.error_code)) == (
@@ -67,7 +67,7 @@ def test_results(broker, version):
 
 def test_a_result_without_a_name(broker):
     result = DeleteTopicsResult((DeletedTopic(None, ID, ErrorCode.UNKNOWN_TOPIC_ID),))
-    entity = module.entity_of(broker, 6, by_id(), result)
+    entity = module.API.answer(broker, 6, by_id(), result)
     (failed,) = answered(KEY, 6, entity).responses
     assert (failed.name, bytes_of(failed.topic_id)) == (None, ID)
 
@@ -75,7 +75,7 @@ def test_a_result_without_a_name(broker):
 @pytest.mark.parametrize("version", versions(KEY))
 def test_a_refusal_is_every_topics_error(broker, version):
     refused = Refused(ErrorCode.NOT_CONTROLLER, "not me")
-    entity = module.entity_of(broker, version, by_name(version), refused)
+    entity = module.API.answer(broker, version, by_name(version), refused)
     responses = answered(KEY, version, entity).responses
     assert {error_of(item.error_code) for item in responses} == {ErrorCode.NOT_CONTROLLER}
     assert [item.name for item in responses] == ["a", "b"]

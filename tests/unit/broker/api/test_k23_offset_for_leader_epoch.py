@@ -61,7 +61,7 @@ def test_what_stands_against_an_answer(node, wire, version):
     node.add_broker(2)
     wire.create_topic("far", replicas=(2,))
     answers = ask(
-        wire, version, ("t", 0, 1, 0), ("nobody", 0, -1, 0), ("t", 7, -1, 0), ("far", 0, -1, 0)
+        wire, version, ("t", 0, 1, 0), ("absent", 0, -1, 0), ("t", 7, -1, 0), ("far", 0, -1, 0)
     )
     assert [answer[0] for answer in answers] == [
         ErrorCode.UNKNOWN_LEADER_EPOCH,

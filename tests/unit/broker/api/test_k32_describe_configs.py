@@ -112,7 +112,7 @@ def test_the_clusters_defaults(wire, version):
 @pytest.mark.parametrize(
     ("kind", "name", "code"),
     [
-        (TOPIC, "nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "absent", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (BROKER, "2", ErrorCode.INVALID_REQUEST),
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
         (8, "1", ErrorCode.INVALID_REQUEST),

@@ -45,7 +45,7 @@ def test_what_is_not_named_is_deleted(node, wire, version):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_refusals(node, wire, version):
-    assert alter(wire, version, TOPIC, "nobody") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert alter(wire, version, TOPIC, "absent") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert alter(wire, version, TOPIC, "t", retention_ms="x") is ErrorCode.INVALID_CONFIG
     assert alter(wire, version, TOPIC, "t", retention_ms=None) is ErrorCode.INVALID_REQUEST
     assert alter(wire, version, BROKER, "", num_partitions="3") is ErrorCode.INVALID_CONFIG

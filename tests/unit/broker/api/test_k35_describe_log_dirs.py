@@ -49,7 +49,7 @@ def test_every_hosted_partition_with_its_size(node, wire, version):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_only_what_was_asked_for(wire, version):
-    found = partitions_of(ask(wire, version, {"t": (1, 7), "nobody": (0,)}))
+    found = partitions_of(ask(wire, version, {"t": (1, 7), "absent": (0,)}))
     assert set(found) == {("t", 1)}
     assert ask(wire, version, {}).topics == ()
 
@@ -60,7 +60,7 @@ def test_the_volume_as_the_disk_knows_it(node, wire):
     assert (result.total_bytes, result.usable_bytes, result.is_cordoned) == (1000, 10, False)
 
 
-def test_a_disk_that_cannot_say_is_no_reason_not_to_answer(node, wire):
+def test_a_disk_of_unknown_space_does_not_prevent_the_answer(node, wire):
     def fail():
         raise StorageError("", "stale handle")
 

@@ -51,14 +51,14 @@ def test_results_and_refusals(broker, version):
             MorePartitionsResult("u", ErrorCode.INVALID_PARTITIONS, "fewer"),
         )
     )
-    made, failed = answered(KEY, version, module.entity_of(broker, version, asked, result)).results
+    made, failed = answered(KEY, version, module.API.answer(broker, version, asked, result)).results
     assert (made.name, error_of(made.error_code), made.error_message) == ("t", ErrorCode.NONE, None)
     assert (failed.name, error_of(failed.error_code), failed.error_message) == (
         "u",
         ErrorCode.INVALID_PARTITIONS,
         "fewer",
     )
-    refused = module.entity_of(broker, version, asked, Refused(ErrorCode.NOT_CONTROLLER, "not me"))
+    refused = module.API.answer(broker, version, asked, Refused(ErrorCode.NOT_CONTROLLER, "not me"))
     results = answered(KEY, version, refused).results
     assert [(item.name, error_of(item.error_code)) for item in results] == [
         ("t", ErrorCode.NOT_CONTROLLER),

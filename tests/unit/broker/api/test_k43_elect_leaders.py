@@ -61,13 +61,13 @@ def test_results_and_refusals(broker, version):
             ElectionResult("none", 7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "unknown"),
         )
     )
-    response = answered(KEY, version, module.entity_of(broker, version, asked, result))
+    response = answered(KEY, version, module.API.answer(broker, version, asked, result))
     assert rows(response) == [
         ("t", 0, ErrorCode.NONE),
         ("t", 1, ErrorCode.ELECTION_NOT_NEEDED),
         ("none", 7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
-    refused = module.entity_of(broker, version, asked, Refused(ErrorCode.NOT_CONTROLLER, "not me"))
+    refused = module.API.answer(broker, version, asked, Refused(ErrorCode.NOT_CONTROLLER, "not me"))
     response = answered(KEY, version, refused)
     assert rows(response) == [
         ("t", 0, ErrorCode.NOT_CONTROLLER),

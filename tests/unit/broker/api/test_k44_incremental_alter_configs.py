@@ -68,14 +68,14 @@ def test_results_and_refusals(broker, version):
             ConfigResourceResult(4, "", ErrorCode.INVALID_CONFIG, "bad"),
         )
     )
-    fine, bad = answered(KEY, version, module.entity_of(broker, version, asked, result)).responses
+    fine, bad = answered(KEY, version, module.API.answer(broker, version, asked, result)).responses
     assert (fine.resource_type, fine.resource_name, error_of(fine.error_code)) == (
         2,
         "t",
         ErrorCode.NONE,
     )
     assert (bad.resource_type, bad.resource_name, bad.error_message) == (4, "", "bad")
-    refused = module.entity_of(broker, version, asked, Refused(ErrorCode.NOT_CONTROLLER, "not me"))
+    refused = module.API.answer(broker, version, asked, Refused(ErrorCode.NOT_CONTROLLER, "not me"))
     responses = answered(KEY, version, refused).responses
     assert {error_of(item.error_code) for item in responses} == {ErrorCode.NOT_CONTROLLER}
     assert len(responses) == 2

@@ -61,12 +61,12 @@ def test_results_and_refusals(broker, version):
             ReassignmentResult("u", 3, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "none"),
         )
     )
-    response = answered(KEY, version, module.entity_of(broker, version, asked, result))
+    response = answered(KEY, version, module.API.answer(broker, version, asked, result))
     assert rows(response) == [
         ("t", 0, ErrorCode.NONE),
         ("u", 3, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
     ]
-    refused = module.entity_of(broker, version, asked, Refused(ErrorCode.NOT_CONTROLLER, "not me"))
+    refused = module.API.answer(broker, version, asked, Refused(ErrorCode.NOT_CONTROLLER, "not me"))
     response = answered(KEY, version, refused)
     assert (error_of(response.error_code), response.error_message) == (
         ErrorCode.NOT_CONTROLLER,

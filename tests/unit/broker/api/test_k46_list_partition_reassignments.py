@@ -44,13 +44,13 @@ def test_results_and_refusals(broker):
             ReassignmentInProgress("t", 1, (2, 1), (2,), ()),
         )
     )
-    entity = module.entity_of(broker, 0, asking(None), result)
+    entity = module.API.answer(broker, 0, asking(None), result)
     assert rows(answered(KEY, 0, entity)) == [
         ("t", 0, (2, 1), (2,), (1,)),
         ("t", 1, (2, 1), (2,), ()),
     ]
     refused = Refused(ErrorCode.NOT_CONTROLLER, "not me")
-    response = answered(KEY, 0, module.entity_of(broker, 0, asking(None), refused))
+    response = answered(KEY, 0, module.API.answer(broker, 0, asking(None), refused))
     assert error_of(response.error_code) is ErrorCode.NOT_CONTROLLER
     assert response.topics == ()
 

@@ -58,11 +58,9 @@ def test_other_topics_and_partitions_are_unknown(wire, version):
 
 
 @pytest.mark.parametrize("version", versions(KEY))
-def test_nobody_could_be_asked(broker, version):
+def test_no_leader_could_be_asked(version):
     asked = request(KEY, version, topics=topics(version))
-    entity = module.entity_of(
-        broker, version, asked, Refused(ErrorCode.REQUEST_TIMED_OUT, "nobody")
-    )
+    entity = module.API.refuse(version, asked, Refused(ErrorCode.REQUEST_TIMED_OUT, "absent"))
     response = answered(KEY, version, entity)
     assert error_of(response.error_code) is ErrorCode.REQUEST_TIMED_OUT
     assert response.topics == ()

@@ -33,7 +33,7 @@ MESSAGE = AlterPartition(
 
 
 def test_proposals_there():
-    assert module.message_of(sent(module.request_of(MESSAGE))) == MESSAGE
+    assert module.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
 
 
 def test_version_two_has_members_without_epochs():
@@ -69,8 +69,8 @@ def test_results_back(broker, version):
             IsrResult(A, 4, ErrorCode.NONE, 1, 5, (1,), True, 7),
         )
     )
-    entity = answered(KEY, version, module.entity_of(broker, version, None, result))
-    grouped = module.response_of(MESSAGE, entity)
+    entity = answered(KEY, version, module.API.answer(broker, version, None, result))
+    grouped = module.API.response_of(entity)
     assert grouped == AlterPartitionResult(
         (result.results[0], result.results[2], result.results[1])
     )
@@ -79,12 +79,12 @@ def test_results_back(broker, version):
 @pytest.mark.parametrize("version", versions(KEY))
 @pytest.mark.parametrize("code", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER])
 def test_a_refusal_back(broker, version, code):
-    entity = module.entity_of(broker, version, None, Refused(code, "words"))
-    back = module.response_of(MESSAGE, answered(KEY, version, entity))
+    entity = module.API.answer(broker, version, None, Refused(code, "words"))
+    back = module.API.response_of(answered(KEY, version, entity))
     assert back == Refused(code, code.name)
 
 
 def test_a_stranger_is_refused(controller_wire):
-    frame = controller_wire.ask(KEY, module.request_of(MESSAGE))
-    _, entity = codec.decode_response(KEY, module.VERSION, frame)
-    assert module.response_of(MESSAGE, entity).error_code is ErrorCode.STALE_BROKER_EPOCH
+    frame = controller_wire.ask(KEY, module.API.request(MESSAGE))
+    _, entity = codec.decode_response(KEY, module.API.sent_version, frame)
+    assert module.API.response_of(entity).error_code is ErrorCode.STALE_BROKER_EPOCH

@@ -42,7 +42,7 @@ def test_there_and_back(broker, version):
         (UpdateFeaturesResult(), ErrorCode.NONE),
         (Refused(ErrorCode.INVALID_UPDATE_VERSION, "no"), ErrorCode.INVALID_UPDATE_VERSION),
     ):
-        entity = answered(KEY, version, module.entity_of(broker, version, asked, response))
+        entity = answered(KEY, version, module.API.answer(broker, version, asked, response))
         assert error_of(entity.error_code) is code
         if version < 2:
             assert [(each.feature, error_of(each.error_code)) for each in entity.results] == [

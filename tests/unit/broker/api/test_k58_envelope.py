@@ -3,7 +3,9 @@
 import pytest
 
 from tests.unit.broker.one_node import OneNode
-from tidelog.broker.api import k19_create_topics, k58_envelope, k63_broker_heartbeat
+from tidelog.broker.api import k19_create_topics, k63_broker_heartbeat
+from tidelog.broker.api.k58_envelope import EnvelopedContext
+from tidelog.broker.router import ControllerRequest, Router
 from tidelog.controller.messages import (
     BrokerHeartbeat,
     BrokerHeartbeatResult,
@@ -13,7 +15,7 @@ from tidelog.controller.messages import (
 )
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
-from tidelog.wire.api import ApiKey, pack_header
+from tidelog.wire.api import ApiKey, RequestHeader, pack_header
 from tidelog.wire.entities import make
 from tidelog.wire.values import error_of
 
@@ -28,7 +30,7 @@ def wrap(frame: bytes):
 
 def create(name="new"):
     message = CreateTopics((NewTopic(name, 1, 1),))
-    return codec.encode_request(k19_create_topics.request_of(message), 321, "inner")[4:]
+    return codec.encode_request(k19_create_topics.API.request(message), 321, "inner")[4:]
 
 
 def unwrap(frame):
@@ -45,7 +47,7 @@ def test_the_inner_response_answers_the_inner_request(node, controller_wire):
     assert "new" in node.broker.image.topics_by_name
 
 
-def test_an_error_inside_is_no_error_of_the_envelope(controller_wire):
+def test_an_error_inside_is_not_an_error_of_the_envelope(controller_wire):
     code, inner = unwrap(controller_wire.ask(ApiKey.ENVELOPE, wrap(create("t"))))
     _, response = codec.decode_response(ApiKey.CREATE_TOPICS, 7, inner)
     assert code is ErrorCode.NONE
@@ -54,7 +56,7 @@ def test_an_error_inside_is_no_error_of_the_envelope(controller_wire):
 
 def heartbeat_frame():
     message = BrokerHeartbeat(1, 0, 0, False, False)
-    return codec.encode_request(k63_broker_heartbeat.request_of(message), 1, "inner")[4:]
+    return codec.encode_request(k63_broker_heartbeat.API.request(message), 1, "inner")[4:]
 
 
 @pytest.mark.parametrize(
@@ -77,14 +79,31 @@ def test_what_may_not_be_inside_closes_the_connection(controller_wire, inner):
     assert controller_wire.closed
 
 
-def test_a_node_that_is_no_controller_refuses_the_envelope(node: OneNode, controller_wire):
+def test_a_node_without_the_active_controller_refuses_the_envelope(node: OneNode, controller_wire):
     node.broker.controller.on_leader_change(2, 99, -1, node.now)
     code, inner = unwrap(controller_wire.ask(ApiKey.ENVELOPE, wrap(create())))
     assert (code, inner) == (ErrorCode.NOT_CONTROLLER, None)
     assert not controller_wire.closed
 
 
-def test_which_answers_mean_that_another_controller_must_be_found():
-    assert k58_envelope.is_not_controller(Refused(ErrorCode.NOT_CONTROLLER, "not me"))
-    assert not k58_envelope.is_not_controller(Refused(ErrorCode.REQUEST_TIMED_OUT, "busy"))
-    assert not k58_envelope.is_not_controller(BrokerHeartbeatResult(True, False, False))
+@pytest.mark.parametrize(
+    ("response", "code"),
+    [
+        (Refused(ErrorCode.NOT_CONTROLLER, "not me"), ErrorCode.NOT_CONTROLLER),
+        (Refused(ErrorCode.REQUEST_TIMED_OUT, "busy"), ErrorCode.NONE),
+        (BrokerHeartbeatResult(True, False, False), ErrorCode.NONE),
+    ],
+)
+def test_which_answers_mean_that_another_controller_must_be_found(
+    node, controller_wire, response, code
+):
+    connection = node.broker.connections.get(controller_wire.connection_id)
+    outer = node.broker.connections.admit(
+        connection, RequestHeader(ApiKey.ENVELOPE, 0, 5, "broker")
+    )
+    inner = EnvelopedContext(outer, RequestHeader(ApiKey.BROKER_HEARTBEAT, 1, 6, "inner"))
+    asked = ControllerRequest(inner, k63_broker_heartbeat.API, None)
+    Router(node.broker, node.broker.trace).on_controller_reply(asked, response)
+    node.settle()
+    (frame,) = controller_wire.frames()
+    assert unwrap(frame)[0] is code

@@ -33,7 +33,7 @@ MESSAGE = RegisterBroker(
 
 
 def test_a_registration_there():
-    assert module.message_of(sent(module.request_of(MESSAGE))) == MESSAGE
+    assert module.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
 
 
 @pytest.mark.parametrize("version", versions(KEY))
@@ -72,17 +72,17 @@ def test_older_brokers_say_less(version):
 @pytest.mark.parametrize("version", versions(KEY))
 def test_results_back(broker, version):
     result = RegisterBrokerResult(77)
-    entity = answered(KEY, version, module.entity_of(broker, version, None, result))
-    assert module.response_of(MESSAGE, entity) == result
+    entity = answered(KEY, version, module.API.answer(broker, version, None, result))
+    assert module.API.response_of(entity) == result
     refused = Refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "alive")
-    entity = answered(KEY, version, module.entity_of(broker, version, None, refused))
+    entity = answered(KEY, version, module.API.answer(broker, version, None, refused))
     assert entity.broker_epoch == -1
-    assert module.response_of(MESSAGE, entity).error_code is refused.error_code
+    assert module.API.response_of(entity).error_code is refused.error_code
 
 
 def test_end_to_end(node, controller_wire):
-    frame = controller_wire.ask(KEY, module.request_of(MESSAGE))
-    _, entity = codec.decode_response(KEY, module.VERSION, frame)
+    frame = controller_wire.ask(KEY, module.API.request(MESSAGE))
+    _, entity = codec.decode_response(KEY, module.API.sent_version, frame)
     assert error_of(entity.error_code) is ErrorCode.NONE
     registered = node.broker.image.brokers[2]
     assert registered.broker_epoch == entity.broker_epoch
@@ -91,7 +91,7 @@ def test_end_to_end(node, controller_wire):
 
 
 def test_brokers_of_another_cluster_stay_outside(node, controller_wire):
-    entity = module.request_of(MESSAGE)
+    entity = module.API.request(MESSAGE)
     foreign = make(
         type(entity),
         **{name: getattr(entity, name) for name in entity.__dataclass_fields__}

@@ -16,7 +16,7 @@ MESSAGE = BrokerHeartbeat(2, 77, 1234, True, False, (Uuid(b"d" * 16),))
 
 
 def test_a_heartbeat_there():
-    assert module.message_of(sent(module.request_of(MESSAGE))) == MESSAGE
+    assert module.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
 
 
 @pytest.mark.parametrize("version", versions(KEY))
@@ -40,24 +40,24 @@ def test_every_version_is_understood(version):
 @pytest.mark.parametrize("bits", range(8))
 def test_results_back(broker, version, bits):
     result = BrokerHeartbeatResult(bool(bits & 1), bool(bits & 2), bool(bits & 4))
-    entity = answered(KEY, version, module.entity_of(broker, version, None, result))
-    assert module.response_of(MESSAGE, entity) == result
+    entity = answered(KEY, version, module.API.answer(broker, version, None, result))
+    assert module.API.response_of(entity) == result
 
 
 @pytest.mark.parametrize("version", versions(KEY))
-def test_a_refused_broker_is_told_that_it_is_fenced(broker, version):
+def test_a_refused_broker_counts_as_fenced(broker, version):
     refused = Refused(ErrorCode.STALE_BROKER_EPOCH, "stale")
-    entity = answered(KEY, version, module.entity_of(broker, version, None, refused))
+    entity = answered(KEY, version, module.API.answer(broker, version, None, refused))
     assert (entity.is_fenced, entity.should_shut_down) == (True, False)
-    assert module.response_of(MESSAGE, entity).error_code is ErrorCode.STALE_BROKER_EPOCH
+    assert module.API.response_of(entity).error_code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_end_to_end(node, controller_wire):
     epoch = node.add_broker(2, fenced=True)
     for wanted, fenced in ((epoch - 1, True), (epoch, False)):
         message = BrokerHeartbeat(2, wanted, node.broker.image.offset, False, False)
-        frame = controller_wire.ask(KEY, module.request_of(message))
-        _, entity = codec.decode_response(KEY, module.VERSION, frame)
+        frame = controller_wire.ask(KEY, module.API.request(message))
+        _, entity = codec.decode_response(KEY, module.API.sent_version, frame)
         assert entity.is_fenced is fenced
     assert error_of(entity.error_code) is ErrorCode.NONE
-    assert node.broker.is_alive(2)
+    assert node.broker.image.is_alive(2)

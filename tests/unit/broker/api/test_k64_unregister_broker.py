@@ -15,10 +15,10 @@ KEY = ApiKey.UNREGISTER_BROKER
 
 def test_there_and_back(broker):
     assert module.message_of(request(KEY, 0, broker_id=7)) == UnregisterBroker(7)
-    entity = answered(KEY, 0, module.entity_of(broker, 0, None, UnregisterBrokerResult()))
+    entity = answered(KEY, 0, module.API.answer(broker, 0, None, UnregisterBrokerResult()))
     assert (error_of(entity.error_code), entity.error_message) == (ErrorCode.NONE, None)
     refused = Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, "no 7")
-    entity = answered(KEY, 0, module.entity_of(broker, 0, None, refused))
+    entity = answered(KEY, 0, module.API.answer(broker, 0, None, refused))
     assert error_of(entity.error_code) is ErrorCode.BROKER_ID_NOT_REGISTERED
     assert entity.error_message == "no 7"
 

@@ -16,14 +16,14 @@ MESSAGE = AllocateProducerIds(2, 77)
 
 
 def test_there_and_back(broker):
-    assert module.message_of(sent(module.request_of(MESSAGE))) == MESSAGE
+    assert module.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
     result = AllocateProducerIdsResult(2**40, 1000)
-    entity = answered(KEY, 0, module.entity_of(broker, 0, None, result))
-    assert module.response_of(MESSAGE, entity) == result
+    entity = answered(KEY, 0, module.API.answer(broker, 0, None, result))
+    assert module.API.response_of(entity) == result
     refused = Refused(ErrorCode.STALE_BROKER_EPOCH, "stale")
-    entity = answered(KEY, 0, module.entity_of(broker, 0, None, refused))
+    entity = answered(KEY, 0, module.API.answer(broker, 0, None, refused))
     assert (entity.producer_id_start, entity.producer_id_len) == (-1, 0)
-    assert module.response_of(MESSAGE, entity).error_code is ErrorCode.STALE_BROKER_EPOCH
+    assert module.API.response_of(entity).error_code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_end_to_end(node, controller_wire):
@@ -31,7 +31,7 @@ def test_end_to_end(node, controller_wire):
     message = AllocateProducerIds(2, epoch)
     blocks = []
     for _ in range(2):
-        frame = controller_wire.ask(KEY, module.request_of(message))
+        frame = controller_wire.ask(KEY, module.API.request(message))
         _, entity = codec.decode_response(KEY, 0, frame)
-        blocks.append(module.response_of(message, entity))
+        blocks.append(module.API.response_of(entity))
     assert blocks[1].first_producer_id == blocks[0].first_producer_id + blocks[0].count

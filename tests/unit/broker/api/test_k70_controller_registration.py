@@ -23,15 +23,15 @@ MESSAGE = RegisterController(
 
 
 def test_there_and_back(broker):
-    assert module.message_of(sent(module.request_of(MESSAGE))) == MESSAGE
-    entity = answered(KEY, 0, module.entity_of(broker, 0, None, RegisterControllerResult()))
-    assert module.response_of(MESSAGE, entity) == RegisterControllerResult()
+    assert module.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
+    entity = answered(KEY, 0, module.API.answer(broker, 0, None, RegisterControllerResult()))
+    assert module.API.response_of(entity) == RegisterControllerResult()
     refused = Refused(ErrorCode.UNSUPPORTED_VERSION, "too old")
-    entity = answered(KEY, 0, module.entity_of(broker, 0, None, refused))
-    assert module.response_of(MESSAGE, entity) == refused
+    entity = answered(KEY, 0, module.API.answer(broker, 0, None, refused))
+    assert module.API.response_of(entity) == refused
 
 
 def test_end_to_end(controller_wire):
-    frame = controller_wire.ask(KEY, module.request_of(MESSAGE))
+    frame = controller_wire.ask(KEY, module.API.request(MESSAGE))
     _, entity = codec.decode_response(KEY, 0, frame)
-    assert module.response_of(MESSAGE, entity) == RegisterControllerResult()
+    assert module.API.response_of(entity) == RegisterControllerResult()

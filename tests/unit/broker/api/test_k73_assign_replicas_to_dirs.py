@@ -29,20 +29,20 @@ MESSAGE = AssignReplicas(
 
 
 def test_there_and_back(broker):
-    assert module.message_of(sent(module.request_of(MESSAGE))) == MESSAGE
+    assert module.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
     result = AssignReplicasResult(
         tuple(AssignedReplica(*item, ErrorCode.UNKNOWN_TOPIC_ID) for item in MESSAGE.assignments)
     )
-    entity = answered(KEY, 0, module.entity_of(broker, 0, None, result))
-    assert module.response_of(MESSAGE, entity) == result
+    entity = answered(KEY, 0, module.API.answer(broker, 0, None, result))
+    assert module.API.response_of(entity) == result
     refused = Refused(ErrorCode.STALE_BROKER_EPOCH, "stale")
-    entity = answered(KEY, 0, module.entity_of(broker, 0, None, refused))
-    assert module.response_of(MESSAGE, entity).error_code is ErrorCode.STALE_BROKER_EPOCH
+    entity = answered(KEY, 0, module.API.answer(broker, 0, None, refused))
+    assert module.API.response_of(entity).error_code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_end_to_end(node, controller_wire):
     epoch = node.add_broker(2)
     message = AssignReplicas(2, epoch, MESSAGE.assignments)
-    _, entity = codec.decode_response(KEY, 0, controller_wire.ask(KEY, module.request_of(message)))
-    answer = module.response_of(message, entity)
+    _, entity = codec.decode_response(KEY, 0, controller_wire.ask(KEY, module.API.request(message)))
+    answer = module.API.response_of(entity)
     assert {item.error_code for item in answer.results} == {ErrorCode.UNKNOWN_TOPIC_ID}

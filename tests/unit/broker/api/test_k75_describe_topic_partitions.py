@@ -46,8 +46,8 @@ def test_all_topics_in_the_order_of_their_names(wide):
 
 
 def test_named_topics_once_each_and_unknown_ones(wide):
-    response = ask(wide, "t", "nobody", "t")
-    assert pages(response) == [("nobody", []), ("t", [0, 1])]
+    response = ask(wide, "t", "absent", "t")
+    assert pages(response) == [("absent", []), ("t", [0, 1])]
     assert error_of(response.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -75,7 +75,7 @@ def test_a_cursor_whose_topic_is_gone_goes_on_with_the_next(wide):
     assert pages(ask(wide, cursor=("b", -5)))[0] == ("b", [0])
 
 
-def test_what_is_told_of_a_partition(node, wire):
+def test_the_fields_of_a_partition(node, wire):
     node.add_broker(2)
     node.add_broker(3, fenced=True)
     wire.create_topic("p", replicas=(2, 1))

@@ -1,4 +1,4 @@
-"""UpdateRaftVoter when no leader could be asked: the refusal is told in the API's own words."""
+"""UpdateRaftVoter when no leader could be asked: the refusal is the answer."""
 
 from tidelog.broker.api import k82_update_raft_voter
 from tidelog.controller.messages import Refused
@@ -6,8 +6,8 @@ from tidelog.errors import ErrorCode
 from tidelog.kraft import voter_codec
 
 
-def test_a_refusal_is_told_with_its_code() -> None:
+def test_a_refusal_has_its_code() -> None:
     refused = Refused(ErrorCode.REQUEST_TIMED_OUT, "no active controller was found")
-    entity = k82_update_raft_voter.entity_of(None, 0, None, refused)  # type: ignore[arg-type]
+    entity = k82_update_raft_voter.API.refuse(0, None, refused)
     assert int(entity.__api_key__) == 82
     assert voter_codec.response_of(entity).error_code is ErrorCode.REQUEST_TIMED_OUT

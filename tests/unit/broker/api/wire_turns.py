@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tests.served import BROKER_APIS, CONTROLLER_APIS
 from tidelog.wire import codec
-from tidelog.wire.api import BROKER_APIS, CONTROLLER_APIS, ApiKey, RequestHeader, parse_header
+from tidelog.wire.api import ApiKey, RequestHeader, parse_header
 from tidelog.wire.entities import make
 
 

@@ -1,0 +1,243 @@
+"""What an API is: one declaration for each API that a listener serves.
+
+The router, the control link and the documentation read declarations. A declaration has the key, the
+listeners, the versions, the rights, and who answers. The kinds of declaration differ in who
+answers:
+
+| kind | who answers |
+| --- | --- |
+| `LocalApi` | this node, from a decoded request |
+| `HotApi` | this node, from the bytes: Produce and Fetch are parsed by hand |
+| `ControllerApi` | the active controller; a broker forwards the request |
+| `QuorumQueryApi` | the quorum's leader, at once, from what it knows; a broker forwards |
+| `VoterChangeApi` | the quorum's leader, when it is committed; a broker forwards |
+| `QuorumApi` | this node's replica of the metadata log |
+| `EnvelopeApi` | the active controller, to the broker that forwards |
+
+The router matches a declaration by its kind, and mypy checks that no kind is forgotten. A
+coordinator (groups, transactions, share groups) becomes one more kind, like `ControllerApi` with
+the coordinator's key.
+
+The type parameters tie the parts of a declaration together. `NodeT` is what a handler needs of its
+node, a protocol of `broker/api/needs.py`. A `ControllerApi` has one message type and one result
+type: a function that takes the result of another API does not type-check.
+
+The forms of errors: a `ControllerApi` and a `QuorumQueryApi` have `refusal_of` for a request that
+is refused as a whole; a `LocalApi` puts errors into its answer by itself, and has `unsupported`
+if clients with unknown versions get an answer, which is ApiVersions alone (KIP-511).
+
+Invariants: a declaration is a constant of its module, and never changes. Left out: the rights are
+declared and not enforced.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from tidelog.broker.connections import RequestContext
+from tidelog.controller import messages as controller_messages
+from tidelog.controller.messages import Refused
+from tidelog.env.disk import Buffer
+from tidelog.env.effects import Chunk
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.kraft import messages as quorum_messages
+from tidelog.kraft import voter_codec
+from tidelog.kraft.messages import VoterChangeResponse
+from tidelog.security.rights import Requirement
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey, RequestHeader
+from tidelog.wire.api import VersionRange as VersionRange
+from tidelog.wire.entities import Entity, field
+from tidelog.wire.values import error, error_of
+
+NodeT = TypeVar("NodeT", contravariant=True)
+MessageT = TypeVar("MessageT", bound=controller_messages.Request)
+ResultT = TypeVar("ResultT", bound=controller_messages.Response)
+RequestT = TypeVar("RequestT", bound=quorum_messages.Request)
+ResponseT = TypeVar("ResponseT", bound=quorum_messages.Response)
+
+_NO_ERROR: Final = error(ErrorCode.NONE)
+
+
+class Listener(Enum):
+    """The kinds of listeners, which serve different APIs."""
+
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """What every kind of declaration has."""
+
+    answered_by: ClassVar[str]
+    """Who answers, in words."""
+
+    key: ApiKey
+    doc: str
+    """What the API does and where it differs from Kafka's: the text of its module."""
+    listeners: tuple[Listener, ...]
+    versions: VersionRange
+    """The versions that are served."""
+    advertised_from: int | None = None
+    """The first version that ApiVersions lists, if it is lower than what is served."""
+    sent_version: int | None = None
+    """The version that our own nodes send; `None` for an API that they never call."""
+    requires: tuple[Requirement, ...] = ()
+    """The rights that a request needs, all of them."""
+
+    @property
+    def name(self) -> str:
+        """Kafka's name: `CreateTopics`."""
+        return "".join(word.capitalize() for word in self.key.name.split("_"))
+
+    @property
+    def advertised(self) -> VersionRange:
+        """The versions that ApiVersions lists."""
+        if self.advertised_from is None:
+            return self.versions
+        return VersionRange(self.advertised_from, self.versions.max_version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalApi(Declaration, Generic[NodeT]):
+    """Answered by this node, at once or later, through `context.answer`."""
+
+    answered_by: ClassVar = "this node"
+
+    handle: Callable[[NodeT, RequestContext, Entity, Instant], None]
+    unsupported: Callable[[NodeT, RequestContext], None] | None = None
+    """Answers a request of an unknown version; without it the connection is closed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotApi(Declaration, Generic[NodeT]):
+    """Answered by this node; the handler parses the frame, whose body begins at an offset."""
+
+    answered_by: ClassVar = "this node"
+
+    handle: Callable[[NodeT, RequestContext, memoryview, int, Instant], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending(Generic[MessageT, ResultT]):
+    """The other end of a `ControllerApi`: how our own nodes call it."""
+
+    request_of: Callable[[type, MessageT], Entity]
+    """From the request's entity class and the message."""
+    result_of: Callable[[Entity], ResultT]
+    """From an answer without an error of the whole request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerApi(Declaration, Generic[NodeT, MessageT, ResultT]):
+    """Decided by the active controller. Entities become messages and results become entities."""
+
+    answered_by: ClassVar = "the active controller"
+
+    message: type[MessageT]
+    result: type[ResultT]
+    message_of: Callable[[Entity], MessageT]
+    entity_of: Callable[[NodeT, type, Entity, ResultT], Entity]
+    """From the answer's entity class, the request and the result."""
+    refusal_of: Callable[[type, Entity, Refused], Entity]
+    """The answer when the request is refused as a whole: its entity class, the request, why."""
+    sending: Sending[MessageT, ResultT] | None = None
+    """With `sent_version`, for what our nodes ask for themselves."""
+
+    def answer(
+        self, node: NodeT, version: int, request: Entity, response: controller_messages.Response
+    ) -> Entity:
+        """The answer to a request in its version."""
+        response_type: type = codec.response_class(self.key, version)
+        if isinstance(response, Refused):
+            return self.refusal_of(response_type, request, response)
+        assert isinstance(response, self.result), f"{self.name} was answered by {response!r}"
+        return self.entity_of(node, response_type, request, response)
+
+    def request(self, message: MessageT) -> Entity:
+        """A request of our own, in the version that is sent."""
+        sending, version = self.sending, self.sent_version
+        assert sending is not None and version is not None, f"{self.name} is never sent"
+        return sending.request_of(codec.request_class(self.key, version), message)
+
+    def response(self, frame: Buffer) -> ResultT | Refused:
+        """The value of an answer to a request of our own. Raises `MalformedFrame`."""
+        assert self.sent_version is not None, f"{self.name} is never sent"
+        _, entity = codec.decode_response(self.key, self.sent_version, frame)
+        return self.response_of(entity)
+
+    def response_of(self, entity: Entity) -> ResultT | Refused:
+        """The value of an answer to a request of our own."""
+        assert self.sending is not None, f"{self.name} is never sent"
+        code = error_of(field(entity, "error_code", _NO_ERROR))
+        if code is not ErrorCode.NONE:
+            return Refused(code, field(entity, "error_message", None) or code.name)
+        return self.sending.result_of(entity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumQueryApi(Declaration, Generic[NodeT]):
+    """Answered by the quorum's leader from what it knows."""
+
+    answered_by: ClassVar = "the quorum's leader"
+
+    entity_of: Callable[[NodeT, type, Entity, Instant], Entity]
+    """From the answer's entity class and the request."""
+    refusal_of: Callable[[type, Entity, Refused], Entity]
+    """The answer when no leader was found: its entity class, the request, why."""
+
+    def answer(self, node: NodeT, version: int, request: Entity, now: Instant) -> Entity:
+        """The answer to a request in its version."""
+        return self.entity_of(node, codec.response_class(self.key, version), request, now)
+
+    def refuse(self, version: int, request: Entity, refused: Refused) -> Entity:
+        """The answer to a request in its version, when no leader was found."""
+        return self.refusal_of(codec.response_class(self.key, version), request, refused)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterChangeApi(Declaration):
+    """Decided by the quorum's leader. `kraft/voter_codec.py` knows the entities of all of them."""
+
+    answered_by: ClassVar = "the quorum's leader"
+
+    def answer(self, version: int, response: VoterChangeResponse) -> Entity:
+        """The answer to a request in its version."""
+        return voter_codec.response_to_entity(self.key, response, version)
+
+    def refuse(self, version: int, _: Entity, refused: Refused) -> Entity:
+        """The answer to a request in its version, when no leader was found."""
+        return self.answer(version, VoterChangeResponse(refused.error_code, refused.message))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumApi(Declaration, Generic[RequestT, ResponseT]):
+    """A request between replicas of the metadata log."""
+
+    answered_by: ClassVar = "this node's replica of the metadata log"
+
+    request_of: Callable[[RequestHeader, memoryview, int], RequestT]
+    """From the frame, whose body begins at an offset."""
+    reply_of: Callable[[RequestHeader, ResponseT], list[Chunk]]
+    """The framed reply to the request with this header."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvelopeApi(Declaration):
+    """Carries a client's request from a broker to the active controller."""
+
+    answered_by: ClassVar = "the active controller"
+
+
+ForwardedApi = ControllerApi[NodeT, Any, Any] | QuorumQueryApi[NodeT] | VoterChangeApi
+"""What brokers forward to the active controller, whose node leads the quorum."""
+
+Api = LocalApi[NodeT] | HotApi[NodeT] | ForwardedApi[NodeT] | QuorumApi[Any, Any] | EnvelopeApi
+"""Any declaration of a node that meets `NodeT`."""
+
+BROKERS: Final = (Listener.BROKER,)
+CONTROLLERS: Final = (Listener.CONTROLLER,)
+BROKERS_AND_CONTROLLERS: Final = (Listener.BROKER, Listener.CONTROLLER)

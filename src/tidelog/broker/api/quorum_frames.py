@@ -1,0 +1,30 @@
+"""Requests between replicas of the metadata log that are kio entities: Vote and its kind."""
+
+from tidelog.env.effects import Chunk
+from tidelog.kraft import codec as quorum_codec
+from tidelog.kraft.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from tidelog.wire import codec
+from tidelog.wire.api import RequestHeader
+
+
+def request_of(
+    header: RequestHeader, frame: memoryview, offset: int
+) -> VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest:
+    """The quorum's value of a request. Raises `MalformedFrame`."""
+    return quorum_codec.request_of(codec.decode_request(header, frame, offset))
+
+
+def reply_of(
+    header: RequestHeader,
+    response: VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse,
+) -> list[Chunk]:
+    """The framed reply."""
+    entity = quorum_codec.response_to_entity(response, header.api_version)
+    return [codec.encode_response(header, entity)]

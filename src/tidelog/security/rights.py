@@ -1,0 +1,66 @@
+"""The rights that requests need, in the words and numbers of Kafka's access control lists.
+
+An API declares its `Requirement`s, all of which it needs. A requirement lists alternatives: one of
+its rights is enough (CREATE on the cluster, or CREATE on the topic). Nothing enforces them yet.
+
+Source: KIP-11 and its successors; Kafka's documentation of authorization per protocol.
+"""
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+
+class ResourceType(IntEnum):
+    """What an access control list protects."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class Operation(IntEnum):
+    """What an access control list allows or denies."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Right(NamedTuple):
+    """One operation on the resources of one type that a request names."""
+
+    operation: Operation
+    resource: ResourceType
+    condition: str = ""
+    """For which requests it is needed; empty for all of the API."""
+
+    def __str__(self) -> str:
+        condition = f" ({self.condition})" if self.condition else ""
+        return f"{self.operation.name} {self.resource.name}{condition}"
+
+
+Requirement = tuple[Right, ...]
+"""Alternatives, of which one is enough."""
+
+CLUSTER_ACTION: Final[tuple[Requirement, ...]] = (
+    (Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),),
+)
+"""What requests between the nodes of a cluster need."""
+
+
+def on(operation: Operation, *resources: ResourceType, condition: str = "") -> Requirement:
+    """The operation on a resource of any of these types."""
+    return tuple(Right(operation, resource, condition) for resource in resources)

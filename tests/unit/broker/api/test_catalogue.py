@@ -1,0 +1,48 @@
+"""The list of a node's APIs, as the reference pages show it."""
+
+from tidelog.broker.api.catalogue import APIS
+from tidelog.broker.api.declaration import EnvelopeApi, HotApi, Listener
+from tidelog.wire.api import ApiKey
+
+
+def test_no_group_api_is_listed_while_none_is_served():
+    groups = {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT}
+    assert not groups & APIS.advertised(Listener.BROKER).keys()
+
+
+def test_every_declaration_has_the_row_of_a_table():
+    rows = {
+        (api.name, api.key.value): (
+            tuple(api.versions),
+            [listener.value for listener in api.listeners],
+            api.answered_by,
+            [" or ".join(map(str, requirement)) for requirement in api.requires],
+        )
+        for api in APIS
+    }
+    assert rows["CreateTopics", 19] == (
+        (2, 7),
+        ["broker", "controller"],
+        "the active controller",
+        ["CREATE CLUSTER or CREATE TOPIC"],
+    )
+    assert rows["Vote", 52][3] == ["CLUSTER_ACTION CLUSTER"]
+    assert rows["ListOffsets", 2][2] == "this node"
+    assert rows["AddRaftVoter", 80][2] == "the quorum's leader"
+
+
+def test_every_api_but_the_hello_needs_a_right():
+    """DescribeCluster needs none on the broker listener, which is its condition."""
+    assert [api.name for api in APIS if not api.requires] == ["ApiVersions"]
+
+
+def test_the_two_hot_apis_and_the_envelope_are_the_only_ones_of_their_kind():
+    assert [api.name for api in APIS if isinstance(api, HotApi)] == ["Produce", "Fetch"]
+    assert [api.name for api in APIS if isinstance(api, EnvelopeApi)] == ["Envelope"]
+
+
+def test_produce_is_listed_from_zero_and_served_from_three():
+    produce = APIS.table(Listener.BROKER)[ApiKey.PRODUCE]
+    assert produce is not None
+    assert (produce.advertised, produce.versions) == ((0, 13), (3, 13))
+    assert APIS.advertised(Listener.BROKER)[ApiKey.PRODUCE] == (0, 13)

@@ -1,0 +1,8 @@
+"""Principals in the words of access control lists."""
+
+from tidelog.security.principal import ANONYMOUS, Principal
+
+
+def test_a_principal_has_the_form_of_an_access_control_list():
+    assert str(Principal("User", "alice")) == "User:alice"
+    assert str(ANONYMOUS) == "User:ANONYMOUS"

@@ -138,7 +138,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/quorum/exchange.py": "tests/sim/test_quorum_voters.py",
     "sim/quorum/membership.py": "tests/sim/test_quorum_voters.py",
     "sim/quorum/options.py": "tests/sim/test_quorum_voters.py",
-    "sim/quorum/oracle.py": "tests/sim/test_replica_checkers.py",
+    "sim/quorum/oracle.py": "tests/unit/kraft/test_quorum.py",
     "sim/quorum/replica.py": "tests/sim/test_quorum_voters.py",
     "sim/quorum/state.py": "tests/sim/test_snapshots.py",
     "sim/regressions/devices.py": "tests/sim/test_regressions.py",

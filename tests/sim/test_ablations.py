@@ -4,7 +4,7 @@ import pytest
 
 from tidelog.sim.ablations import SAFEGUARDS, ablate, switched_off
 from tidelog.sim.campaign.seeds import QUORUM
-from tidelog.sim.regressions.stories import STORIES
+from tidelog.sim.regressions.catalogue import REGRESSIONS
 from tidelog.sim.scenarios.families import names
 
 QUICK = [one for one in SAFEGUARDS if one.tier == QUORUM]
@@ -23,7 +23,7 @@ def test_a_cluster_without_a_safeguard_is_caught(name):
 
 def test_names_are_unique_and_scenarios_known():
     assert len({one.name for one in SAFEGUARDS}) == len(SAFEGUARDS)
-    assert {one.scenario for one in SAFEGUARDS} <= {*names(), *STORIES}
+    assert {one.scenario for one in SAFEGUARDS} <= {*names(), *REGRESSIONS}
 
 
 @pytest.mark.parametrize("safeguard", SAFEGUARDS, ids=lambda one: one.name)

@@ -1,6 +1,7 @@
 """Goal: what stood still is measured from what clients and nodes saw, and nothing else is."""
 
-from tidelog.env.trace import Level, TraceEvent
+from tidelog.model import TopicPartition
+from tidelog.replication.events.roles import LeadershipBegan
 from tidelog.sim.campaign.seeds import run_seed
 from tidelog.sim.evidence.history import History, Key, Outcome, Sent
 from tidelog.sim.evidence.unavailability import unavailable_ms
@@ -9,30 +10,35 @@ from tidelog.sim.report.elections import Elections
 _KEY = Key("t", 0)
 
 
-def _leads(partition: str, epoch: int) -> TraceEvent:
-    values = (("leader_epoch", epoch), ("isr", (1, 2)))
-    return TraceEvent(Level.INFO, partition, "become_leader", "leads", "", values)
+def _leads(partition: int, epoch: int) -> LeadershipBegan:
+    return LeadershipBegan(
+        partition=TopicPartition("t", partition),
+        leader_epoch=epoch,
+        epoch_start=0,
+        high_watermark=0,
+        isr=(1, 2),
+    )
 
 
 def test_an_election_lasts_from_the_end_of_a_process_to_the_next_leader():
     elections = Elections()
-    elections.note(_leads("t-0", 0), "host1", 10)
-    elections.note(_leads("t-1", 0), "host2", 10)
+    elections.note(_leads(0, 0), "host1", 10)
+    elections.note(_leads(1, 0), "host2", 10)
     elections.process_ended("host1", 100)
     elections.process_ended("host1", 400)
-    elections.note(_leads("t-0", 1), "host2", 750)
+    elections.note(_leads(0, 1), "host2", 750)
     elections.process_ended("host2", 800)
-    elections.note(_leads("t-1", 3), "host2", 1_000)
+    elections.note(_leads(1, 3), "host2", 1_000)
     assert elections.durations_ms == [650, 200]
 
 
 def test_a_new_partition_and_a_leader_that_changes_by_will_are_no_elections():
     elections = Elections()
-    elections.note(_leads("t-0", 0), "host1", 10)
-    elections.note(_leads("t-0", 1), "host2", 50)
+    elections.note(_leads(0, 0), "host1", 10)
+    elections.note(_leads(0, 1), "host2", 50)
     elections.process_ended("host1", 60)
     elections.process_ended("host2", 70)
-    elections.note(_leads("t-0", 0), "host3", 90)
+    elections.note(_leads(0, 0), "host3", 90)
     assert elections.durations_ms == []
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tidelog.env.memory_disk import Operation
 from tidelog.sim.report.outcome import Outcome
-from tidelog.sim.runs.crash_points import Ending, Point, Sweep, play, points
+from tidelog.sim.runs.crash_points import Ending, Point, Sweep, points, run_point
 
 STRIDE = 157
 
@@ -26,20 +26,20 @@ def test_the_script_asks_a_disk_for_everything(every_point):
 def test_a_part_of_the_points_survives(every_point, part):
     """The others are played by `tidelog sim sweep`."""
     point = every_point[(part * STRIDE) % len(every_point)]
-    outcome = play(point)
+    outcome = run_point(point)
     assert outcome.violation is None, f"{point}: {outcome.violation}"
     assert outcome.faults == {point.ending.value: 1}
 
 
 def test_a_point_that_is_not_reached_is_no_survivor():
-    outcome = play(Point(1_000_000, Operation.APPEND, Ending.KILL))
+    outcome = run_point(Point(1_000_000, Operation.APPEND, Ending.KILL))
     assert outcome.violated == "PointReached"
 
 
 def test_a_flush_that_lies_is_noticed(monkeypatch):
     """The negative twin: devices that say they have what they have not."""
     monkeypatch.setattr("tidelog.env.memory_disk.MemoryFile.sync_content", lambda file: None)
-    outcome = play(Point(500, Operation.SYNC, Ending.POWER))
+    outcome = run_point(Point(500, Operation.SYNC, Ending.POWER))
     assert outcome.violated in ("CommittedIsDurable", "NothingLost", "RestartLosesNothing")
 
 

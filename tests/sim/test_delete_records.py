@@ -38,7 +38,7 @@ def request(offset: int, timeout_ms: int = 5_000) -> Entity:
     return make(request_type, topics=topics, timeout=millis(timeout_ms))
 
 
-class Scene:
+class Testbed:
     """A cluster with topic `t`, RF 3, some records, and the log starts of everybody."""
 
     def __init__(self, seed: int = 1, *, records: int = 20, **configs: str) -> None:
@@ -134,149 +134,151 @@ class Scene:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_an_idle_partition_lets_go_everywhere_and_its_segments_go(seed):
-    scene = Scene(seed)
-    before = scene.world.now
-    assert scene.delete(13) == (ErrorCode.NONE, 13)
-    assert scene.world.now - before < 400, "a long poll was sat out"
-    assert scene.everywhere(13)
-    assert scene.client.fetch("t", 0, 12).partitions[0].error_code == OUT_OF_RANGE
-    assert scene.read(13) == scene.values(13)
-    scene.world.run_for(2_500)
-    for node_id in scene.world.hosts:
-        first, second = scene.bases(node_id)[:2]
+    testbed = Testbed(seed)
+    before = testbed.world.now
+    assert testbed.delete(13) == (ErrorCode.NONE, 13)
+    assert testbed.world.now - before < 400, "a long poll was sat out"
+    assert testbed.everywhere(13)
+    assert testbed.client.fetch("t", 0, 12).partitions[0].error_code == OUT_OF_RANGE
+    assert testbed.read(13) == testbed.values(13)
+    testbed.world.run_for(2_500)
+    for node_id in testbed.world.hosts:
+        first, second = testbed.bases(node_id)[:2]
         assert first <= 13 < second
-        names = scene.world.hosts[node_id].disk.list_dir("t-0")
+        names = testbed.world.hosts[node_id].disk.list_dir("t-0")
         assert min(name for name in names if name.endswith(".log")) == f"{first:020d}.log"
-    scene.produce(5)
-    assert scene.read(13) == scene.values(13)
+    testbed.produce(5)
+    assert testbed.read(13) == testbed.values(13)
 
 
 def test_a_parked_consumer_hears_that_its_records_are_gone():
-    scene = Scene()
-    client = scene.client
-    assert scene.delete(-1) == (ErrorCode.NONE, 20)
+    testbed = Testbed()
+    client = testbed.client
+    assert testbed.delete(-1) == (ErrorCode.NONE, 20)
     assert client.fetch("t", 0, 20).partitions[0].log_start_offset == 20
     assert client.fetch("t", 0, 3).partitions[0].error_code == OUT_OF_RANGE
-    scene.produce(3)
-    assert scene.read(20) == scene.values(20)
+    testbed.produce(3)
+    assert testbed.read(20) == testbed.values(20)
 
 
 def test_a_follower_that_is_away_is_not_waited_for_and_begins_at_the_start():
-    scene = Scene()
-    away = scene.followers[0]
-    scene.world.kill(away)
-    scene.world.run_until(lambda: away not in unfenced(scene.world))
-    scene.produce(10)
-    assert scene.delete(26) == (ErrorCode.NONE, 26)
-    scene.world.start(away)
-    scene.world.run_until(lambda: scene.everywhere(26))
-    log = scene.log(away)
-    assert (scene.bases(away)[0], log.log_end_offset) == (26, 30)
-    scene.world.run_for(1_000)
-    assert scene.log(away).high_watermark == 30
+    testbed = Testbed()
+    away = testbed.followers[0]
+    testbed.world.kill(away)
+    testbed.world.run_until(lambda: away not in unfenced(testbed.world))
+    testbed.produce(10)
+    assert testbed.delete(26) == (ErrorCode.NONE, 26)
+    testbed.world.start(away)
+    testbed.world.run_until(lambda: testbed.everywhere(26))
+    log = testbed.log(away)
+    assert (testbed.bases(away)[0], log.log_end_offset) == (26, 30)
+    testbed.world.run_for(1_000)
+    assert testbed.log(away).high_watermark == 30
 
 
 def test_a_follower_that_is_gone_and_not_fenced_yet_holds_the_answer_up():
-    scene = Scene()
-    away = scene.followers[0]
-    scene.world.pause(away)
-    assert scene.delete(7, timeout_ms=100) == (ErrorCode.REQUEST_TIMED_OUT, 0)
-    assert scene.log(scene.leader).log_start_offset == 7
-    assert scene.delete(7, timeout_ms=30_000) == (ErrorCode.NONE, 7)
-    assert scene.log(away).log_start_offset == 0
-    scene.world.resume(away)
-    scene.world.run_until(lambda: scene.everywhere(7))
+    testbed = Testbed()
+    away = testbed.followers[0]
+    testbed.world.pause(away)
+    assert testbed.delete(7, timeout_ms=100) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+    assert testbed.log(testbed.leader).log_start_offset == 7
+    assert testbed.delete(7, timeout_ms=30_000) == (ErrorCode.NONE, 7)
+    assert testbed.log(away).log_start_offset == 0
+    testbed.world.resume(away)
+    testbed.world.run_until(lambda: testbed.everywhere(7))
 
 
 def test_the_next_leader_has_not_heard_of_the_deletion():
     """What it serves is right all the same, and it can be asked again."""
-    scene = Scene()
-    old, client = scene.leader, scene.client
+    testbed = Testbed()
+    old, client = testbed.leader, testbed.client
     client.send_frame(codec.encode_request(request(9), 1, "sim"))
-    scene.world.run_until(lambda: scene.log(old).log_start_offset == 9)
-    scene.world.kill(old, reset=True)
-    scene.world.run_until(lambda: partition(scene.world, "t").leader not in (old, -1))
-    assert scene.read(0) == scene.values(0)
-    scene.produce(3)
-    scene.world.start(old)
-    scene.calm()
-    assert set(scene.starts().values()) == {0}, "it was killed before a checkpoint"
-    assert scene.delete(5) == (ErrorCode.NONE, 5)
-    assert scene.everywhere(5)
+    testbed.world.run_until(lambda: testbed.log(old).log_start_offset == 9)
+    testbed.world.kill(old, reset=True)
+    testbed.world.run_until(lambda: partition(testbed.world, "t").leader not in (old, -1))
+    assert testbed.read(0) == testbed.values(0)
+    testbed.produce(3)
+    testbed.world.start(old)
+    testbed.calm()
+    assert set(testbed.starts().values()) == {0}, "it was killed before a checkpoint"
+    assert testbed.delete(5) == (ErrorCode.NONE, 5)
+    assert testbed.everywhere(5)
 
 
 def test_a_leader_that_was_away_during_the_deletion():
     """It stopped cleanly before, follows, and is as good as any afterwards."""
-    scene = Scene()
-    old = scene.leader
-    scene.world.stop(old)
-    scene.world.run_until(lambda: scene.world.hosts[old].node is None)
-    scene.world.run_until(lambda: partition(scene.world, "t").leader not in (old, -1))
-    assert scene.delete(9) == (ErrorCode.NONE, 9)
-    scene.world.start(old)
-    scene.world.run_until(lambda: scene.everywhere(9))
-    assert scene.read(9) == scene.values(9)
-    assert scene.delete(4) == (ErrorCode.NONE, 9)
+    testbed = Testbed()
+    old = testbed.leader
+    testbed.world.stop(old)
+    testbed.world.run_until(lambda: testbed.world.hosts[old].node is None)
+    testbed.world.run_until(lambda: partition(testbed.world, "t").leader not in (old, -1))
+    assert testbed.delete(9) == (ErrorCode.NONE, 9)
+    testbed.world.start(old)
+    testbed.world.run_until(lambda: testbed.everywhere(9))
+    assert testbed.read(9) == testbed.values(9)
+    assert testbed.delete(4) == (ErrorCode.NONE, 9)
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_after_a_restart_of_everything_nothing_is_back(how):
-    scene = Scene(4)
-    assert scene.delete(13) == (ErrorCode.NONE, 13)
-    scene.world.run_for(1_500)
-    for node_id in scene.world.hosts:
-        getattr(scene.world, how)(node_id)
-    scene.world.run_until(lambda: all(h.node is None for h in scene.world.hosts.values()), 60_000)
-    scene.world.start_all()
-    scene.calm()
-    assert set(scene.starts().values()) == {13}
-    assert scene.read(13) == scene.values(13)
-    scene.produce(3)
-    assert scene.read(13) == scene.values(13)
+    testbed = Testbed(4)
+    assert testbed.delete(13) == (ErrorCode.NONE, 13)
+    testbed.world.run_for(1_500)
+    for node_id in testbed.world.hosts:
+        getattr(testbed.world, how)(node_id)
+    testbed.world.run_until(
+        lambda: all(h.node is None for h in testbed.world.hosts.values()), 60_000
+    )
+    testbed.world.start_all()
+    testbed.calm()
+    assert set(testbed.starts().values()) == {13}
+    assert testbed.read(13) == testbed.values(13)
+    testbed.produce(3)
+    assert testbed.read(13) == testbed.values(13)
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_power_cuts_during_the_deletion_lose_nothing_above_it(seed):
     """With group commit, at some moment between the request and the last deleted file."""
-    scene = Scene(seed, flush_messages="1")
-    scene.delete(13, timeout_ms=0)
-    scene.world.run_for(seed * 230)
-    for node_id in scene.world.hosts:
-        scene.world.power_cut(node_id)
-    scene.world.start_all()
-    scene.calm()
-    for host in scene.world.hosts.values():
+    testbed = Testbed(seed, flush_messages="1")
+    testbed.delete(13, timeout_ms=0)
+    testbed.world.run_for(seed * 230)
+    for node_id in testbed.world.hosts:
+        testbed.world.power_cut(node_id)
+    testbed.world.start_all()
+    testbed.calm()
+    for host in testbed.world.hosts.values():
         assert not host.node._directory.damaged, host.name
-    assert set(scene.starts().values()) <= {0, 13}
-    assert scene.read(13) == scene.values(13)
-    assert scene.delete(13) == (ErrorCode.NONE, 13)
-    scene.produce(3)
-    assert scene.read(13) == scene.values(13)
+    assert set(testbed.starts().values()) <= {0, 13}
+    assert testbed.read(13) == testbed.values(13)
+    assert testbed.delete(13) == (ErrorCode.NONE, 13)
+    testbed.produce(3)
+    assert testbed.read(13) == testbed.values(13)
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_a_power_cut_without_group_commit_takes_one_replica_back_and_no_record(seed):
     """Its unflushed tail is gone, maybe everything above the start that its checkpoint names."""
-    scene = Scene(seed)
-    assert scene.delete(19) == (ErrorCode.NONE, 19)
-    scene.world.run_for(seed * 400)
-    lost = scene.followers[0]
-    scene.world.power_cut(lost)
-    scene.world.run_until(lambda: lost not in unfenced(scene.world))
-    scene.produce(2)
-    scene.world.start(lost)
-    scene.world.run_until(lambda: scene.everywhere(19))
-    assert scene.log(lost).log_end_offset == scene.count
-    assert scene.read(19) == scene.values(19)
+    testbed = Testbed(seed)
+    assert testbed.delete(19) == (ErrorCode.NONE, 19)
+    testbed.world.run_for(seed * 400)
+    lost = testbed.followers[0]
+    testbed.world.power_cut(lost)
+    testbed.world.run_until(lambda: lost not in unfenced(testbed.world))
+    testbed.produce(2)
+    testbed.world.start(lost)
+    testbed.world.run_until(lambda: testbed.everywhere(19))
+    assert testbed.log(lost).log_end_offset == testbed.count
+    assert testbed.read(19) == testbed.values(19)
 
 
 def test_a_replica_that_is_added_later_begins_at_the_start():
-    scene = Scene(6, records=10)
-    assert scene.delete(8) == (ErrorCode.NONE, 8)
-    victim = scene.followers[0]
-    scene.world.power_cut(victim)
-    scene.world.run_until(lambda: victim not in unfenced(scene.world))
-    scene.world.wipe(victim)
-    scene.world.start(victim)
-    scene.world.run_until(lambda: scene.everywhere(8))
-    assert scene.bases(victim) == [8]
+    testbed = Testbed(6, records=10)
+    assert testbed.delete(8) == (ErrorCode.NONE, 8)
+    victim = testbed.followers[0]
+    testbed.world.power_cut(victim)
+    testbed.world.run_until(lambda: victim not in unfenced(testbed.world))
+    testbed.world.wipe(victim)
+    testbed.world.start(victim)
+    testbed.world.run_until(lambda: testbed.everywhere(8))
+    assert testbed.bases(victim) == [8]

@@ -80,7 +80,7 @@ def test_a_cut_keeps_back_and_mending_delivers_in_order():
     net.network.send(net.b.ends[100], b"back")
     net.run()
     assert (net.b.got, net.a.got) == ({}, {1: b"back"})
-    net.network.mend("a", "b")
+    net.network.heal("a", "b")
     assert net.b.got == {100: b"123"}
 
 
@@ -91,7 +91,7 @@ def test_a_close_waits_behind_the_cut_too():
     net.network.close(net.a.ends[1])
     net.run()
     assert net.b.closed == {}
-    net.network.mend("a", "b")
+    net.network.heal("a", "b")
     assert (net.b.got, net.b.closed) == ({100: b"last words"}, {100: CloseReason.PEER})
 
 
@@ -120,7 +120,7 @@ def test_a_connect_over_a_cut_waits_and_tries_again(link):
     net.connect()
     net.run(until=500)
     assert net.answers == []
-    net.network.mend(*link)
+    net.network.heal(*link)
     net.run(until=2_000)
     assert net.answers == [True]
 
@@ -199,7 +199,7 @@ def test_what_is_stalled_and_cut_waits_for_both():
     net.run()
     net.network.unstall([net.a.ends[1].out])
     assert net.b.got == {}
-    net.network.mend("a", "b")
+    net.network.heal("a", "b")
     assert net.b.got == {100: b"x"}
 
 
@@ -282,7 +282,7 @@ def test_a_cut_of_one_port_leaves_the_others_alone(link):
     other = net.b if link[0] == "a" else net.a
     assert len(other.got) == 1
     assert net.answers == [True, True]
-    net.network.mend_port(*link, 9093)
+    net.network.heal_port(*link, 9093)
     net.run()
     assert len(other.got) == 2
     assert net.answers == [True, True, True]

@@ -31,7 +31,7 @@ from tidelog.sim.evidence.history import History
 from tidelog.sim.evidence.oracle import Oracle, partition_id
 from tidelog.sim.quorum.oracle import QuorumOracle
 from tidelog.sim.replicas.requests import Producer
-from tidelog.sim.replicas.stage import Stage
+from tidelog.sim.replicas.watched import WatchedCluster
 from tidelog.sim.report.violation import Violation
 
 KEY = TopicPartition("t", 0)
@@ -288,77 +288,77 @@ def test_durability():
         oracle.check_committed(1, batch(1), THREE)
 
 
-# The stage of replication -------------------------------------------------------------------------
+# The watched cluster ------------------------------------------------------------------------
 
 
-def a_stage(*, controlled: bool = False) -> Stage:
+def a_cluster(*, controlled: bool = False) -> WatchedCluster:
     """Two brokers with one committed record."""
-    stage = Stage((1, 2), controlled=controlled)
-    stage.topic(1, 2)
-    stage.send(1, "a")
-    stage.run(200)
-    return stage
+    cluster = WatchedCluster((1, 2), controlled=controlled)
+    cluster.topic(1, 2)
+    cluster.send(1, "a")
+    cluster.run(200)
+    return cluster
 
 
-def test_a_stage_that_is_well_finishes():
-    stage = a_stage()
-    stage.read(1, 0)
-    stage.finish()
-    assert stage.acknowledged == {0: b"a"}
+def test_a_cluster_that_is_well_finishes():
+    cluster = a_cluster()
+    cluster.read(1, 0)
+    cluster.finish()
+    assert cluster.acknowledged == {0: b"a"}
 
 
-def test_a_stage_sees_a_leader_without_committed_records():
-    stage = a_stage()
-    stage.log_of(2).truncate_to(0)
-    stage.kill(1)
-    stage.feed.change("orders", leader=2, isr=(2,))
+def test_a_cluster_sees_a_leader_without_committed_records():
+    cluster = a_cluster()
+    cluster.log_of(2).truncate_to(0)
+    cluster.kill(1)
+    cluster.feed.change("orders", leader=2, isr=(2,))
     with rejects("LeaderCompleteness"):
-        stage.run(10)
+        cluster.run(10)
 
 
-def test_a_stage_sees_two_histories():
-    stage = a_stage()
-    stage.committed[0] = stage.committed[0]._replace(value=b"other")
+def test_a_cluster_sees_two_histories():
+    cluster = a_cluster()
+    cluster.committed[0] = cluster.committed[0]._replace(value=b"other")
     with rejects("CommittedOnce"):
-        stage.send(1, "b")
+        cluster.send(1, "b")
 
 
-def test_a_stage_sees_a_fenced_member_of_the_isr():
-    stage = a_stage(controlled=True)
-    stage.feed.fence(2)
+def test_a_cluster_sees_a_fenced_member_of_the_isr():
+    cluster = a_cluster(controlled=True)
+    cluster.feed.fence(2)
     with rejects("FencedOutOfIsr"):
-        stage.run(10)
+        cluster.run(10)
 
 
 @pytest.mark.parametrize(
     ("name", "tamper"),
     [
-        ("NothingLost", lambda stage: stage.acknowledged.update({1: b"never"})),
-        ("RepeatableRead", lambda stage: stage._polled.update({0: b"other"})),
-        ("Liveness", lambda stage: stage.feed.change("orders", leader=-1)),
+        ("NothingLost", lambda cluster: cluster.acknowledged.update({1: b"never"})),
+        ("RepeatableRead", lambda cluster: cluster._polled.update({0: b"other"})),
+        ("Liveness", lambda cluster: cluster.feed.change("orders", leader=-1)),
     ],
 )
 def test_the_end_of_a_story_is_judged(name, tamper):
-    stage = a_stage()
-    tamper(stage)
+    cluster = a_cluster()
+    tamper(cluster)
     with rejects(name):
-        stage.finish()
+        cluster.finish()
 
 
 def test_the_end_of_a_story_finds_duplicates():
-    stage = a_stage()
-    stage.send(1, "b", producer=Producer(7, 0, 0))
-    stage.send(1, "b", producer=Producer(8, 0, 0))
+    cluster = a_cluster()
+    cluster.send(1, "b", producer=Producer(7, 0, 0))
+    cluster.send(1, "b", producer=Producer(8, 0, 0))
     with rejects("NoDuplicates"):
-        stage.finish()
+        cluster.finish()
 
 
 def test_forgiven_records_may_be_lost():
-    stage = a_stage()
-    stage.forgive()
-    stage.log_of(2).truncate_to(0)
-    stage.kill(1)
-    stage.feed.change("orders", leader=2, isr=(2,))
-    stage.run(50)
-    stage.finish()
-    assert stage.values(1) == []
+    cluster = a_cluster()
+    cluster.forgive()
+    cluster.log_of(2).truncate_to(0)
+    cluster.kill(1)
+    cluster.feed.change("orders", leader=2, isr=(2,))
+    cluster.run(50)
+    cluster.finish()
+    assert cluster.values(1) == []

@@ -33,7 +33,7 @@ QUORUM_SEEDS = 500
 CLUSTER_SEEDS = 50
 
 
-def play(tier: str, scenario: str, seed: int) -> Outcome:
+def run_and_judge(tier: str, scenario: str, seed: int) -> Outcome:
     """A clean run, or the command that shows it again."""
     outcome = run_seed(tier, scenario, seed)
     replay = replay_command(tier, scenario, seed)
@@ -43,18 +43,18 @@ def play(tier: str, scenario: str, seed: int) -> Outcome:
 
 @pytest.mark.parametrize(("tier", "scenario", "seed"), KNOWN)
 def test_a_seed_that_once_failed(tier, scenario, seed):
-    play(tier, scenario, int(seed))
+    run_and_judge(tier, scenario, int(seed))
 
 
 @pytest.mark.parametrize(("tier", "scenario", "seed"), FRESH)
 def test_each_family_of_faults(tier, scenario, seed):
-    play(tier, scenario, seed)
+    run_and_judge(tier, scenario, seed)
 
 
 def test_whole_nodes_under_whatever_a_seed_draws():
     tally = Tally()
     for seed in range(1, CLUSTER_SEEDS + 1):
-        tally.add(play("cluster", "all", seed))
+        tally.add(run_and_judge("cluster", "all", seed))
     idle = [kind.value for kind in FaultKind if not tally.fired[kind.value]]
     assert len(idle) <= 2, f"kinds that never mattered: {idle}"
     assert len(tally.marks) > len(MARKS) // 2
@@ -63,7 +63,7 @@ def test_whole_nodes_under_whatever_a_seed_draws():
 @pytest.mark.parametrize("first", range(0, QUORUM_SEEDS, 50))
 def test_the_quorum_alone(first):
     for seed in range(first, first + 50):
-        play("quorum", "all", seed)
+        run_and_judge("quorum", "all", seed)
 
 
 def test_disks_go_wrong_in_a_fifth_of_the_seeds_and_change_no_other():

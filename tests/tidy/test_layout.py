@@ -5,8 +5,9 @@ import re
 from collections.abc import Mapping
 from importlib import import_module
 
+from tests.tidy.covered_by import COVERED_BY, SMALL_LINES
 from tests.tidy.ratchet import TESTS_OF_NO_ONE_MODULE, hold
-from tests.tidy.source import ROOT, suite, texts
+from tests.tidy.source import ROOT, product, suite, texts
 from tidelog.broker.api.catalogue import APIS
 from tidelog.config import node_properties, topic_properties
 from tidelog.config.property_types import Property
@@ -22,6 +23,21 @@ def test_unit_tests_stand_where_their_modules_stand():
         if not (ROOT / "src/tidelog" / folder / name.removeprefix("test_")).exists():
             found.append(place)
     hold(found, TESTS_OF_NO_ONE_MODULE, "unit tests of modules that do not exist")
+
+
+def test_every_module_has_a_test():
+    """Its own, or the one that `covered_by.py` names for it."""
+    found = []
+    for module in product():
+        path = module.path.removeprefix("src/").removeprefix("tidelog/")
+        folder, _, name = path.rpartition("/")
+        own = ROOT / "tests/unit" / folder / f"test_{name}"
+        is_small = texts()[module.path].count("\n") <= SMALL_LINES
+        if not (own.exists() or is_small or name == "__init__.py"):
+            found.append(path)
+    hold(found, COVERED_BY, "modules without a test")
+    missing = {test for test in COVERED_BY.values() if test not in texts()}
+    assert not missing, "tests that cover a module and do not exist"
 
 
 # APIs --------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def run(
     jobs: Jobs = 1,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Play seeds and judge them; exit code 1 if any failed."""
+    """Run seeds and judge them; exit code 1 if any failed."""
     from tidelog.sim.campaign.seeds import marks_of, prepare, replay_command
     from tidelog.sim.campaign.tally import Tally
 
@@ -81,7 +81,7 @@ def seed_range(text: str) -> range:
     """`A:B` or `A`. Raises `UsageError`."""
     first, separator, end = text.partition(":")
     if not first.isdecimal() or (separator and not end.isdecimal()):
-        raise UsageError(f"`{text}` is no range of seeds", "write it as `1:100`, or as one seed")
+        raise UsageError(f"`{text}` is not a range of seeds", "write it as `1:100`, or as one seed")
     found = range(int(first), int(end) if separator else int(first) + 1)
     if not found:
         raise UsageError(f"there are no seeds in `{text}`", "the second number is the larger one")
@@ -89,18 +89,18 @@ def seed_range(text: str) -> range:
 
 
 def in_processes(
-    jobs: int, play: Callable[[Item], Result], wanted: Iterable[Item]
+    jobs: int, run_one: Callable[[Item], Result], wanted: Iterable[Item]
 ) -> Iterator[Result]:
     """The results in the order of what is wanted."""
     if jobs == 1:
-        yield from map(play, wanted)
+        yield from map(run_one, wanted)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(play, wanted)
+        yield from pool.map(run_one, wanted)
 
 
 def timed(tier: str, scenario: str, seed: int) -> tuple[Any, float]:
-    """The outcome of a seed, one in a hundred played twice, and the CPU seconds of the first."""
+    """The outcome of a seed, one in a hundred run twice, and the CPU seconds of the first."""
     from tidelog.cli import sim_twice
     from tidelog.sim.campaign.seeds import run_seed
 
@@ -108,7 +108,7 @@ def timed(tier: str, scenario: str, seed: int) -> tuple[Any, float]:
     outcome = run_seed(tier, scenario, seed)
     cpu_s = time.process_time() - begun
     if sim_twice.is_due(outcome):
-        sim_twice.play_again(tier, scenario, outcome)
+        sim_twice.run_again(tier, scenario, outcome)
     return outcome, cpu_s
 
 
@@ -145,7 +145,7 @@ def replay(
     ] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Play one seed again, exactly; exit code 1 if it fails."""
+    """Run one seed again, exactly; exit code 1 if it fails."""
     from tidelog.sim.campaign.seeds import prepare
 
     one = prepare(tier, scenario, seed)
@@ -193,7 +193,7 @@ def ablate(
     jobs: Jobs = 1,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Switch safeguards off, one by one; exit code 1 if nobody misses one."""
+    """Switch safeguards off, one by one; exit code 1 if no checker misses one."""
     from tidelog.sim.ablations import SAFEGUARDS
 
     wanted = [one.name for one in SAFEGUARDS if not only or one.name in only]
@@ -204,19 +204,19 @@ def ablate(
             f"use one of {', '.join(one.name for one in SAFEGUARDS)}",
         )
     with progress(f"without {len(wanted)} safeguards"):
-        rows = list(in_processes(jobs, partial(_play_without, seeds), wanted))
+        rows = list(in_processes(jobs, partial(_run_without, seeds), wanted))
     survivors = [row[0] for row in rows if row[-1] is None]
     if output is OutputFormat.JSON:
         killed = len(rows) - len(survivors)
         print_json({"total": len(rows), "killed": killed, "survivors": survivors})
     else:
-        columns = ("safeguard", "prevents", "played", "seeds to kill", "what complains")
+        columns = ("safeguard", "prevents", "run", "seeds to kill", "what complains")
         print_table("", columns, [(*row[:-1], row[-1] or "SURVIVED") for row in rows])
     if survivors:
         raise BadAnswer
 
 
-def _play_without(seeds: int, name: str) -> tuple[str, str, str, int, str | None]:
+def _run_without(seeds: int, name: str) -> tuple[str, str, str, int, str | None]:
     """One row of the kill table; the last column is empty for a survivor."""
     from tidelog.sim.ablations import SAFEGUARDS, ablate
 
@@ -230,43 +230,46 @@ def _play_without(seeds: int, name: str) -> tuple[str, str, str, int, str | None
 def regressions(
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="NUMBER", help="A story; may be given many times."),
+        typer.Option("--only", metavar="NUMBER", help="A scenario; may be given many times."),
     ] = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Play the stories of bugs that other logs had; exit code 1 if one goes wrong."""
-    from tidelog.sim.campaign.seeds import STORY, run_seed
-    from tidelog.sim.regressions.stories import STORIES
+    """Run the scenarios of bugs that other logs had; exit code 1 if one goes wrong."""
+    from tidelog.sim.campaign.seeds import REGRESSION, run_seed
+    from tidelog.sim.regressions.catalogue import REGRESSIONS
 
-    unknown = set(only or ()) - set(STORIES)
+    unknown = set(only or ()) - set(REGRESSIONS)
     if unknown:
-        raise UsageError(f"there is no story `{min(unknown)}`", f"use one of {', '.join(STORIES)}")
-    stories = [story for number, story in STORIES.items() if not only or number in only]
-    outcomes = [run_seed(STORY, story.number, 1) for story in stories]
+        raise UsageError(
+            f"there is no regression scenario `{min(unknown)}`",
+            f"use one of {', '.join(REGRESSIONS)}",
+        )
+    wanted = [one for number, one in REGRESSIONS.items() if not only or number in only]
+    outcomes = [run_seed(REGRESSION, one.number, 1) for one in wanted]
     failed = [
-        {"story": story.number, "violation": outcome.violation}
-        for story, outcome in zip(stories, outcomes, strict=True)
+        {"scenario": one.number, "violation": outcome.violation}
+        for one, outcome in zip(wanted, outcomes, strict=True)
         if outcome.violation is not None
     ]
     if output is OutputFormat.JSON:
-        print_json({"total": len(stories), "failed": failed})
+        print_json({"total": len(wanted), "failed": failed})
     else:
         rows = [
-            (story.number, story.title, story.origin, outcome.violation or "well")
-            for story, outcome in zip(stories, outcomes, strict=True)
+            (one.number, one.title, one.origin, outcome.violation or "well")
+            for one, outcome in zip(wanted, outcomes, strict=True)
         ]
-        print_table("", ("story", "what must hold", "origin", "went"), rows)
+        print_table("", ("scenario", "what must hold", "origin", "result"), rows)
     if failed:
         raise BadAnswer
 
 
 @sim_app.command("list", epilog="Example: tidelog sim list --output json")
 def list_(output: Output = OutputFormat.TABLE) -> None:
-    """Name the scenarios of the cluster tier, and the stories."""
-    from tidelog.sim.regressions.stories import STORIES
+    """Name the scenarios of the cluster tier, and the regression scenarios."""
+    from tidelog.sim.regressions.catalogue import REGRESSIONS
     from tidelog.sim.scenarios.families import names
 
-    found = {**names(), **{story.number: story.title for story in STORIES.values()}}
+    found = {**names(), **{one.number: one.title for one in REGRESSIONS.values()}}
     if output is OutputFormat.JSON:
         print_json(found)
     else:
@@ -286,7 +289,7 @@ def sweep(
 ) -> None:
     """End a process at every write, flush and rename of a scripted run; exit code 1 if one of these
     runs loses anything."""
-    from tidelog.sim.runs.crash_points import Sweep, play, points
+    from tidelog.sim.runs.crash_points import Sweep, points, run_point
 
     all_points = points()
     if first >= len(all_points):
@@ -294,7 +297,7 @@ def sweep(
     wanted = all_points[first::every]
     done = Sweep()
     with progress(f"{len(wanted)} points"):
-        for point, outcome in zip(wanted, in_processes(jobs, play, wanted), strict=True):
+        for point, outcome in zip(wanted, in_processes(jobs, run_point, wanted), strict=True):
             done.add(point, outcome)
             if outcome.violation is not None:
                 sys.stderr.write(f"point {point} failed: {outcome.violation}\n")

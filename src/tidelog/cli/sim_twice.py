@@ -19,7 +19,7 @@ def is_due(outcome: Outcome) -> bool:
     return outcome.seed % TWICE == 0 and outcome.violated in (None, NAME)
 
 
-def play_again(tier: str, scenario: str, outcome: Outcome) -> None:
+def run_again(tier: str, scenario: str, outcome: Outcome) -> None:
     """Makes it a failure if the other process sees another run."""
     if hash_elsewhere(tier, scenario, outcome.seed) != outcome.trace_hash:
         outcome.violation = f"{NAME}: another order of hashes gives another run"

@@ -1,11 +1,11 @@
 """Safeguards, each with a way to switch it off: the proof that the checkers would miss it.
 
 An ablation replaces functions or properties of the production code for the length of a block and
-plays what the safeguard is for: a story of `tidelog.sim.regressions`, whose negative twin it is, or
-seeds of a scenario. Some checker, or some assertion of the rooms, has to complain; the number of
-seeds that took is the strength of the net at that place.
+runs what the safeguard is for: a scenario of `tidelog.sim.regressions`, or seeds of a family. A
+checker, or an assertion of the product, has to complain; the number of seeds that took is the
+strength of the net at that place.
 
-The replacements live here and not in the rooms: a switch in production code could be thrown.
+The replacements live here and not in the product: a switch in production code could be thrown.
 
 | module | safeguards of |
 | --- | --- |

@@ -1,4 +1,4 @@
-"""Every safeguard that can be switched off, room by room."""
+"""Every safeguard that can be switched off, package by package."""
 
 from typing import Final
 

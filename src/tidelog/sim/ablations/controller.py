@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from tidelog.controller import brokers, elections, isr_proposals, partitions
 from tidelog.controller.events import Cause, CauseKind
-from tidelog.sim.ablations.safeguard import of_story
+from tidelog.sim.ablations.safeguard import of_regression
 
 
 def _elect_anybody(partition: Any, replicas: Any, isr: Any, elr: Any, rules: Any) -> Any:
@@ -37,43 +37,43 @@ def _elect_last_known(elect: Callable[..., Any]) -> Callable[..., Any]:
 
 
 SAFEGUARDS: Final = (
-    of_story(
+    of_regression(
         "s10",
         "elections-from-isr",
         "a leader that lacks committed records",
         (elections, "_elect", _elect_anybody),
     ),
-    of_story(
+    of_regression(
         "r11",
         "unclean-restarts",
         "an eligible leader that lost records with its power",
         (brokers, "_clean_up", _treat_as_clean),
     ),
-    of_story(
+    of_regression(
         "r13",
         "restarts-end-terms",
         "a leader that is another process in the same term",
         (brokers, "_clean_up", lambda *_: []),
     ),
-    of_story(
+    of_regression(
         "r14",
         "last-known-leader-is-alive",
         "a fenced leader",
         (elections, "_elect", _elect_last_known(elections._elect)),
     ),
-    of_story(
+    of_regression(
         "r09",
         "eligibility",
         "a fenced or dying replica in the ISR",
         (isr_proposals, "_ineligible", lambda *_: None),
     ),
-    of_story(
+    of_regression(
         "s12",
         "proposals-of-the-present-leader",
         "an ISR without its leader",
         (isr_proposals, "_validate", lambda *_: None),
     ),
-    of_story(
+    of_regression(
         "r45",
         "removal-begins-a-term",
         "a fetch of a former replica that counts for its empty successor",

@@ -14,7 +14,7 @@ from tidelog.log.producer_state import ProducerStates
 from tidelog.records.batch import BatchHeader
 from tidelog.replication.replicas import Replicas
 from tidelog.replication.roles import Roles
-from tidelog.sim.ablations.safeguard import of_story
+from tidelog.sim.ablations.safeguard import of_regression
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -72,75 +72,75 @@ def _answer_where_it_would_be(append: Callable[..., Any]) -> Callable[..., Any]:
 
 SAFEGUARDS: Final = (
     # Epochs and recovery ---------------------------------------------------------------------
-    of_story(
+    of_regression(
         "r06",
         "epoch-of-new-leader",
         "keeping uncommitted records of a later epoch",
         (Log, "assign_epoch", lambda *_: False),
     ),
-    of_story(
+    of_regression(
         "r15",
         "marker-removed-first",
         "trusting a torn log because an earlier stop was clean",
         (MemoryDisk, "delete", _keep_marker(MemoryDisk.delete)),
     ),
-    of_story(
+    of_regression(
         "r15",
         "recovery-after-unclean-stop",
         "trusting a torn log",
         (LogDirectory, "_load_logs", _load_as_clean(LogDirectory._load_logs)),
     ),
     # Devices ---------------------------------------------------------------------------------
-    of_story(
+    of_regression(
         "r21",
         "offline-after-an-error",
         "writing behind a write that failed",
         (Roles, "go_offline", _nothing),
     ),
-    of_story(
+    of_regression(
         "r22",
         "bounds-move-together",
         "a high watermark outside of the log",
         (Log, "truncate_fully_and_start_at", _keep_high_watermark(Log.truncate_fully_and_start_at)),
     ),
-    of_story(
+    of_regression(
         "r38",
         "checksums-on-read",
         "serving what a failing medium made of a record",
         (BatchFile, "_check_batch", _nothing),
     ),
-    of_story(
+    of_regression(
         "r39",
         "failed-flushes-are-final",
         "acknowledging what a failed flush has lost",
         (Replicas, "on_flush_failed", _try_again),
     ),
     # Producers -------------------------------------------------------------------------------
-    of_story(
+    of_regression(
         "r25",
         "producers-are-cut-with-the-log",
         "taking a batch that was cut for a duplicate",
         (ProducerStates, "maybe_rewind_to", lambda *_: True),
     ),
-    of_story(
+    of_regression(
         "r26",
         "unknown-producers",
         "refusing a producer whose records are deleted",
         (ProducerStates, "admit", _refuse_unknown(ProducerStates.admit)),
     ),
-    of_story(
+    of_regression(
         "r27",
         "idempotence",
         "a retry appended twice",
         (ProducerStates, "admit", lambda *_: None),
     ),
-    of_story(
+    of_regression(
         "r27",
         "dedup-windows",
         "refusing a retry after a restart",
         (replay, "_complete_windows", _nothing),
     ),
-    of_story(
+    of_regression(
         "r27",
         "original-offsets",
         "answering a retry with another offset than the first time",

@@ -20,7 +20,7 @@ from tidelog.kraft.roles import (
 )
 from tidelog.kraft.transitions import Transitions
 from tidelog.model import METADATA_PARTITION, EpochEndOffset
-from tidelog.sim.ablations.safeguard import of_quorum, of_story
+from tidelog.sim.ablations.safeguard import of_quorum, of_regression
 
 
 def _commit_any_epoch(leader: Leader) -> bool:
@@ -81,31 +81,31 @@ def _begin_at_once(become: Callable[..., None]) -> Callable[..., None]:
 
 
 SAFEGUARDS: Final = (
-    of_story(
+    of_regression(
         "r20",
         "no-committed-truncation",
         "cutting committed metadata by a wrong word",
         (Fetcher, "_truncate", _cut_without_looking),
     ),
-    of_story(
+    of_regression(
         "r20",
         "snapshots-for-those-behind",
         "a voter that can never rejoin, because the log no longer reaches back",
         (FetchServer, "_snapshot_for", lambda *_: None),
     ),
-    of_story(
+    of_regression(
         "r20",
         "claims-may-fall",
         "counting a voter for what it had before its disk was wiped",
         (Progress, "on_fetch", _remember_the_most(Progress.on_fetch)),
     ),
-    of_story(
+    of_regression(
         "r40",
         "followers-refuse-pre-votes",
         "a voter that takes the leadership from a leader whom all others hear",
         (Follower, "decide_vote", _never_follow_anybody),
     ),
-    of_story(
+    of_regression(
         "r40",
         "pre-vote",
         "a voter that comes back with a higher epoch and deposes the leader",
@@ -121,19 +121,19 @@ SAFEGUARDS: Final = (
         "claiming what is not flushed",
         (Fetcher, "may_fetch", True),
     ),
-    of_story(
+    of_regression(
         "s01",
         "durable-votes",
         "voting twice in an epoch",
         (QuorumStateFile, "maybe_write", _hasty_write(QuorumStateFile.maybe_write)),
     ),
-    of_story(
+    of_regression(
         "s14",
         "lost-votes-are-noticed",
         "voting twice in an epoch, without the file that says how it voted",
         (QuorumStateFile, "require", staticmethod(lambda disk: disk.make_dir(_METADATA))),
     ),
-    of_story(
+    of_regression(
         "s11",
         "quorum-divergence",
         "two histories of the metadata",
@@ -149,7 +149,7 @@ SAFEGUARDS: Final = (
         "committing what a later leader may cut",
         (Leader, "maybe_raise_high_watermark", _commit_any_epoch),
     ),
-    of_story(
+    of_regression(
         "s08",
         "votes-for-fresh-logs",
         "a leader that lacks committed metadata",

@@ -29,7 +29,7 @@ from tidelog.replication.produce_path import ProducePath
 from tidelog.replication.purgatory import AckQueue
 from tidelog.replication.read_replica import READ_HERE, ReadReplicaSelector
 from tidelog.replication.roles import Roles
-from tidelog.sim.ablations.safeguard import of_cluster, of_story
+from tidelog.sim.ablations.safeguard import of_cluster, of_regression
 
 
 def _wait_for_committed_isr(self: LeaderState, replica_id: int, *_: Any) -> bool:
@@ -183,88 +183,88 @@ def _change_nothing(change_role: Callable[..., None]) -> Callable[..., None]:
 
 SAFEGUARDS: Final = (
     # Truncating ------------------------------------------------------------------------------
-    of_story(
+    of_regression(
         "r01",
         "truncate-by-epoch",
         "a follower that cuts committed records because it has not heard of them",
         (ReplicaFetcher, "add", _cut_to_high_watermark(ReplicaFetcher.add)),
     ),
-    of_story(
+    of_regression(
         "r02",
         "divergence",
         "two histories in one partition",
         (fetch_reading, "_divergence", lambda *_: None),
     ),
-    of_story(
+    of_regression(
         "r03",
         "truncation-by-steps",
         "cutting by an epoch that the follower does not have",
         (follower, "decide_truncation", _believe_the_leaders_end),
     ),
-    of_story(
+    of_regression(
         "r03",
         "largest-epoch-not-above",
         "no answer for an epoch that the leader never knew",
         (Log, "end_offset_for_epoch", _answer_known_epochs_only(Log.end_offset_for_epoch)),
     ),
-    of_story(
+    of_regression(
         "r06",
         "empty-epochs-are-cut",
         "a follower that asks for its empty epoch for ever",
         (LeaderEpochCache, "truncate_from_end", lambda *_: None),
     ),
-    of_story(
+    of_regression(
         "r07",
         "new-epoch-new-fetch",
         "a follower that keeps what its leader cut in between",
         (Fetchers, "follow", _stay_with_the_same_leader(Fetchers.follow)),
     ),
     # Messages that come late -----------------------------------------------------------------
-    of_story(
+    of_regression(
         "r04",
         "leader-epochs-fence",
         "progress that was reported in another term",
         (Partition, "error_of_request", lambda *_: ErrorCode.NONE),
     ),
-    of_story(
+    of_regression(
         "r16",
         "answer-fits-the-log",
         "cutting by an answer of an older term",
         (FetchAnswers, "on_partition", _cut_by_any_answer(FetchAnswers.on_partition)),
     ),
-    of_story(
+    of_regression(
         "r17",
         "answers-to-those-who-left",
         "cutting by an answer of a broker that is not followed any more",
         (ReplicaFetcher, "remove", lambda *_: None),
         (ReplicaFetcher, "check", lambda *_: None),
     ),
-    of_story(
+    of_regression(
         "r18",
         "cut-before-all-else",
         "reading what is about to be cut",
         (FetchAnswers, "_on_divergence", _cut_later),
     ),
-    of_story(
+    of_regression(
         "r19",
         "divergence-is-no-progress",
         "acknowledging by an offset of another history",
         (fetch_reading.Reading, "read", _note_before_comparing(fetch_reading.Reading.read)),
     ),
     # In sync ---------------------------------------------------------------------------------
-    of_story(
+    of_regression(
         "r05",
         "epoch-start-before-isr",
         "a newcomer in the ISR that lacks what former leaders committed",
         (LeaderState, "may_expand", _expand_without_epoch_start),
     ),
-    of_story(
+    of_regression(
         "r08",
         "pending-expansion-counts",
         "electing a newcomer that lacks committed records",
         (LeaderState, "waits_for", _wait_for_committed_isr),
     ),
-    of_story(
+    of_regression(
         "r08",
         "pending-shrink-counts",
         "electing a leaver that lacks committed records",
@@ -274,14 +274,14 @@ SAFEGUARDS: Final = (
             property(lambda self: tuple(m for m in self.last.isr if m not in self.leaving)),
         ),
     ),
-    of_story(
+    of_regression(
         "r08",
         "isr-changes-move-the-high-watermark",
         "acknowledgements that wait for a replica that has left",
         (IsrChanges, "on_alter_partition_response", _mark_nothing),
         (Roles, "_change_role", _change_nothing(Roles._change_role)),
     ),
-    of_story(
+    of_regression(
         "r10",
         "broker-epochs",
         "an ISR member that forgot what it held",
@@ -289,7 +289,7 @@ SAFEGUARDS: Final = (
         (BrokerEpochs, "may_join_isr", lambda *_: True),
         (isr_proposals, "_ineligible", lambda *_: None),
     ),
-    of_story(
+    of_regression(
         "r12",
         "min-isr",
         "committing below the min ISR",
@@ -303,88 +303,88 @@ SAFEGUARDS: Final = (
         (LeaderState, "_check_advance", lambda *_: None),
     ),
     # Reading ---------------------------------------------------------------------------------
-    of_story(
+    of_regression(
         "r23",
         "reads-below-last-stable-offset",
         "showing records of an open transaction to readers of decided ones",
-        (Log, "last_stable_offset", property(lambda self: self._high_watermark)),
+        (Log, "last_stable_offset", property(lambda self: self.high_watermark)),
     ),
-    of_story(
+    of_regression(
         "r28",
         "reads-below-high-watermark",
         "showing what may be lost",
         (fetch_reading.Reading, "_answer_consumer", _answer_to_the_end),
     ),
-    of_story(
+    of_regression(
         "r42",
         "preferred-replica-has-the-offset",
         "sending a consumer to a replica that denies its position",
         (ReadReplicaSelector, "decide", _anybody_in_the_rack),
     ),
-    of_story(
+    of_regression(
         "r43",
         "replicas-show-their-life",
         "committing by a fetch that a client forged",
         (BrokerEpochs, "is_stale", lambda *_: False),
         (k01_fetch, "_objection", lambda *_: ErrorCode.NONE),
     ),
-    of_story(
+    of_regression(
         "s05",
         "offset-not-available",
         "telling a client that the log ends earlier than before",
         (offset_queries, "_is_unsettled", lambda *_: False),
     ),
     # Metadata and acknowledgements -----------------------------------------------------------
-    of_story(
+    of_regression(
         "s02",
         "partition-epochs",
         "following old metadata",
         (Partition, "objection_to", lambda *_: None),
     ),
-    of_story(
+    of_regression(
         "s09",
         "present-metadata",
         "leading as in a former life",
         (metadata_changes, "is_in_force", _has_any_registration),
     ),
-    of_story(
+    of_regression(
         "s13",
         "claim-before-cut",
         "taking a replica that was cut for a damaged one",
         (FetchAnswers, "cut", _cut_at_once),
     ),
-    of_story(
+    of_regression(
         "s03",
         "group-commit-leader",
         "acknowledging what the leader has not flushed",
         (LeaderState, "own_end_offset", property(lambda self: self._log.log_end_offset)),
         (LeaderState, "_check_advance", lambda *_: None),
     ),
-    of_story(
+    of_regression(
         "s03",
         "group-commit-follower",
         "claiming what the follower has not flushed",
         (Partition, "is_flushed", property(lambda _: True)),
     ),
-    of_story(
+    of_regression(
         "s04",
         "later-epochs-are-skipped",
         "records of a term that the follower has not reconciled with",
         (fetch_answers, "append_fetched", _append_whatever_comes),
     ),
-    of_story(
+    of_regression(
         "s06",
         "acks-end-with-the-leadership",
         "producers that wait for a leader that is none",
         (ProducePath, "fail_acks", lambda *_: None),
     ),
-    of_story(
+    of_regression(
         "s07",
         "acks-wait-for-the-last-record",
         "acknowledging a record that is not committed",
         (AckQueue, "take_up_to", _one_record_early(AckQueue.take_up_to)),
     ),
-    of_story(
+    of_regression(
         "s07",
         "high-watermark-waits",
         "acknowledging what only the leader has",

@@ -1,26 +1,26 @@
-"""What a safeguard is, how it is switched off, and how long it is missed by nobody."""
+"""What a safeguard is, how it is switched off, and how many seeds it takes until that shows."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidelog.sim.campaign.seeds import CLUSTER, QUORUM, STORY, run_seed
+from tidelog.sim.campaign.seeds import CLUSTER, QUORUM, REGRESSION, run_seed
 from tidelog.sim.report.outcome import Outcome
 
 Patch = tuple[Any, str, Any]
 """The class or module that has it, its name there, what takes its place."""
 
-STORY_SEEDS: Final = 3
-"""A story is the same whatever the seed, but for the delays inside of it."""
+REGRESSION_SEEDS: Final = 3
+"""A regression scenario is the same whatever the seed, but for the delays inside of it."""
 
 _CLUMSY: Final = tuple(
     f"NoException: {kind}" for kind in ("TypeError", "AttributeError", "NameError")
 )
 """A replacement that does not fit its place any more shows nothing."""
 
-SET_UP: Final = "Story"
-"""What a story complains of that could not be told; that is no kill."""
+SET_UP: Final = "Setup"
+"""The complaint of a regression scenario that could not get to its case; that is not a kill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +31,24 @@ class Safeguard:
     prevents: str
     tier: str
     scenario: str
-    """A story's number or the name of a scenario."""
+    """The number of a regression scenario, or the name of a family."""
     patches: tuple[Patch, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """What playing without a safeguard showed."""
+    """What running without a safeguard showed."""
 
     safeguard: Safeguard
     seeds: int
-    """Seeds played; the last one failed, unless it survived."""
+    """Seeds run; the last one failed, unless it survived."""
     violated: str | None
     """The property that broke; `None` when nothing did."""
 
 
-def of_story(number: str, name: str, prevents: str, *patches: Patch) -> Safeguard:
-    """The negative twin of a story."""
-    return Safeguard(name, prevents, STORY, number, patches)
+def of_regression(number: str, name: str, prevents: str, *patches: Patch) -> Safeguard:
+    """The ablation that belongs to a regression scenario."""
+    return Safeguard(name, prevents, REGRESSION, number, patches)
 
 
 def of_cluster(scenario: str, name: str, prevents: str, *patches: Patch) -> Safeguard:
@@ -80,16 +80,16 @@ def switched_off(safeguard: Safeguard) -> Iterator[None]:
 
 
 def _is_kill(outcome: Outcome) -> bool:
-    """Whether a property broke, and not the story or the replacement itself."""
+    """Whether a property broke, and not the set-up or the replacement itself."""
     if outcome.violation is None or outcome.violated == SET_UP:
         return False
     return not outcome.violation.startswith(_CLUMSY)
 
 
 def ablate(safeguard: Safeguard, seeds: range) -> Kill:
-    """Plays seeds without the safeguard until one fails."""
-    if safeguard.tier == STORY:
-        seeds = seeds[:STORY_SEEDS]
+    """Runs seeds without the safeguard until one fails."""
+    if safeguard.tier == REGRESSION:
+        seeds = seeds[:REGRESSION_SEEDS]
     with switched_off(safeguard):
         for count, seed in enumerate(seeds, 1):
             outcome = run_seed(safeguard.tier, safeguard.scenario, seed)

@@ -10,8 +10,8 @@ from typing import Final
 from tidelog.env.trace import Level
 from tidelog.errors import UsageError
 from tidelog.sim.quorum import membership
+from tidelog.sim.regressions.catalogue import REGRESSIONS
 from tidelog.sim.regressions.run import RegressionRun
-from tidelog.sim.regressions.stories import STORIES
 from tidelog.sim.report.marks import MARKS
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.runs.cluster import ClusterRun
@@ -22,8 +22,8 @@ from tidelog.sim.scenarios.families import present_name, swarm_of
 
 CLUSTER: Final = "cluster"
 QUORUM: Final = "quorum"
-STORY: Final = "story"
-"""Stories by number (`--scenario r01`); they choose their stage themselves."""
+REGRESSION: Final = "regression"
+"""Regression scenarios by number (`--scenario r01`); they choose themselves what they run on."""
 
 
 def prepare(
@@ -31,8 +31,8 @@ def prepare(
 ) -> ClusterRun | DataLossRun | QuorumRun | RegressionRun:
     """The run of a seed, not begun. Raises `UsageError` for an unknown tier or scenario."""
     scenario = present_name(scenario)
-    if scenario in STORIES:
-        return RegressionRun(STORIES[scenario], seed, trace_level=trace_level)
+    if scenario in REGRESSIONS:
+        return RegressionRun(REGRESSIONS[scenario], seed, trace_level=trace_level)
     if tier == CLUSTER and scenario == data_loss.NAME:
         return DataLossRun(seed)
     if tier == CLUSTER:
@@ -56,7 +56,7 @@ def run_seed(tier: str, scenario: str, seed: int) -> Outcome:
     gc.freeze()
     try:
         # Marks of whole nodes are read off the trace, so there it is on.
-        level = Level.INFO if tier == CLUSTER and scenario not in STORIES else Level.ERROR
+        level = Level.INFO if tier == CLUSTER and scenario not in REGRESSIONS else Level.ERROR
         one = prepare(tier, scenario, seed, trace_level=level)
         if isinstance(one, ClusterRun | DataLossRun):
             one.world.silent = True
@@ -69,7 +69,7 @@ def run_seed(tier: str, scenario: str, seed: int) -> Outcome:
 
 def replay_command(tier: str, scenario: str, seed: int) -> str:
     """What a person types to see a seed again."""
-    options = "" if tier == CLUSTER or scenario in STORIES else f" --tier {tier}"
+    options = "" if tier == CLUSTER or scenario in REGRESSIONS else f" --tier {tier}"
     options += "" if scenario == "all" else f" --scenario {scenario}"
     return f"tidelog sim replay {seed}{options} --trace"
 

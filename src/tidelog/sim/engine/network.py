@@ -316,15 +316,15 @@ class Network:
     # Faults --------------------------------------------------------------------------------
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing that `source` sends reaches `target` until the link is mended."""
+        """Nothing that `source` sends reaches `target` until the link is healed."""
         self.cuts.add((source, target))
 
-    def mend(self, source: str, target: str) -> None:
+    def heal(self, source: str, target: str) -> None:
         """Ends a cut; what was kept back arrives at once, in order."""
         self.cuts.discard((source, target))
         self.release()
 
-    def mend_port(self, source: str, target: str, port: int) -> None:
+    def heal_port(self, source: str, target: str, port: int) -> None:
         """Ends a cut of one port."""
         self.port_cuts.discard((source, target, port))
         self.release()

@@ -245,4 +245,4 @@ class World(Simulation):
     def heal(self) -> None:
         """Ends all cuts; what was kept back arrives, in order."""
         for source, target in sorted(self.network.cuts):
-            self.network.mend(source, target)
+            self.network.heal(source, target)

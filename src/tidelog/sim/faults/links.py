@@ -48,11 +48,11 @@ class LinkFaults:
         for link in fresh:
             network.cut(*link)
 
-        def mend() -> None:
+        def heal() -> None:
             for link in fresh:
-                network.mend(*link)
+                network.heal(*link)
 
-        return self._arena.lasting(name, mend, probe=self._arena.held_by_network)
+        return self._arena.lasting(name, heal, probe=self._arena.held_by_network)
 
     # Cuts ----------------------------------------------------------------------------------
 
@@ -103,12 +103,12 @@ class LinkFaults:
         fresh = [cut for cut in dict.fromkeys(cuts) if cut not in network.port_cuts]
         network.port_cuts.update(fresh)
 
-        def mend() -> None:
+        def heal() -> None:
             for cut in fresh:
-                network.mend_port(*cut)
+                network.heal_port(*cut)
 
         what = "controllers" if controller else "replication"
-        return arena.lasting(f"{victim.name}: no {what}", mend, probe=arena.held_by_network)
+        return arena.lasting(f"{victim.name}: no {what}", heal, probe=arena.held_by_network)
 
     def _flap(self) -> bool:
         source, target = self._arena.two_names()
@@ -120,15 +120,15 @@ class LinkFaults:
                 return
             for link in ((source, target), (target, source)):
                 if link in network.cuts:
-                    network.mend(*link)
+                    network.heal(*link)
                 else:
                     network.cut(*link)
             self._arena.world.at(self._prng.between(10, 300), turn)
 
         def end() -> None:
             ended.append(True)
-            network.mend(source, target)
-            network.mend(target, source)
+            network.heal(source, target)
+            network.heal(target, source)
 
         turn()
         return self._arena.lasting(
@@ -149,18 +149,18 @@ class LinkFaults:
                 for link in links[name]:
                     network.cut(*link)
 
-        def mend(name: str) -> None:
+        def heal(name: str) -> None:
             for link in links[name]:
-                network.mend(*link)
+                network.heal(*link)
 
         def end() -> None:
             ended.append(True)
             for name in some:
-                mend(name)
+                heal(name)
 
         for name in some:
             arena.world.at(self._prng.below(length // 2 + 1), partial(cut, name))
-            arena.world.at(self._prng.between(length // 2, length), partial(mend, name))
+            arena.world.at(self._prng.between(length // 2, length), partial(heal, name))
         return arena.lasting(
             f"swizzle of {','.join(some)}", end, probe=arena.held_by_network, length_ms=length
         )

@@ -17,8 +17,8 @@ from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.disk import ProcessKilled
-from tidelog.sim.regressions.scene import LogStage, Scene
 from tidelog.sim.regressions.small_cluster import SmallCluster
+from tidelog.sim.regressions.testbed import BareDirectory, Testbed
 
 _KEY = TopicPartition("orders", 0)
 _SEGMENTS = LogConfig(segment_bytes=200)
@@ -28,16 +28,16 @@ def _batch(*values: str) -> bytes:
     return build_batch([Record(1000, None, value.encode()) for value in values])
 
 
-def r15_crash_while_recovering(scene: Scene) -> None:
+def r15_crash_while_recovering(testbed: Testbed) -> None:
     """A start that does not reach its end is not a clean stop.
 
     Origin: KAFKA-10471
-    Story: after a clean stop the process starts, is killed before it has done anything, starts
+    Case: after a clean stop the process starts, is killed before it has done anything, starts
     again, writes, and the machine loses power in the middle of a write.
     Must: the marker of the clean stop is gone before anything else happens, so that the torn end of
     the log is found.
     """
-    disk = scene.disk()
+    disk = testbed.disk()
     directory = disk.open(LogConfig())
     log = directory.create(_KEY, TopicId(bytes(15) + b"\7"), LogConfig())
     log.append_as_leader(_batch("a"), 0, 1_000)
@@ -49,7 +49,7 @@ def r15_crash_while_recovering(scene: Scene) -> None:
     try:
         disk.open(LogConfig()).close()
     except ProcessKilled:
-        scene.must(True, "Story", "killed at once")
+        testbed.must(True, "Setup", "killed at once")
     disk.disk.fuse = None
     directory = disk.open(LogConfig())
     log = directory.logs[_KEY]
@@ -59,108 +59,110 @@ def r15_crash_while_recovering(scene: Scene) -> None:
     directory = disk.open(LogConfig())
     found = directory.logs.get(_KEY)
     end = None if found is None else found.log_end_offset
-    scene.must(end == 1, "RecoveredLogIsValid", f"log end {end}")
+    testbed.must(end == 1, "RecoveredLogIsValid", f"log end {end}")
     directory.check()
 
 
-def _tear_last_batch(stage: LogStage) -> None:
+def _tear_last_batch(cluster: BareDirectory) -> None:
     """The last bytes of the log are not what was written when the power went."""
     path = f"{_KEY}/00000000000000000000.log"
-    written = stage.disk.read_file(path)
-    assert written is not None, f"Story: `{path}` is not there"
-    stage.disk.flip_bit(path, 8 * (len(written) - 3))
+    written = cluster.disk.read_file(path)
+    assert written is not None, f"Setup: `{path}` is not there"
+    cluster.disk.flip_bit(path, 8 * (len(written) - 3))
 
 
-def r21_append_after_an_error(scene: Scene) -> None:
+def r21_append_after_an_error(testbed: Testbed) -> None:
     """A replica whose device failed once takes nothing more, though the device works again.
 
     Origin: KAFKA-10778
-    Story: a write fails; before anybody has heard of it, the next one comes.
+    Case: a write fails; before anybody has heard of it, the next one comes.
     Must: it is refused, and so are reads; the node hears that the directory failed.
     """
-    stage = scene.stage(1, 2)
-    stage.topic(1, 2)
-    stage.send(1, "a")
-    stage.run(150)
-    stage.brokers[1].disk.failing = "input/output error"
-    first = stage.send(1, "b")
-    stage.brokers[1].disk.failing = None
-    second = stage.send(1, "c")
-    name = stage.read(1, 0)
-    stage.run(10)
+    cluster = testbed.replicas(1, 2)
+    cluster.topic(1, 2)
+    cluster.send(1, "a")
+    cluster.run(150)
+    cluster.brokers[1].disk.failing = "input/output error"
+    first = cluster.send(1, "b")
+    cluster.brokers[1].disk.failing = None
+    second = cluster.send(1, "c")
+    name = cluster.read(1, 0)
+    cluster.run(10)
     refused = ErrorCode.KAFKA_STORAGE_ERROR
-    codes = [stage.code_of(one) for one in (first, second, name)]
-    scene.must(codes == [refused] * 3, "OfflineForGood", f"{codes}")
-    told = any("log dir failed" in line for line in stage.lines)
-    scene.must(told, "OfflineForGood", "the node has not heard of it")
+    codes = [cluster.code_of(one) for one in (first, second, name)]
+    testbed.must(codes == [refused] * 3, "OfflineForGood", f"{codes}")
+    told = any("log dir failed" in line for line in cluster.lines)
+    testbed.must(told, "OfflineForGood", "the node has not heard of it")
 
 
-def r22_start_over(scene: Scene) -> None:
+def r22_start_over(testbed: Testbed) -> None:
     """A follower that starts over takes high watermark and log start along.
 
     Origin: KAFKA-9491, KAFKA-5634
-    Story: records that the follower never had are deleted on the leader; the follower throws its
+    Case: records that the follower never had are deleted on the leader; the follower throws its
     log away and begins where the leader's begins.
     Must: log start, high watermark and log end move together; all bounds hold at each step.
     """
-    stage = scene.stage(1, 2)
-    stage.topic(1, 2, segment_bytes="200")
-    stage.send(1, "a")
-    stage.run(150)
-    stage.cut |= {(1, 2), (2, 1)}
-    stage.feed.change("orders", isr=(1,))
-    stage.run(1_600)
+    cluster = testbed.replicas(1, 2)
+    cluster.topic(1, 2, segment_bytes="200")
+    cluster.send(1, "a")
+    cluster.run(150)
+    cluster.cut |= {(1, 2), (2, 1)}
+    cluster.feed.change("orders", isr=(1,))
+    cluster.run(1_600)
     for value in "bcdefg":
-        stage.send(1, value)
-    stage.run(10)
-    stage.log_of(1).maybe_raise_log_start_offset(5)
-    stage.cut.clear()
-    stage.run(800)
-    log = stage.log_of(2)
+        cluster.send(1, value)
+    cluster.run(10)
+    cluster.log_of(1).maybe_raise_log_start_offset(5)
+    cluster.cut.clear()
+    cluster.run(800)
+    log = cluster.log_of(2)
     bounds = (log.log_start_offset, log.high_watermark, log.log_end_offset)
-    scene.must(bounds == (5, 7, 7), "HighWatermarkBounds", f"{bounds}")
-    stage.finish()
+    testbed.must(bounds == (5, 7, 7), "HighWatermarkBounds", f"{bounds}")
+    cluster.finish()
 
 
-def r39_flush_fails_once(scene: Scene) -> None:
+def r39_flush_fails_once(testbed: Testbed) -> None:
     """A flush that failed is not made good by the next one.
 
     Origin: the fsync failures of 2018 (ATC'20)
-    Story: with group commit a flush of the leader fails, the next one would succeed; then the
+    Case: with group commit a flush of the leader fails, the next one would succeed; then the
     machine loses power.
     Must: the replica is out of service at the first failure; what was acknowledged is on the
     others.
     """
-    stage = scene.stage(1, 2, 3)
-    stage.topic(1, 2, 3, flush_messages="1", min_insync_replicas="1")
-    stage.send(1, "a")
-    stage.run(200)
-    stage.cut |= {(1, 2), (2, 1), (1, 3), (3, 1)}
-    stage.feed.change("orders", isr=(1,))
-    stage.run(10)
-    disk = stage.brokers[1].disk
+    cluster = testbed.replicas(1, 2, 3)
+    cluster.topic(1, 2, 3, flush_messages="1", min_insync_replicas="1")
+    cluster.send(1, "a")
+    cluster.run(200)
+    cluster.cut |= {(1, 2), (2, 1), (1, 3), (3, 1)}
+    cluster.feed.change("orders", isr=(1,))
+    cluster.run(10)
+    disk = cluster.brokers[1].disk
     disk.failing_syncs = True
-    name = stage.send(1, "b")
-    stage.run(10)
+    name = cluster.send(1, "b")
+    cluster.run(10)
     disk.failing_syncs = False
-    stage.send(1, "c")
-    stage.run(50)
-    code = stage.code_of(name)
-    scene.must(code is ErrorCode.KAFKA_STORAGE_ERROR, "NothingLost", f"b was answered with {code}")
-    told = any("log dir failed" in line for line in stage.lines)
-    scene.must(told, "OfflineForGood", "the node has not heard of it")
+    cluster.send(1, "c")
+    cluster.run(50)
+    code = cluster.code_of(name)
+    testbed.must(
+        code is ErrorCode.KAFKA_STORAGE_ERROR, "NothingLost", f"b was answered with {code}"
+    )
+    told = any("log dir failed" in line for line in cluster.lines)
+    testbed.must(told, "OfflineForGood", "the node has not heard of it")
 
 
-def r38_flipped_bit(scene: Scene) -> None:
+def r38_flipped_bit(testbed: Testbed) -> None:
     """A damaged record is neither served nor copied, and its replica is repaired.
 
     Origin: CORDS (FAST'17), NATS 2.12.1
-    Story: on whole nodes, one bit of a sealed segment flips on a follower while it is stopped; it
+    Case: on whole nodes, one bit of a sealed segment flips on a follower while it is stopped; it
     comes back in sync, then the leader dies and this follower leads; consumers read.
     Must: nobody is given the damaged record; another replica leads, nobody loses a record, and in
     the end all three replicas are equal.
     """
-    world = scene.world(
+    world = testbed.world(
         tweak=lambda config: replace(config, log=replace(config.log, segment_bytes=300))
     )
     cluster = SmallCluster(world)
@@ -179,12 +181,12 @@ def r38_flipped_bit(scene: Scene) -> None:
     world.run_until(lambda: len(cluster.partition.isr) == 3, 30_000)
     world.kill(leader)
     world.run_until(lambda: cluster.leader not in (-1, leader), 30_000)
-    scene.must(cluster.leader == victim, "Story", f"{cluster.leader} leads, not {victim}")
+    testbed.must(cluster.leader == victim, "Setup", f"{cluster.leader} leads, not {victim}")
     found = cluster.read_all(len(values))
-    scene.must(found == values, "NothingDamagedIsServed", f"read {found}")
+    testbed.must(found == values, "NothingDamagedIsServed", f"read {found}")
     world.start(leader)
     world.run_for(1_000)
     world.run_until(lambda: len(cluster.partition.isr) == 3, 60_000)
     world.run_for(2_000)
     logs = cluster.log_files()
-    scene.must(len(set(logs.values())) == 1, "ReplicasEqual", "the replicas differ")
+    testbed.must(len(set(logs.values())) == 1, "ReplicasEqual", "the replicas differ")

@@ -5,260 +5,262 @@ Source: KIP-207, KIP-497; KAFKA-13574, 18723.
 
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import LATEST_TIMESTAMP, ListOffsetsQuery
-from tidelog.sim.regressions.scene import Scene
+from tidelog.sim.regressions.testbed import Testbed
 from tidelog.sim.replicas.controlled import ControlledFeed
-from tidelog.sim.replicas.stage import Stage
+from tidelog.sim.replicas.watched import WatchedCluster
 from tidelog.wire.fetch import FetchedPartition, FetchResponse
 
 
-def s02_old_metadata_after_an_answer(scene: Scene) -> None:
+def s02_old_metadata_after_an_answer(testbed: Testbed) -> None:
     """What the controller answered is not undone by older metadata.
 
     Origin: KIP-497
-    Story: two proposals of the leader are accepted, one after the other, and both answers arrive
+    Case: two proposals of the leader are accepted, one after the other, and both answers arrive
     before any metadata; then the metadata of the first one arrives.
     Must: the partition stays as the second answer said.
     """
-    stage = scene.stage(1, 2, 3)
-    stage.topic(1, 2, 3)
-    stage.kill(2)
-    stage.kill(3)
-    stage.feed.change("orders", isr=(1,))
-    stage.run(20)
-    stage.start(2)
-    stage.start(3)
-    stage.run(0)
-    known = stage.feed.record_count
-    stage.brokers[1].metadata_end = known
-    stage.run(300)
-    scene.must(stage.feed.partition("orders").isr == (1, 2, 3), "Story", "nothing was proposed")
-    stage.brokers[1].metadata_end = known + 1
-    stage.run(0)
-    (view,) = stage.brokers[1].replicas.describe(stage.now)
-    scene.must(view.isr == (1, 2, 3), "PartitionEpochMonotonic", f"{view}")
-    stage.finish()
+    cluster = testbed.replicas(1, 2, 3)
+    cluster.topic(1, 2, 3)
+    cluster.kill(2)
+    cluster.kill(3)
+    cluster.feed.change("orders", isr=(1,))
+    cluster.run(20)
+    cluster.start(2)
+    cluster.start(3)
+    cluster.run(0)
+    known = cluster.feed.record_count
+    cluster.brokers[1].metadata_end = known
+    cluster.run(300)
+    testbed.must(cluster.feed.partition("orders").isr == (1, 2, 3), "Setup", "nothing was proposed")
+    cluster.brokers[1].metadata_end = known + 1
+    cluster.run(0)
+    (view,) = cluster.brokers[1].replicas.describe(cluster.now)
+    testbed.must(view.isr == (1, 2, 3), "PartitionEpochMonotonic", f"{view}")
+    cluster.finish()
 
 
-def s03_group_commit(scene: Scene) -> None:
+def s03_group_commit(testbed: Testbed) -> None:
     """With group commit an acknowledged record survives the loss of power everywhere.
 
     Origin: the promise P2
-    Story: the follower's disk flushes nothing while the leader's does, then the other way round;
+    Case: the follower's disk flushes nothing while the leader's does, then the other way round;
     each time a record is written, and both machines lose power.
     Must: nothing was acknowledged that is not on both disks.
     """
     for lazy in (1, 2):
-        stage = scene.stage(1, 2)
-        stage.topic(1, 2, flush_messages="1")
-        stage.send(1, "a")
-        stage.run(200)
-        scene.must(len(stage.acknowledged) == 1, "Story", "not acknowledged")
-        stage.brokers[lazy].flushes = False
-        stage.send(1, "b")
-        stage.run(200)
-        stage.cut_power(1)
-        stage.cut_power(2)
-        stage.committed.pop(1, None)
-        stage.brokers[lazy].flushes = True
-        stage.start(lazy)
-        stage.feed.change("orders", leader=lazy, isr=(lazy,))
-        stage.run(20)
-        stage.finish()
+        cluster = testbed.replicas(1, 2)
+        cluster.topic(1, 2, flush_messages="1")
+        cluster.send(1, "a")
+        cluster.run(200)
+        testbed.must(len(cluster.acknowledged) == 1, "Setup", "not acknowledged")
+        cluster.brokers[lazy].flushes = False
+        cluster.send(1, "b")
+        cluster.run(200)
+        cluster.cut_power(1)
+        cluster.cut_power(2)
+        cluster.committed.pop(1, None)
+        cluster.brokers[lazy].flushes = True
+        cluster.start(lazy)
+        cluster.feed.change("orders", leader=lazy, isr=(lazy,))
+        cluster.run(20)
+        cluster.finish()
 
 
-def s04_later_epochs_are_skipped(scene: Scene) -> None:
+def s04_later_epochs_are_skipped(testbed: Testbed) -> None:
     """A follower does not take batches of a term of which it has not heard.
 
     Origin: KAFKA-18723
-    Story: the leader was elected again between a fetch and its answer; the answer has a batch of
+    Case: the leader was elected again between a fetch and its answer; the answer has a batch of
     the new term behind one of the old.
     Must: the follower takes the first batch only.
     """
-    stage = scene.stage(1, 2)
-    stage.topic(1, 2)
-    stage.send(1, "a")
-    stage.run(150)
-    stage.brokers[2].sees_metadata = False
-    stage.held.add((2, 1))
-    stage.run(110)
-    stage.feed.change("orders", leader=1, isr=(1, 2))
-    stage.run(5)
-    stage.send(1, "b", acks=1)
-    topic_id = stage.feed.image.topics_by_name["orders"].topic_id
-    read = stage.log_of(1).read(1, 1 << 20, 2, at_least_one=True)
+    cluster = testbed.replicas(1, 2)
+    cluster.topic(1, 2)
+    cluster.send(1, "a")
+    cluster.run(150)
+    cluster.brokers[2].sees_metadata = False
+    cluster.held.add((2, 1))
+    cluster.run(110)
+    cluster.feed.change("orders", leader=1, isr=(1, 2))
+    cluster.run(5)
+    cluster.send(1, "b", acks=1)
+    topic_id = cluster.feed.image.topics_by_name["orders"].topic_id
+    read = cluster.log_of(1).read(1, 1 << 20, 2, at_least_one=True)
     part = FetchedPartition(
         "orders", topic_id, 0, ErrorCode.NONE, 1, 1, 0, list(read.chunks), read.size_bytes
     )
-    stage.links.answer(stage.links.call_between(2, 1), FetchResponse(0, ErrorCode.NONE, 0, [part]))
-    stage.run(0)
-    scene.must(stage.values(2) == ["a"], "LeaderEpochMonotonic", f"b2 has {stage.values(2)}")
-    stage.finish()
+    cluster.links.answer(
+        cluster.links.call_between(2, 1), FetchResponse(0, ErrorCode.NONE, 0, [part])
+    )
+    cluster.run(0)
+    testbed.must(cluster.values(2) == ["a"], "LeaderEpochMonotonic", f"b2 has {cluster.values(2)}")
+    cluster.finish()
 
 
-def s05_offsets_after_an_election(scene: Scene) -> None:
+def s05_offsets_after_an_election(testbed: Testbed) -> None:
     """After an election nobody is told that the log ends earlier than it did.
 
     Origin: KIP-207, KAFKA-2334
-    Story: a client hears that the log ends at 1; the leader dies; its successor has the record but
+    Case: a client hears that the log ends at 1; the leader dies; its successor has the record but
     has not heard that it is committed; the client asks again.
     Must: OFFSET_NOT_AVAILABLE until the high watermark has reached the start of the term.
     """
-    stage = scene.stage(1, 2, 3)
-    stage.topic(1, 2, 3)
-    stage.send(1, "a")
-    stage.run(3)
-    stage.held |= {(1, 2), (1, 3)}
-    stage.run(30)
-    told = _latest(stage, 1)
-    scene.must(told == (ErrorCode.NONE, 1), "Story", f"{told}")
-    stage.kill(1)
-    stage.held.add((3, 2))
-    stage.feed.change("orders", leader=2, isr=(2, 3))
-    stage.run(5)
-    code, offset = _latest(stage, 2)
-    scene.must(
+    cluster = testbed.replicas(1, 2, 3)
+    cluster.topic(1, 2, 3)
+    cluster.send(1, "a")
+    cluster.run(3)
+    cluster.held |= {(1, 2), (1, 3)}
+    cluster.run(30)
+    told = _latest(cluster, 1)
+    testbed.must(told == (ErrorCode.NONE, 1), "Setup", f"{told}")
+    cluster.kill(1)
+    cluster.held.add((3, 2))
+    cluster.feed.change("orders", leader=2, isr=(2, 3))
+    cluster.run(5)
+    code, offset = _latest(cluster, 2)
+    testbed.must(
         code is ErrorCode.OFFSET_NOT_AVAILABLE or offset >= 1, "OffsetsMonotone", f"{code} {offset}"
     )
-    stage.finish()
+    cluster.finish()
 
 
-def _latest(stage: Stage, node: int) -> tuple[ErrorCode, int]:
+def _latest(cluster: WatchedCluster, node: int) -> tuple[ErrorCode, int]:
     query = ListOffsetsQuery("orders", 0, -1, LATEST_TIMESTAMP)
-    replicas = stage.brokers[node].replicas
+    replicas = cluster.brokers[node].replicas
     (result,) = replicas.list_offsets([query], replica_id=-1, isolation_level=0)
     return result.error_code, result.offset
 
 
-def s06_acks_end_with_the_leadership(scene: Scene) -> None:
+def s06_acks_end_with_the_leadership(testbed: Testbed) -> None:
     """Who waits for an acknowledgement hears when the leadership is over.
 
     Origin: KAFKA-13574
-    Story: a record waits for a replica that does not answer; another leader is elected.
+    Case: a record waits for a replica that does not answer; another leader is elected.
     Must: the producer is told NOT_LEADER_OR_FOLLOWER at once, not after its time-out; it must not
     be told that the record is committed.
     """
-    stage = scene.stage(1, 2)
-    stage.topic(1, 2)
-    stage.cut |= {(1, 2), (2, 1)}
-    name = stage.send(1, "b")
-    stage.feed.change("orders", leader=2, isr=(2,))
-    stage.run(10)
-    code = stage.code_of(name)
-    scene.must(code is ErrorCode.NOT_LEADER_OR_FOLLOWER, "EveryAckEnds", f"{code}")
-    stage.finish()
+    cluster = testbed.replicas(1, 2)
+    cluster.topic(1, 2)
+    cluster.cut |= {(1, 2), (2, 1)}
+    name = cluster.send(1, "b")
+    cluster.feed.change("orders", leader=2, isr=(2,))
+    cluster.run(10)
+    code = cluster.code_of(name)
+    testbed.must(code is ErrorCode.NOT_LEADER_OR_FOLLOWER, "EveryAckEnds", f"{code}")
+    cluster.finish()
 
 
-def s07_acknowledged_is_committed(scene: Scene) -> None:
+def s07_acknowledged_is_committed(testbed: Testbed) -> None:
     """An acknowledgement covers the last record of its batch.
 
     Origin: the promise P1
-    Story: a batch of three waits; the follower has fetched another batch before it; the leader dies
+    Case: a batch of three waits; the follower has fetched another batch before it; the leader dies
     and the follower is elected.
     Must: the batch was not acknowledged one record early.
     """
-    stage = scene.stage(1, 2)
-    stage.topic(1, 2)
-    stage.send(1, "a")
-    stage.run(150)
-    stage.held.add((2, 1))
-    stage.send(1, "b")
-    stage.run(3)
-    stage.held.add((1, 2))
-    stage.send(1, "c")
-    stage.release(2, 1)
-    stage.run(3)
-    stage.kill(1)
-    stage.feed.change("orders", leader=2, isr=(2,))
-    stage.run(10)
-    stage.finish()
+    cluster = testbed.replicas(1, 2)
+    cluster.topic(1, 2)
+    cluster.send(1, "a")
+    cluster.run(150)
+    cluster.held.add((2, 1))
+    cluster.send(1, "b")
+    cluster.run(3)
+    cluster.held.add((1, 2))
+    cluster.send(1, "c")
+    cluster.release(2, 1)
+    cluster.run(3)
+    cluster.kill(1)
+    cluster.feed.change("orders", leader=2, isr=(2,))
+    cluster.run(10)
+    cluster.finish()
 
 
-def s09_metadata_of_a_former_life(scene: Scene) -> None:
+def s09_metadata_of_a_former_life(testbed: Testbed) -> None:
     """A broker that starts does not lead by metadata that is older than its own registration.
 
     Origin: KIP-631
-    Story: the leader is killed and comes back; it reads the metadata from the beginning and passes
+    Case: the leader is killed and comes back; it reads the metadata from the beginning and passes
     through its own past, in which it led; a client writes to it; meanwhile another one is elected.
     Must: it acts only once its present registration is in the metadata.
     """
-    stage = scene.stage(1, 2)
-    stage.topic(1, 2)
-    stage.send(1, "a")
-    stage.run(150)
-    stage.kill(1)
-    stage.brokers[1].lives_in_the_past = True
-    stage.start(1)
-    stage.run(50)
-    name = stage.send(1, "b", acks=1)
-    stage.run(5)
-    code = stage.code_of(name)
-    scene.must(
+    cluster = testbed.replicas(1, 2)
+    cluster.topic(1, 2)
+    cluster.send(1, "a")
+    cluster.run(150)
+    cluster.kill(1)
+    cluster.brokers[1].lives_in_the_past = True
+    cluster.start(1)
+    cluster.run(50)
+    name = cluster.send(1, "b", acks=1)
+    cluster.run(5)
+    code = cluster.code_of(name)
+    testbed.must(
         code is ErrorCode.NOT_LEADER_OR_FOLLOWER, "ActsOnPresentMetadata", f"b was answered {code}"
     )
-    stage.feed.change("orders", leader=2, isr=(2,))
-    stage.finish()
+    cluster.feed.change("orders", leader=2, isr=(2,))
+    cluster.finish()
 
 
-def s10_elected_from_the_isr(scene: Scene) -> None:
+def s10_elected_from_the_isr(testbed: Testbed) -> None:
     """A live replica that is not in sync is not elected while a member of the ISR is alive.
 
     Origin: the promise P1
-    Story: broker 3 is alive and lacks a record, because its link to the leader is cut; the leader
+    Case: broker 3 is alive and lacks a record, because its link to the leader is cut; the leader
     dies; broker 3 comes before broker 2 in the assignment.
     Must: broker 2 leads.
     """
-    stage = scene.stage(1, 2, 3, controlled=True)
-    feed = stage.feed
+    cluster = testbed.replicas(1, 2, 3, controlled=True)
+    feed = cluster.feed
     assert isinstance(feed, ControlledFeed), "the real controller decides"
-    stage.topic(1, 3, 2, min_insync_replicas="1")
-    stage.send(1, "a")
-    stage.run(200)
-    stage.silent.add(3)
-    stage.cut |= {(1, 3), (3, 1)}
-    stage.run(500)
-    stage.silent.discard(3)
-    stage.run(500)
-    stage.send(1, "b")
-    stage.run(50)
-    scene.must(feed.partition("orders").isr == (1, 2), "Story", f"{feed.partition('orders')}")
-    scene.must(len(stage.acknowledged) == 2, "Story", "b is not acknowledged")
-    stage.kill(1)
+    cluster.topic(1, 3, 2, min_insync_replicas="1")
+    cluster.send(1, "a")
+    cluster.run(200)
+    cluster.silent.add(3)
+    cluster.cut |= {(1, 3), (3, 1)}
+    cluster.run(500)
+    cluster.silent.discard(3)
+    cluster.run(500)
+    cluster.send(1, "b")
+    cluster.run(50)
+    testbed.must(feed.partition("orders").isr == (1, 2), "Setup", f"{feed.partition('orders')}")
+    testbed.must(len(cluster.acknowledged) == 2, "Setup", "b is not acknowledged")
+    cluster.kill(1)
     feed.suspect(1)
-    stage.run(100)
-    stage.finish()
+    cluster.run(100)
+    cluster.finish()
 
 
-def s13_a_cut_is_no_damage(scene: Scene) -> None:
+def s13_a_cut_is_no_damage(testbed: Testbed) -> None:
     """A replica that had durable records cut is not found damaged by its next process.
 
     Origin: seed 1350
-    Story: a leader that is cut off writes two records and makes them durable; it dies, another is
+    Case: a leader that is cut off writes two records and makes them durable; it dies, another is
     elected without them, and it comes back to follow. Its disk is slow when it hears where to cut,
     and it is killed before the disk has done anything.
     Must: its log is sound: no checkpoint claims what was cut.
     """
-    stage = scene.stage(1, 2)
-    stage.topic(1, 2, flush_messages="1", min_insync_replicas="2")
-    stage.send(1, "a")
-    stage.run(100)
-    stage.held |= {(1, 2), (2, 1)}
-    stage.send(1, "b")
-    stage.send(1, "c")
-    stage.run(6_000)
-    scene.must(stage.brokers[1].log("orders").recovery_point == 3, "Story", "not durable")
-    stage.kill(1)
-    stage.held.clear()
-    stage.feed.change("orders", leader=2, isr=(2,))
-    stage.run(50)
-    stage.start(1)
-    stage.brokers[1].flushes = False
-    stage.run(300)
-    stage.kill(1)
-    stage.brokers[1].flushes = True
-    stage.start(1)
-    damaged = list(stage.brokers[1].directory.damaged)
-    scene.must(not damaged, "NoFalseDamage", f"{damaged}")
-    stage.run(300)
-    ends = [stage.brokers[one].log("orders").log_end_offset for one in (1, 2)]
-    scene.must(ends == [1, 1], "Story", f"the logs end at {ends}")
-    stage.finish()
+    cluster = testbed.replicas(1, 2)
+    cluster.topic(1, 2, flush_messages="1", min_insync_replicas="2")
+    cluster.send(1, "a")
+    cluster.run(100)
+    cluster.held |= {(1, 2), (2, 1)}
+    cluster.send(1, "b")
+    cluster.send(1, "c")
+    cluster.run(6_000)
+    testbed.must(cluster.brokers[1].log("orders").recovery_point == 3, "Setup", "not durable")
+    cluster.kill(1)
+    cluster.held.clear()
+    cluster.feed.change("orders", leader=2, isr=(2,))
+    cluster.run(50)
+    cluster.start(1)
+    cluster.brokers[1].flushes = False
+    cluster.run(300)
+    cluster.kill(1)
+    cluster.brokers[1].flushes = True
+    cluster.start(1)
+    damaged = list(cluster.brokers[1].directory.damaged)
+    testbed.must(not damaged, "NoFalseDamage", f"{damaged}")
+    cluster.run(300)
+    ends = [cluster.brokers[one].log("orders").log_end_offset for one in (1, 2)]
+    testbed.must(ends == [1, 1], "Setup", f"the logs end at {ends}")
+    cluster.finish()

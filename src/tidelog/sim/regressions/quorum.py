@@ -19,7 +19,7 @@ from tidelog.sim.quorum.cluster import QuorumCluster
 from tidelog.sim.quorum.membership import endpoint_of
 from tidelog.sim.quorum.options import QUICK, Saving
 from tidelog.sim.quorum.replica import Replica
-from tidelog.sim.regressions.scene import Scene
+from tidelog.sim.regressions.testbed import Testbed
 
 
 def _elected(cluster: QuorumCluster) -> Replica:
@@ -28,10 +28,10 @@ def _elected(cluster: QuorumCluster) -> Replica:
         cluster.start(replica)
     cluster.run_until(lambda: _is_calm(cluster), 10_000)
     leader = cluster.leader()
-    assert leader is not None, "Story: nobody leads"
+    assert leader is not None, "Setup: nobody leads"
     cluster.append(leader, [b"first"])
     cluster.run(500)
-    assert _is_calm(cluster), "Story: no calm"
+    assert _is_calm(cluster), "Setup: no calm"
     return leader
 
 
@@ -44,29 +44,29 @@ def _is_calm(cluster: QuorumCluster) -> bool:
     )
 
 
-def r20_wiped_voter(scene: Scene) -> None:
+def r20_wiped_voter(testbed: Testbed) -> None:
     """What is committed is never cut, and a wiped voter is not counted for what it had.
 
     Origin: KAFKA-12460, KAFKA-12181
-    Story: a follower is told, wrongly, that its log parts from the leader's below the high
+    Case: a follower receives, wrongly, that its log parts from the leader's below the high
     watermark. A voter loses its disk and comes back when the leader's log begins after a snapshot.
-    On a third stage the leader's disk stalls; a follower that has the newest record loses its disk
-    and comes back empty; then the leader's disk goes on.
+    On a third cluster the leader's disk stalls; a follower that has the newest record loses its
+    disk and comes back empty; then the leader's disk goes on.
     Must: the follower refuses loudly to cut what is committed; the wiped voter gets the snapshot
     and rejoins; the newest record is not committed while only one voter holds it.
     """
-    _refuse_to_cut(scene)
-    _rejoin_by_snapshot(scene)
-    cluster = scene.quorum(3)
+    _refuse_to_cut(testbed)
+    _rejoin_by_snapshot(testbed)
+    cluster = testbed.quorum(3)
     leader = _elected(cluster)
     one, other = (r for r in cluster.replicas.values() if r is not leader)
     cluster.kill(other)
     leader.stalled = True
     last = cluster.append(leader, [b"second"])
-    assert last is not None, "Story: the leader does not lead"
+    assert last is not None, "Setup: the leader does not lead"
     cluster.run_until(lambda: one.log.recovery_point > last, 1_000)
     cluster.run(20)
-    scene.must(leader.quorum.high_watermark <= last, "Story", "committed with one flushed copy")
+    testbed.must(leader.quorum.high_watermark <= last, "Setup", "committed with one flushed copy")
     cluster.kill(one)
     cluster.wipe(one)
     cluster.start(one)
@@ -75,16 +75,16 @@ def r20_wiped_voter(scene: Scene) -> None:
     one.stalled = True
     cluster.disks.resume(leader)
     cluster.run(50)
-    scene.must(leader.quorum.high_watermark <= last, "Durability", "one copy is no majority")
+    testbed.must(leader.quorum.high_watermark <= last, "Durability", "one copy is no majority")
     cluster.disks.resume(one)
     cluster.start(other)
     cluster.run_until(lambda: _is_calm(cluster), 10_000)
-    scene.must(_is_calm(cluster), "Liveness", "the quorum does not work again")
+    testbed.must(_is_calm(cluster), "Liveness", "the quorum does not work again")
 
 
-def _rejoin_by_snapshot(scene: Scene) -> None:
+def _rejoin_by_snapshot(testbed: Testbed) -> None:
     config = replace(QUICK, max_retention_bytes=1_000)
-    cluster = scene.quorum(3, config=config, saving=Saving(snapshot_every=8, segment_bytes=256))
+    cluster = testbed.quorum(3, config=config, saving=Saving(snapshot_every=8, segment_bytes=256))
     leader = _elected(cluster)
     wiped = next(one for one in cluster.replicas.values() if one is not leader)
     cluster.kill(wiped)
@@ -92,24 +92,24 @@ def _rejoin_by_snapshot(scene: Scene) -> None:
     for index in range(30):
         cluster.append(leader, [b"record %d" % index])
         cluster.run(200)
-    scene.must(leader.log.log_start_offset > 0, "Story", "the log begins at the beginning")
+    testbed.must(leader.log.log_start_offset > 0, "Setup", "the log begins at the beginning")
     cluster.start(wiped)
     cluster.run_until(lambda: _is_calm(cluster), 10_000)
-    scene.must(_is_calm(cluster), "Liveness", "the wiped voter does not rejoin")
-    scene.must(
+    testbed.must(_is_calm(cluster), "Liveness", "the wiped voter does not rejoin")
+    testbed.must(
         wiped.state.records == leader.state.records,
         "SnapshotIsFoldOfLog",
         f"{len(wiped.state.records)} records of {len(leader.state.records)}",
     )
 
 
-def _refuse_to_cut(scene: Scene) -> None:
-    cluster = scene.quorum(3)
+def _refuse_to_cut(testbed: Testbed) -> None:
+    cluster = testbed.quorum(3)
     leader = _elected(cluster)
     follower = next(one for one in cluster.replicas.values() if one is not leader)
     cluster.run_until(lambda: _fetch_of(follower) is not None, 1_000)
     request = _fetch_of(follower)
-    assert request is not None, "Story: nothing is fetched"
+    assert request is not None, "Setup: nothing is fetched"
     answer = QuorumFetchResponse(
         error_code=ErrorCode.NONE,
         leader_id=leader.node_id,
@@ -121,7 +121,7 @@ def _refuse_to_cut(scene: Scene) -> None:
         cluster.exchange.answer(follower, leader.node_id, request, answer)
     except AssertionError as fault:
         refused = "NoCommittedTruncation" in str(fault)
-    scene.must(refused, "NoCommittedTruncation", f"cut to {follower.log.log_end_offset}")
+    testbed.must(refused, "NoCommittedTruncation", f"cut to {follower.log.log_end_offset}")
 
 
 def _fetch_of(replica: Replica) -> QuorumFetchRequest | None:
@@ -131,15 +131,15 @@ def _fetch_of(replica: Replica) -> QuorumFetchRequest | None:
     return None
 
 
-def r40_cut_off_voter(scene: Scene) -> None:
+def r40_cut_off_voter(testbed: Testbed) -> None:
     """A voter that is cut off disturbs nobody, neither while it is nor when it comes back.
 
     Origin: KIP-996
-    Story: a voter does not hear the leader but is heard by all, for seconds; then it is cut off in
+    Case: a voter does not hear the leader but is heard by all, for seconds; then it is cut off in
     both directions, for seconds, and comes back.
     Must: the leader stays, its epoch stays, and the voter follows it in the end.
     """
-    cluster = scene.quorum(3)
+    cluster = testbed.quorum(3)
     leader = _elected(cluster)
     epoch = leader.quorum.epoch
     lonely = next(one for one in cluster.replicas.values() if one is not leader)
@@ -147,7 +147,7 @@ def r40_cut_off_voter(scene: Scene) -> None:
     cluster.run(3_000)
     cluster.heal()
     cluster.run(1_000)
-    _must_stay(scene, cluster, leader, epoch)
+    _must_stay(testbed, cluster, leader, epoch)
     for other in cluster.replicas.values():
         if other is not lonely:
             cluster.cut(other.node_id, lonely.node_id)
@@ -155,24 +155,24 @@ def r40_cut_off_voter(scene: Scene) -> None:
     cluster.run(3_000)
     cluster.heal()
     cluster.run(1_000)
-    _must_stay(scene, cluster, leader, epoch)
+    _must_stay(testbed, cluster, leader, epoch)
 
 
-def _must_stay(scene: Scene, cluster: QuorumCluster, leader: Replica, epoch: int) -> None:
+def _must_stay(testbed: Testbed, cluster: QuorumCluster, leader: Replica, epoch: int) -> None:
     now = (leader.quorum.is_leader, leader.quorum.epoch)
-    scene.must(now == (True, epoch), "LeaderStays", f"{now}, it led in epoch {epoch}")
-    scene.must(_is_calm(cluster), "Liveness", "the voter does not follow again")
+    testbed.must(now == (True, epoch), "LeaderStays", f"{now}, it led in epoch {epoch}")
+    testbed.must(_is_calm(cluster), "Liveness", "the voter does not follow again")
 
 
-def s01_vote_lost_with_power(scene: Scene) -> None:
+def s01_vote_lost_with_power(testbed: Testbed) -> None:
     """A vote leaves a voter only when it cannot be forgotten any more.
 
     Origin: KIP-595
-    Story: a voter is asked for its vote, grants it, and loses power before its disk has it; then it
+    Case: a voter is asked for its vote, grants it, and loses power before its disk has it; then it
     is asked for its vote in the same epoch by somebody else.
     Must: the first vote was never heard of.
     """
-    cluster = scene.quorum(3)
+    cluster = testbed.quorum(3)
     voter = cluster.replicas[2]
     cluster.start(voter)
     voter.stalled = True
@@ -184,7 +184,7 @@ def s01_vote_lost_with_power(scene: Scene) -> None:
     _ask_for_vote(cluster, voter=2, candidate=1, epoch=1)
     cluster.run(50)
     granted = sum("on_vote_request: granted" in line for line in cluster.lines)
-    scene.must(not cluster.lines or granted == 2, "Story", f"{granted} votes were granted")
+    testbed.must(not cluster.lines or granted == 2, "Setup", f"{granted} votes were granted")
 
 
 def _ask_for_vote(
@@ -211,15 +211,15 @@ def _ask_for_vote(
     cluster.exchange.send_request(cluster.replicas[candidate], sent)
 
 
-def s08_vote_for_a_short_log(scene: Scene) -> None:
+def s08_vote_for_a_short_log(testbed: Testbed) -> None:
     """Nobody is elected who lacks what is committed.
 
     Origin: KIP-595; Ongaro, Raft §3.6.1
-    Story: a voter is cut off while records are committed by the two others; the leader dies; the
+    Case: a voter is cut off while records are committed by the two others; the leader dies; the
     voter asks the one that is left for its vote, in a new epoch.
     Must: it is refused.
     """
-    cluster = scene.quorum(3)
+    cluster = testbed.quorum(3)
     leader = _elected(cluster)
     complete, short = (r for r in cluster.replicas.values() if r is not leader)
     for other in (leader, complete):
@@ -227,8 +227,8 @@ def s08_vote_for_a_short_log(scene: Scene) -> None:
         cluster.cut(short.node_id, other.node_id)
     cluster.append(leader, [b"second"])
     cluster.run(1_000)
-    scene.must(
-        complete.quorum.high_watermark > short.quorum.log_end_offset, "Story", "nothing committed"
+    testbed.must(
+        complete.quorum.high_watermark > short.quorum.log_end_offset, "Setup", "nothing committed"
     )
     cluster.kill(leader)
     cluster.kill(short)
@@ -244,22 +244,22 @@ def s08_vote_for_a_short_log(scene: Scene) -> None:
     cluster.run(20)
     state = decode_state(complete.disk.read_file(QUORUM_STATE_PATH) or b"")
     voted = None if state.voted is None else state.voted.node_id
-    scene.must(voted != short.node_id, "LeaderCompleteness", f"voted for a short log: {state}")
+    testbed.must(voted != short.node_id, "LeaderCompleteness", f"voted for a short log: {state}")
     cluster.start(leader)
     cluster.start(short)
     cluster.run_until(lambda: _is_calm(cluster), 10_000)
-    scene.must(_is_calm(cluster), "Liveness", "the quorum does not work again")
+    testbed.must(_is_calm(cluster), "Liveness", "the quorum does not work again")
 
 
-def s11_deposed_leader(scene: Scene) -> None:
+def s11_deposed_leader(testbed: Testbed) -> None:
     """A deposed leader gives up what it wrote alone.
 
     Origin: KIP-595; Ongaro, Raft §3.5
-    Story: the leader is cut off and writes; the others elect another one, which commits; the old
+    Case: the leader is cut off and writes; the others elect another one, which commits; the old
     leader comes back.
     Must: it cuts its own records and has those of the others in the end.
     """
-    cluster = scene.quorum(3)
+    cluster = testbed.quorum(3)
     leader = _elected(cluster)
     others = [one for one in cluster.replicas.values() if one is not leader]
     for other in others:
@@ -268,28 +268,28 @@ def s11_deposed_leader(scene: Scene) -> None:
     cluster.append(leader, [b"alone"])
     cluster.run_until(lambda: any(one.quorum.is_leader for one in others), 10_000)
     successor = next((one for one in others if one.quorum.is_leader), None)
-    assert successor is not None, "Story: nobody else is elected"
+    assert successor is not None, "Setup: nobody else is elected"
     cluster.append(successor, [b"together"])
     cluster.run(500)
     cluster.append(successor, [b"together again"])
     cluster.heal()
     cluster.run_until(lambda: _is_calm(cluster), 10_000)
-    scene.must(_is_calm(cluster), "Liveness", "the old leader does not follow")
+    testbed.must(_is_calm(cluster), "Liveness", "the old leader does not follow")
     ends = {one.log.log_end_offset for one in cluster.alive()}
     epochs = {one.log.epochs.entries[-1] for one in cluster.alive()}
-    scene.must(len(ends) == len(epochs) == 1, "LogMatching", f"{ends} {epochs}")
+    testbed.must(len(ends) == len(epochs) == 1, "LogMatching", f"{ends} {epochs}")
 
 
-def s14_lost_quorum_state(scene: Scene) -> None:
+def s14_lost_quorum_state(testbed: Testbed) -> None:
     """Who does not know any more how it voted does not vote.
 
     Origin: reading (promise P4, missing files)
-    Story: a voter votes, in an epoch in which nothing is written; its process dies, and the file
+    Case: a voter votes, in an epoch in which nothing is written; its process dies, and the file
     `quorum-state` goes missing. It starts, and is asked for its vote in the same epoch by somebody
     else.
     Must: it refuses to start and names the file.
     """
-    cluster = scene.quorum(3)
+    cluster = testbed.quorum(3)
     voter = cluster.replicas[2]
     cluster.start(voter)
     _ask_for_vote(cluster, voter=2, candidate=3, epoch=1)
@@ -300,4 +300,4 @@ def s14_lost_quorum_state(scene: Scene) -> None:
         _ask_for_vote(cluster, voter=2, candidate=1, epoch=1)
         cluster.run(50)
     refused = f"{QUORUM_STATE_PATH}` is missing" in cluster.lines[-1]
-    scene.must(refused, "VotesAreNotForgotten", f"the voter starts: {cluster.lines[-1]}")
+    testbed.must(refused, "VotesAreNotForgotten", f"the voter starts: {cluster.lines[-1]}")

@@ -20,7 +20,7 @@ class SmallCluster:
         world.start_all()
         world.run_until(lambda: self._active_count() == len(world.hosts), 20_000)
         code = SimClient(world, 1).create_topic("t")
-        assert code == ErrorCode.NONE, f"Story: no topic, {code}"
+        assert code == ErrorCode.NONE, f"Setup: no topic, {code}"
         world.run_until(lambda: len(self._known()) == len(world.hosts), 20_000)
         world.run_for(500)
 

@@ -8,28 +8,29 @@ Left out: leaders that were cut off or paused (their process lives, and they may
 
 from tidelog.env.event import Event
 from tidelog.env.trace import TraceEvent
+from tidelog.replication.events.roles import LeadershipBegan
 
 
 class Elections:
-    """Follows the leaders of partitions through their words and the ends of their processes."""
+    """Follows the leaders of partitions through their events and the ends of their processes."""
 
     __slots__ = ("_leaders", "_lost_at", "durations_ms")
 
     def __init__(self) -> None:
-        # Who last said that it leads, by partition.
+        # The host whose leadership began last, by partition.
         self._leaders: dict[str, str] = {}
-        # When the process of that one ended, for partitions that nobody leads since.
+        # When the process of that host ended, for partitions without a leader since.
         self._lost_at: dict[str, int] = {}
         # In the order of their ends.
         self.durations_ms: list[int] = []
 
     def note(self, event: Event | TraceEvent, host: str, now: int) -> None:
         """Looks at one decision of a node."""
-        if event.handler != "become_leader" or event.decision != "leads":
+        if not isinstance(event, LeadershipBegan):
             return
         lost_at = self._lost_at.pop(event.subject, None)
         # Epoch 0 is a new partition, perhaps under the name of a deleted one.
-        if lost_at is not None and dict(event.shown()).get("leader_epoch") != 0:
+        if lost_at is not None and event.leader_epoch != 0:
             self.durations_ms.append(now - lost_at)
         self._leaders[event.subject] = host
 

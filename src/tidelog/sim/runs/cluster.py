@@ -119,13 +119,13 @@ class ClusterRun:
 
     @property
     def listeners(self) -> list[Callable[[str], None]]:
-        """Who hears every line of the trace."""
+        """Called with every line of the trace."""
         return self.world.listeners
 
     def run(self) -> Outcome:
-        """Plays the seed to its end, good or bad."""
+        """Runs the seed to its end, good or bad."""
         with self.outcome.judged():
-            self._play()
+            self._run_phases()
         self.outcome.events = self.world.event_count
         self.outcome.virtual_ms = self.world.now
         self.outcome.acknowledged = self.history.acknowledged_count
@@ -137,7 +137,7 @@ class ClusterRun:
         self.outcome.trace_hash = self.world.trace_hash
         return self.outcome
 
-    def _play(self) -> None:
+    def _run_phases(self) -> None:
         world = self.world
         world.start_all()
         self.workload.start()

@@ -147,13 +147,13 @@ class Script:
         self._supervise()
         follower, leader = self._world.hosts[3], self._world.hosts[1]
         self._world.at(1_600, lambda: self._cut_off(follower))
-        self._world.at(2_600, self._mend)
+        self._world.at(2_600, self._heal)
         self._world.at(3_200, lambda: self._stop(leader))
 
     def heal(self) -> None:
         """The script is over; operations count on, to the end of the run."""
         self._stopped = True
-        self._mend()
+        self._heal()
 
     # The crash -----------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class Script:
                 self._world.cut(victim.node_id, node_id)
                 self._world.cut(node_id, victim.node_id)
 
-    def _mend(self) -> None:
+    def _heal(self) -> None:
         self._world.heal()
 
     def _stop(self, host: Host) -> None:
@@ -234,7 +234,7 @@ def points() -> list[Point]:
     ]
 
 
-def play(point: Point) -> Outcome:
+def run_point(point: Point) -> Outcome:
     """The run that ends a process at this point, judged."""
     run = SweepRun(point)
     outcome = run.run()

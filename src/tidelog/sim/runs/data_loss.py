@@ -79,14 +79,14 @@ class DataLossRun:
 
     @property
     def listeners(self) -> list[Callable[[str], None]]:
-        """Who hears every line of the trace."""
+        """Called with every line of the trace."""
         return self.world.listeners
 
     def run(self) -> Outcome:
-        """Plays the seed to its end, good or bad."""
+        """Runs the seed to its end, good or bad."""
         outcome = Outcome(self.seed)
         with outcome.judged():
-            self._play()
+            self._run_phases()
         outcome.events = self.world.event_count
         outcome.virtual_ms = self.world.now
         outcome.acknowledged = self.history.acknowledged_count
@@ -98,7 +98,7 @@ class DataLossRun:
             outcome.fired["loss-reported"] = self.lost
         return outcome
 
-    def _play(self) -> None:
+    def _run_phases(self) -> None:
         world = self.world
         world.start_all()
         self.workload.start()

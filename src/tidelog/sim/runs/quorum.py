@@ -151,14 +151,14 @@ class QuorumRun:
 
     @property
     def listeners(self) -> list[Callable[[str], None]]:
-        """Who hears every line of the trace."""
+        """Called with every line of the trace."""
         return self.cluster.listeners
 
     def run(self) -> Outcome:
-        """Plays the seed to its end, good or bad."""
+        """Runs the seed to its end, good or bad."""
         outcome = Outcome(self.seed)
         with outcome.judged():
-            outcome.healed_ms = self._play()
+            outcome.healed_ms = self._run_phases()
         cluster = self.cluster
         outcome.events = cluster.event_count
         outcome.virtual_ms = cluster.now
@@ -168,7 +168,7 @@ class QuorumRun:
         outcome.marks = tuple(cluster.voter_oracle.marks)
         return outcome
 
-    def _play(self) -> int:
+    def _run_phases(self) -> int:
         cluster, prng = self.cluster, self._prng
         cluster.start_all()
         for _ in range(self.swarm.steps):

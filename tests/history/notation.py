@@ -6,7 +6,7 @@ K = Key("t", 0)
 L = Key("t", 1)
 
 
-class Story:
+class Notation:
     """Builds a history. Without times given, operations follow each other without overlap."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Story:
         who: str = "p",
         outcome: Outcome = Outcome.OK,
         at: tuple[int, int] | None = None,
-    ) -> "Story":
+    ) -> "Notation":
         """Values and where they landed."""
         values = tuple(Sent(*one) for one in sent)
         op = Op(len(self.ops), who, Kind.SEND, outcome, sent=values, **self._times(at))
@@ -36,7 +36,7 @@ class Story:
         outcome: Outcome = Outcome.OK,
         rebalanced: frozenset[Key] = frozenset(),
         at: tuple[int, int] | None = None,
-    ) -> "Story":
+    ) -> "Notation":
         """What was read, in order."""
         op = Op(
             len(self.ops),
@@ -58,7 +58,7 @@ class Story:
         who: str = "x",
         outcome: Outcome = Outcome.OK,
         at: tuple[int, int] | None = None,
-    ) -> "Story":
+    ) -> "Notation":
         """Sends and polls that are one."""
         op = Op(
             len(self.ops),
@@ -72,7 +72,7 @@ class Story:
         self.ops.append(op)
         return self
 
-    def assign(self, *keys: Key, who: str = "c", sought: bool = False) -> "Story":
+    def assign(self, *keys: Key, who: str = "c", sought: bool = False) -> "Notation":
         """A consumer's assignment."""
         op = Op(
             len(self.ops),

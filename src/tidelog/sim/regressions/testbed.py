@@ -1,7 +1,7 @@
-"""What a story plays on: a stage of replicas, a quorum, a world of whole nodes, or a bare disk.
+"""What a regression scenario runs on: replicas, a quorum, a world of whole nodes, or a bare disk.
 
-A story takes a `Scene`, asks it for what it needs, and says what must hold. The scene keeps what
-the report wants to know: the trace, virtual time, the number of events.
+A scenario takes a `Testbed`, makes what it needs there, and states what must hold. The testbed
+keeps what the report needs: the trace, virtual time, the number of events.
 """
 
 import hashlib
@@ -22,12 +22,12 @@ from tidelog.sim.engine.world import World
 from tidelog.sim.quorum.cluster import QuorumCluster
 from tidelog.sim.quorum.options import NO_SNAPSHOTS, QUICK, Composition, Conditions, Saving
 from tidelog.sim.replicas.cluster import CONFIG
-from tidelog.sim.replicas.stage import Stage
+from tidelog.sim.replicas.watched import WatchedCluster
 from tidelog.sim.report.violation import Violation
 
 
 @dataclass(eq=False)
-class LogStage:
+class BareDirectory:
     """One log directory on a simulated disk, without a node."""
 
     disk: SimDisk
@@ -62,25 +62,25 @@ class LogStage:
                 self.disk.replace(effect.path, effect.data)
 
 
-class Scene:
-    """Makes stages and remembers them."""
+class Testbed:
+    """Makes what a scenario runs on, and keeps it for the report."""
 
     def __init__(self, seed: int, *, trace_level: Level = Level.INFO) -> None:
         self.seed = seed
         self.prng = Prng(seed)
         self._trace_level = trace_level
         # Everything that was made, in order.
-        self._stages: list[Stage | World | QuorumCluster | LogStage] = []
+        self._made: list[WatchedCluster | World | QuorumCluster | BareDirectory] = []
 
-    # Stages ---------------------------------------------------------------------------------
+    # Making ---------------------------------------------------------------------------------
 
-    def stage(
+    def replicas(
         self, *nodes: int, controlled: bool = False, config: ReplicationConfig = CONFIG
-    ) -> Stage:
-        """Brokers' replicas, with metadata as the story says or as the real controller does."""
-        stage = Stage(nodes, seed=self.seed, controlled=controlled, config=config)
-        self._stages.append(stage)
-        return stage
+    ) -> WatchedCluster:
+        """Brokers' replicas, with metadata from the scenario or from the real controller."""
+        cluster = WatchedCluster(nodes, seed=self.seed, controlled=controlled, config=config)
+        self._made.append(cluster)
+        return cluster
 
     def quorum(
         self, voters: int, *, config: QuorumConfig = QUICK, saving: Saving = NO_SNAPSHOTS
@@ -94,24 +94,24 @@ class Scene:
             saving=saving,
             trace_level=self._trace_level,
         )
-        self._stages.append(cluster)
+        self._made.append(cluster)
         return cluster
 
     def world(self, *, tweak: Callable[[NodeConfig], NodeConfig] | None = None) -> World:
         """Three whole nodes on a simulated network."""
         world = World(self.prng.next_u64(), tweak=tweak, trace_level=self._trace_level)
-        self._stages.append(world)
+        self._made.append(world)
         return world
 
-    def disk(self) -> LogStage:
+    def disk(self) -> BareDirectory:
         """A formatted disk."""
         disk = SimDisk("disk")
         format_directory(
             disk, cluster_id="cluster", node_id=1, directory_id=Uuid(bytes(15) + b"\1")
         )
-        stage = LogStage(disk)
-        self._stages.append(stage)
-        return stage
+        cluster = BareDirectory(disk)
+        self._made.append(cluster)
+        return cluster
 
     # Judging --------------------------------------------------------------------------------
 
@@ -124,23 +124,23 @@ class Scene:
 
     @property
     def lines(self) -> list[str]:
-        """The trace of all stages."""
-        return [line for stage in self._stages for line in stage.lines]
+        """The trace of all that was made."""
+        return [line for cluster in self._made for line in cluster.lines]
 
     @property
     def event_count(self) -> int:
         """Events of all nodes."""
-        return sum(getattr(stage, "event_count", 1) for stage in self._stages)
+        return sum(getattr(cluster, "event_count", 1) for cluster in self._made)
 
     @property
     def virtual_ms(self) -> int:
         """The time that passed."""
-        return sum(getattr(stage, "now", 0) for stage in self._stages)
+        return sum(getattr(cluster, "now", 0) for cluster in self._made)
 
     @property
     def acknowledged(self) -> int:
-        """Records that were acknowledged with acks=all, where the stage counts them."""
-        return sum(len(getattr(stage, "acknowledged", ())) for stage in self._stages)
+        """Records that were acknowledged with acks=all, where the cluster counts them."""
+        return sum(len(getattr(cluster, "acknowledged", ())) for cluster in self._made)
 
     @property
     def trace_hash(self) -> str:
@@ -149,5 +149,5 @@ class Scene:
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-Play = Callable[[Scene], None]
-"""A story. Raises an `AssertionError` when something breaks."""
+Case = Callable[[Testbed], None]
+"""A regression scenario. Raises an `AssertionError` when something breaks."""

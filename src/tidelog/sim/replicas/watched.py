@@ -36,7 +36,7 @@ STEP_MS: Final = 10
 HEARTBEAT_MS: Final = 40
 
 
-class Stage(Cluster):
+class WatchedCluster(Cluster):
     """A cluster whose topic is `orders`."""
 
     def __init__(

@@ -1,0 +1,76 @@
+"""All regression scenarios by number, with what their docstrings say.
+
+A docstring is a title, then three marked paragraphs: where the bug was (`Origin`), what happens
+(`Case`), what must come of it (`Must`).
+"""
+
+import inspect
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.sim.regressions import (
+    devices,
+    in_sync,
+    late_answers,
+    own_rules,
+    producers,
+    quorum,
+    readers,
+    terms,
+    truncation,
+)
+from tidelog.sim.regressions.testbed import Case
+
+_NAME: Final = re.compile(r"^([rs]\d\d)_(\w+)$")
+_PARTS: Final = re.compile(r"^(Origin|Case|Must): ", re.MULTILINE)
+_FAMILIES: Final = (
+    truncation,
+    late_answers,
+    in_sync,
+    terms,
+    devices,
+    producers,
+    readers,
+    quorum,
+    own_rules,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """A scenario of a bug that another log had."""
+
+    number: str
+    name: str
+    """The function's name, number included."""
+    title: str
+    origin: str
+    case: str
+    must: str
+    run: Case
+
+
+def _read(name: str, run: Case) -> Regression:
+    text = inspect.getdoc(run) or ""
+    title, *rest = _PARTS.split(text)
+    parts = dict(zip(rest[::2], rest[1::2], strict=True))
+    assert set(parts) == {"Origin", "Case", "Must"}, f"{name} has only {sorted(parts)}"
+    origin, case, must = (" ".join(parts[key].split()) for key in ("Origin", "Case", "Must"))
+    return Regression(name[:3], name, " ".join(title.split()).rstrip("."), origin, case, must, run)
+
+
+def _collect() -> dict[str, Regression]:
+    found = [
+        _read(name, run)
+        for family in _FAMILIES
+        for name, run in vars(family).items()
+        if _NAME.match(name)
+    ]
+    by_number = {one.number: one for one in sorted(found, key=lambda one: one.number)}
+    assert len(by_number) == len(found), "two scenarios have one number"
+    return by_number
+
+
+REGRESSIONS: Final = _collect()
+"""By number: `r01`."""

@@ -45,11 +45,11 @@ demo: $(VENV)/.demo
 	$(BIN)/tidelog demo $(DEMO_ARGS)
 
 # What starts no nodes and no Spark runs in several processes.
-PURE := tests/unit tests/scripts tests/history tests/tidy tests/sim
+PURE := tests/unit tests/scripts tests/history tests/tidy tests/sim tests/fuzz
 TEST_JOBS ?= 2
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal $(PURE) $(PYTEST_ARGS)
-	$(BIN)/python -m pytest $(PURE:%=--ignore=%) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadgroup $(PURE:%=--ignore=%) $(PYTEST_ARGS)
 
 CODE := src tests bench tools examples
 check: $(VENV)/.dev

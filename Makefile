@@ -46,10 +46,15 @@ demo: $(VENV)/.demo
 
 # What starts no nodes and no Spark runs in several processes.
 PURE := tests/unit tests/scripts tests/history tests/tidy tests/sim tests/fuzz
+# What starts nodes mostly waits for them, so it runs beside Spark, which computes.
+NODES := tests/process tests/chaos
 TEST_JOBS ?= 2
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal $(PURE) $(PYTEST_ARGS)
-	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadgroup $(PURE:%=--ignore=%) $(PYTEST_ARGS)
+	@mkdir -p build
+	@$(BIN)/python -m pytest $(NODES) $(PYTEST_ARGS) > build/nodes.log 2>&1 & nodes=$$!; \
+	    $(BIN)/python -m pytest $(PURE:%=--ignore=%) $(NODES:%=--ignore=%) $(PYTEST_ARGS); spark=$$?; \
+	    wait $$nodes; nodes=$$?; cat build/nodes.log; exit $$((spark | nodes))
 
 CODE := src tests bench tools examples
 check: $(VENV)/.dev

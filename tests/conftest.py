@@ -1,27 +1,6 @@
-"""What holds for all tests: a table is as wide as in a pipe, wherever they run, and what is dear to
-start is started in one process only."""
+"""What holds for all tests: a table is as wide as in a pipe, wherever they run."""
 
 import os
 
-import pytest
-
-# pytest-xdist sets 80 for its workers.
+# Whoever runs the tests in several processes is told 80 here.
 os.environ.pop("COLUMNS", None)
-
-GROUPS = {
-    "tests/pipeline/": "spark",
-    "tests/examples/": "spark",
-    "tests/process/": "nodes",
-    "tests/chaos/": "nodes",
-}
-"""Tests that one process of `--dist loadgroup` runs in turn: those of Spark share its session, and
-those that kill nodes mostly wait, beside it."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests by their folder."""
-    for item in items:
-        for folder, group in GROUPS.items():
-            if item.nodeid.startswith(folder):
-                item.add_marker(pytest.mark.xdist_group(group))

@@ -78,7 +78,7 @@ def test_sessions_are_those_of_the_product():
 
 
 PRIVATE: Final = {
-    r"rooms?(?! for|, )|(?:the|our) house": "component or package",
+    r"(?<!has )rooms?(?! for|, )|(?:the|our) house": "component or package",
     r"stor(?:y|ies)": "regression scenario, or what it is",
     r"twins?": "ablation, test double, counterpart",
     r"hears?|heard": "receive, notice",
@@ -103,10 +103,24 @@ PLAIN: Final = (
     "tools/",
     "tests/examples/",
     ".github/",
+    "src/tidelog/__init__.py",
+    "src/tidelog/broker/",
+    "src/tidelog/client/",
+    "src/tidelog/config/",
+    "src/tidelog/controller/",
+    "src/tidelog/env/",
     "src/tidelog/errors.py",
+    "src/tidelog/kraft/",
     "src/tidelog/limits.py",
+    "src/tidelog/log/",
+    "src/tidelog/metadata/",
     "src/tidelog/model.py",
+    "src/tidelog/records/",
+    "src/tidelog/replication/",
     "src/tidelog/rsm/",
+    "src/tidelog/runtime/",
+    "src/tidelog/security/",
+    "src/tidelog/testing/",
     "src/tidelog/wire/",
 )
 """Where the list holds. Packages of `src/` join when their words are plain; the list only grows."""

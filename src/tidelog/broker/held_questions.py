@@ -3,13 +3,14 @@
 A broker that has just started knows no topics, or those of its former life, until it has applied
 the metadata up to its registration. Clients would believe it: librdkafka fails every record of a
 topic that is said not to exist, and Kafka's administrator reports it as missing. Kafka's brokers
-answer nobody before they are unfenced; ours hold what is asked about topics until they have caught
-up, for at most `CATCH_UP_MS`. Who has waited for too long is sent away, to ask another broker.
+answer no client before they are unfenced; ours hold what is asked about topics until they have
+caught up, for at most `CATCH_UP_MS`. Who has waited for too long is sent away, to ask another
+broker.
 
 Each question is held for `HOLD_MS` in any case. A client that loses its leader's connection asks at
 once who leads now, often before this node's own connections to the dead process are reported
 closed; an answer that still names the dead one costs the client a second (librdkafka looks at
-leaders once a second), a moment of patience costs nobody anything.
+leaders once a second), a moment of patience costs nothing.
 
 Left out: requests whose errors clients take for passing (Produce, Fetch, ListOffsets), and those
 that are forwarded to the controller.
@@ -42,7 +43,7 @@ class HeldQuestions:
 
     @property
     def has_any(self) -> bool:
-        """Whether anybody waits."""
+        """Whether any request waits."""
         return bool(self._waiting)
 
     def hold(

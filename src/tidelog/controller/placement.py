@@ -105,7 +105,7 @@ class StripedPlacer:
         self._live_count = sum(not b.fenced for members in by_rack.values() for b in members)
         # The rack at which the next partition begins.
         self._offset = prng.below(len(self._racks)) if self._racks else 0
-        # Partitions placed so far; rings tell partitions apart by it.
+        # Partitions placed so far; rings distinguish partitions by it.
         self._round = 0
         # Partitions placed since the last shuffle.
         self._since_shuffle = 0

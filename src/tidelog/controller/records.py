@@ -82,7 +82,7 @@ def partition_change_record(
 
 
 def is_unclean_election(record: MetadataRecord) -> bool:
-    """Whether the record makes somebody leader who may lack committed records."""
+    """Whether the record makes a replica leader that may lack committed records."""
     return isinstance(record, PartitionChangeRecord) and record.leader_recovery_state == RECOVERING
 
 

@@ -24,7 +24,7 @@ are the numbers at that moment. Where several reasons are possible, the field `r
         reason: TruncationReason
         high_watermark: int
 
-Invariants: a kind's payload fields have one type each, whoever emits them; an event is never
+Invariants: a kind's payload fields have one type each in all events; an event is never
 changed after it was made.
 
 Left out: clocks, node ids, incarnations and numbers, which a core cannot know; drivers add them.

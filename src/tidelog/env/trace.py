@@ -1,4 +1,4 @@
-"""The way of events and lines from a component to whoever reads them.
+"""The way of events and lines from a component to their readers.
 
 `Trace.event` takes an `Event` (`env/event.py`): everything that a program reads is one. `info`,
 `warn` and their like take a line for people that no program reads. Both have the same text form,

@@ -170,7 +170,7 @@ class FetchServer:
     def _came_before_the_log(self, request: QuorumFetchRequest) -> bool:
         """Whether the log cannot judge what the fetcher has: its offset is below the start, or
         its last epoch is older than the oldest one here. Where that epoch ended only a snapshot
-        could tell, and a guess would leave the fetcher with records that were never committed."""
+        could show, and a guess would leave the fetcher with records that were never committed."""
         log = self._core.log
         start = log.log_start_offset
         if request.fetch_offset < start:

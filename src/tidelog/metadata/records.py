@@ -28,7 +28,7 @@ RECOVERY_UNCHANGED: Final = -1
 
 UNFENCE: Final = -1
 FENCE: Final = 1
-"""`BrokerRegistrationChangeRecord.fenced`; 0 is no change."""
+"""`BrokerRegistrationChangeRecord.fenced`; 0 means no change."""
 
 
 def _of(kafka_type: str, *, tag: int | None = None, since: int = 0) -> dict[str, Any]:

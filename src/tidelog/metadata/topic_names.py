@@ -1,7 +1,7 @@
 """Which topic names are legal, to create a topic and to ask about one.
 
 A name becomes part of a directory's name: hence the characters and the length. Collisions of names
-that metrics cannot tell apart (`a.b` and `a_b`) are the controller's business, because they depend
+that metrics cannot distinguish (`a.b` and `a_b`) are the controller's business, because they depend
 on what exists.
 
 Source: Kafka's `Topic.validate`.

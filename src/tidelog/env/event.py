@@ -144,6 +144,19 @@ class Event:
             found["reason"] = reason
         return found
 
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        pairs = zip(fields(cast(Any, self)), self._values(), strict=True)
+        return f"{type(self).__name__}({', '.join(f'{f.name}={v!r}' for f, v in pairs)})"
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, field.name) for field in fields(cast(Any, self)))
+
     def text(self) -> str:
         """The line without the node's name."""
         why = self.why()
@@ -164,8 +177,11 @@ def event(
     level: Level | None = None,
     about: tuple[str, ...] | None = None,
 ) -> Callable[[Declared], Declared]:
-    """Declares an event class: a frozen, slotted dataclass with keywords only. What is not given is
-    inherited."""
+    """Declares an event class: a slotted dataclass with keywords only, which type checkers take for
+    frozen. What is not given is inherited.
+
+    A process declares some two hundred of them when it starts. So equality and `repr` are those of
+    `Event`, and nothing is generated to freeze an event: that is two thirds of the time."""
     given = {
         "handler": handler,
         "decision": decision,
@@ -178,7 +194,8 @@ def event(
         for name, value in given.items():
             if value is not None:
                 setattr(event_type, name, value)
-        return cast(Declared, dataclass(frozen=True, slots=True, kw_only=True)(event_type))
+        made = dataclass(slots=True, kw_only=True, eq=False, repr=False)(event_type)
+        return cast(Declared, made)
 
     return declare
 

@@ -14,7 +14,7 @@ from tidelog.env.event import Level as Level
 
 class TraceLine(NamedTuple):
     """A decision that only people read. Sinks take it as they take an `Event`: both have `level`,
-    `subject`, `handler`, `decision`, `why`, `shown` and `text`."""
+    `subject`, `handler`, `decision`, `why` and `text`."""
 
     level: Level
     subject: str
@@ -31,10 +31,6 @@ class TraceLine(NamedTuple):
     def why(self) -> str:
         """The reason."""
         return self.reason
-
-    def shown(self) -> tuple[tuple[str, object], ...]:
-        """The (key, value) pairs."""
-        return self.values
 
     def text(self) -> str:
         """The line without the node's name."""

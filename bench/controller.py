@@ -57,7 +57,7 @@ def topics_of(partitions: int) -> list[str]:
 
 
 def led_by(cluster: LocalCluster, asked: int, topics: Sequence[str], node_id: int) -> int | None:
-    """How many partitions a node believes to be led by `node_id` or nobody."""
+    """How many partitions `node_id` leads, or no broker, by the metadata of the node `asked`."""
     try:
         with AdminClient([cluster.node(asked).address], timeout_s=30) as admin:
             found = admin.describe_topics(topics)

@@ -123,7 +123,7 @@ def _is_led_anew(cluster: ChaosCluster, former: int) -> bool:
 
 
 def measure(
-    kind: str, rounds: int, base_port: int | None, told: Callable[[str], None]
+    kind: str, rounds: int, base_port: int | None, report: Callable[[str], None]
 ) -> list[float]:
     """The gaps of so many rounds."""
     gaps: list[float] = []
@@ -139,7 +139,7 @@ def measure(
         }
         for number in range(rounds):
             gaps.append(hurt_leader(cluster, prober, *actions[kind]))
-            told(f"{kind} {number + 1}/{rounds}: {gaps[-1]:.0f} ms")
+            report(f"{kind} {number + 1}/{rounds}: {gaps[-1]:.0f} ms")
     return gaps
 
 
@@ -165,14 +165,14 @@ def main() -> None:
     parser.add_argument("--output", choices=("table", "json"), default="table")
     options = parser.parse_args()
     figures: dict[str, dict[str, float]] = {}
-    told = print if options.output == "table" else lambda text: None
+    report = print if options.output == "table" else lambda text: None
     for kind, rounds in (
         ("kill", options.kills),
         ("pause", options.pauses),
         ("cut", options.cuts),
     ):
         if rounds:
-            gaps = measure(kind, rounds, options.base_port, told)
+            gaps = measure(kind, rounds, options.base_port, report)
             figures[kind] = {
                 "rounds": rounds,
                 "p50_ms": round(quantile(gaps, 50)),

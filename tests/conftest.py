@@ -2,5 +2,5 @@
 
 import os
 
-# Whoever runs the tests in several processes is told 80 here.
+# pytest-xdist sets 80 for its processes.
 os.environ.pop("COLUMNS", None)

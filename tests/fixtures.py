@@ -109,6 +109,6 @@ def _read_archive(name: str) -> dict[str, bytes]:
                 files[f"{path}/"] = b""
             else:
                 extracted = archive.extractfile(member)
-                assert extracted is not None, f"{path} is no regular file"
+                assert extracted is not None, f"`{path}` is not a regular file"
                 files[path] = extracted.read()
     return files

@@ -1,7 +1,7 @@
-"""Requests between nodes that somebody made up: refused, and nothing has moved.
+"""Forged requests between nodes: they are refused, and nothing has moved.
 
 Broker 1 leads `orders` with broker 2, which exists in the metadata only. Record 0 is committed;
-record 1 is not, and whoever made the leader believe that broker 2 holds it would have it
+record 1 is not: a request that made the leader believe that broker 2 holds it would have it
 acknowledged.
 """
 
@@ -36,7 +36,7 @@ INTERNAL = "INTERNAL"
 
 
 class Forgery:
-    """A cluster of which only node 1 is real, and what must not move."""
+    """A cluster in which only node 1 exists, and the state that must not change."""
 
     def __init__(self) -> None:
         self.node = OneNode(
@@ -150,7 +150,7 @@ class Forgery:
         return error_of(self.ask(ApiKey.BROKER_HEARTBEAT, 2, entity).error_code)
 
     def vote(self, version: int = 2, **changes: Any) -> tuple[ErrorCode, bool]:
-        """A vote for a candidate that is no voter; whether it was granted."""
+        """A vote request of a candidate that is not a voter; whether it was granted."""
         request_type = codec.request_class(ApiKey.VOTE, version)
         topic_type = nested(request_type, "topics")
         values = {
@@ -176,7 +176,7 @@ class Forgery:
 
 @pytest.fixture(scope="module")
 def forgery() -> Forgery:
-    """Shared: nothing that is refused changes it, which is what the tests say."""
+    """One for all tests: a refused request changes nothing, which is what they show."""
     return Forgery()
 
 
@@ -186,15 +186,15 @@ FETCHES: dict[str, tuple[Callable[[Forgery], ErrorCode], ErrorCode]] = {
     "without a broker epoch": (lambda f: f.fetch(replica_epoch=-1), N.NOT_LEADER_OR_FOLLOWER),
     "of a version without one": (lambda f: f.fetch(version=12), N.NOT_LEADER_OR_FOLLOWER),
     "of the first versions": (lambda f: f.fetch(version=4), N.NOT_LEADER_OR_FOLLOWER),
-    "of a former life": (
+    "of a former incarnation": (
         lambda f: f.fetch(replica_epoch=f.epoch_of_2 - 1),
         N.NOT_LEADER_OR_FOLLOWER,
     ),
-    "of a life that nobody knows": (
+    "of an incarnation that never was": (
         lambda f: f.fetch(replica_epoch=2**62),
         N.NOT_LEADER_OR_FOLLOWER,
     ),
-    "of a broker that is no replica": (
+    "of a broker that is not a replica": (
         lambda f: f.fetch(replica_id=3, replica_epoch=-1),
         N.NOT_LEADER_OR_FOLLOWER,
     ),
@@ -224,7 +224,7 @@ def test_a_forged_fetch_moves_nothing(forgery: Forgery, name: str) -> None:
 
 
 def test_the_same_fetch_of_the_real_follower_commits() -> None:
-    """What the forgeries lack is what counts."""
+    """So the forged ones fail by what they lack."""
     forgery = Forgery()
     assert forgery.fetch() is ErrorCode.NONE
     assert forgery.state() == (2, *Forgery.expected[1:])
@@ -235,8 +235,11 @@ PROPOSALS: dict[str, tuple[Callable[[Forgery], ErrorCode], ErrorCode]] = {
         lambda f: f.alter_partition(2, f.epoch_of_2),
         N.INVALID_REQUEST,
     ),
-    "from a former life of the leader": (lambda f: f.alter_partition(1, 0), N.STALE_BROKER_EPOCH),
-    "from nobody": (lambda f: f.alter_partition(9, 0), N.STALE_BROKER_EPOCH),
+    "from a former incarnation of the leader": (
+        lambda f: f.alter_partition(1, 0),
+        N.STALE_BROKER_EPOCH,
+    ),
+    "from an unknown broker": (lambda f: f.alter_partition(9, 0), N.STALE_BROKER_EPOCH),
     "in a later leader epoch": (lambda f: own(f, leader_epoch=5), N.NOT_CONTROLLER),
     "in an earlier leader epoch": (lambda f: own(f, leader_epoch=-1), N.FENCED_LEADER_EPOCH),
     "on a later version": (lambda f: own(f, partition_epoch=5), N.NOT_CONTROLLER),
@@ -245,11 +248,11 @@ PROPOSALS: dict[str, tuple[Callable[[Forgery], ErrorCode], ErrorCode]] = {
     "of another partition": (lambda f: own(f, partition=4), N.UNKNOWN_TOPIC_OR_PARTITION),
     "without the leader": (lambda f: own(f, new_isr=(IsrMember(2, -1),)), N.INVALID_REQUEST),
     "with a broker twice": (lambda f: own(f, new_isr=members(1, 1)), N.INVALID_REQUEST),
-    "with a broker that is no replica": (
+    "with a broker that is not a replica": (
         lambda f: own(f, new_isr=members(1, 3)),
         N.INVALID_REQUEST,
     ),
-    "with a former life of a replica": (
+    "with a former incarnation of a replica": (
         lambda f: own(f, new_isr=(IsrMember(1, -1), IsrMember(2, 0))),
         N.INELIGIBLE_REPLICA,
     ),
@@ -257,7 +260,7 @@ PROPOSALS: dict[str, tuple[Callable[[Forgery], ErrorCode], ErrorCode]] = {
 
 
 def own(forgery: Forgery, **changes: Any) -> ErrorCode:
-    """A proposal in the name of the leader's present life."""
+    """A proposal in the name of the leader's present incarnation."""
     epoch = forgery.node.broker.image.brokers[1].broker_epoch
     return forgery.alter_partition(1, epoch, **changes)
 
@@ -268,46 +271,49 @@ def members(*broker_ids: int) -> tuple[IsrMember, ...]:
 
 @pytest.mark.parametrize("name", PROPOSALS)
 def test_a_forged_proposal_moves_nothing(forgery: Forgery, name: str) -> None:
-    """In the controller's own order of checks."""
+    """In the order in which the controller checks."""
     send, code = PROPOSALS[name]
     assert send(forgery) is code
     assert forgery.state() == Forgery.expected
 
 
-LIVES: dict[str, tuple[Callable[[Forgery], ErrorCode], ErrorCode]] = {
-    "registered while it lives": (lambda f: f.register(), N.DUPLICATE_BROKER_REGISTRATION),
-    "of another cluster": (
+BROKER_CALLS: dict[str, tuple[Callable[[Forgery], ErrorCode], ErrorCode]] = {
+    "a registration while the broker runs": (
+        lambda f: f.register(),
+        N.DUPLICATE_BROKER_REGISTRATION,
+    ),
+    "a registration of another cluster": (
         lambda f: f.register(cluster_id="MkU3OEVBNTcwNTJENDM2Qg"),
         N.INCONSISTENT_CLUSTER_ID,
     ),
-    "alive in a former life": (
+    "a heartbeat of a former incarnation": (
         lambda f: f.heartbeat(2, f.epoch_of_2 - 1, wants_fence=True),
         N.STALE_BROKER_EPOCH,
     ),
-    "alive in a later life": (
+    "a heartbeat of a later incarnation": (
         lambda f: f.heartbeat(2, f.epoch_of_2 + 1, wants_fence=True),
         N.STALE_BROKER_EPOCH,
     ),
-    "alive and never registered": (
+    "a heartbeat without a registration": (
         lambda f: f.heartbeat(9, 1, wants_fence=True),
         N.STALE_BROKER_EPOCH,
     ),
 }
 
 
-@pytest.mark.parametrize("name", LIVES)
-def test_a_forged_life_moves_nothing(forgery: Forgery, name: str) -> None:
+@pytest.mark.parametrize("name", BROKER_CALLS)
+def test_a_forged_broker_call_moves_nothing(forgery: Forgery, name: str) -> None:
     """The broker stays registered as it was, and unfenced."""
     before = forgery.node.broker.image.brokers[2]
-    send, code = LIVES[name]
+    send, code = BROKER_CALLS[name]
     assert send(forgery) is code
     assert forgery.state() == Forgery.expected
     assert forgery.node.broker.image.brokers[2] == before
 
 
 @pytest.mark.parametrize("pre_vote", [True, False])
-def test_a_candidate_that_is_no_voter_gets_no_vote(forgery: Forgery, pre_vote: bool) -> None:
-    """And the leader goes on leading its epoch."""
+def test_a_candidate_that_is_not_a_voter_gets_no_vote(forgery: Forgery, pre_vote: bool) -> None:
+    """And the leader continues to lead its epoch."""
     quorum = forgery.node.broker.quorum
     before = (quorum.leader_id, quorum.epoch)
     code, granted = forgery.vote(pre_vote=pre_vote)
@@ -317,8 +323,8 @@ def test_a_candidate_that_is_no_voter_gets_no_vote(forgery: Forgery, pre_vote: b
     assert forgery.state() == Forgery.expected
 
 
-def test_a_wire_that_asks_for_a_broker_api_of_the_controller_is_closed(forgery: Forgery) -> None:
-    """AlterPartition and its like are no client's business."""
+def test_a_client_that_sends_a_request_between_brokers_is_disconnected(forgery: Forgery) -> None:
+    """AlterPartition is not served on the listener for clients."""
     wire: Wire = forgery.node.client(BROKER)
     message = AlterPartition(1, 0, ())
     assert wire.ask(ApiKey.ALTER_PARTITION, k56_alter_partition.API.request(message)) is None

@@ -1,4 +1,4 @@
-"""One cluster of ours and one Spark with the official connector for all tests."""
+"""One Tidelog cluster and one Spark with the official connector for all tests."""
 
 import shutil
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ collect_ignore = [] if shutil.which("kcat") else ["test_kcat.py"]
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Three of our nodes; whoever stops some starts them again.
+    """Three nodes of Tidelog; a test that stops some starts them again.
 
-    With the timers of production: on a machine that starts one Java after the other, a node that
-    gets no turn for half a second is not dead.
+    With the timers of production: on a machine that starts one Java process after the other, a node
+    may get no CPU for half a second and is not dead.
     """
     directory = tmp_path_factory.mktemp("cluster") / "nodes"
     running = LocalCluster(brokers=3, data_dir=directory, profile="default")
@@ -36,6 +36,6 @@ def connector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaNode]:
-    """Apache Kafka, for what our brokers do not have yet."""
+    """Apache Kafka, for what Tidelog does not have yet."""
     with KafkaNode(tmp_path_factory.mktemp("kafka")) as running:
         yield running

@@ -109,7 +109,7 @@ class Connector:
         patience.cancel()
         if not line:
             end = self.log_file.read_text(errors="replace").splitlines()[-LOG_LINES:]
-            raise ConnectorError("the process has ended; its last words:\n" + "\n".join(end))
+            raise ConnectorError("the process has ended; the end of its log:\n" + "\n".join(end))
         answer = json.loads(line)
         if "error" in answer:
             raise ConnectorError(answer["error"])

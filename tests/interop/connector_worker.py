@@ -1,4 +1,4 @@
-"""Spark with its official Kafka connector, told what to do by lines of JSON; see `connector`.
+"""Spark with its official Kafka connector, driven by lines of JSON; see `connector`.
 
 Runs in a virtual environment with an older pyspark and nothing else, so it imports nothing of the
 project. A line in is `{"do": NAME, …arguments}`, a line out is `{"result": …}` or `{"error": …}`.

@@ -1,4 +1,4 @@
-"""The three Python clients behind one face: produce until told, then read everything back.
+"""The three Python clients behind one interface: produce until stopped, then read all back.
 
 Each client is used as its own documentation shows, with `acks=all` and idempotence where the client
 has it. `Acknowledged` maps what was sent to where the broker said it is.
@@ -16,7 +16,7 @@ SEND_TIMEOUT_S = 60
 
 @dataclass
 class Ledger:
-    """What a producer was told: value to offset, all in partition 0."""
+    """What the broker answered a producer: value to offset, all in partition 0."""
 
     acknowledged: dict[bytes, int] = field(default_factory=dict)
     failed: dict[bytes, str] = field(default_factory=dict)

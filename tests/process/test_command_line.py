@@ -53,7 +53,7 @@ def state_of(data_dir: Path) -> ClusterState:
 
 
 def test_a_cluster_lives_through_every_verb(data_dir: Path) -> None:
-    """Goal: what one shell starts another can break, mend, stop, and start with its data."""
+    """Goal: what one shell starts, another can kill, restart, stop, and start with its data."""
     where = ("--data-dir", data_dir)
     up = report("up", *where, "--base-port", 0, "--profile", "test", "--detach")
     assert [node["node_id"] for node in up["nodes"]] == [1, 2, 3]

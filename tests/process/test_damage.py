@@ -1,4 +1,4 @@
-"""A bit flips on the disk of a real node while it is down: nobody reads it, and it is repaired.
+"""A bit flips on the disk of a real node while it is down: no client reads it; it is repaired.
 
 Librdkafka writes and reads; segments are small, so that the damage lies in one that is sealed.
 """

@@ -46,14 +46,14 @@ def unfenced(cluster: LocalCluster) -> set[int]:
 
 
 def active_controller(admin: AdminClient, former: int) -> int | None:
-    """Who leads the quorum, when it is somebody else by now."""
+    """The leader of the quorum, once it is not the former one."""
     leader = admin.describe_quorum().leader_id
     return leader if leader not in (-1, former) else None
 
 
 def test_nothing_acknowledged_is_lost_when_a_leader_and_the_active_controller_die(tmp_path):
-    """Goal: brokers that are no voters replicate and are re-led through the death of the active
-    controller; the quorum shows them as observers; what was acknowledged is read back."""
+    """Goal: brokers that are not voters replicate, and get new leaders, through the death of the
+    active controller; the quorum shows them as observers; what was acknowledged is read back."""
     cluster = planned(tmp_path / "cluster")
     try:
         cluster.processes.start([*CONTROLLERS, *BROKERS])

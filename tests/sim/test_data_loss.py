@@ -6,7 +6,7 @@ from tests.sim.test_cluster import led_world, partition, unfenced
 
 from tidelog.controller.events import UncleanLeaderElected
 from tidelog.env.event import Event
-from tidelog.env.trace import TraceEvent
+from tidelog.env.trace import TraceLine
 from tidelog.sim.ablations import SAFEGUARDS, switched_off
 from tidelog.sim.campaign.seeds import CLUSTER, run_seed
 from tidelog.sim.engine.world import World
@@ -18,7 +18,7 @@ def unclean_elections(world: World) -> list[UncleanLeaderElected]:
     """Those of `t-0` that give up records from now on."""
     found: list[UncleanLeaderElected] = []
 
-    def watch(_: str, event: Event | TraceEvent) -> None:
+    def watch(_: str, event: Event | TraceLine) -> None:
         if isinstance(event, UncleanLeaderElected) and event.subject == "t-0":
             found.append(event)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidelog.env.trace import Level, TraceEvent
+from tidelog.env.trace import Level, TraceLine
 from tidelog.errors import CorruptBatch, StorageError
 from tidelog.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tidelog.model import TopicId, TopicPartition, Uuid
@@ -418,7 +418,7 @@ def test_epoch_cache_matches_batches():
 def test_a_mark_is_a_decision_whatever_its_numbers():
     hit = MarksHit()
     for reason in ("leader 3 is silent", "leader 1 is silent", "a reason that is no mark"):
-        event = TraceEvent(Level.INFO, "quorum", "become_unattached", "unattached", reason, ())
+        event = TraceLine(Level.INFO, "quorum", "become_unattached", "unattached", reason, ())
         hit.note(event)
     assert list(hit.names) == ["become_unattached: unattached (leader # is silent)"]
 

@@ -31,7 +31,7 @@ BELOW_RUNTIME = (
     "client/core",
     "sim",
 )
-"""Rooms and modules in which nothing may do I/O, read a clock or draw from a hidden source."""
+"""Packages and modules that may not do I/O, read a clock or draw random numbers by themselves."""
 
 _TEXT = {".py", ".md", ".toml", ".txt", ".yml", ".yaml", ".cfg", ".ini", ".sh", ".properties", ""}
 _PLACES = ("src", "tests", "bench", "docs", "tools", "examples", ".ci", ".github", ".devcontainer")
@@ -100,8 +100,8 @@ def suite() -> list[Module]:
 def below_runtime() -> list[Module]:
     """The modules that must be free of I/O."""
     places = tuple(
-        f"src/tidelog/{room}" if room.endswith(".py") else f"src/tidelog/{room}/"
-        for room in BELOW_RUNTIME
+        f"src/tidelog/{place}" if place.endswith(".py") else f"src/tidelog/{place}/"
+        for place in BELOW_RUNTIME
     )
     return [module for module in product() if module.path.startswith(places)]
 

@@ -1,4 +1,4 @@
-"""Documents tell the truth: their commands, paths, names and numbers exist."""
+"""What documents name is true: their commands, paths, names and numbers exist."""
 
 import re
 from importlib import import_module

@@ -22,7 +22,7 @@ def test_every_module_introduces_itself():
 
 
 def test_packages_hold_no_logic():
-    """`__init__` files say what the room is and re-export, at once or when a name is asked for; any
+    """`__init__` files describe the package and re-export, at once or when a name is asked for; any
     other function there would be hidden."""
     found = [
         module.path

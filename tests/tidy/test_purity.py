@@ -22,12 +22,12 @@ def test_the_import_linter_forbids_what_would_break_a_replay():
     assert needed | {"socket", "pathlib", "logging"} <= forbidden_modules()
 
 
-def test_every_room_below_the_runtime_is_in_the_contract():
+def test_every_package_below_the_runtime_is_in_the_contract():
     linter = configparser.ConfigParser()
     linter.read(ROOT / ".importlinter")
     listed = set(linter["importlinter:contract:no-io-in-the-core"]["source_modules"].split())
-    rooms = {f"tidelog.{room.removesuffix('.py').replace('/', '.')}" for room in BELOW_RUNTIME}
-    assert listed == rooms
+    named = {f"tidelog.{place.removesuffix('.py').replace('/', '.')}" for place in BELOW_RUNTIME}
+    assert listed == named
 
 
 def test_no_forbidden_import_below_the_runtime():
@@ -65,7 +65,7 @@ def test_tests_do_not_sleep():
 
 
 def test_tests_do_not_mock():
-    """Doubles are whole twins with the same suite, never recordings of calls."""
+    """A test double passes the suite of what it stands for; it never records calls."""
     banned = {"mock", "unittest", "pytest_mock", "hypothesis"}
     found = [
         f"{module.path}:{line} imports {name}"

@@ -20,7 +20,5 @@ def test_every_public_error_text_has_its_hint():
         assert hint.startswith("    - hint: "), message
 
 
-def test_every_event_is_explained_and_every_kind_is_made():
-    classes = event_classes()
-    assert [event for event in classes if not event.__doc__] == []
-    assert {event.kind for event in classes if event.kind} == set(Kind)
+def test_every_kind_is_the_kind_of_an_event():
+    assert {event.kind for event in event_classes() if event.kind} == set(Kind)

@@ -1,9 +1,9 @@
-"""The way of events and lines from a component to their readers.
+"""How events and lines reach their reader: a component holds a `Trace`, a driver gives its sink.
 
-`Trace.event` takes an `Event` (`env/event.py`): everything that a program reads is one. `info`,
-`warn` and their like take a line for people that no program reads. Both have the same text form,
-`b2 orders-3 on_fetch: ignored (stale leader_epoch) have=7 got=6`: node, subject, handler,
-decision, reason, key=value.
+`Trace.event` takes an `Event` (`env/event.py`): everything that a program reads is one. `debug`,
+`info`, `warn` and `error` make a `TraceLine`, which only people read. Both have the same text form,
+`orders-3 on_fetch: ignored (stale leader_epoch) have=7 got=6`: subject, handler, decision, reason,
+key=value. The driver puts the node's name in front.
 """
 
 from typing import NamedTuple, Protocol
@@ -12,8 +12,9 @@ from tidelog.env.event import Event
 from tidelog.env.event import Level as Level
 
 
-class TraceEvent(NamedTuple):
-    """One line for people. It answers what an `Event` answers, for sinks that take both."""
+class TraceLine(NamedTuple):
+    """A decision that only people read. Sinks take it as they take an `Event`: both have `level`,
+    `subject`, `handler`, `decision`, `why` and `text`."""
 
     level: Level
     subject: str
@@ -31,10 +32,6 @@ class TraceEvent(NamedTuple):
         """The reason."""
         return self.reason
 
-    def shown(self) -> tuple[tuple[str, object], ...]:
-        """The (key, value) pairs."""
-        return self.values
-
     def text(self) -> str:
         """The line without the node's name."""
         reason = f" ({self.reason})" if self.reason else ""
@@ -43,14 +40,14 @@ class TraceEvent(NamedTuple):
 
 
 class TraceSink(Protocol):
-    """Receives events in the order in which a node decided."""
+    """Receives events and lines in the order in which a node decided."""
 
-    def emit(self, event: Event | TraceEvent) -> None:
+    def emit(self, event: Event | TraceLine) -> None:
         """Takes one event or line; must not raise."""
 
 
 class Trace:
-    """What a component holds to emit its events; a thin front of a sink with a level threshold."""
+    """What a component holds to emit events and lines; drops those below a level."""
 
     __slots__ = ("_level", "_sink", "measures")
 
@@ -58,13 +55,14 @@ class Trace:
         self, sink: TraceSink, level: Level = Level.INFO, *, measures: bool = False
     ) -> None:
         self._sink = sink
-        # Whether the sink wants figures as well; independent of the level.
+        # Whether the sink takes events of `Level.MEASURE`; independent of the level below.
         self.measures = measures
-        # Events below this level are dropped before they are built.
+        # Less than this is dropped: a line before it is built, an event when it arrives here.
         self._level = level
 
     def enabled(self, level: Level) -> bool:
-        """Whether an event of this level would be kept; guards costly arguments."""
+        """Whether an event or a line of this level would be kept; guards costly arguments. Ask
+        `measures` for figures."""
         return level >= self._level
 
     def event(self, event: Event) -> None:
@@ -101,12 +99,6 @@ class Trace:
         """A fault that takes something out of service."""
         self._emit(Level.ERROR, subject, handler, decision, reason, values)
 
-    def measure(self, subject: object, kind: str, **values: object) -> None:
-        """A figure or a state as it is now, of a `Kind` of `env/event.py`; for programs that
-        compute health from events, and not for people."""
-        if self.measures:
-            self._emit(Level.MEASURE, subject, "measure", kind, "", values)
-
     def _emit(
         self,
         level: Level,
@@ -116,25 +108,25 @@ class Trace:
         reason: str,
         values: dict[str, object],
     ) -> None:
-        event = TraceEvent(level, str(subject), handler, decision, reason, tuple(values.items()))
-        self._sink.emit(event)
+        line = TraceLine(level, str(subject), handler, decision, reason, tuple(values.items()))
+        self._sink.emit(line)
 
 
 class TraceList:
-    """A sink that keeps events in a list; for tests, scripts and `explain`."""
+    """A sink that keeps events and lines in a list."""
 
     __slots__ = ("events",)
 
     def __init__(self) -> None:
         # In the order of emission.
-        self.events: list[Event | TraceEvent] = []
+        self.events: list[Event | TraceLine] = []
 
-    def emit(self, event: Event | TraceEvent) -> None:
-        """Appends the event."""
+    def emit(self, event: Event | TraceLine) -> None:
+        """Appends the event or line."""
         self.events.append(event)
 
     def take_lines(self) -> list[str]:
-        """The text of all events since the last call."""
+        """The text of all events and lines since the last call."""
         lines = [event.text() for event in self.events]
         self.events.clear()
         return lines

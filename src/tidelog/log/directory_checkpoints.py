@@ -94,6 +94,6 @@ def read_clean_shutdown(disk: Disk, trace: Trace) -> CleanShutdown | None:
     try:
         return None if marker is None else decode_clean_shutdown(marker)
     except CheckpointDamaged as error:
-        handler, decision = "read_clean_shutdown", "ignored, all logs are recovered"
-        trace.warn(CLEAN_SHUTDOWN_FILE, handler, decision, str(error))
+        decision = "ignored, all logs are recovered"
+        trace.warn(CLEAN_SHUTDOWN_FILE, "read_clean_shutdown", decision, str(error))
         return None

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.env.event import Event, EventRecord, Level, record_of
-from tidelog.env.trace import TraceEvent, TraceSink
+from tidelog.env.trace import TraceLine, TraceSink
 from tidelog.runtime.events import ProcessStarted
 
 EVENTS_FILE: Final = "events.jsonl"
@@ -83,7 +83,7 @@ class EventFile:
             self._lines.append("\n")
         self.emit(ProcessStarted(pid=os.getpid()))
 
-    def emit(self, event: Event | TraceEvent) -> None:
+    def emit(self, event: Event | TraceLine) -> None:
         """Passes on all but figures, and keeps the record of an event that has one."""
         if event.level > Level.MEASURE:
             self._onward.emit(event)

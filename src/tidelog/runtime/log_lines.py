@@ -10,7 +10,7 @@ import traceback
 from typing import Final, TextIO
 
 from tidelog.env.event import Event
-from tidelog.env.trace import Level, TraceEvent
+from tidelog.env.trace import Level, TraceLine
 
 MAX_LINE_CHARS: Final = 4000
 """A longer line is cut."""
@@ -32,7 +32,7 @@ class LogLines:
         self._second = -1
         self._prefix = ""
 
-    def emit(self, event: Event | TraceEvent) -> None:
+    def emit(self, event: Event | TraceLine) -> None:
         """Takes one event; it is written at the next `flush`."""
         self.line(event.level, event.text())
 

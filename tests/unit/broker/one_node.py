@@ -67,7 +67,7 @@ class OneNode:
     def __init__(
         self, *, disk: MemoryDisk | None = None, alone: bool = True, **settings: str
     ) -> None:
-        """Started, and unfenced unless it is not `alone`: other voters have to be played."""
+        """Starts the node and unfences it if it is `alone`; else the test acts for other voters."""
         given = {name.replace("_", "."): value for name, value in settings.items()}
         config = parse_node_config(SETTINGS | given)
         self.disk = disk or MemoryDisk(root="host1")

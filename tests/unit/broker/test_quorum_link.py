@@ -20,7 +20,7 @@ VOTERS = "1@host1:9093,2@host2:9093,3@host3:9093"
 
 
 class Voters:
-    """Node 1 of three voters; 2 and 3 are played by hand."""
+    """Node 1 of three voters; the test answers for 2 and 3."""
 
     def __init__(self) -> None:
         self.node = OneNode(alone=False, controller_quorum_voters=VOTERS)

@@ -36,7 +36,7 @@ PARTITION = TopicPartition("t", 0)
 
 
 class Leader:
-    """Broker 2, which leads `t-0`, played by hand; node 1 follows."""
+    """The test in the place of broker 2, which leads `t-0`; node 1 follows."""
 
     def __init__(self) -> None:
         self.node = OneNode()

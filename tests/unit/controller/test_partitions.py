@@ -131,7 +131,7 @@ def test_leaderless_partitions_are_led_by_whoever_is_alive() -> None:
 
 
 def test_an_unclean_restart_leaves_isr_and_elr() -> None:
-    """Goal: a replica that may lack records is no candidate, wherever it stood."""
+    """Goal: a replica that may lack records does not become leader, whichever list it was in."""
     image = an_image(
         *LIVE,
         orders=[

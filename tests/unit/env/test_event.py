@@ -26,7 +26,7 @@ class Cut(PartitionEvent):
     high_watermark: int
 
 
-@event("measure", "fetch_lag", level=Level.MEASURE)
+@event("report_lag", "fetch_lag", level=Level.MEASURE)
 class Lag(PartitionEvent):
     """A figure."""
 

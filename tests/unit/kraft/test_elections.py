@@ -265,7 +265,7 @@ def test_a_suspected_leader_is_replaced_at_once() -> None:
 
 
 def test_suspicions_of_others_and_a_detector_that_is_off_change_nothing() -> None:
-    """Voter 3 is no leader; a grace of 0 is Kafka's behaviour."""
+    """Voter 3 does not lead; a grace of 0 is Kafka's behaviour."""
     solo = follower()
     solo.quorum.on_peer_suspected(3, Instant(300))
     off = follower(config=QuorumConfig(disconnect_grace_ms=0))

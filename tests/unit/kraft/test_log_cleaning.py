@@ -88,7 +88,7 @@ def test_old_snapshots_go_by_time() -> None:
 
 
 def test_without_bounds_everything_stays() -> None:
-    """Goal: -1 is no bound, as in Kafka."""
+    """Goal: -1 stands for no bound, as in Kafka."""
     solo, now = grown(QuorumConfig(max_retention_bytes=-1, max_retention_ms=-1))
     make(solo, 5, now)
     make(solo, 9, now + 10**12)

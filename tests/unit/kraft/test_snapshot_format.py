@@ -105,7 +105,7 @@ def test_every_flipped_bit_is_found() -> None:
 
 
 def test_every_cut_is_found() -> None:
-    """SnapshotWhole: a file that ends early is no snapshot."""
+    """SnapshotWhole: a file that ends early is not a snapshot."""
     data = encode_snapshot(ID, TIME_MS, [b"one", b"two"])
     for size in range(len(data)):
         with pytest.raises(CorruptBatch):

@@ -109,9 +109,9 @@ def test_an_observer_does_not_vote() -> None:
 def test_a_request_that_names_this_disk_comes_from_voters_in_a_log(
     own_id: int, names_disk: bool
 ) -> None:
-    """By its own log the voters are configured, and neither replica 8 nor an observer is one. Only
-    a voter set in a log could tell the sender whose disk it asks; all others are refused, and what
-    they say of an address is not learned."""
+    """By its own log the voters are configured, and neither replica 8 nor an observer is one. A
+    sender can know this disk only from a voter set in a log. Requests of all others are refused,
+    and the addresses in them are not learned."""
     solo = Solo(own_id=own_id, state=ElectionState(3))
     solo.start()
     disk = solo.core.identity.directory_id if names_disk else ZERO_UUID

@@ -1,4 +1,4 @@
-"""A log directory on a memory disk, with the driver's part played by `settle`."""
+"""A log directory on a memory disk; `settle` does what a driver does."""
 
 from dataclasses import replace
 

@@ -86,7 +86,7 @@ def test_offsets_that_no_committed_record_can_have(cluster: Cluster, offset: int
 
 
 def test_who_may_not_delete(cluster: Cluster) -> None:
-    """Neither a follower, nor anybody what does not exist or is only compacted."""
+    """A follower, a broker without the topic, and the leader of a topic that is only compacted."""
     asked = [delete(cluster, 1, node=2)]
     cluster.run(1)
     asked.append(delete(cluster, 1, topic="nothing", node=3))
@@ -128,7 +128,7 @@ def test_the_slowest_alive_replica_is_waited_for_until_the_deadline(cluster: Clu
 
 
 def test_a_fenced_replica_is_not_waited_for(cluster: Cluster) -> None:
-    """It takes no fetch of anybody to notice."""
+    """The leader notices without a fetch of any replica."""
     cluster.kill(3)
     cluster.run(600)
     name = delete(cluster, 4, timeout_ms=30_000)

@@ -50,7 +50,7 @@ def test_by_time(cluster: Cluster) -> None:
 
 
 def test_only_the_leader_answers_but_for_debugging(cluster: Cluster) -> None:
-    """Replica id -2 may ask anybody."""
+    """Replica id -2 may ask any replica."""
     assert ask(cluster, -1, node=2).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert ask(cluster, -1, node=2, replica_id=-2)[2:] == (ErrorCode.NONE, -1, 3, 0)
 

@@ -142,7 +142,7 @@ def test_checkpoints_are_written_at_their_intervals(cluster: Cluster) -> None:
 
 
 def test_the_first_flush_of_a_log_is_checkpointed_at_once(cluster: Cluster) -> None:
-    """Else a start could not tell records that were durable from those that never were."""
+    """Otherwise a start could not distinguish records that were durable from others."""
     broker = cluster.brokers[1]
     cluster.feed.configure("orders", "flush.messages", "1")
     cluster.run(0)

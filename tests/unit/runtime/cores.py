@@ -1,7 +1,7 @@
 """Cores for the driver's tests: the five verbs, and nothing of Kafka.
 
-They are whole programs for the driver, not mocks of the node: an echo server that can be told, by
-what it receives, to do everything a core may ask of a driver.
+They are whole programs for the driver, not mocks of the node: what an echo server receives makes
+it do everything that a core may ask of a driver.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from tidelog.env.trace import TraceSink
 
 
 class EchoCore:
-    """Echoes lines. Some lines are orders:
+    """Echoes lines. Some lines are commands:
 
     `slice FILE POS LEN` sends a file's bytes, `late MS TEXT` answers after a time, `bye` answers
     and closes, `bug` breaks an assertion, `dial HOST PORT` connects and reports how it went.

@@ -42,8 +42,9 @@ def test_file_slices_of_real_files_go_through_sendfile(tmp_path: Path) -> None:
 
 
 def test_a_slice_whose_file_was_closed_cuts_the_connection(tmp_path: Path) -> None:
-    """Goal: a topic deleted under a slow reader is no bug. Method: the reader stalls with slices
-    queued, the core's open file is closed, the reader goes on and finds a cut stream."""
+    """Goal: a topic deleted under a slow reader does not stop the node. Method: the reader stalls
+    with slices queued, the core's open file is closed, the reader goes on and finds a cut
+    stream."""
     disk = OsDisk(str(tmp_path))
     size = 32 << 20
     disk.open("log", create=True).append([bytes(size)])

@@ -22,7 +22,7 @@ def event(topic: str | None = "orders") -> EventRecord:
 
 
 class Taker(ScriptedCluster):
-    """Takes records, after refusing them as often as it was told."""
+    """Takes records after it has refused `refusals` requests."""
 
     def __init__(self, refusals: int = 0) -> None:
         super().__init__({TopicPartition(EVENTS_TOPIC, 0): ScriptedPartition([])}, nodes=1)

@@ -1,7 +1,7 @@
 """Goal: a disk with more open files than descriptors behaves like one with enough of them.
 
 Method: real files, with limits of a few; what is open is counted in /proc. The suite of the disks
-(`test_disks.py`) plays with one descriptor as well.
+(`test_disks.py`) runs with one descriptor as well.
 """
 
 import os

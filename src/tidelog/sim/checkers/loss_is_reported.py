@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tidelog.controller.events import LeaderElected, LeaderLost, UncleanLeaderElected
 from tidelog.env.event import Event
-from tidelog.env.trace import TraceEvent
+from tidelog.env.trace import TraceLine
 from tidelog.log.log import Log
 from tidelog.metadata.image import PartitionImage
 from tidelog.records.batch import decode_batch, iter_headers
@@ -70,7 +70,7 @@ class LossIsReported:
                     self._on_term(election, partition.log)
                 self._on_advance(election, partition.log, 0 if last is None else last[2])
 
-    def on_decision(self, host: str, event: Event | TraceEvent) -> None:
+    def on_decision(self, host: str, event: Event | TraceLine) -> None:
         """Looks at what controllers decide about leaders."""
         match event:
             case UncleanLeaderElected():

@@ -18,7 +18,7 @@ from tidelog.config import NodeConfig
 from tidelog.env.effects import StopRequested, WallClock
 from tidelog.env.event import Event
 from tidelog.env.prng import Prng
-from tidelog.env.trace import Level, TraceEvent
+from tidelog.env.trace import Level, TraceLine
 from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import Voter
 from tidelog.sim.engine.client_machine import CLIENT, ClientMachine
@@ -45,7 +45,7 @@ class HostTrace:
         self._world = world
         self._host = host
 
-    def emit(self, event: Event | TraceEvent) -> None:
+    def emit(self, event: Event | TraceLine) -> None:
         """Appends one line, and looks for a mark and a new leader."""
         self._world.marks.note(event)
         self._world.elections.note(event, self._host, self._world.now)
@@ -82,7 +82,7 @@ class World(Simulation):
         # Called with a host when its node was made, before its first input.
         self.starters: list[Callable[[Host], None]] = []
         # Called with the name of a host and what its node has decided.
-        self.watchers: list[Callable[[str, Event | TraceEvent], None]] = []
+        self.watchers: list[Callable[[str, Event | TraceLine], None]] = []
         self._trace_level = trace_level
         self.network = Network(self, Prng(self.prng.next_u64()))
         self.driver = Driver(self, self.network, self.prng, lambda host: self.kill(host.node_id))

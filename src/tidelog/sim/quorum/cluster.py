@@ -13,7 +13,7 @@ from functools import partial
 from tidelog.config import LogConfig, QuorumConfig
 from tidelog.env.event import Event
 from tidelog.env.prng import Prng
-from tidelog.env.trace import Level, Trace, TraceEvent
+from tidelog.env.trace import Level, Trace, TraceLine
 from tidelog.errors import ErrorCode, UsageError
 from tidelog.kraft.messages import (
     LoadedSnapshot,
@@ -104,7 +104,7 @@ class QuorumCluster(Simulation):
     def _new_replica(node_id: int) -> Replica:
         return Replica(node_id, SimDisk(f"n{node_id}"))
 
-    def emit(self, node_id: int, event: Event | TraceEvent) -> None:
+    def emit(self, node_id: int, event: Event | TraceLine) -> None:
         """A node's trace event."""
         if event.subject == "quorum":
             self.note(f"n{node_id} {event.text()}")
@@ -351,6 +351,6 @@ class _Sink:
         self._cluster = cluster
         self._node_id = node_id
 
-    def emit(self, event: Event | TraceEvent) -> None:
+    def emit(self, event: Event | TraceLine) -> None:
         """Takes one event."""
         self._cluster.emit(self._node_id, event)

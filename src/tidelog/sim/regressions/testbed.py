@@ -12,7 +12,7 @@ from tidelog.config import LogConfig, NodeConfig, QuorumConfig, ReplicationConfi
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.event import Event
 from tidelog.env.prng import Prng
-from tidelog.env.trace import Level, Trace, TraceEvent
+from tidelog.env.trace import Level, Trace, TraceLine
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import format_directory
 from tidelog.log.values import LogFlush
@@ -36,7 +36,7 @@ class BareDirectory:
     # What the directory asked its driver for.
     effects: EffectQueue = field(default_factory=EffectQueue)
 
-    def emit(self, event: Event | TraceEvent) -> None:
+    def emit(self, event: Event | TraceLine) -> None:
         """Takes one event of the trace."""
         self.lines.append(event.text())
 

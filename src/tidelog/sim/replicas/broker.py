@@ -7,7 +7,7 @@ from tidelog.config import LogConfig, ReplicationConfig
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.event import Event
 from tidelog.env.prng import Prng
-from tidelog.env.trace import Trace, TraceEvent
+from tidelog.env.trace import Trace, TraceLine
 from tidelog.log.directory import LogDirectory
 from tidelog.log.events import DirectoryLoaded, LogDeleted, LogRestarted, LogTruncated
 from tidelog.log.log import Log
@@ -23,7 +23,7 @@ class NodeSink:
         self._name = name
         self._lines = lines
 
-    def emit(self, event: Event | TraceEvent) -> None:
+    def emit(self, event: Event | TraceLine) -> None:
         """Adds a line; the log's own lines are left to the log's tests."""
         if not isinstance(event, (LogTruncated, LogRestarted, LogDeleted, DirectoryLoaded)):
             self._lines.append(f"{self._name} {event.text()}")

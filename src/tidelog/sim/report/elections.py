@@ -7,7 +7,7 @@ Left out: leaders that were cut off or paused (their process lives, and they may
 """
 
 from tidelog.env.event import Event
-from tidelog.env.trace import TraceEvent
+from tidelog.env.trace import TraceLine
 from tidelog.replication.events.roles import LeadershipBegan
 
 
@@ -24,7 +24,7 @@ class Elections:
         # In the order of their ends.
         self.durations_ms: list[int] = []
 
-    def note(self, event: Event | TraceEvent, host: str, now: int) -> None:
+    def note(self, event: Event | TraceLine, host: str, now: int) -> None:
         """Looks at one decision of a node."""
         if not isinstance(event, LeadershipBegan):
             return

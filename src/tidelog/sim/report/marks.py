@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from tidelog.env.event import Event
-from tidelog.env.trace import TraceEvent
+from tidelog.env.trace import TraceLine
 
 _VARIES: Final = re.compile(r"\d+|`[^`]*`|host\S+")
 
@@ -34,7 +34,7 @@ class MarksHit:
         # In the order of the first hit.
         self.names: dict[str, None] = {}
 
-    def note(self, event: Event | TraceEvent) -> None:
+    def note(self, event: Event | TraceLine) -> None:
         """Looks at one decision."""
         name = mark_of(event.handler, event.decision, event.why())
         if name is not None:

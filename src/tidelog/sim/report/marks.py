@@ -72,7 +72,7 @@ class _Marks(Generic[Q]):
 
 
 class _Sorted(Generic[E, Q]):
-    """Marks of one event, by something else that tells its cases apart."""
+    """Marks of one event, by something else that separates its cases."""
 
     def __init__(self, event: type[E], case_of: Callable[[E], Q]) -> None:
         self._event = event
@@ -89,7 +89,7 @@ def _whenever(*events: type[Event]) -> Iterator[_Row]:
 
 
 _CASE_OF: Final[dict[type, Callable[..., Enum]]] = {}
-"""What tells the cases of an event apart, where that is not its reason."""
+"""What separates the cases of an event, where that is not its reason."""
 
 
 class _Role(Enum):

@@ -298,7 +298,7 @@ def test_an_order_is_found_exactly_where_there_is_no_cycle():
     assert 50 < ordered < 350
 
 
-# Told, not judged -----------------------------------------------------------------------------
+# Reported, not judged -----------------------------------------------------------------------------
 
 
 def test_consumptions_are_counted():

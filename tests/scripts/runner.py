@@ -1,4 +1,4 @@
-"""Runs golden scripts: text files that tell a story as commands with their whole answer.
+"""Runs golden scripts: text files with commands and the whole answer of each.
 
 A script is a sequence of blocks, one empty line between two of them:
 
@@ -124,7 +124,7 @@ def parse_blocks(text: str) -> list[Block]:
 
 
 def run_script(path: Path, run: Callable[[Command], Iterable[str]], *, rewrite: bool) -> None:
-    """Plays a script; fails at the first wrong answer, or writes all answers when rewriting."""
+    """Runs a script; fails at the first wrong answer, or writes all answers when rewriting."""
     blocks = parse_blocks(path.read_text())
     assert any(block.command for block in blocks), f"{path.name} has no command"
     rewritten = []

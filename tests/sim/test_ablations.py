@@ -1,4 +1,4 @@
-"""Negative twins: without a safeguard some checker must complain, and with it nobody."""
+"""Ablations: without a safeguard a checker must complain, and with it none."""
 
 import pytest
 

@@ -104,7 +104,7 @@ def test_producer_order():
 @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.INFO])
 def test_producer_order_on_one_connection(outcome):
     """A plain producer's records are in order as far as one connection carried them, also those
-    that nobody acknowledged."""
+    without an acknowledgement."""
 
     def ends_with(*values: tuple[str, int]) -> Evidence:
         found = evidence(*((offset, value) for offset, (value, _) in enumerate(values)))
@@ -149,7 +149,7 @@ def test_acknowledged_is_committed():
 
 @dataclass
 class FakeLog:
-    """Batches, one record each, as a log tells them."""
+    """Batches, one record each, as a log has them."""
 
     marks: list[BatchMark]
     log_start_offset: int = 0

@@ -32,7 +32,7 @@ def test_a_failed_seed_is_named_with_the_command_that_replays_it(capsys, monkeyp
 
 
 def test_one_seed_in_a_hundred_is_the_same_run_in_another_process(capsys, monkeypatch):
-    """What is changed here only is seen by the seed that is played there too."""
+    """What is changed here only is seen by the seed that runs there too."""
     arguments = ["sim", "run", "--seeds", "99:101", "--tier", "quorum", "--output", "json"]
     assert run(arguments) == 0
     monkeypatch.setattr("tidelog.sim.runs.quorum.KINDS", KINDS[::-1])

@@ -1,4 +1,4 @@
-"""What clients, the supervisor and the last words of a run complain of: each by its name."""
+"""What clients, the supervisor and the end of a run complain of: each by its name."""
 
 from dataclasses import replace
 from typing import Any
@@ -126,7 +126,8 @@ def test_a_process_gives_up_by_itself():
         nemesis._supervise()
 
 
-# Last words -----------------------------------------------------------------------------------
+# The end of a run
+# -----------------------------------------------------------------------------------
 
 
 def quick() -> Swarm:

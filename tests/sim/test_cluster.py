@@ -1,6 +1,6 @@
 """Three whole nodes in virtual time: the main paths, from an election to a restart of everything.
 
-Every event is followed by `Node.check()`, so these tests also assert each room's invariants.
+Every event is followed by `Node.check()`, so these tests also assert each component's invariants.
 """
 
 import pytest

@@ -24,7 +24,7 @@ def test_the_script_asks_a_disk_for_everything(every_point):
 
 @pytest.mark.parametrize("part", range(16))
 def test_a_part_of_the_points_survives(every_point, part):
-    """The others are played by `tidelog sim sweep`."""
+    """The others are run by `tidelog sim sweep`."""
     point = every_point[(part * STRIDE) % len(every_point)]
     outcome = run_point(point)
     assert outcome.violation is None, f"{point}: {outcome.violation}"
@@ -37,7 +37,7 @@ def test_a_point_that_is_not_reached_is_no_survivor():
 
 
 def test_a_flush_that_lies_is_noticed(monkeypatch):
-    """The negative twin: devices that say they have what they have not."""
+    """The ablation: devices that say they have what they have not."""
     monkeypatch.setattr("tidelog.env.memory_disk.MemoryFile.sync_content", lambda file: None)
     outcome = run_point(Point(500, Operation.SYNC, Ending.POWER))
     assert outcome.violated in ("CommittedIsDurable", "NothingLost", "RestartLosesNothing")

@@ -21,7 +21,7 @@ VALUES = [b"%06d" % index + b"v" * 60_000 for index in range(60)]
 
 
 @dataclass
-class Story:
+class Damaged:
     """A cluster with three segments of acknowledged records, written by `leader`."""
 
     world: World
@@ -85,29 +85,29 @@ def values_of_one(answer) -> list[bytes]:
     return values_of(Response)
 
 
-def story(seed: int = 1) -> Story:
+def damaged(seed: int = 1) -> Damaged:
     """Written and in sync everywhere."""
     world, client, leader = led_world(seed, **SMALL_SEGMENTS)
     for value in VALUES:
         assert client.produce("t", 0, [value]).partitions[0].error_code is ErrorCode.NONE
-    told = Story(world, leader)
-    told.until_healed()
-    assert len(told.files(leader, ".log")) >= 3
-    return told
+    case = Damaged(world, leader)
+    case.until_healed()
+    assert len(case.files(leader, ".log")) >= 3
+    return case
 
 
 def test_a_leader_with_a_flipped_bit_steps_down_and_is_repaired():
-    """Goal: nobody reads the damage, a reader is only put off; the node repairs itself and the
+    """Goal: no consumer reads the damage, a reader is only put off; the node repairs itself and the
     replicas are equal again, byte by byte."""
-    told = story()
-    world, leader = told.world, told.leader
-    world.hosts[leader].disk.flip_bit(told.files(leader, ".log")[1], 8 * 70_001)
-    told.forget_cached(leader)
-    assert told.read() == VALUES
+    case = damaged()
+    world, leader = case.world, case.leader
+    world.hosts[leader].disk.flip_bit(case.files(leader, ".log")[1], 8 * 70_001)
+    case.forget_cached(leader)
+    assert case.read() == VALUES
     assert partition(world, "t").leader != leader
-    told.until_healed()
-    assert told.said("open_case: damaged") and told.said("repair: cut")
-    assert len({told.log_bytes(node_id) for node_id in (1, 2, 3)}) == 1
+    case.until_healed()
+    assert case.said("open_case: damaged") and case.said("repair: cut")
+    assert len({case.log_bytes(node_id) for node_id in (1, 2, 3)}) == 1
 
 
 def lonely_world(topic: str, seed: int) -> tuple[World, int]:
@@ -125,8 +125,8 @@ def lonely_world(topic: str, seed: int) -> tuple[World, int]:
 
 
 def test_the_last_replica_with_damage_stays_offline_until_files_are_put_back():
-    """Goal: P6; without an intact replica nobody leads, also after a restart, and the operator is
-    told what to do; an intact copy of the file brings everything back."""
+    """Goal: P6; without an intact replica there is no leader, also after a restart, and the
+    operator gets a hint; an intact copy of the file brings everything back."""
     world, owner = lonely_world("one", 2)
     host = world.hosts[owner]
     path = "one-0/" + [n for n in host.disk.list_dir("one-0") if n.endswith(".log")][1]
@@ -230,15 +230,15 @@ def test_every_kind_of_file_may_be_damaged_while_its_node_is_down(damage):
     replicas become equal again, or it refuses with a hint; nothing wrong is ever read.
     Method: one cluster; for each kind of file the preferred leader is stopped, damaged, started,
     and elected, so that it must read what it has."""
-    told = story(7)
-    world = told.world
+    case = damaged(7)
+    world = case.world
     node_id = partition(world, "t").replicas[0]
     for kind in KINDS:
         host = world.hosts[node_id]
         world.stop(node_id)
         world.run_until(lambda host=host: host.node is None)
         suffix, number = PLACES.get(kind, ("", 0))
-        path = told.files(node_id, suffix)[number] if suffix else kind
+        path = case.files(node_id, suffix)[number] if suffix else kind
         good = host.disk.read_file(path)
         assert good, f"{path} is empty"
         host.disk.delete(path)
@@ -252,16 +252,16 @@ def test_every_kind_of_file_may_be_damaged_while_its_node_is_down(damage):
             assert "host" in host.exit_message or path in host.exit_message
             host.disk.replace(path, good)
             assert world.start(node_id)
-        told.until_healed()
+        case.until_healed()
         elect(SimClient(world, node_id), 0, 0)
         world.run_for(1_000)
-        told.forget_cached(node_id)
-        assert told.read() == VALUES, kind
-        told.until_healed()
+        case.forget_cached(node_id)
+        assert case.read() == VALUES, kind
+        case.until_healed()
         if started and host.disk.read_file(path) != good and kind in PLACES:
-            heard = [line for line in world.lines[before:] if "t-0" in line]
-            assert heard, f"{kind}: nothing was said"
-        logs = {told.log_bytes(each) for each in (1, 2, 3)}
+            lines = [line for line in world.lines[before:] if "t-0" in line]
+            assert lines, f"{kind}: nothing is in the trace"
+        logs = {case.log_bytes(each) for each in (1, 2, 3)}
         assert len(logs) == 1, f"{kind}: replicas differ"
 
 
@@ -269,30 +269,30 @@ def test_an_epoch_that_never_was_is_damage():
     """Goal: no checksum covers the leader epoch of a batch. A replica whose newest batch claims an
     epoch to come repairs itself; its node neither stops nor starts in vain again and again.
     Method: a follower is killed, a high bit of that field flips, it starts."""
-    told = story(13)
-    world = told.world
-    node_id = next(one for one in (1, 2, 3) if one != told.leader)
+    case = damaged(13)
+    world = case.world
+    node_id = next(one for one in (1, 2, 3) if one != case.leader)
     host = world.hosts[node_id]
     world.kill(node_id)
-    path = told.files(node_id, ".log")[-1]
+    path = case.files(node_id, ".log")[-1]
     data = host.disk.read_file(path)
     position = 0
     while position + batch_size_at(data, position) < len(data):
         position += batch_size_at(data, position)
     host.disk.flip_bit(path, 8 * (position + 12) + 4)
     world.start(node_id)
-    world.run_until(lambda: bool(told.said("repair: cut")))
-    told.until_healed()
-    assert told.said("leader epoch `26843545")
-    assert len({told.log_bytes(each) for each in (1, 2, 3)}) == 1
+    world.run_until(lambda: bool(case.said("repair: cut")))
+    case.until_healed()
+    assert case.said("leader epoch `26843545")
+    assert len({case.log_bytes(each) for each in (1, 2, 3)}) == 1
 
 
 def test_a_voter_whose_log_is_cut_keeps_its_votes_and_its_snapshots():
     """Goal: repairing the metadata log takes what is the log's, and not what lies beside it.
     Method: a bit flips in the first batch of a dead voter; it starts, and is killed before it has
-    heard anybody, twice; then it follows again and has everything."""
-    told = story(9)
-    world = told.world
+    received anything, twice; then it follows again and has everything."""
+    case = damaged(9)
+    world = case.world
     node_id = next(one for one in (1, 2, 3) if one != world.hosts[1].node.broker.quorum.leader_id)
     host = world.hosts[node_id]
     world.stop(node_id)
@@ -304,19 +304,19 @@ def test_a_voter_whose_log_is_cut_keeps_its_votes_and_its_snapshots():
     host.disk.flip_bit(METADATA + "00000000000000000000.log", 8 * 80)
     for _ in range(2):
         assert world.start(node_id), host.exit_message
-        assert told.said("quarantine: out of service")
+        assert case.said("quarantine: out of service")
         assert decode_state(host.disk.read_file(QUORUM_STATE_PATH)) == voted
         beside = host.disk.list_dir(METADATA.rstrip("/"))
         assert any(snapshot.endswith(name.removesuffix(".corrupt")) for name in beside), beside
         world.kill(node_id)
     assert world.start(node_id), host.exit_message
-    told.until_healed()
-    assert told.read() == VALUES
+    case.until_healed()
+    assert case.read() == VALUES
 
 
 @pytest.mark.parametrize("voters_in_log", [False, True])
 def test_the_only_voter_refuses_to_start_without_its_log_and_keeps_what_there_is(voters_in_log):
-    """Goal: nobody can give the metadata back, so the node says so, again and again, and what an
+    """Goal: no node can give the metadata back, so the node says so, again and again, and what an
     operator may still save stays.
     Method: a bit flips in the metadata log of a cluster of one node."""
     settings = profile_settings("test", 1)

@@ -53,7 +53,7 @@ class Testbed:
 
     @property
     def leader(self) -> int:
-        """Who leads and knows it, when somebody does."""
+        """The node that leads and knows it, if there is one."""
         self.world.run_until(lambda: self._leads(partition(self.world, "t").leader))
         leader: int = partition(self.world, "t").leader
         return leader

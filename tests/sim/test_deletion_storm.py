@@ -25,7 +25,7 @@ from tidelog.replication.messages import DeletedRecords, RecordsToDelete
 from tidelog.sim.replicas.reading import Written, records_of
 
 ONCE_STUCK = (1029, 1030, 1071, 1109)
-"""A deposed leader was told to cut where the leader's log starts, in the middle of a batch."""
+"""A deposed leader had to cut where the leader's log starts, in the middle of a batch."""
 
 
 def served(log: Log, upto: int | None = None) -> list[Written]:
@@ -60,7 +60,7 @@ class DeletingStorm(Storm):
             self.run(10)
 
     def delete(self, node: int, offset: int = -1) -> str:
-        """At whoever believes that it leads; up to somewhere, or all that is committed."""
+        """At a node that takes itself for the leader; up to somewhere, or all that is committed."""
         log = self.cluster.brokers[node].log("orders")
         if offset < 0:
             offset = self.deletions.between(0, log.high_watermark)
@@ -131,7 +131,7 @@ def test_nothing_but_what_was_asked_for_is_gone(seeds: Sequence[int]) -> None:
 
 
 def test_the_storm_notices_an_answer_that_comes_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leader that asks nobody answers well though others have the records."""
+    """A leader that asks no other replica answers well though others have the records."""
     monkeypatch.setattr(
         LeaderState, "low_watermark", property(lambda self: self._log.log_start_offset)
     )
@@ -144,7 +144,7 @@ class EarlyStorm(DeletingStorm):
     """Looks at the followers themselves when an answer comes."""
 
     def watch(self) -> None:
-        """Whoever is unfenced and runs must have let go."""
+        """Every node that is unfenced and runs must have let go."""
         good = [
             self.wanted[name]
             for name in self.wanted

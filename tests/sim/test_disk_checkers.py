@@ -147,7 +147,7 @@ def test_an_undone_truncation_is_legal_and_a_mixture_is_not():
 
 def test_what_a_second_power_cut_finds_is_no_more_than_the_first_one_left():
     checker, disk = cut(records(2, 3))
-    # By chance the first power cut kept batch 2; nobody was promised that.
+    # By chance the first power cut kept batch 2; that was no promise.
     disk.replace(LOG, records(0, 1, 2))
     checker.before_power_cut(disk)
     disk.replace(LOG, records(0, 1))

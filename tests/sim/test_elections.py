@@ -1,4 +1,4 @@
-"""Leaders that move because somebody wants it, in a whole cluster."""
+"""Leaders that move because an operator wants it, in a whole cluster."""
 
 import pytest
 from tests.sim.test_cluster import all_know, led_world, partition, read_all, unfenced

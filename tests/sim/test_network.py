@@ -87,12 +87,12 @@ def test_a_cut_keeps_back_and_mending_delivers_in_order():
 def test_a_close_waits_behind_the_cut_too():
     net = Net().connected()
     net.network.cut("a", "b")
-    net.network.send(net.a.ends[1], b"last words")
+    net.network.send(net.a.ends[1], b"the last bytes")
     net.network.close(net.a.ends[1])
     net.run()
     assert net.b.closed == {}
     net.network.heal("a", "b")
-    assert (net.b.got, net.b.closed) == ({100: b"last words"}, {100: CloseReason.PEER})
+    assert (net.b.got, net.b.closed) == ({100: b"the last bytes"}, {100: CloseReason.PEER})
 
 
 def test_a_reset_loses_what_is_under_way():
@@ -159,7 +159,7 @@ def test_a_silent_peer_of_a_machine_that_vanished_learns_it_when_it_speaks():
     net.b.ends.clear()
     net.run()
     assert net.a.closed == {}
-    net.network.send(net.a.ends[1], b"anybody there?")
+    net.network.send(net.a.ends[1], b"is there a peer?")
     net.run()
     assert net.a.closed == {1: CloseReason.ERROR}
 

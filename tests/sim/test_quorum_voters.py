@@ -74,7 +74,7 @@ def dynamic_cluster(voters: int, observers: int = 0, snapshot_every: int = 0) ->
 
 
 def test_a_restart_behind_a_snapshot_finds_the_voters():
-    """Goal: a log that still has the records below the newest snapshot does not tell of its voters
+    """Goal: a log that still has the records below the newest snapshot does not count its voters
     twice. Such a node could never start again."""
     cluster = dynamic_cluster(1, snapshot_every=3)
     leader = cluster.leader()

@@ -43,7 +43,7 @@ def on_the_move(client: SimClient) -> list[tuple[tuple[int, ...], ...]]:
 
 
 class Load:
-    """A producer with acks=all that follows the leader and tries again until it is heard."""
+    """A producer with acks=all that follows the leader and tries again until it is answered."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -78,7 +78,7 @@ def hosted(world: World) -> set[int]:
 
 
 def once(values: list[bytes]) -> list[bytes]:
-    """Without repetitions: who tries again after a lost leader may have been heard before."""
+    """Without repetitions: a send that is repeated after a lost leader may have arrived before."""
     return list(dict.fromkeys(values))
 
 

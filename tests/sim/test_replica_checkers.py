@@ -1,4 +1,4 @@
-"""Checkers that look into replicas: where all is well, and where somebody tampered."""
+"""Checkers that look into replicas: where all is well, and where a test has tampered."""
 
 from dataclasses import replace
 from types import SimpleNamespace

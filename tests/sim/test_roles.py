@@ -1,7 +1,7 @@
 """Controllers and brokers as nodes of their own, in virtual time.
 
-Goal: a broker that is no voter finds the quorum, follows its log and serves clients, and the loss
-of a controller or of a broker is noticed and survived, as where every node is both.
+Goal: a broker that is not a voter finds the quorum, follows its log and serves clients, and the
+loss of a controller or of a broker is noticed and survived, as where every node is both.
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """A rolling restart of all nodes under load: every request is answered, and none of them fails.
 
-A producer and a consumer, one request after the other, that know no more than the answers tell
-them. The only thing they may hear besides success is who leads now.
+A producer and a consumer, one request after the other, that know no more than is in the
+answers. The only thing they may receive besides success is who leads now.
 """
 
 import pytest
@@ -16,18 +16,19 @@ MAX_STALL_MS = 250
 
 
 class Following:
-    """Sends each request to whom it takes for the leader, and again when it is told of another."""
+    """Sends each request to whom it takes for the leader, and again when an answer names
+    another."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.clients: dict[int, SimClient] = {}
         self.leader = partition(world, "t").leader
-        # What was heard besides success, by name.
-        self.heard: set[str] = set()
+        # What was answered besides success, by name.
+        self.errors: set[str] = set()
         self.longest_ms = 0
 
     def ask(self, request):
-        """The answer of whoever leads."""
+        """The answer of the leader."""
         began = self.world.now
         while True:
             answer = self._attempt(request)
@@ -40,7 +41,7 @@ class Following:
     def _attempt(self, request):
         client = self.clients.get(self.leader)
         if client is None or client.closed:
-            # A client notices a closed connection before it sends; that is no failed request.
+            # A client notices a closed connection before it sends; that is not a failed request.
             client = self.clients[self.leader] = SimClient(self.world, self.leader)
             try:
                 self.world.run_until(lambda: client._connected or client.closed)
@@ -51,12 +52,12 @@ class Following:
         try:
             answer = request(client)
         except Disconnected:
-            self.heard.add("connection lost with a request under way")
+            self.errors.add("connection lost with a request under way")
             return None
         code = answer.partitions[0].error_code
         if code == ErrorCode.NONE:
             return answer
-        self.heard.add(ErrorCode(code).name)
+        self.errors.add(ErrorCode(code).name)
         return None
 
 
@@ -92,13 +93,13 @@ def test_no_request_fails_while_every_node_restarts(seed: int) -> None:
         world.start(node_id)
         while unfenced(world) != {1, 2, 3} or len(partition(world, "t").isr) < 3:
             work()
-    assert load.heard <= {"NOT_LEADER_OR_FOLLOWER"}
+    assert load.errors <= {"NOT_LEADER_OR_FOLLOWER"}
     assert load.longest_ms <= MAX_STALL_MS
     assert read == sent
 
 
 def test_a_controller_that_leaves_does_not_wait_for_the_dead():
-    """Goal: the goodbye is heard by whoever lives, and the stop comes to an end.
+    """Goal: the resignation reaches every node that lives, and the stop comes to an end.
     Method: one voter is dead when the leader of the quorum is stopped."""
     world = running_world(4)
     leader = world.hosts[1].node.broker.quorum.leader_id

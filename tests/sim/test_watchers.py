@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from tidelog.broker.events import DirectoryFailed
 from tidelog.env.trace import Level, TraceLine
 from tidelog.errors import CorruptBatch, StorageError
+from tidelog.kraft.events import BecameUnattached, RoleCause, RoleReason
 from tidelog.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tidelog.model import TopicId, TopicPartition, Uuid
+from tidelog.replication.events.roles import FollowingBegan
 from tidelog.sim.checkers import epoch_cache_matches_batches, log_matching
 from tidelog.sim.checkers.base import Evidence
 from tidelog.sim.checkers.committed_never_truncated import CommittedNeverTruncated
@@ -415,12 +418,33 @@ def test_epoch_cache_matches_batches():
 # Marks ----------------------------------------------------------------------------------------
 
 
-def test_a_mark_is_a_decision_whatever_its_numbers():
+def test_a_mark_is_an_event_and_its_reason_whatever_its_numbers():
     hit = MarksHit()
-    for reason in ("leader 3 is silent", "leader 1 is silent", "a reason that is no mark"):
-        event = TraceLine(Level.INFO, "quorum", "become_unattached", "unattached", reason, ())
-        hit.note(event)
-    assert list(hit.names) == ["become_unattached: unattached (leader # is silent)"]
+    quorum = {"epoch": 4, "leader": -1, "voted": -1, "log_end": 7, "high_watermark": 7}
+    for reason, peer_id in (
+        (RoleReason.LEADER_SILENT, 3),
+        (RoleReason.LEADER_SILENT, 1),
+        (RoleReason.REMOVED, 1),
+    ):
+        hit.note(BecameUnattached(cause=RoleCause(reason, peer_id), **quorum))
+    assert list(hit.names) == ["kraft.BecameUnattached.LEADER_SILENT"]
+
+
+def test_a_mark_of_an_event_counts_whatever_the_reason():
+    hit = MarksHit()
+    hit.note(DirectoryFailed(reason="no space left on device"))
+    hit.note(TraceLine(Level.INFO, "disk", "on_storage_error", "stopping", "", ()))
+    assert list(hit.names) == ["broker.DirectoryFailed"]
+
+
+def test_marks_of_cases_that_are_not_reasons():
+    hit = MarksHit()
+    replica = {"partition": TopicPartition("t", 0), "leader_epoch": 3, "log_end": 7}
+    for leader, was_leader in ((1, False), (1, True), (-1, False)):
+        hit.note(FollowingBegan(leader=leader, was_leader=was_leader, high_watermark=5, **replica))
+    assert [name.rpartition(".")[2] for name in hit.names] == [
+        "FOLLOWS", "FOLLOWS_AFTER_LEADING", "WAITS",
+    ]  # fmt: skip
 
 
 def test_there_are_many_marks():

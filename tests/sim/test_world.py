@@ -1,4 +1,4 @@
-"""Machines: how processes end, what their disks keep, and what a node is told."""
+"""Machines: how processes end, what their disks keep, and what a node notices."""
 
 from contextlib import suppress
 

@@ -15,7 +15,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "pyspark_tidelog/stream_limits.py": "tests/pipeline/test_topic_source.py",
     "pyspark_tidelog/writer.py": "tests/pipeline/test_topic_source.py",
     "broker/api/declaration.py": "tests/unit/broker/api/test_catalogue.py",
-    "broker/api/needs.py": "tests/unit/broker/api/test_catalogue.py",
+    "broker/api/needs.py": "tests/unit/broker/api/test_k02_list_offsets.py",
     "broker/call_outcomes.py": "tests/unit/broker/test_node.py",
     "broker/composition.py": "tests/unit/broker/test_node.py",
     "broker/detector_link.py": "tests/unit/broker/test_node.py",

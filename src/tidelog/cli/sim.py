@@ -222,8 +222,8 @@ def _run_without(seeds: int, name: str) -> tuple[str, str, str, int, str | None]
 
     (safeguard,) = (one for one in SAFEGUARDS if one.name == name)
     kill = ablate(safeguard, range(1, seeds + 1))
-    played = safeguard.scenario if safeguard.scenario != "all" else safeguard.tier
-    return name, safeguard.prevents, played, kill.seeds, kill.violated
+    what = safeguard.scenario if safeguard.scenario != "all" else safeguard.tier
+    return name, safeguard.prevents, what, kill.seeds, kill.violated
 
 
 @sim_app.command("regressions", epilog="Example: tidelog sim regressions --only r10")

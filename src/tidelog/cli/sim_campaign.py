@@ -1,6 +1,6 @@
 """`tidelog sim campaign`: seeds without end, added up by commit in a results file.
 
-Each round plays new seeds of both tiers and plays one in a hundred a second time, in another
+Each round runs new seeds of both tiers, and runs one in a hundred a second time, in another
 process with another order of hashes: both must have the same trace hash. The file is replaced
 after each round, so a campaign may be ended at any time and goes on where it was.
 """
@@ -46,7 +46,7 @@ def campaign(
     jobs: Jobs = 1,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Play ever more seeds and add them up; exit code 1 if any failed at this commit."""
+    """Run ever more seeds and add them up; exit code 1 if any failed at this commit."""
     if not cluster and not quorum:
         raise UsageError("there are no seeds in a round", "give `--cluster N` or `--quorum N`")
     book = _read(results)

@@ -1,4 +1,4 @@
-"""Determinism of the simulator, tried on one seed in a hundred: played once more, in a new process
+"""Determinism of the simulator, tried on one seed in a hundred: run once more, in a new process
 whose strings hash in another way, it must have the same trace hash."""
 
 import json
@@ -10,12 +10,12 @@ from typing import Final
 from tidelog.sim.report.outcome import Outcome
 
 TWICE: Final = 100
-"""One seed in so many is played twice."""
+"""One seed in so many is run twice."""
 NAME: Final = "Determinism"
 
 
 def is_due(outcome: Outcome) -> bool:
-    """Whether a run is one of those. What failed by itself need not be played again."""
+    """Whether a run is one of those. What failed by itself need not run again."""
     return outcome.seed % TWICE == 0 and outcome.violated in (None, NAME)
 
 
@@ -36,7 +36,7 @@ def hash_elsewhere(tier: str, scenario: str, seed: int) -> str:
         text=True,
     )
     if not done.stdout:
-        # Neither clean nor failed: it was not played.
+        # Neither clean nor failed: it did not run.
         done.check_returncode()
     found: str = json.loads(done.stdout)["trace_hash"]
     return found

@@ -147,9 +147,6 @@ class Event:
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._values() == other._values()
 
-    def __hash__(self) -> int:
-        return hash(self._values())
-
     def __repr__(self) -> str:
         pairs = zip(fields(cast(Any, self)), self._values(), strict=True)
         return f"{type(self).__name__}({', '.join(f'{f.name}={v!r}' for f, v in pairs)})"

@@ -9,7 +9,7 @@ from tidelog.sim.ablations.safeguard import of_regression
 
 
 def _elect_anybody(partition: Any, replicas: Any, isr: Any, elr: Any, rules: Any) -> Any:
-    """Who leads goes on; else whoever is alive and comes first."""
+    """The leader goes on; else the first replica that is alive."""
     if partition.leader >= 0 and rules.may_lead(partition.leader):
         return elections.Outcome.FROM_ISR, partition.leader
     for replica in replicas:

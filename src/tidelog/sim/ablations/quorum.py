@@ -66,7 +66,7 @@ def _cut_without_looking(self: Fetcher, role: Any, diverging: EpochEndOffset, no
 
 
 def _never_follow_anybody(self: Follower, request: Any, *, log_is_fresh: bool) -> VoteDecision:
-    """A pre-vote is granted though the leader is heard."""
+    """A pre-vote is granted though the leader is there."""
     return VoteDecision(bool(request.pre_vote) and log_is_fresh, VoteReason.LOG_FRESH)
 
 
@@ -102,7 +102,7 @@ SAFEGUARDS: Final = (
     of_regression(
         "r40",
         "followers-refuse-pre-votes",
-        "a voter that takes the leadership from a leader whom all others hear",
+        "a voter that takes the leadership from a leader whom all others follow",
         (Follower, "decide_vote", _never_follow_anybody),
     ),
     of_regression(

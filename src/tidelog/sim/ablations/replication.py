@@ -172,7 +172,7 @@ def _one_record_early(take_up_to: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _change_nothing(change_role: Callable[..., None]) -> Callable[..., None]:
-    """Nor when the metadata tells it."""
+    """Nor when the metadata changes."""
 
     def change_and_forget(self: Roles, partition: Partition, decision: Any, now: Any) -> None:
         change_role(self, partition, decision, now)
@@ -186,7 +186,7 @@ SAFEGUARDS: Final = (
     of_regression(
         "r01",
         "truncate-by-epoch",
-        "a follower that cuts committed records because it has not heard of them",
+        "a follower that cuts committed records because it does not know them as such",
         (ReplicaFetcher, "add", _cut_to_high_watermark(ReplicaFetcher.add)),
     ),
     of_regression(

@@ -47,7 +47,7 @@ def prepare(
 
 
 def run_seed(tier: str, scenario: str, seed: int) -> Outcome:
-    """Plays one seed, and writes no trace.
+    """Runs one seed, and writes no trace.
 
     Garbage is collected once, behind it: a run makes little, and looking for it costs a fifth.
     What was there before the run, most of it code, is not looked at then.

@@ -15,7 +15,7 @@ from tidelog.sim.evidence.oracle import Oracle, PartitionId
 
 
 def waits_for_a_read(host: Host, log: Log) -> bool:
-    """Whether a fault damaged something in this log that nobody has read yet, and that a read would
+    """Whether a fault damaged something in this log that is not read yet, and that a read would
     find: so far P4 promises."""
     if not host.disk.was_damaged:
         return False

@@ -2,7 +2,7 @@
 
 Every batch has its checksum, every index entry of a sealed segment leads to its batch, the epoch
 file agrees with the batches, every small file can be read. What a fault damaged on the way has been
-found and repaired, not stepped around, or a read of the log that nobody has made yet would find it.
+found and repaired, not stepped around, or a later read of the log would find it.
 """
 
 from tidelog.model import TopicPartition

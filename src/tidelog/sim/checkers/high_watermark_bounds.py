@@ -9,7 +9,7 @@ each that runs it is demanded:
 
 Left out are processes that began after the fetch on which the leader counts: after an unclean end
 they may have lost what their predecessor reported; the controller took that one out of the ISR
-when they registered, and the leader may not have heard of either yet. Whom the newest metadata has
+when they registered, and the leader may not know of either yet. Whom the newest metadata has
 in the ISR must hold the records all the same. Left out are also disks that a fault has damaged:
 what was found bad there is fetched anew by the same process.
 """
@@ -30,7 +30,7 @@ class _Look(NamedTuple):
 
     leadership: LeaderState
     first_epoch: int
-    """Of this leadership; a leader that is elected again keeps what it was told."""
+    """Of this leadership; a leader that is elected again keeps what it has received."""
     high_watermark: int
 
 

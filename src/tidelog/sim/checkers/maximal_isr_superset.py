@@ -1,12 +1,12 @@
 """MaximalIsrSuperset (I6): a leader waits for everybody who may be elected while it commits.
 
 The maximal ISR of a leader in the newest epoch contains the ISR of the newest committed metadata;
-and its ELR too, while the leader may commit. Below the min ISR it may not, and waits for nobody in
-the ELR: they have all that was ever committed, and nothing is added (KIP-966). Once its ISR
+and its ELR too, while the leader may commit. Below the min ISR it may not, and waits for no replica
+in the ELR: they have all that was ever committed, and nothing is added (KIP-966). Once its ISR
 suffices again the controller has forgotten the ELR, in the record that made it so.
 
 A leader that is ahead of the newest metadata, by an answer, is held to the ISR alone. (A leader of
-an older epoch commits nothing that counts: nobody fetches from it.)
+an older epoch commits nothing that counts: no replica fetches from it.)
 """
 
 from tidelog.sim.checkers.base import Evidence

@@ -3,7 +3,7 @@
 The committed ISR is the controller's. Where the newest metadata is of the partition epoch that the
 leader has, it is read there; a leader that is ahead, by an answer, or behind is taken at its word.
 A proposed member does not count: only the controller's consent makes it one that must be elected
-before anybody who lacks what is committed.
+before a replica that lacks what is committed.
 
 Looked at within each leadership, and at its first sight where its high watermark is above all that
 any leader had: then it advanced in this very event. One event may both advance and change the ISR,

@@ -39,7 +39,7 @@ class RecoveredFromImage:
 
     def before_power_cut(self, disk: SimDisk) -> None:
         """The device is about to lose what it has not got. What an earlier power cut has left,
-        and nobody has recovered since, says less than what was there before it."""
+        and no process has recovered since, says less than what was there before it."""
         if disk.root in self._images:
             return
         with disk.observed():

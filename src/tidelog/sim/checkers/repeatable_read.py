@@ -1,6 +1,6 @@
 """RepeatableRead (I10): what a consumer once read at an offset is there for ever.
 
-Also for records that nobody promised to keep: a reader who acted on one must not find it gone
+Also for records without a promise that they stay: a reader who acted on one must not find it gone
 (R28), so nothing above what is committed may ever be served.
 """
 

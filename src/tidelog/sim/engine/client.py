@@ -41,7 +41,7 @@ class SimClient(ClientPort):
         self.world = world
         self.node_id = node_id
         self._frames = FrameReader(MAX_REQUEST_BYTES)
-        # Response frames that nobody has taken yet.
+        # Response frames that are not taken yet.
         self._responses: deque[bytes] = deque()
         self._connected = False
         self.closed = False

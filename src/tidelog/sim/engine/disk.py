@@ -4,19 +4,19 @@ Ends of processes
 - `fuse` counts the writes (appends and replacements) that still succeed; the one after them does
   not happen, and the process dies on the spot: what it had written before stays, what it was about
   to do is never done. That is kill -9 at a chosen write, which kills between events cannot reach.
-- `witness` is told of every operation before it is done, and may end the process or the power at
+- `witness` receives every operation before it is done, and may end the process or the power at
   any of them (the crash-point sweep).
 
 Failures that are reported. A `Trouble` makes operations of some kinds fail, once or until it is
 taken away. A flush that fails loses what it should have saved, whatever later flushes say
-(fsyncgate): the disk remembers it in `loses_on_exit`, and whoever drives it lets the unsynced data
+(fsyncgate): the disk remembers it in `loses_on_exit`, and its driver lets the unsynced data
 go when the process has ended.
 
 Failures that are not reported: `damage` changes bytes that lie on the device, `misreads` changes
-bytes on their way from it. Only a checksum can tell.
+bytes on their way from it. Only a checksum notices.
 
-Everything that struck is counted in `fired`, by kind. While somebody looks at the node from
-outside (`observed`), nothing strikes: a checker's read is no read of the node's.
+Everything that struck is counted in `fired`, by kind. While a checker looks at the node from
+outside (`observed`), nothing strikes: a checker's read is not a read of the node's.
 """
 
 from collections import Counter
@@ -33,7 +33,8 @@ WRITES: Final = frozenset((Operation.APPEND, Operation.CREATE, Operation.TRUNCAT
 SYNCS: Final = frozenset((Operation.SYNC, Operation.REPLACE))
 IDENTITY_FILE: Final = "meta.properties"
 """No byte of it is changed: Kafka gives it no checksum, so a flipped bit of the cluster id makes
-the node one of another cluster. Everybody refuses it, loudly; it takes an operator to mend it."""
+the node one of another cluster. Every other node refuses it, loudly; it takes an operator to fix
+it."""
 
 
 class ProcessKilled(BaseException):
@@ -76,7 +77,7 @@ class SimDisk(MemoryDisk):
         super().__init__(root)
         # Writes until the process dies; `None` for never.
         self.fuse: int | None = None
-        # Told of every operation before it is done.
+        # Called with every operation before it is done.
         self.witness: Callable[[Operation, str], None] | None = None
         # Whether the process dies in the middle of its next append.
         self.tears_next_append = False

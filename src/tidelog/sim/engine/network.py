@@ -11,7 +11,7 @@ What can go wrong, all of it per direction:
 - a *slow* link draws from another range of delays;
 - a *reset* drops what is still under way and then closes; a *trap* lets half of the next frame
   through before it does;
-- a *forgotten* stream is gone at one end, and the other end is not told;
+- a *forgotten* stream is gone at one end, and the other end does not notice;
 - a machine that *vanishes* (power cut) says nothing at all: its peers keep half-open streams, and
   find out only when they send something after it is back, or by their own timeouts;
 - *pieces*: bytes that were sent at once may arrive in two; on a *dribbling* link one by one; on a
@@ -37,7 +37,7 @@ USUAL_DELAY_MS: Final = (0, 1)
 DRIBBLE_BYTES: Final = 48
 """So many bytes of a send come alone on a dribbling link; the rest comes in as many pieces."""
 SYN_RETRY_MS: Final = (1000, 2000, 4000, 8000)
-"""Pauses between attempts to connect to somebody who does not answer at all."""
+"""Pauses between attempts to connect to a machine that does not answer at all."""
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +137,7 @@ class Network:
     ) -> None:
         """Connects (machine, connection id) to (machine, port).
 
-        `done` hears whether the connection is up or refused, or nothing at all while nobody
+        `done` receives whether the connection is up or refused; it is not called while nothing
         answers; `wanted` says whether the opener is still there.
         """
 
@@ -219,7 +219,7 @@ class Network:
         self._transmit(reverse, CloseReason.ERROR)
 
     def forget(self, end: End) -> None:
-        """The stream is gone at its target, which hears of a reset; its source is not told."""
+        """The stream is gone at its target, which notices a reset; its source does not."""
         machine = self.machines[end.out.target]
         if self._is_open(end.out):
             del machine.ends[end.out.target_id]
@@ -351,6 +351,6 @@ class Network:
                 self._hand_over(pipe, item)
 
     def power_up(self, name: str) -> None:
-        """A machine is back: it resets every stream on which somebody still sends to it."""
+        """A machine is back: it resets every stream on which a peer still sends to it."""
         for pipe in self._unanswered.pop(name, {}):
             self._refuse(pipe)

@@ -6,7 +6,7 @@ client may conclude from the answer, or from its absence.
     outcome  meaning
     OK       it happened, and the answer says how
     FAIL     it surely did not happen
-    INFO     nobody knows: no answer, or an error that may come after the append
+    INFO     unknown: no answer, or an error that may come after the append
 
 The distinction is what makes a checker sound: a lost connection is never a failure, and neither is
 NOT_LEADER_OR_FOLLOWER (KAFKA-13574). A write with acks below "all" that was answered is INFO with
@@ -52,7 +52,7 @@ class Key(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """One value of a send and where it landed; -1 when nobody said."""
+    """One value of a send and where it landed; -1 when unknown."""
 
     key: Key
     offset: int
@@ -98,7 +98,7 @@ class History:
         self.ops: list[Op] = []
         # Values whose acknowledgement promised that they stay, by key: value to offset.
         self.acknowledged: dict[Key, dict[str, int]] = {}
-        # Keys about which nothing is promised any more, because somebody asked to delete them.
+        # Keys about which nothing is promised any more, because a client asked to delete them.
         self.abandoned: set[str] = set()
 
     def send(

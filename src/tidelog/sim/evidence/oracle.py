@@ -1,7 +1,7 @@
 """What is true, seen from outside: the committed log of every partition, and who led when.
 
 A record that was ever below the high watermark of some leader is committed for ever: consumers may
-have read it, producers were told so. After each event of a node the oracle looks at the partitions
+have read it, producers received that. After each event of a node the oracle looks at the partitions
 the node leads. Where a high watermark moved past everything known so far, the batches between are
 read from that leader's log and noted by (base offset, last offset, epoch, checksum). That is the
 *true log*; it only grows.

@@ -1,8 +1,8 @@
 """What every fault needs: a world, a victim, a length, and an end that comes for sure.
 
 A fault that lasts is undone after a drawn time, or when everything heals, whichever comes first.
-Whether it *mattered* is told by a probe: a number that grows when the fault meets something (bytes
-that a cut kept back, an append that a full disk refused). A fault that nobody met is counted as
+Whether it *mattered* is shown by a probe: a number that grows when the fault meets something (bytes
+that a cut kept back, an append that a full disk refused). A fault that nothing met is counted as
 struck and not as fired.
 """
 

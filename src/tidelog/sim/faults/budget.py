@@ -4,18 +4,18 @@ With group commit on every topic (P2) there is no limit. Without it, records liv
 
 - any number of kills is fine (P1): a page cache outlives its process;
 - at most `min.insync.replicas - 1`, here one, *lossy* restart at a time (P3). A kill counts as
-  unclean for the elections too, because nobody can tell a dead process from a dead machine. So a
+  unclean for the elections too, because a dead process looks like a dead machine. So a
   power cut waits until no node is unclean, and kills wait while one is lossy.
 
-- damage (P4) waits until nobody else is damaged or unclean, and until of each partition on the disk
-  *another* replica counts as complete, in ISR or ELR. While a node is damaged nobody else ends
-  uncleanly, group commit or not: that would take others out of ISR and ELR until the damaged log is
-  the only one that is known to be complete, and the partition rightly waits for an operator (P6).
-  A *damaged* node counts as lossy until it is back and a scrub of its disk finds nothing.
+- damage (P4) waits until no other node is damaged or unclean, and until of each partition on the
+  disk *another* replica counts as complete, in ISR or ELR. While a node is damaged no other ends
+  uncleanly, group commit or not: that would take others out of ISR and ELR until the damaged log
+  is the only one that is known to be complete, and the partition rightly waits for an operator
+  (P6). A *damaged* node counts as lossy until it is back and a scrub of its disk finds nothing.
 
 A node is *unclean* from its unclean end until its next life is unfenced and back in the ISR of all
-its partitions, on a device that is well and has told it of no failure; it is *lossy* for as long
-when it also lost what was not flushed.
+its partitions, on a device that is well and has reported no failure to it; it is *lossy* for as
+long when it also lost what was not flushed.
 
 Metadata is always flushed (P5) and needs no budget.
 
@@ -23,7 +23,7 @@ No promise covers a *wiped* disk by itself; it is survived when everything that 
 elsewhere, for sure. So a disk is only wiped while all is well, and while one is, nothing else ends
 uncleanly, group commit or not. A voter must not forget a vote or a record that it was counted for:
 its disk is wiped only while all others follow one leader and have all of its metadata log. Where
-the voters stand in the log, who is wiped is no voter any more, and changes of the set may be on
+the voters stand in the log, a wiped node is not a voter any more, and changes of the set may be on
 their way: no voter's disk is wiped there. The quorum tier does that.
 """
 
@@ -59,8 +59,8 @@ def is_back(host: Host, image: MetadataImage) -> bool:
 
 
 def _may_still_end(host: Host) -> bool:
-    """Whether what struck a host's disk may end its process yet: it lasts, or the process has heard
-    of it. Damage ends nobody by itself; a scrub tells when it is over."""
+    """Whether what struck a host's disk may end its process yet: it lasts, or the process has
+    noticed it. Damage ends no process by itself; a scrub shows when it is over."""
     disk = host.disk
     return disk.is_pending or not disk.is_well or (disk.hurt and not disk.damaged)
 

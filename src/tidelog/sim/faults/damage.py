@@ -1,7 +1,7 @@
 """Bytes that change by themselves: what a failing medium does to the files of one disk.
 
 A victim is drawn by the kind of file first and then by name, or the many log files would hide the
-few that matter more. Nothing is reported to anybody; a damaged file keeps its name and its times.
+few that matter more. Nothing is reported; a damaged file keeps its name and its times.
 """
 
 from tidelog.env.crash_image import PAGE_BYTES, Content
@@ -19,7 +19,7 @@ def file_kind(path: str) -> str:
 
 
 def candidates(disk: SimDisk) -> dict[str, list[str]]:
-    """Paths by kind; files of topics that are being deleted and empty files matter to nobody."""
+    """Paths by kind; files of topics that are being deleted and empty files do not matter."""
     found: dict[str, list[str]] = {}
     for path, content in disk.contents():
         if content.data and path != IDENTITY_FILE and "-delete/" not in path:

@@ -1,6 +1,6 @@
 """Who makes disks go wrong: strikes one host's disk at a time, within the budget.
 
-Reported failures end the node that hears of them (P7): they may strike whenever its process may
+Reported failures end the node that notices them (P7): they may strike whenever its process may
 end. Damage (P4) may strike while everybody else is intact and complete: then one intact complete
 replica of everything and an intact majority of voters remain, whatever is damaged here, and any
 loss is a bug. A damaged host counts as lossy until it is back in all its ISRs and a scrub of its

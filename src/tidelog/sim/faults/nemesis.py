@@ -49,7 +49,7 @@ class Nemesis:
             **self._disks.strikes,
         }
         missing = [kind for kind in FaultKind if kind not in self._strikes]
-        assert not missing, f"nobody strikes {missing}"
+        assert not missing, f"no fault strikes {missing}"
 
     @property
     def counts(self) -> Counter[str]:
@@ -111,7 +111,7 @@ class Nemesis:
 
     def _restart(self, host: Host) -> None:
         self._lose_unflushed(host)
-        # What the last process heard of ends none after it.
+        # What the last process noticed ends none after it.
         host.disk.hurt = host.disk.damaged
         started = self._world.start(host.node_id)
         self._world.note(f"world {host.name}: {'started' if started else 'did not start'}")

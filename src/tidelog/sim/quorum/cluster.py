@@ -48,7 +48,7 @@ LOG_CONFIG = LogConfig(segment_bytes=1 << 14, max_message_bytes=1 << 20)
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    """Somebody outside of the quorum, who asks for another voter set."""
+    """An operator outside of the quorum, who asks for another voter set."""
 
     request: VoterChangeRequest
 
@@ -204,8 +204,8 @@ class QuorumCluster(Simulation):
         self.exchange.on_process_ended(replica)
 
     def wipe(self, replica: Replica) -> None:
-        """A dead replica's disk is replaced by an empty one. With voters in the log it is no voter
-        any more, and the operator does not configure it as one either."""
+        """A dead replica's disk is replaced by an empty one. With voters in the log it is not a
+        voter any more, and the operator does not configure it as one either."""
         assert not replica.alive, f"n{replica.node_id} runs"
         replica.disk = self._new_replica(replica.node_id).disk
         replica.durable_end = 0
@@ -245,7 +245,7 @@ class QuorumCluster(Simulation):
             self.voter_oracle.note_upgrade(replica.quorum)
 
     def append(self, replica: Replica, values: list[bytes]) -> int | None:
-        """Appends where somebody believes to lead; `None` when he does not."""
+        """Appends at a replica that takes itself for the leader; `None` when it does not."""
         found: list[int] = []
 
         def append() -> None:

@@ -2,14 +2,14 @@
 
 A share of the seeds keeps its voters in the metadata log, or moves them there (`kraft.version` 0 to
 1). An operator adds and removes voters, at
-whoever believes to lead, also while another change is under way; replicas come back at another
-address and say so (UpdateVoter); some join by themselves (KIP-1186).
+any replica that takes itself for the leader, also while another change is under way; replicas come
+back at another address and say so (UpdateVoter); some join by themselves (KIP-1186).
 
 | property | says |
 | --- | --- |
 | OneChangeAtATime (I20) | sets that follow each other differ in one voter, committed or not |
 | CommittedForever (I17) | a committed set stands where it stands, for all |
-| AcknowledgedChange | who hears that a change was made finds it in a committed set |
+| AcknowledgedChange | a change that was reported as made is in a committed set |
 
 From the first the rest follows: two sets that differ in one voter have no disjoint majorities. The
 oracle of the tier goes on with its own properties over the changing sets.
@@ -174,7 +174,7 @@ class VoterOracle:
         request: VoterChangeRequest,
         response: VoterChangeResponse,
     ) -> None:
-        """An operator hears what became of a change."""
+        """An operator receives what became of a change."""
         code, message = response.error_code, response.message
         if code is ErrorCode.REQUEST_TIMED_OUT:
             pending = message.startswith(_PENDING)
@@ -195,14 +195,16 @@ class VoterOracle:
             self.marks[LEADER_REMOVED] = None
 
     def check_acknowledged(self, request: VoterChangeRequest, since: int) -> None:
-        """A client hears that a change was made that it asked for when the committed sets ended at
-        `since`; by now others may have followed it."""
+        """A client receives that a change was made that it asked for when the committed sets ended
+        at `since`; by now others may have followed it."""
         key = ReplicaKey(request.voter.node_id, request.voter.directory_id)
         adds = isinstance(request, AddVoterRequest)
         later = [voters for offset, voters in self._committed.items() if offset >= since]
         if not any((key in _members(voters)) == adds for voters in later):
             verb = "added" if adds else "removed"
-            raise Violation("AcknowledgedChange", f"a client hears that {key.node_id} is {verb}")
+            raise Violation(
+                "AcknowledgedChange", f"a client was answered that {key.node_id} is {verb}"
+            )
 
 
 def _members(voters: Mapping[int, Voter]) -> Members:
@@ -212,11 +214,11 @@ def _members(voters: Mapping[int, Voter]) -> Members:
 def draw_change(
     prng: Prng, quorum: Quorum, replicas: Mapping[int, Voter], *, cluster_id: str
 ) -> VoterChangeRequest | None:
-    """What an operator asks of somebody who believes to lead; `None` when nothing is possible.
-    `replicas` is every replica as the voter it is or would be.
+    """What an operator asks of a replica that takes itself for the leader; `None` when nothing is
+    possible. `replicas` is every replica as the voter it is or would be.
 
-    Whoever is asked is removed more often than others: that is the rarest way. A voter without its
-    disk goes first.
+    The replica that is asked is removed more often than others: that is the rarest way. A voter
+    without its disk goes first.
     """
     voters = quorum.voters
     for lost in voters_without_disk(voters, replicas):

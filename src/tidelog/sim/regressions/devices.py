@@ -1,6 +1,6 @@
-"""Stories of devices: what is on a disk after it failed, and what a log may believe of it.
+"""Scenarios of devices: what is on a disk after it failed, and what a log may believe of it.
 
-Theory. Nothing tells a process that comes back how the one before ended, but a marker that it left
+Theory. A process that comes back knows how the one before ended only by a marker that it left
 as the last thing of a clean stop. A device that failed once proves nothing by working again: what a
 failed flush should have saved is gone.
 
@@ -75,8 +75,8 @@ def r21_append_after_an_error(testbed: Testbed) -> None:
     """A replica whose device failed once takes nothing more, though the device works again.
 
     Origin: KAFKA-10778
-    Case: a write fails; before anybody has heard of it, the next one comes.
-    Must: it is refused, and so are reads; the node hears that the directory failed.
+    Case: a write fails; before the node has noticed, the next one comes.
+    Must: it is refused, and so are reads; the node learns that the directory failed.
     """
     cluster = testbed.replicas(1, 2)
     cluster.topic(1, 2)
@@ -91,8 +91,8 @@ def r21_append_after_an_error(testbed: Testbed) -> None:
     refused = ErrorCode.KAFKA_STORAGE_ERROR
     codes = [cluster.code_of(one) for one in (first, second, name)]
     testbed.must(codes == [refused] * 3, "OfflineForGood", f"{codes}")
-    told = any("log dir failed" in line for line in cluster.lines)
-    testbed.must(told, "OfflineForGood", "the node has not heard of it")
+    reported = any("log dir failed" in line for line in cluster.lines)
+    testbed.must(reported, "OfflineForGood", "the failure is not reported")
 
 
 def r22_start_over(testbed: Testbed) -> None:
@@ -149,8 +149,8 @@ def r39_flush_fails_once(testbed: Testbed) -> None:
     testbed.must(
         code is ErrorCode.KAFKA_STORAGE_ERROR, "NothingLost", f"b was answered with {code}"
     )
-    told = any("log dir failed" in line for line in cluster.lines)
-    testbed.must(told, "OfflineForGood", "the node has not heard of it")
+    reported = any("log dir failed" in line for line in cluster.lines)
+    testbed.must(reported, "OfflineForGood", "the failure is not reported")
 
 
 def r38_flipped_bit(testbed: Testbed) -> None:
@@ -159,7 +159,7 @@ def r38_flipped_bit(testbed: Testbed) -> None:
     Origin: CORDS (FAST'17), NATS 2.12.1
     Case: on whole nodes, one bit of a sealed segment flips on a follower while it is stopped; it
     comes back in sync, then the leader dies and this follower leads; consumers read.
-    Must: nobody is given the damaged record; another replica leads, nobody loses a record, and in
+    Must: no reader receives the damaged record; another replica leads, no record is lost, and in
     the end all three replicas are equal.
     """
     world = testbed.world(

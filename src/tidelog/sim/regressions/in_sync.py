@@ -1,9 +1,9 @@
-"""Stories of the in-sync replicas: whom the leader waits for, and who may be elected.
+"""Scenarios of the in-sync replicas: whom the leader waits for, and who may be elected.
 
 Theory. The controller owns the ISR and may elect any of its members at any moment; the leader
 advances the high watermark. So the leader waits for every replica that the controller may have in
-the ISR by now: committed, about to join, about to leave. And nobody joins who does not hold all
-that is committed, by word of the very process that runs.
+the ISR by now: committed, about to join, about to leave. And no replica joins that does not hold
+all that is committed, by word of the very process that runs.
 
 Source: KIP-497, KIP-841, KIP-903, KIP-966.
 """
@@ -103,7 +103,7 @@ def _shrink_in_flight(cluster: WatchedCluster) -> None:
 
 
 def r09_fenced_newcomer(testbed: Testbed) -> None:
-    """The controller admits nobody to an ISR who is fenced by now.
+    """The controller admits no replica to an ISR that is fenced by now.
 
     Origin: KIP-841, KAFKA-13916
     Case: broker 3 has caught up and its leader proposes it; before the proposal arrives broker 3
@@ -167,7 +167,7 @@ def r12_below_the_min_isr(testbed: Testbed) -> None:
     Origin: KAFKA-15583
     Case: the ISR is down to the leader, a client writes with acks=1, a consumer reads; then an
     eligible replica, which left when all that was committed was on it, is elected.
-    Must: the high watermark stands still; nobody reads what the eligible replica lacks.
+    Must: the high watermark stands still; no consumer reads what the eligible replica lacks.
     """
     cluster = testbed.replicas(1, 2, 3)
     cluster.topic(1, 2, 3, min_insync_replicas="2")
@@ -224,7 +224,7 @@ def r45_removed_and_added_again(testbed: Testbed) -> None:
 
 
 def s12_proposal_of_a_deposed_leader(testbed: Testbed) -> None:
-    """The controller hears no leader but the present one.
+    """The controller takes proposals of the present leader only.
 
     Origin: KIP-497
     Case: a leader loses its session and does not notice; another one is elected; the old leader

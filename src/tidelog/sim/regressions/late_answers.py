@@ -1,8 +1,8 @@
-"""Stories of messages that arrive late: from another term, or for another history.
+"""Scenarios of messages that arrive late: from another term, or for another history.
 
 Theory. A fetch and its answer belong to a leader epoch and to a log end. By the time the answer
-arrives either may have changed; then it says nothing. And an answer that tells where two logs part
-tells nothing else: neither of its sides may take the rest for progress.
+arrives either may have changed; then it says nothing. And an answer that says where two logs part
+says nothing else: neither of its sides may take the rest for progress.
 
 Source: KIP-320; KAFKA-7395, 13141, 13207, 14704, 18991.
 """
@@ -85,7 +85,7 @@ def r16_late_divergence(testbed: Testbed) -> None:
     """An answer of an older term that says where to cut is ignored.
 
     Origin: KAFKA-18991
-    Case: broker 1 tells broker 3 to cut b, the answer is late; broker 2 leads again, b is
+    Case: broker 1 makes broker 3 cut b, the answer is late; broker 2 leads again, b is
     committed everywhere, broker 1 leads again; then the answer arrives, and broker 1 dies.
     Must: broker 3 keeps b.
     """
@@ -118,7 +118,7 @@ def r18_divergence_with_high_watermark(testbed: Testbed) -> None:
     Origin: KAFKA-14704
     Case: broker 3 has an uncommitted b; the answer of its new leader says to cut it and names a
     high watermark above it; consumers read from broker 3.
-    Must: b is cut first; nobody reads it.
+    Must: b is cut first; no consumer reads it.
     """
     cluster = testbed.replicas(1, 2, 3)
     _where_three_differs(cluster)

@@ -1,4 +1,4 @@
-"""Stories of rules that are not in the list of other logs' bugs and are as easily lost.
+"""Scenarios of rules that are not in the list of other logs' bugs and are as easily lost.
 
 Source: KIP-207, KIP-497; KAFKA-13574, 18723.
 """
@@ -67,7 +67,7 @@ def s03_group_commit(testbed: Testbed) -> None:
 
 
 def s04_later_epochs_are_skipped(testbed: Testbed) -> None:
-    """A follower does not take batches of a term of which it has not heard.
+    """A follower does not take batches of a term that it does not know.
 
     Origin: KAFKA-18723
     Case: the leader was elected again between a fetch and its answer; the answer has a batch of
@@ -98,11 +98,11 @@ def s04_later_epochs_are_skipped(testbed: Testbed) -> None:
 
 
 def s05_offsets_after_an_election(testbed: Testbed) -> None:
-    """After an election nobody is told that the log ends earlier than it did.
+    """After an election no client receives that the log ends earlier than it did.
 
     Origin: KIP-207, KAFKA-2334
-    Case: a client hears that the log ends at 1; the leader dies; its successor has the record but
-    has not heard that it is committed; the client asks again.
+    Case: a client receives that the log ends at 1; the leader dies; its successor has the record
+    but does not know that it is committed; the client asks again.
     Must: OFFSET_NOT_AVAILABLE until the high watermark has reached the start of the term.
     """
     cluster = testbed.replicas(1, 2, 3)
@@ -111,8 +111,8 @@ def s05_offsets_after_an_election(testbed: Testbed) -> None:
     cluster.run(3)
     cluster.held |= {(1, 2), (1, 3)}
     cluster.run(30)
-    told = _latest(cluster, 1)
-    testbed.must(told == (ErrorCode.NONE, 1), "Setup", f"{told}")
+    latest = _latest(cluster, 1)
+    testbed.must(latest == (ErrorCode.NONE, 1), "Setup", f"{latest}")
     cluster.kill(1)
     cluster.held.add((3, 2))
     cluster.feed.change("orders", leader=2, isr=(2, 3))
@@ -132,12 +132,12 @@ def _latest(cluster: WatchedCluster, node: int) -> tuple[ErrorCode, int]:
 
 
 def s06_acks_end_with_the_leadership(testbed: Testbed) -> None:
-    """Who waits for an acknowledgement hears when the leadership is over.
+    """A client that waits for an acknowledgement receives when the leadership is over.
 
     Origin: KAFKA-13574
     Case: a record waits for a replica that does not answer; another leader is elected.
-    Must: the producer is told NOT_LEADER_OR_FOLLOWER at once, not after its time-out; it must not
-    be told that the record is committed.
+    Must: the producer receives NOT_LEADER_OR_FOLLOWER at once, not after its time-out; it must
+    not receive that the record is committed.
     """
     cluster = testbed.replicas(1, 2)
     cluster.topic(1, 2)
@@ -235,8 +235,8 @@ def s13_a_cut_is_no_damage(testbed: Testbed) -> None:
 
     Origin: seed 1350
     Case: a leader that is cut off writes two records and makes them durable; it dies, another is
-    elected without them, and it comes back to follow. Its disk is slow when it hears where to cut,
-    and it is killed before the disk has done anything.
+    elected without them, and it comes back to follow. Its disk is slow when it receives where to
+    cut, and it is killed before the disk has done anything.
     Must: its log is sound: no checkpoint claims what was cut.
     """
     cluster = testbed.replicas(1, 2)

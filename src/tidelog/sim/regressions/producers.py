@@ -1,4 +1,5 @@
-"""Stories of idempotent producers: what a leader remembers of them, and what it may have forgotten.
+"""Scenarios of idempotent producers: what a leader remembers of them, and what it may have
+forgotten.
 
 Source: KIP-98; KAFKA-6003, 6683, 7190, 12153, 14920; Redpanda 3038, 3039, 5356.
 """
@@ -13,9 +14,9 @@ def r25_state_is_cut_with_the_log(testbed: Testbed) -> None:
     """What was cut is not remembered as appended.
 
     Origin: KAFKA-12153, KAFKA-6683
-    Case: the old leader has a batch that nobody else has; it follows, cuts it, and leads again;
+    Case: the old leader has a batch that no other has; it follows, cuts it, and leads again;
     the producer tries the same batch again.
-    Must: the batch is appended; it is no duplicate of what was cut.
+    Must: the batch is appended; it is not a duplicate of what was cut.
     """
     cluster = testbed.replicas(1, 2)
     cluster.topic(1, 2)
@@ -112,6 +113,8 @@ def _retry_all(testbed: Testbed, cluster: WatchedCluster) -> None:
         name = cluster.send(2, f"v{sequence}", producer=Producer(7, 0, sequence))
         cluster.run(5)
         answer = cluster.answer_to(name)
-        told = None if answer is None else (answer.error_code, answer.base_offset)
-        testbed.must(told == (ErrorCode.NONE, sequence), "NoDuplicates", f"v{sequence}: {told}")
+        received = None if answer is None else (answer.error_code, answer.base_offset)
+        testbed.must(
+            received == (ErrorCode.NONE, sequence), "NoDuplicates", f"v{sequence}: {received}"
+        )
     testbed.must(cluster.log_of(2).log_end_offset == 5, "NoDuplicates", f"{cluster.values(2)}")

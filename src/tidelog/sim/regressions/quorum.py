@@ -1,4 +1,4 @@
-"""Stories of the metadata quorum: promises that a crash must not forget, and voters that are cut
+"""Scenarios of the metadata quorum: promises that a crash must not forget, and voters that are cut
 off and must not disturb.
 
 Source: KIP-595, KIP-996; KAFKA-12181, 12460.
@@ -28,7 +28,7 @@ def _elected(cluster: QuorumCluster) -> Replica:
         cluster.start(replica)
     cluster.run_until(lambda: _is_calm(cluster), 10_000)
     leader = cluster.leader()
-    assert leader is not None, "Setup: nobody leads"
+    assert leader is not None, "Setup: there is no leader"
     cluster.append(leader, [b"first"])
     cluster.run(500)
     assert _is_calm(cluster), "Setup: no calm"
@@ -75,7 +75,7 @@ def r20_wiped_voter(testbed: Testbed) -> None:
     one.stalled = True
     cluster.disks.resume(leader)
     cluster.run(50)
-    testbed.must(leader.quorum.high_watermark <= last, "Durability", "one copy is no majority")
+    testbed.must(leader.quorum.high_watermark <= last, "Durability", "one copy is not a majority")
     cluster.disks.resume(one)
     cluster.start(other)
     cluster.run_until(lambda: _is_calm(cluster), 10_000)
@@ -132,11 +132,11 @@ def _fetch_of(replica: Replica) -> QuorumFetchRequest | None:
 
 
 def r40_cut_off_voter(testbed: Testbed) -> None:
-    """A voter that is cut off disturbs nobody, neither while it is nor when it comes back.
+    """A voter that is cut off disturbs no election, neither while it is nor when it comes back.
 
     Origin: KIP-996
-    Case: a voter does not hear the leader but is heard by all, for seconds; then it is cut off in
-    both directions, for seconds, and comes back.
+    Case: a voter receives nothing of the leader, but all receive the voter, for seconds; then it is
+    cut off in both directions, for seconds, and comes back.
     Must: the leader stays, its epoch stays, and the voter follows it in the end.
     """
     cluster = testbed.quorum(3)
@@ -169,8 +169,8 @@ def s01_vote_lost_with_power(testbed: Testbed) -> None:
 
     Origin: KIP-595
     Case: a voter is asked for its vote, grants it, and loses power before its disk has it; then it
-    is asked for its vote in the same epoch by somebody else.
-    Must: the first vote was never heard of.
+    is asked for its vote in the same epoch by another.
+    Must: the first vote never left the voter.
     """
     cluster = testbed.quorum(3)
     voter = cluster.replicas[2]
@@ -212,7 +212,7 @@ def _ask_for_vote(
 
 
 def s08_vote_for_a_short_log(testbed: Testbed) -> None:
-    """Nobody is elected who lacks what is committed.
+    """No voter is elected that lacks what is committed.
 
     Origin: KIP-595; Ongaro, Raft §3.6.1
     Case: a voter is cut off while records are committed by the two others; the leader dies; the
@@ -268,7 +268,7 @@ def s11_deposed_leader(testbed: Testbed) -> None:
     cluster.append(leader, [b"alone"])
     cluster.run_until(lambda: any(one.quorum.is_leader for one in others), 10_000)
     successor = next((one for one in others if one.quorum.is_leader), None)
-    assert successor is not None, "Setup: nobody else is elected"
+    assert successor is not None, "Setup: no other voter is elected"
     cluster.append(successor, [b"together"])
     cluster.run(500)
     cluster.append(successor, [b"together again"])
@@ -285,8 +285,8 @@ def s14_lost_quorum_state(testbed: Testbed) -> None:
 
     Origin: reading (promise P4, missing files)
     Case: a voter votes, in an epoch in which nothing is written; its process dies, and the file
-    `quorum-state` goes missing. It starts, and is asked for its vote in the same epoch by somebody
-    else.
+    `quorum-state` goes missing. It starts, and is asked for its vote in the same epoch by
+    another voter.
     Must: it refuses to start and names the file.
     """
     cluster = testbed.quorum(3)

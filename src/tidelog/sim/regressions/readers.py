@@ -1,4 +1,5 @@
-"""Stories of readers: what a consumer may be shown, by whom, and whose word counts as a replica's.
+"""Scenarios of readers: what a consumer may be shown, by whom, and whose word counts as a
+replica's.
 
 Source: KIP-98, KIP-392; KAFKA-9807, 14372; CVE-2018-1288.
 """
@@ -101,7 +102,7 @@ def r42_reads_from_followers(testbed: Testbed) -> None:
     preferred = cluster.answer_to(cluster.read(1, 3, rack_id="rack-3")).preferred_read_replica
     testbed.must(preferred == 3, "FollowerReadsAreMonotone", f"sent to {preferred}")
     code = cluster.code_of(cluster.read(3, 3))
-    testbed.must(code is ErrorCode.NONE, "FollowerReadsAreMonotone", f"told {code}")
+    testbed.must(code is ErrorCode.NONE, "FollowerReadsAreMonotone", f"answered {code}")
     cluster.read(3, 0)
     cluster.finish()
 
@@ -132,8 +133,8 @@ def r43_forged_replica(testbed: Testbed) -> None:
     for epoch in (-1, 0, 1 << 40):
         forger = SimClient(world, leader)
         response = forger.fetch_as((follower, epoch), partition.topic_id, 0, 2)
-        told = [answer.error_code for answer in response.partitions]
-        testbed.must(ErrorCode.NONE not in told, "ForgersMoveNothing", f"epoch {epoch}: {told}")
+        codes = [answer.error_code for answer in response.partitions]
+        testbed.must(ErrorCode.NONE not in codes, "ForgersMoveNothing", f"epoch {epoch}: {codes}")
     world.run_for(20)
     bounds = (partition.log.high_watermark, len(partition.image.isr) if partition.image else 0)
     testbed.must(bounds == (1, 3), "ForgersMoveNothing", f"high watermark and ISR: {bounds}")

@@ -1,4 +1,4 @@
-"""Three whole nodes with one topic `t` of one partition, as a few stories need them."""
+"""Three whole nodes with one topic `t` of one partition, as a few scenarios need them."""
 
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.metadata.image import PartitionImage
@@ -31,12 +31,12 @@ class SmallCluster:
 
     @property
     def leader(self) -> int:
-        """Who leads by the newest metadata, -1 for nobody."""
+        """The leader by the newest metadata, -1 for none."""
         return self.partition.leader
 
     def read_all(self, count: int) -> list[bytes]:
         """The values that a consumer reads from offset 0 on, at most so many; it asks again, of
-        whoever leads then, when it is put off. What cannot be decoded ends it."""
+        the leader of that moment, when it is put off. What cannot be decoded ends it."""
         values: list[bytes] = []
         for _ in range(300):
             if len(values) >= count:

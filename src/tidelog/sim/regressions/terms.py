@@ -1,4 +1,4 @@
-"""Stories of elections by the real controller: who may lead, after whom, and in which epoch.
+"""Scenarios of elections by the real controller: who may lead, after whom, and in which epoch.
 
 Source: KIP-966; KAFKA-18106, 18635, 19522.
 """
@@ -34,7 +34,9 @@ def r11_last_replica_standing(testbed: Testbed) -> None:
     cluster.run(500)
     cluster.silent.add(2)
     cluster.run(500)
-    testbed.must(feed.partition("orders").eligible_leaders == (2,), "Setup", "broker 2 is no ELR")
+    testbed.must(
+        feed.partition("orders").eligible_leaders == (2,), "Setup", "broker 2 is not in the ELR"
+    )
     cluster.cut_power(1)
     feed.suspect(1)
     cluster.run(100)
@@ -47,7 +49,7 @@ def r11_last_replica_standing(testbed: Testbed) -> None:
 
 
 def r13_same_leader_after_a_crash(testbed: Testbed) -> None:
-    """A leader that lost its tail and leads again begins a new term, whoever else there is.
+    """A leader that lost its tail and leads again begins a new term, also where another could.
 
     Origin: KAFKA-18106, KAFKA-18635
     Case: the ISR is the leader alone; its machine loses power and with it b; it registers again
@@ -88,7 +90,7 @@ def r14_last_known_leader_is_fenced(testbed: Testbed) -> None:
     Origin: KAFKA-19522
     Case: the only member of the ISR dies uncleanly and registers again, but does not heartbeat;
     another replica, which lacks records, returns and makes the controller look for leaders.
-    Must: nobody leads until the last known leader is there.
+    Must: there is no leader until the last known leader is there.
     """
     cluster = testbed.replicas(1, 2, controlled=True)
     feed = _feed(cluster)

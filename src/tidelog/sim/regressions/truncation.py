@@ -1,7 +1,7 @@
-"""Stories of logs that part and must become one again: what a follower cuts, and by whose word.
+"""Scenarios of logs that part and must become one again: what a follower cuts, and by whose word.
 
 Theory. A follower's high watermark lags behind its leader's, so it says nothing about what may be
-cut; the leader epochs of the records do. A follower tells its last epoch and end, the leader
+cut; the leader epochs of the records do. A follower sends its last epoch and end, the leader
 answers with the largest epoch not above it and where that ended, and they repeat until they agree.
 
 Source: KIP-101, KIP-279, KIP-320.
@@ -14,7 +14,7 @@ def r01_truncate_by_epoch(testbed: Testbed) -> None:
     """A follower that was promoted keeps what its high watermark did not cover.
 
     Origin: KIP-101 (a)
-    Case: the follower holds m2, which is acknowledged, but has not heard that it is committed; it
+    Case: the follower holds m2, which is acknowledged, but does not know that it is committed; it
     restarts, then the leader dies and the follower is elected.
     Must: m2 survives: logs are cut by epoch, never by high watermark.
     """
@@ -24,7 +24,7 @@ def r01_truncate_by_epoch(testbed: Testbed) -> None:
     cluster.run(150)
     cluster.send(1, "m2")
     cluster.run(2)
-    # From here on the follower hears nothing: its high watermark stays below m2.
+    # From here on the follower receives nothing: its high watermark stays below m2.
     cluster.held.add((1, 2))
     cluster.run(20)
     testbed.must(len(cluster.acknowledged) == 2, "Setup", f"{cluster.acknowledged}")
@@ -77,8 +77,8 @@ def r03_two_quick_elections(testbed: Testbed) -> None:
     """A follower whose last epoch the leader never knew finds the place where they part.
 
     Origin: KIP-279, KAFKA-6361
-    Case: three leaders in quick succession write without being heard; the last one knows epochs
-    0, 2 and 4, the follower 0 and 3.
+    Case: three leaders in quick succession write what no other replica receives; the last one knows
+    epochs 0, 2 and 4, the follower 0 and 3.
     Must: the leader answers with the largest epoch not above the asked one and where it ended; the
     follower, which does not have that epoch either, cuts to the end of its own epoch below, and
     they repeat until they agree.
@@ -111,13 +111,13 @@ def r03_two_quick_elections(testbed: Testbed) -> None:
 
 
 def r06_elections_without_records(testbed: Testbed) -> None:
-    """Epochs in which nobody wrote are remembered by the leader, and forgotten by the others.
+    """Epochs without records are remembered by the leader, and forgotten by the others.
 
     Origin: KAFKA-7415, KAFKA-10706
-    Case: broker 2 writes b, which nobody else hears, then broker 1 leads an epoch and writes a
-    record that nobody else hears; broker 2 leads the next epoch and writes nothing, broker 1
-    follows it; then broker 1 leads, and broker 2 follows with an empty epoch that nobody else
-    knows.
+    Case: broker 2 writes b, which no other replica receives, then broker 1 leads an epoch and
+    writes a record that no other replica receives; broker 2 leads the next epoch and writes
+    nothing, broker 1 follows it; then broker 1 leads, and broker 2 follows with an empty epoch that
+    no other knows.
     Must: a leader notes its epoch on election, so that broker 1 learns where the one before ended;
     cutting at the log end or above still drops the empty epoch, so that broker 2 does not ask in
     circles.
@@ -151,7 +151,7 @@ def r07_same_leader_again(testbed: Testbed) -> None:
 
     Origin: KAFKA-7164
     Case: broker 1 leads, broker 2 leads for a moment and makes broker 1 cut b, broker 1 leads
-    again and writes c where b was; broker 3 has b and hears of all that at once.
+    again and writes c where b was; broker 3 has b and receives all that at once.
     Must: broker 3 cuts b.
     """
     cluster = testbed.replicas(1, 2, 3)
@@ -179,5 +179,5 @@ def r07_same_leader_again(testbed: Testbed) -> None:
 
 
 def _isolate(cut: set[tuple[int, int]], nodes: tuple[int, ...]) -> None:
-    """Nobody hears anybody."""
+    """No replica receives anything."""
     cut |= {(one, other) for one in nodes for other in nodes if one != other}

@@ -1,5 +1,5 @@
-"""The stage of the replication rooms alone: a few brokers' replicas, a metadata log, and links.
+"""Replication alone: a few brokers' replicas, a metadata log, and links.
 
-A story that a whole cluster would tell only by luck is told here step by step: who speaks when,
+A case that a whole cluster would meet only by luck is made here step by step: who sends when,
 what is kept back, who reads the metadata late.
 """

@@ -1,4 +1,4 @@
-"""One broker of the stage: what survives its process, and the replication rooms while it runs."""
+"""One simulated broker: what survives its process, and its replication while that runs."""
 
 from dataclasses import dataclass, field
 
@@ -38,7 +38,7 @@ class Broker:
     disk: SimDisk
     # Where the traces of all brokers go.
     lines: list[str]
-    # Timers and bounds of the replication rooms.
+    # Timers and bounds of replication.
     config: ReplicationConfig
     # What the logs ask of the disk; of the present process.
     effects: EffectQueue = field(default_factory=EffectQueue)

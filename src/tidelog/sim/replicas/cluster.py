@@ -1,4 +1,4 @@
-"""A few brokers' replication rooms in virtual time: real logs on memory disks, real fetch sessions,
+"""The replication of a few brokers in virtual time: real logs on memory disks, real fetch sessions,
 and a network of links that take one millisecond.
 
 Nothing happens by itself: `run` moves time. Events of one instant run in the order in which they
@@ -35,7 +35,7 @@ from tidelog.sim.engine.timeline import Timeline
 from tidelog.sim.replicas.broker import Broker
 from tidelog.sim.replicas.feed import LISTENER, MetadataFeed
 from tidelog.sim.replicas.links import LINK_MS, Call, Links
-from tidelog.sim.replicas.requests import ANYBODY, Producer, produce_batch
+from tidelog.sim.replicas.requests import NO_PRODUCER_ID, Producer, produce_batch
 from tidelog.wire.fetch import FetchPartition, FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceRequest
 
@@ -64,8 +64,8 @@ class Cluster:
         # Trace lines and replies since they were last taken.
         self.lines: list[str] = []
         self.brokers = {node: self._broker(node, config) for node in nodes}
-        # Answers of the controller: the feed decides, or decides and the answer is lost, or nobody
-        # answers, or a fixed code.
+        # Answers of the controller: the feed decides, or decides and the answer is lost, or none
+        # comes, or a fixed code.
         self.controller: str = "decides"
         self.links = Links(self.timeline, self.brokers)
         # Links that refuse messages, and links that keep them back, as (sender, receiver).
@@ -99,7 +99,7 @@ class Cluster:
             self.feed.unfence(node)
 
     def kill(self, node: int) -> None:
-        """The process ends; what it wrote stays, flushed or not. Who waits for it hears so."""
+        """The process ends; what it wrote stays, flushed or not. Calls to it fail."""
         self.brokers[node].running = False
         self.links.on_process_ended(node)
 
@@ -258,7 +258,7 @@ class Cluster:
         partition: int = 0,
         acks: int = -1,
         timeout_ms: int = 60_000,
-        producer: Producer = ANYBODY,
+        producer: Producer = NO_PRODUCER_ID,
     ) -> str:
         """Sends one batch; returns the name under which the reply will be found."""
         name = f"p{next(self._names)}"

@@ -37,7 +37,7 @@ LISTENER: Final = "PLAINTEXT"
 
 
 def topic_id_of(number: int) -> TopicId:
-    """A topic id that can be told from others."""
+    """A topic id that differs from all others."""
     return TopicId(b"topic-id" + number.to_bytes(8, "big"))
 
 
@@ -207,7 +207,7 @@ class MetadataFeed:
 
 
 def log_config(image: MetadataImage, topic: str) -> LogConfig:
-    """The few topic configs that the stories set."""
+    """The few topic configs that the scenarios set."""
     configs = image.topic_configs(topic)
     known = {
         "min.insync.replicas": "min_insync_replicas",

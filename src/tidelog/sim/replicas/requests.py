@@ -18,7 +18,7 @@ class Producer(NamedTuple):
     is_transactional: bool = False
 
 
-ANYBODY = Producer()
+NO_PRODUCER_ID = Producer()
 
 
 def produce_batch(

@@ -1,6 +1,6 @@
-"""A stage for scripted stories: brokers, one partition `orders-0`, and an oracle that watches.
+"""A cluster for scripted scenarios: brokers, one partition `orders-0`, and an oracle that watches.
 
-The story says who does what; the stage notices by itself when a promise breaks:
+The scenario decides who does what; the cluster notices by itself when a promise breaks:
 
 - `LeaderCompleteness`: who leads by the newest metadata holds all that was ever committed;
 - `CommittedOnce`: two leaders never show different records below their high watermarks;
@@ -9,7 +9,7 @@ The story says who does what; the stage notices by itself when a promise breaks:
   acknowledged with acks=all is there), `RepeatableRead` (what was ever read is there),
   `NoDuplicates`.
 
-A story in which records may be lost by consent (an unclean election) says so: `forgive`.
+A scenario in which records may be lost by consent (an unclean election) calls `forgive`.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from tidelog.sim.replicas.cluster import CONFIG, Cluster
 from tidelog.sim.replicas.controlled import ControlledFeed
 from tidelog.sim.replicas.feed import MetadataFeed
 from tidelog.sim.replicas.reading import Written, records_of, written_in
-from tidelog.sim.replicas.requests import ANYBODY, Producer
+from tidelog.sim.replicas.requests import NO_PRODUCER_ID, Producer
 from tidelog.sim.report.violation import Violation
 from tidelog.wire.fetch import READ_COMMITTED, FetchedPartition
 from tidelog.wire.produce import ProducedPartition
@@ -105,7 +105,9 @@ class WatchedCluster(Cluster):
 
     # Clients --------------------------------------------------------------------------------
 
-    def send(self, node: int, *values: str, acks: int = -1, producer: Producer = ANYBODY) -> str:
+    def send(
+        self, node: int, *values: str, acks: int = -1, producer: Producer = NO_PRODUCER_ID
+    ) -> str:
         """Sends one batch and lets the broker see it; the answer is in `answer_to`."""
         encoded = [value.encode() for value in values]
         name = self.produce(node, encoded, acks=acks, producer=producer)
@@ -126,8 +128,8 @@ class WatchedCluster(Cluster):
         return None if replies is None else replies[0]
 
     def elect_survivor(self) -> int:
-        """What a controller does that knows nothing but the ISR: the first live member leads, or
-        nobody; returns who."""
+        """What a controller does that knows nothing but the ISR: the first live member leads, if
+        there is one; returns its id, or -1."""
         newest = self.feed.partition(TOPIC)
         alive = [node for node in newest.isr if self.brokers[node].running]
         leader = alive[0] if alive else -1

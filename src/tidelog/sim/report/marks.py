@@ -1,28 +1,268 @@
-"""Reachability marks: rare states by name, and which of them a campaign has seen.
+"""Reachability marks: rare states, and which of them a campaign has seen.
 
-A mark is a decision that some node told its trace: handler, decision and reason, with `#` for what
-varies. A campaign that never reaches a state says nothing about it, whatever it counts; so it
-prints the marks that it never hit. New decisions need a line here only when they are rare or
-matter; what is not listed is not counted.
+A mark is a type of event, or an event for one of its reasons. A campaign that never reaches a state
+says nothing about it, whatever it counts; so it prints the marks that it never hit. New events need
+a line here only when they are rare or matter; what is not listed is not counted.
+
+The table is typed: a reason of another event's does not type-check, so a mark that no event can
+hit does not either. A mark's name is made of the package, the event and the reason's member, and
+words can change without it.
 """
 
-import re
-from functools import lru_cache
-from typing import Final
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from tidelog.broker import events as broker
+from tidelog.controller import events as controller
+from tidelog.controller.elections import Outcome
+from tidelog.controller.events import CauseKind, FenceReason, RefusedProposal, ResignReason
 from tidelog.env.event import Event
 from tidelog.env.trace import TraceLine
+from tidelog.errors import ErrorCode
+from tidelog.kraft import events as kraft
+from tidelog.kraft.events import DoubtReason, RoleReason, VoteReason
+from tidelog.kraft.quorum_state import RoleName
+from tidelog.log import events as log
+from tidelog.log.checkpoint import IdentityFault
+from tidelog.log.events import LastStop
+from tidelog.model import NO_LEADER
+from tidelog.replication.events import damage, following, in_sync, roles
+from tidelog.replication.events.damage import DamagedLogReason
+from tidelog.replication.events.following import TruncationReason
+from tidelog.replication.events.in_sync import IsrUpdateReason, StallReason
+from tidelog.replication.events.roles import DropReason
+from tidelog.replication.events.shape import NoAnswer
 
-_VARIES: Final = re.compile(r"\d+|`[^`]*`|host\S+")
+E = TypeVar("E", bound=Event)
+Q = TypeVar("Q", bound=Enum)
+Q_co = TypeVar("Q_co", bound=Enum, covariant=True)
 
 
-@lru_cache(maxsize=8192)
-def mark_of(handler: str, decision: str, reason: str) -> str | None:
-    """The mark of a decision, if it is one."""
-    text = f"{handler}: {decision}"
-    if reason:
-        text += f" ({_VARIES.sub('#', reason)})"
-    return text if text in MARKS else None
+class _Row(NamedTuple):
+    """One mark."""
+
+    event: type
+    reason: Enum | None
+    """`None` for the event whatever its reason."""
+
+    @property
+    def name(self) -> str:
+        """`controller.LeaderElected.FROM_ELR`."""
+        name = f"{self.event.__module__.split('.')[1]}.{self.event.__name__}"
+        return name if self.reason is None else f"{name}.{self.reason.name}"
+
+
+class _Because(Protocol[Q_co]):
+    """An event with reasons."""
+
+    @property
+    def reason(self) -> Q_co: ...
+
+
+class _Marks(Generic[Q]):
+    """Marks of one event, by its reasons."""
+
+    def __init__(self, event: type[_Because[Q]]) -> None:
+        self._event = event
+
+    def because(self, *reasons: Q) -> Iterator[_Row]:
+        """One mark for each of these."""
+        return (_Row(self._event, reason) for reason in reasons)
+
+
+class _Sorted(Generic[E, Q]):
+    """Marks of one event, by something else that separates its cases."""
+
+    def __init__(self, event: type[E], case_of: Callable[[E], Q]) -> None:
+        self._event = event
+        _CASE_OF[event] = case_of
+
+    def into(self, *cases: Q) -> Iterator[_Row]:
+        """One mark for each of these."""
+        return (_Row(self._event, case) for case in cases)
+
+
+def _whenever(*events: type[Event]) -> Iterator[_Row]:
+    """One mark for each of these, whatever the reason."""
+    return (_Row(event, None) for event in events)
+
+
+_CASE_OF: Final[dict[type, Callable[..., Enum]]] = {}
+"""What separates the cases of an event, where that is not its reason."""
+
+
+class _Role(Enum):
+    """What a replica became, and what it was."""
+
+    FOLLOWS = auto()
+    FOLLOWS_AFTER_LEADING = auto()
+    WAITS = auto()
+    WAITS_AFTER_LEADING = auto()
+
+
+def _role_of(event: roles.FollowingBegan) -> _Role:
+    if event.leader == NO_LEADER:
+        return _Role.WAITS_AFTER_LEADING if event.was_leader else _Role.WAITS
+    return _Role.FOLLOWS_AFTER_LEADING if event.was_leader else _Role.FOLLOWS
+
+
+_ROWS: Final[tuple[_Row, ...]] = (
+    # The controller.
+    *_whenever(
+        controller.ControllerActivated,
+        controller.BrokerRegistered,
+        controller.BrokerAmended,
+        controller.BrokerSuspected,
+        controller.BrokerUnfenced,
+        controller.ControlledShutdownBegun,
+        controller.LeaderLost,
+        controller.IsrProposalAccepted,
+        controller.TopicGrown,
+        controller.TopicDeleted,
+        controller.ConfigsAltered,
+    ),
+    *_Marks(controller.ControllerResigned).because(ResignReason.OTHER_LEADER),
+    *_Marks(controller.BrokerFenced).because(
+        FenceReason.SHUTS_DOWN, FenceReason.SESSION_EXPIRED, FenceReason.CONNECTIONS_LOST
+    ),
+    *_Marks(controller.LeaderElected).because(
+        Outcome.KEPT, Outcome.FROM_ISR, Outcome.FROM_ELR, Outcome.LAST_KNOWN, Outcome.UNCLEAN
+    ),
+    *_Marks(controller.UncleanLeaderElected).because(Outcome.LAST_KNOWN, Outcome.UNCLEAN),
+    *_Marks(controller.IsrChanged).because(
+        CauseKind.SHUT_DOWN,
+        CauseKind.SESSION_EXPIRED,
+        CauseKind.CONTROLLED_SHUTDOWN,
+        CauseKind.RESTARTED_UNCLEANLY,
+    ),
+    *_Marks(controller.IsrProposalRefused).because(
+        RefusedProposal.STALE_LEADER_EPOCH,
+        RefusedProposal.STALE_PARTITION_EPOCH,
+        RefusedProposal.INELIGIBLE,
+    ),
+    *_Marks(controller.ReassignmentProgressed).because(CauseKind.REASSIGNED_BY_HAND),
+    *_Marks(controller.ReassignmentCompleted).because(
+        CauseKind.REASSIGNED_BY_HAND, CauseKind.CANCELLED_BY_HAND, CauseKind.NEWCOMERS_IN_SYNC
+    ),
+    # The metadata quorum.
+    *_whenever(kraft.FetchDiverged, kraft.LeaderResigned, kraft.LogTruncated),
+    *_Sorted(kraft.RoleAtStart, lambda event: RoleName(event.role)).into(
+        RoleName.UNATTACHED, RoleName.FOLLOWER, RoleName.RESIGNED
+    ),
+    *_Marks(kraft.BecameUnattached).because(
+        RoleReason.LEADER_SILENT,
+        RoleReason.NAMED_BY_PEER,
+        RoleReason.PRE_VOTE_LOST,
+        RoleReason.PRE_VOTE_TIMED_OUT,
+        RoleReason.RESTED,
+        RoleReason.VOTE_ASKED,
+        RoleReason.VOTED,
+    ),
+    *_Marks(kraft.BecameFollower).because(
+        RoleReason.LEADER_HEARD,
+        RoleReason.NAMED_BY_LEADER,
+        RoleReason.NAMED_BY_PEER,
+        RoleReason.PRE_VOTE_LOST,
+        RoleReason.PRE_VOTE_TIMED_OUT,
+    ),
+    *_Marks(kraft.BecameProspective).because(
+        RoleReason.ELECTION_TIMED_OUT, RoleReason.LEADER_SILENT, RoleReason.NO_LEADER
+    ),
+    *_Marks(kraft.BecameCandidate).because(RoleReason.PRE_VOTE_WON),
+    *_Marks(kraft.BecameLeader).because(RoleReason.ELECTED),
+    *_Marks(kraft.BecameResigned).because(RoleReason.ASKED_TO_RESIGN, RoleReason.MAJORITY_SILENT),
+    *_Marks(kraft.LeaderDoubted).because(
+        DoubtReason.NOT_LEADER_OR_FOLLOWER, DoubtReason.NEVER_REACHED, DoubtReason.SUSPECTED_DEAD
+    ),
+    *_Marks(kraft.VoteGranted).because(VoteReason.LOG_FRESH),
+    *_Marks(kraft.VoteRefused).because(
+        VoteReason.FENCED_LEADER_EPOCH,
+        VoteReason.FOLLOWING,
+        VoteReason.LEADER_KNOWN,
+        VoteReason.LEADING,
+        VoteReason.LOG_STALE,
+        VoteReason.VOTED_FOR_ITSELF,
+        VoteReason.VOTED_FOR_OTHER,
+    ),
+    # The node.
+    *_whenever(
+        broker.BrokerFenced,
+        broker.BrokerRegistered,
+        broker.BrokerUnfenced,
+        broker.DirectoryFailed,
+        broker.LogFailed,
+        broker.MetadataFlushFailed,
+        broker.NodeStopped,
+        broker.PeerReached,
+        broker.PeerSuspected,
+        broker.ShutdownBegun,
+        broker.ShutdownForced,
+        broker.ShutdownGranted,
+    ),
+    *_Sorted(broker.CallRefused, lambda event: event.code).into(
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    ),
+    # Replicas.
+    *_whenever(
+        roles.ClearingPostponed,
+        roles.LeadershipBegan,
+        roles.OldLogDeleted,
+        roles.ReplicaOffline,
+        roles.StraySetAside,
+        in_sync.IsrCheckSkipped,
+        in_sync.IsrCommitted,
+        in_sync.IsrExpansionProposed,
+        in_sync.IsrShrinkProposed,
+    ),
+    *_Sorted(roles.FollowingBegan, _role_of).into(*_Role),
+    *_Marks(roles.ReplicaDropped).because(DropReason.ASSIGNED_ELSEWHERE, DropReason.TOPIC_DELETED),
+    *_Marks(in_sync.IsrUpdated).because(*IsrUpdateReason),
+    *_Marks(in_sync.IsrProposalPending).because(
+        ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.NEW_LEADER_ELECTED
+    ),
+    *_Marks(in_sync.AlterPartitionRetried).because(
+        NoAnswer.NO_CONTROLLER, ErrorCode.NOT_CONTROLLER
+    ),
+    *_Marks(in_sync.HighWatermarkStalled).because(
+        StallReason.REPLICAS_LACK_RECORDS, StallReason.UNDER_MIN_ISR
+    ),
+    *_Marks(following.LogTruncated).because(TruncationReason.DIVERGED),
+    *_Marks(following.FetchesPaused).because(
+        NoAnswer.NO_ANSWER, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    ),
+    *_Marks(following.FetchDelayed).because(
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ),
+    *_Marks(damage.DamagedLogDeleted).because(DamagedLogReason.NOT_PLACED),
+    # Logs.
+    *_whenever(
+        log.EpochsRebuilt,
+        log.LogDeleted,
+        log.LogTruncated,
+        log.RecoveryPointsMissing,
+        log.TailCut,
+    ),
+    *_Marks(log.DirectoryLoaded).because(*LastStop),
+    *_Marks(log.TopicIdUnknown).because(*IdentityFault),
+)
+
+if TYPE_CHECKING:
+    # What the type checker refuses; an `ignore` that it does not need fails the check.
+    _Marks(kraft.VoteGranted).because(RoleReason.ELECTED)  # type: ignore[arg-type]
+    _Marks(in_sync.IsrProposalPending).because(NoAnswer.NO_ANSWER)  # type: ignore[arg-type]
+    _Marks(following.FetchesPaused).because(RoleReason.ELECTED)  # type: ignore[arg-type]
+    _Marks(roles.LeadershipBegan)  # type: ignore[arg-type]
+
+MARKS: Final = frozenset(row.name for row in _ROWS)
+
+_NAMES: Final = {(row.event, row.reason): row.name for row in _ROWS}
+_EVENTS: Final = frozenset(row.event for row in _ROWS)
 
 
 class MarksHit:
@@ -36,141 +276,11 @@ class MarksHit:
 
     def note(self, event: Event | TraceLine) -> None:
         """Looks at one decision."""
-        name = mark_of(event.handler, event.decision, event.why())
+        kind = type(event)
+        if kind not in _EVENTS:
+            return
+        case_of = _CASE_OF.get(kind)
+        case = getattr(event, "reason", None) if case_of is None else case_of(event)
+        name = _NAMES.get((kind, None)) or _NAMES.get((kind, case))
         if name is not None:
             self.names[name] = None
-
-
-MARKS: Final = frozenset(
-    (
-        "apply: deleted (the log has another topic id)",
-        "apply: dropped (assigned elsewhere)",
-        "apply: dropped (topic deleted)",
-        "maybe_activate: active",
-        "become_candidate: candidate (pre-vote won with # of #)",
-        "become_follower: follower (the leader announced itself)",
-        "become_follower: follower (pre-vote lost with # of #)",
-        "become_follower: follower (pre-vote timed out with # of #)",
-        "become_follower: follower (learnt from #)",
-        "become_follower: follower (learnt from the leader)",
-        "become_follower: follows",
-        "become_follower: follows (was leader)",
-        "become_follower: waits",
-        "become_follower: waits (was leader)",
-        "become_leader: isr changed (as proposed)",
-        "become_leader: isr changed (by the controller)",
-        "become_leader: leader (elected by # of #)",
-        "become_leader: leads",
-        "become_prospective: prospective (election timed out with # of #)",
-        "become_prospective: prospective (leader # is silent)",
-        "become_prospective: prospective (no leader is known)",
-        "become_resigned: resigned (a majority does not fetch)",
-        "become_resigned: resigned (resignation requested)",
-        "become_unattached: unattached (leader # is silent)",
-        "become_unattached: unattached (pre-vote lost with # of #)",
-        "become_unattached: unattached (pre-vote timed out with # of #)",
-        "become_unattached: unattached (waited after resigning)",
-        "become_unattached: unattached (learnt from #)",
-        "become_unattached: unattached (vote request from #)",
-        "become_unattached: unattached (voted for #)",
-        "begin_controlled_shutdown: leaving (it asked to)",
-        "begin_shutdown: leaving",
-        "change_partition: changed (broker # fenced: it shuts down)",
-        "change_partition: changed (broker # fenced: session expired, silent for # ms)",
-        "change_partition: changed (broker # in controlled shutdown)",
-        "change_partition: changed (broker # restarted uncleanly)",
-        "check_isrs: high watermark stands still (replicas lack records)",
-        "check_isrs: high watermark stands still (under min isr)",
-        "check_isrs: skipped (paused)",
-        "clear_renamed: postponed",
-        "doubt_leader: doubts (NOT_LEADER_OR_FOLLOWER)",
-        "doubt_leader: doubts (never reached)",
-        "doubt_leader: doubts (suspected dead)",
-        "change_partition: elected (from elr)",
-        "change_partition: elected (from isr)",
-        "change_partition: elected (kept)",
-        "change_partition: elected (last known leader, unclean)",
-        "change_partition: elected (unclean)",
-        "change_partition: gave up records (last known leader, unclean)",
-        "change_partition: gave up records (unclean)",
-        "change_partition: leaderless (no valid leader)",
-        "fence: fenced (connections lost and refused, silent for # ms)",
-        "fence: fenced (it shuts down)",
-        "fence: fenced (session expired, silent for # ms)",
-        "go_offline: offline (#: no space left on device)",
-        "check_epochs: epochs rebuilt (they are not those of the batches)",
-        "read_topic_id: topic id unknown (# is not a base# uuid of # bytes)",
-        "read_topic_id: topic id unknown (# is not a base# uuid)",
-        "read_topic_id: topic id unknown (fields # of partition metadata)",
-        "read_topic_id: topic id unknown (line # has no colon)",
-        "maybe_expand_isr: proposed (caught up to the high watermark)",
-        "maybe_shrink_isr: proposed (not level for # ms)",
-        "next_call: gone (no controller let us go)",
-        "decide_alter_configs: altered",
-        "decide_alter_partition: accepted",
-        "decide_alter_partition: refused (INELIGIBLE_REPLICA)",
-        "decide_alter_partition: refused (stale leader_epoch)",
-        "decide_alter_partition: refused (stale partition_epoch)",
-        "on_broker_suspected: suspected",
-        "decide_create_partitions: grown",
-        "decide_delete_topics: deleted",
-        "on_closed: stopped",
-        "on_end_request: doubts (the leader resigned)",
-        "on_fetch: diverging",
-        "on_fetch_response: delayed (FENCED_LEADER_EPOCH)",
-        "on_fetch_response: delayed (NOT_LEADER_OR_FOLLOWER)",
-        "on_fetch_response: delayed (OFFSET_NOT_AVAILABLE)",
-        "on_fetch_response: delayed (UNKNOWN_LEADER_EPOCH)",
-        "on_fetch_response: delayed (UNKNOWN_TOPIC_ID)",
-        "on_fetch_response: delayed (UNKNOWN_TOPIC_OR_PARTITION)",
-        "on_fetch_response: pausing (FETCH_SESSION_ID_NOT_FOUND)",
-        "on_fetch_response: pausing (no answer)",
-        "on_fetch_response: truncating (OFFSET_OUT_OF_RANGE)",
-        "on_flush_failed: stopping (#: flush failed)",
-        "on_flush_failed: stopping (#: input/output error)",
-        "on_isr_answer: committed",
-        "on_isr_answer: waits for metadata (INVALID_UPDATE_VERSION)",
-        "on_isr_answer: waits for metadata (NEW_LEADER_ELECTED)",
-        "on_log_dir_failed: stopping (#: no space left on device)",
-        "decide_registration: amended",
-        "decide_registration: registered",
-        "on_reached: reached",
-        "on_response: fenced",
-        "on_response: gone (the controller let us go)",
-        "on_response: refused (DUPLICATE_BROKER_REGISTRATION)",
-        "on_response: registered",
-        "on_response: retrying (NOT_CONTROLLER)",
-        "on_response: retrying (no controller)",
-        "on_response: unfenced",
-        "on_storage_error: stopping (#: input/output error)",
-        "on_storage_error: stopping (#: no space left on device)",
-        "on_suspected: suspected (connects refused)",
-        "on_vote_request: granted (log is fresh)",
-        "on_vote_request: refused (FENCED_LEADER_EPOCH)",
-        "on_vote_request: refused (following #)",
-        "on_vote_request: refused (leader is #)",
-        "on_vote_request: refused (leading)",
-        "on_vote_request: refused (log is stale)",
-        "on_vote_request: refused (voted for #)",
-        "on_vote_request: refused (voted for itself)",
-        "open: loaded",
-        "open: loaded (no clean shutdown marker, logs were recovered)",
-        "read_checkpoints: missing (all counts as durable)",
-        "delete_case: deleted (not placed on this node any more)",
-        "change_partition: reassignment complete (asked for by hand)",
-        "change_partition: reassignment complete (cancelled by hand)",
-        "change_partition: reassignment complete (its newcomers are in sync)",
-        "change_partition: reassignment in progress (asked for by hand)",
-        "recover: cut (bad batch)",
-        "remove_strays: set aside (not placed on this node)",
-        "resign: inactive (another leader or epoch)",
-        "schedule_delete: renamed",
-        "start: follower",
-        "start: resigned",
-        "start: unattached",
-        "truncate: truncated (diverged from the leader)",
-        "truncate: truncated (diverging epoch)",
-        "truncate_to: truncated",
-        "unfence: unfenced (it caught up)",
-    )
-)

@@ -33,7 +33,7 @@ class Outcome:
 
     @contextmanager
     def judged(self) -> Iterator[None]:
-        """What is played inside ends here: an assertion that fails is the violation, and so is
+        """What runs inside ends here: an assertion that fails is the violation, and so is
         any other exception, for a node raises none."""
         try:
             yield

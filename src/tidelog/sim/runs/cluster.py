@@ -213,7 +213,7 @@ class ClusterRun:
             complaints += self.workload.stuck or ["changes of topics are under way"]
         return complaints
 
-    # The last words ------------------------------------------------------------------------
+    # Probe and final reads ------------------------------------------------------------------------
 
     def _probe(self) -> None:
         view = ClusterView(self.world, "probe", stream(self.seed, "probe"), 4_000)
@@ -251,7 +251,7 @@ class ClusterRun:
             if not view.known:
                 return False
             ends = {str(pid): log.end_offset for pid, log in self.oracle.logs.items()}
-            # A record that nobody waits for may come late: it must be in this reading as well.
+            # A record without a waiting producer may come late: it must be in this reading as well.
             return self._is_level() and all(
                 reader.positions.get(key, 0) >= ends.get(str(key), 0) for key in view.places
             )

@@ -3,7 +3,7 @@ the process or the power ends right there.
 
 Faults that strike by chance hardly ever hit the window between two writes that belong together. The
 script is the same every time, so its operations can be numbered: the n-th write, flush,
-replacement, renaming or deletion of any node. For each number the run is played again and the node
+replacement, renaming or deletion of any node. For each number the run is repeated and the node
 that asks for that operation dies before it is done; or, where half of it can be done, in the middle
 of it; or its machine loses power. Then it starts again, the script goes on, and everything is
 judged as at the end of any run: nothing acknowledged is lost, all files are sound, all replicas
@@ -69,7 +69,7 @@ class Sweep:
     """The sum of many points."""
 
     endings: Counter[str] = field(default_factory=Counter)
-    """How many points of each sort were played."""
+    """How many points of each sort were run."""
     acknowledged: int = 0
     """Records, over all runs; none of them was lost unless a run failed."""
     failed: list[tuple[Point, str]] = field(default_factory=list)
@@ -222,7 +222,7 @@ class SweepRun(ClusterRun):
 
 
 def points() -> list[Point]:
-    """Plays the script without a crash and names every point of it."""
+    """Runs the script without a crash and names every point of it."""
     run = SweepRun(None)
     outcome = run.run()
     assert outcome.violation is None, outcome.violation

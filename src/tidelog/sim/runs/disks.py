@@ -65,7 +65,7 @@ class DiskSide:
 
     def last_restarts(self) -> list[list[int]]:
         """Who is restarted together at the end, group after group: everything at once, or one node
-        at a time where a file may be damaged that nobody has read yet (P4)."""
+        at a time where a file may be damaged that is not read yet (P4)."""
         nodes = list(self._world.hosts)
         return [[node_id] for node_id in nodes] if self._swarm.damaged_files else [nodes]
 

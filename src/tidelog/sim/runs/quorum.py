@@ -66,7 +66,7 @@ class QuorumSwarm:
     upgrade: bool = False
     """They stand in the configuration at first, and are moved to the log."""
     auto_join: bool = False
-    """Who is no voter asks to become one."""
+    """A replica that is not a voter asks to become one."""
     wipes: bool = False
     """Voters lose their disks, one after the other."""
 
@@ -187,7 +187,8 @@ class QuorumRun:
         return self._heal()
 
     def _change_voters(self) -> None:
-        """An operator asks somebody who believes to lead, and now and then for too much at once."""
+        """An operator asks a replica that takes itself for the leader, and now and then for too
+        much at once."""
         cluster, prng = self.cluster, self._voting
         leaders = cluster.leaders()
         if not leaders:
@@ -215,7 +216,7 @@ class QuorumRun:
         if not cluster.run_until(self._may_lose_a_disk, QUIET_LIMIT_MS):
             return
         leader = cluster.leader()
-        assert leader is not None, "whoever has all that the leader has, has a leader"
+        assert leader is not None, "all have what the leader has, so there is a leader"
         victim = cluster.replicas[self._wiping.choice(sorted(leader.quorum.voters))]
         self.counts["wipe"] += 1
         cluster.note(f"world n{victim.node_id}: wiped")
@@ -241,7 +242,7 @@ class QuorumRun:
         )
 
     def _append(self) -> None:
-        """Records go to somebody who believes to lead, perhaps wrongly."""
+        """Records go to a replica that takes itself for the leader, perhaps wrongly."""
         leaders = self.cluster.leaders()
         if leaders:
             count = self._prng.between(1, 3)
@@ -250,7 +251,7 @@ class QuorumRun:
             self.cluster.append(self._prng.choice(leaders), values)
 
     def _victim(self) -> Replica | None:
-        """The leader, or anybody who runs."""
+        """The leader, or any running replica."""
         leader = self.cluster.leader()
         if leader is not None and self._prng.chance(1, 2):
             return leader
@@ -342,7 +343,7 @@ class QuorumRun:
         return healed_ms
 
     def _reconfigure(self) -> None:
-        """Who has not read that the voters are in the log is told where to ask for them."""
+        """A replica that has not read that the voters are in the log gets addresses to ask."""
         cluster = self.cluster
         cluster.run_until(lambda: cluster.leader() is not None, RECOVERY_LIMIT_MS)
         cluster.run(QUICK.fetch_timeout_ms)

@@ -23,7 +23,7 @@ class FaultKind(Enum):
     PAUSE = "pause"
     """SIGSTOP and, later, SIGCONT."""
     PAUSE_LONG = "pause-long"
-    """So long that nobody remembers the process when it goes on."""
+    """So long that no peer remembers the process when it goes on."""
     SLOW_CPU = "slow-cpu"
     """A process that gets a moment of its processor now and then."""
     WIPE = "wipe"

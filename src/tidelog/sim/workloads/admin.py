@@ -21,7 +21,7 @@ PARTITIONS_VERSION: Final = 3
 TIMEOUT_MS: Final = 5_000
 
 Answered = Callable[[int | None], None]
-"""Gets the error code, or `None` when nobody answered."""
+"""Gets the error code, or `None` without an answer."""
 
 
 class Admin:

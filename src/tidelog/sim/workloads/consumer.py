@@ -6,7 +6,7 @@ replaced by a new one that starts from the beginning (`ASSIGN` with a seek).
 
 Everything that an answer shows is checked on the spot, because a client is the one that suffers:
 checksums, offsets that are dense and begin where the fetch asked, no record at or above the high
-watermark that the answer tells, and no position that the log does not have (`NoSpuriousReset`).
+watermark that the answer has, and no position that the log does not have (`NoSpuriousReset`).
 """
 
 from dataclasses import dataclass

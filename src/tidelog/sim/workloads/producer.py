@@ -10,7 +10,7 @@ Three kinds, as real clients have them:
   once more, the oldest would be out of order for a leader that has them all. The first batch of a
   lane travels alone: of a producer that it does not know a leader takes any sequence, so with a
   second batch behind a refused first one the log would begin in the middle.
-- ALL: acks=all without a producer id, one attempt. No answer means that nobody knows.
+- ALL: acks=all without a producer id, one attempt. No answer means that it is unknown.
 - LEADER, NONE: acks=1 and acks=0, one attempt; nothing is promised.
 
 A *lane* is what one producer does on one partition. An idempotent lane never gives up: after the
@@ -186,7 +186,7 @@ class Producer:
                 return
             if self.acks is Acks.IDEMPOTENT and batch.number >= lane.batches[0].number + limit:
                 return
-            # Nobody answers to acks=0: nothing is in flight.
+            # There is no answer to acks=0: nothing is in flight.
             waiting += self.acks is not Acks.NONE
             self._transmit(lane, batch)
 
@@ -326,7 +326,7 @@ class Producer:
         )
 
     def abandon(self, is_gone: Callable[[Key], bool]) -> None:
-        """Gives up the lanes of deleted topics: nobody knows what became of their batches."""
+        """Gives up the lanes of deleted topics: what became of their batches is unknown."""
         for key in [key for key in self.lanes if is_gone(key)]:
             lane = self.lanes.pop(key)
             lane.resting = True

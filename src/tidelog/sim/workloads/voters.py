@@ -3,7 +3,7 @@
 An operator adds and removes voters through any broker, which forwards the request like any other.
 He knows the voter set of some running node, so he may be behind. A request without an answer may
 still be carried out, later than others: whatever became of it, sets that follow each other differ
-in one voter, and who hears that a change was made finds it made (`OneChangeAtATime`,
+in one voter, and a change that was reported as made is made (`OneChangeAtATime`,
 `AcknowledgedChange`, in `sim/quorum/membership.py`).
 """
 
@@ -35,7 +35,7 @@ class VoterOperator:
         self._waits = False
 
     def act(self) -> None:
-        """Adds or removes somebody, unless the last answer is not there yet."""
+        """Adds or removes a voter, unless the last answer is not there yet."""
         running = [host.node for host in self._world.hosts.values() if host.node is not None]
         if self._waits or not running:
             return

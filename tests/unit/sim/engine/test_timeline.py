@@ -47,12 +47,12 @@ def test_a_condition_is_waited_for_as_long_as_its_limit():
 
 
 def test_the_trace_has_the_time_and_the_digest_has_not_the_trace():
-    simulation, heard = Simulation(Prng(1)), []
+    simulation, lines = Simulation(Prng(1)), []
     before = simulation.trace_hash
-    simulation.listeners.append(heard.append)
+    simulation.listeners.append(lines.append)
     simulation.run_for(12)
     simulation.note("world heals")
-    assert simulation.lines == heard == ["      12 world heals"]
+    assert simulation.lines == lines == ["      12 world heals"]
     assert simulation.trace_hash == before
     simulation.digest.update(b"x")
     assert simulation.trace_hash != before

@@ -1,7 +1,7 @@
 """The log checker: what a history of sends and polls says about the logs behind it.
 
 A pure function of a history, after the `kafka` workload of Jepsen: it knows nothing of nodes,
-leaders or offsets other than what clients were told, and so it judges any implementation. The
+leaders or offsets other than what clients received, and so it judges any implementation. The
 simulator feeds it with simulated clients, the process tests with real ones.
 
 | module | finds |

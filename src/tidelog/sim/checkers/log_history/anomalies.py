@@ -28,7 +28,7 @@ def duplicates(index: LogIndex) -> Iterator[Anomaly]:
 
 
 def aborted_reads(index: LogIndex) -> Iterator[Anomaly]:
-    """G1a: somebody read what surely was not written."""
+    """G1a: a poll returned what surely was not written."""
     for key, one in index.keys.items():
         for value, reader in one.read_ok.items():
             writer = one.writers.get(value)
@@ -49,10 +49,10 @@ def precommitted_reads(index: LogIndex) -> Iterator[Anomaly]:
 
 
 def lost_writes(index: LogIndex) -> Iterator[Anomaly]:
-    """A write that must have committed lies below what was read, and nobody ever read it.
+    """A write that must have committed lies below what was read, and no poll returned it.
 
     Robust against inconsistent offsets and duplicates: a value counts as below only if its last
-    position is, the bound is the highest first position that anybody read.
+    position is, the bound is the highest first position of any poll.
     """
     for key, one in index.keys.items():
         bound, bound_reader = _read_bound(one)
@@ -65,7 +65,7 @@ def lost_writes(index: LogIndex) -> Iterator[Anomaly]:
             if writer is not None and index.must_commit(writer):
                 message = (
                     f"`{value}` of op {writer.index} is version {position}; op {bound_reader} "
-                    f"read version {bound}, nobody read this one"
+                    f"read version {bound}, no poll has this one"
                 )
                 yield Anomaly("lost-write", key, message)
 
@@ -88,7 +88,7 @@ def unseen(index: LogIndex) -> Iterator[Anomaly]:
 
 
 def consume_counts(index: LogIndex) -> dict[int, int]:
-    """How many values were read how often; told, not judged."""
+    """How many values were read how often; reported, not judged."""
     counts: dict[int, int] = {}
     for one in index.keys.values():
         for readers in one.readers.values():
@@ -98,7 +98,7 @@ def consume_counts(index: LogIndex) -> dict[int, int]:
 
 def realtime_lag_ms(index: LogIndex) -> int:
     """The largest provable staleness of a poll: how long before its beginning something was
-    acknowledged that lies right after what it saw last. Told, not judged."""
+    acknowledged that lies right after what it saw last. Reported, not judged."""
     worst = 0
     for key, one in index.keys.items():
         acknowledged: list[tuple[int, int]] = []

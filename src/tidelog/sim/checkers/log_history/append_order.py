@@ -1,8 +1,8 @@
 """realtime-append: an append that began after another had been acknowledged lies before it.
 
-A partition is a register of appends: its order must agree with real time, whoever sent (V2). For
-one key this is checkable in one pass: going down the version order, the earliest acknowledgement
-above an append must not be before the append began.
+A partition is a register of appends: its order must agree with real time, whichever process sent
+(V2). For one key this is checkable in one pass: going down the version order, the earliest
+acknowledgement above an append must not be before the append began.
 """
 
 from collections.abc import Iterator

@@ -84,7 +84,7 @@ def _graph(index: LogIndex) -> Graph:
 
 
 def _process_pairs(index: LogIndex) -> Iterator[tuple[int, int]]:
-    """Neighbours in one process. What nobody answered may happen after what follows it."""
+    """Neighbours in one process. A send without an answer may happen after what follows it."""
     last: dict[str, Op] = {}
     for op in index.ops:
         before = last.get(op.process)

@@ -5,7 +5,7 @@
 - The *raw log* of a key maps each offset to the values that were seen there: by any poll, and by
   the answers of sends that must have committed.
 - The *version order* is the raw log without its holes: one value per offset, densely numbered.
-  Holes are control records and transactions that nobody may see.
+  Holes are control records and transactions that no consumer may see.
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ class LogIndex:
         self.ops = [op for op in ops if op.kind is not Kind.ASSIGN]
         self.all_ops = list(ops)
         self.keys: dict[Key, KeyIndex] = {}
-        # Values that were read and that nobody wrote.
+        # Values that were read and that no process wrote.
         self.unknown: list[Anomaly] = []
         for op in self.ops:
             self._take_writes(op)

@@ -5,7 +5,7 @@ than one is a skip, a step of less than one goes back or stands still. Keys that
 during a poll are left out of that poll, an assignment ends the memory of keys that it does not
 keep (of all keys, when it moves positions).
 
-Between sends of one process only acknowledged ones count: one that nobody answered may still be
+Between sends of one process only acknowledged ones count: one without an answer may still be
 under way when the next one is sent, and land after it.
 """
 
@@ -17,7 +17,7 @@ from tidelog.sim.evidence.history import Key, Kind, Op, Outcome
 
 
 def _step(index: LogIndex, key: Key, before: str, after: str) -> int:
-    """How far `after` is behind `before` in the version order; 1 when nobody knows."""
+    """How far `after` is behind `before` in the version order; 1 when that is unknown."""
     position = index.of(key).position
     if before not in position or after not in position:
         return 1

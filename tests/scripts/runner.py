@@ -1,4 +1,4 @@
-"""Runs golden scripts: text files that tell a story as commands with their whole answer.
+"""Runs golden scripts: text files with commands and everything that each one causes.
 
 A script is a sequence of blocks, one empty line between two of them:
 
@@ -11,8 +11,8 @@ A script is a sequence of blocks, one empty line between two of them:
     ----
 
 A command is a name, words, and `key=value` options; words with blanks are quoted as in a shell.
-Below the divider stands everything the command caused, one line each, nothing for nothing. No
-line of an answer is empty, because the empty line ends the block.
+Below the divider stands everything the command caused, one line each; nothing if it caused nothing.
+No line of an answer is empty, because the empty line ends the block.
 
 An interpreter is any `Callable[[Command], Iterable[str]]`. A new one is made for each script, so
 scripts share nothing:
@@ -124,7 +124,7 @@ def parse_blocks(text: str) -> list[Block]:
 
 
 def run_script(path: Path, run: Callable[[Command], Iterable[str]], *, rewrite: bool) -> None:
-    """Plays a script; fails at the first wrong answer, or writes all answers when rewriting."""
+    """Runs a script; fails at the first wrong answer, or writes all answers when rewriting."""
     blocks = parse_blocks(path.read_text())
     assert any(block.command for block in blocks), f"{path.name} has no command"
     rewritten = []

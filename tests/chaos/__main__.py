@@ -82,9 +82,9 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
                 base_port=options.base_port,
             )
             directory = Path(scratch) / f"seed-{seed}"
-            told = Round(plan, directory).run()
+            facts = Round(plan, directory).run()
             take(pending)
-            pending = Judge(directory, told)
+            pending = Judge(directory, facts)
             number += 1
         take(pending)
     return results

@@ -1,9 +1,9 @@
 """The clients of a round, each a process of its own: `python -m tests.chaos.clients JSON`.
 
-A producer sends numbered records to all partitions of its topic at a steady rate, until it is told
-`finish` on its standard input; then it waits for what is under way, and sends to each partition
+A producer sends numbered records to all partitions of its topic at a steady rate, until it reads
+`finish` from its standard input; then it waits for what is under way, and sends to each partition
 until a last record is acknowledged. A consumer polls with `assign` from the beginning; a reader
-does so up to given ends and is done. All write their books (`lines.py`) and end with exit code 0.
+does so up to given ends and is done. Each writes its history (`lines.py`) and exits with 0.
 
 | producer | client | acks | what it may lose |
 | --- | --- | --- | --- |
@@ -24,68 +24,68 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tests.chaos.lines import Book, now_us, value_of
+from tests.chaos.lines import HistoryFile, now_us, value_of
 
 TICK_S: Final = 0.005
 POLL_S: Final = 0.1
-# Longer than any node takes to hear that it was deposed.
+# Longer than a deposed leader takes to learn of it.
 STAYS_LOST_S: Final = 10.0
 MAX_POLL_RECORDS: Final = 1000
 DELIVERY_S: Final = 120
 
 ROLES: Final = ("idempotent", "plain", "leader", "async")
 RESENT: Final = frozenset(("plain", "leader"))
-"""Whose records may be there twice, because the client sends again and is not idempotent."""
+"""Producers whose records may be there twice: they send again and are not idempotent."""
 
 
 class Until:
-    """Becomes true when the other side says `finish` or goes away."""
+    """True once the round has written `finish`. The process ends when the round is gone."""
 
     def __init__(self) -> None:
-        self._told = threading.Event()
+        self._finish_asked = threading.Event()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
         if not sys.stdin.readline():
-            # Whoever started this is gone, and nobody reads the book.
+            # The round is gone, and with it the reader of the history.
             os._exit(3)
-        self._told.set()
+        self._finish_asked.set()
 
     def __call__(self) -> bool:
-        return self._told.is_set()
+        return self._finish_asked.is_set()
 
 
 class Tally:
-    """What a producer has heard and not written down yet, by partition."""
+    """Outcomes of a producer's records that are not in its history yet, by partition."""
 
-    def __init__(self, book: Book, answered: str) -> None:
-        self._book = book
+    def __init__(self, history: HistoryFile, answered: str) -> None:
+        self._history = history
         # The outcome of an acknowledged record: `ok`, or `info` where acks promise nothing.
         self._answered = answered
         # By partition and outcome: (n, offset, begun).
-        self._heard: dict[tuple[int, str, str], list[tuple[int, int, int]]] = {}
+        self._unwritten: dict[tuple[int, str, str], list[tuple[int, int, int]]] = {}
         # The highest acknowledged n of each partition.
         self.acked: dict[int, int] = {}
 
     def ack(self, partition: int, n: int, offset: int, begun: int) -> None:
         self.acked[partition] = max(n, self.acked.get(partition, -1))
         # An idempotent producer's retry may be answered without an offset.
-        heard = (n, max(offset, -1), begun)
-        self._heard.setdefault((partition, self._answered, ""), []).append(heard)
+        answer = (n, max(offset, -1), begun)
+        self._unwritten.setdefault((partition, self._answered, ""), []).append(answer)
 
     def fail(self, partition: int, n: int, begun: int, outcome: str, why: str) -> None:
-        self._heard.setdefault((partition, outcome, why), []).append((n, -1, begun))
+        self._unwritten.setdefault((partition, outcome, why), []).append((n, -1, begun))
 
     def write(self) -> None:
-        """Writes down what was heard since the last time, as over now."""
+        """Writes the outcomes since the last time, with now as their end."""
         ended = now_us()
-        for (partition, outcome, why), heard in self._heard.items():
-            heard.sort()
-            begun = min(at for _, _, at in heard)
-            acked = [(n, offset) for n, offset, _ in heard]
-            self._book.send(partition, outcome, (begun, ended), acked, why)
-        self._heard.clear()
-        self._book.flush()
+        for (partition, outcome, why), answers in self._unwritten.items():
+            answers.sort()
+            begun = min(at for _, _, at in answers)
+            acked = [(n, offset) for n, offset, _ in answers]
+            self._history.send(partition, outcome, (begun, ended), acked, why)
+        self._unwritten.clear()
+        self._history.flush()
 
 
 class Confluent:
@@ -105,7 +105,7 @@ class Confluent:
         if role == "idempotent":
             # A record that times out makes librdkafka raise the producer's epoch, and records of
             # other partitions whose answer is still out are sent again under new sequences: twice
-            # in the log. Whoever wants no duplicate waits.
+            # in the log. So this producer waits without a limit.
             settings |= {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": 0}
             # For the bundle: what the client believes of its sequences.
             settings |= {"log_level": 7, "debug": "eos"}
@@ -113,11 +113,11 @@ class Confluent:
             settings |= {"acks": "all" if role == "plain" else 1, "retries": 0}
             settings |= {"request.timeout.ms": 10_000, "delivery.timeout.ms": 30_000}
         self._topic, self._writer, self._tally = order["topic"], writer, tally
-        self._book: Book = order["book"]
+        self._history: HistoryFile = order["history"]
         self._producer = Producer(settings, error_cb=self._on_error)
 
     def send(self, partition: int, n: int) -> bool:
-        """Whether there was room for it."""
+        """Whether the client's queue took it."""
         report = partial(self._delivered, partition, n, now_us())
         value = value_of(self._writer, partition, n)
         try:
@@ -141,12 +141,12 @@ class Confluent:
 
     def _on_error(self, error: Any) -> None:
         if error.fatal():
-            self._book.trouble(f"fatal: {error}")
+            self._history.trouble(f"fatal: {error}")
 
 
 def run_confluent(role: str, order: dict[str, Any], until: Callable[[], bool]) -> bool:
-    """Produces until told; whether everything ended well."""
-    tally = Tally(order["book"], "info" if role == "leader" else "ok")
+    """Produces until `until`; whether everything ended well."""
+    tally = Tally(order["history"], "info" if role == "leader" else "ok")
     client = Confluent(role, order["name"], order, tally)
     partitions, next_n = range(order["partitions"]), [0] * order["partitions"]
     started, sent = time.monotonic(), 0
@@ -162,9 +162,9 @@ def run_confluent(role: str, order: dict[str, Any], until: Callable[[], bool]) -
         tally.write()
     ended_well = client.finish()
     tally.write()
-    # The cluster shall acknowledge again, to whoever asks: librdkafka itself may have stopped
-    # sending for good (`docs/results/2026-11-22-chaos.md`), which the gap in its acknowledgements
-    # shows.
+    # The cluster must acknowledge again, and a new client shows that: the first one may have
+    # stopped sending for good (`docs/results/2026-11-22-chaos.md`), which the gap in its
+    # acknowledgements shows.
     client = Confluent(role, order["name"], order, tally)
     deadline = time.monotonic() + order["patience_s"]
     for where in partitions:
@@ -176,14 +176,14 @@ def run_confluent(role: str, order: dict[str, Any], until: Callable[[], bool]) -
                 break
             next_n[where] += 1
             if time.monotonic() > deadline:
-                order["book"].trouble(f"no acknowledgement in partition {where} after healing")
+                order["history"].trouble(f"no acknowledgement in partition {where} after healing")
                 return False
             time.sleep(0.2)
     return ended_well
 
 
 async def start_patiently(client: Any, patience_s: float) -> None:
-    """aiokafka gives up at once when nobody is there to begin with."""
+    """Tries again: aiokafka gives up when it reaches no node at its first attempt."""
     from aiokafka.errors import KafkaConnectionError
 
     deadline = time.monotonic() + patience_s
@@ -200,7 +200,7 @@ async def run_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> bool
     """The same with aiokafka, idempotent."""
     from aiokafka import AIOKafkaProducer
 
-    tally = Tally(order["book"], "ok")
+    tally = Tally(order["history"], "ok")
     producer = AIOKafkaProducer(
         bootstrap_servers=order["bootstrap"],
         acks="all",
@@ -211,7 +211,7 @@ async def run_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> bool
     await start_patiently(producer, order["patience_s"])
     under_way: set[asyncio.Future[Any]] = set()
 
-    def heard(partition: int, n: int, begun: int, future: asyncio.Future[Any]) -> None:
+    def on_answer(partition: int, n: int, begun: int, future: asyncio.Future[Any]) -> None:
         under_way.discard(future)
         error = future.exception()
         if error is None:
@@ -224,7 +224,7 @@ async def run_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> bool
         value = value_of(order["name"], partition, n)
         future = await producer.send(order["topic"], value, partition=partition)
         under_way.add(future)
-        future.add_done_callback(partial(heard, partition, n, begun))
+        future.add_done_callback(partial(on_answer, partition, n, begun))
 
     next_n = [0] * order["partitions"]
     pace = 0.02
@@ -245,12 +245,12 @@ async def run_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> bool
     tally.write()
     silent = [where for where, n in enumerate(next_n) if tally.acked.get(where, -1) < n]
     if silent:
-        order["book"].trouble(f"no acknowledgement in partitions {silent} after healing")
+        order["history"].trouble(f"no acknowledgement in partitions {silent} after healing")
     return not silent
 
 
 def consume_confluent(order: dict[str, Any], until: Callable[[], bool]) -> bool:
-    """Polls until told, or up to `ends`.
+    """Polls until `until`, or up to `ends`.
 
     When the leader changes again while librdkafka asks whether its position is still in the log,
     it holds the answer for one epoch against the position in another, and gives the position up.
@@ -283,13 +283,13 @@ def consume_confluent(order: dict[str, Any], until: Callable[[], bool]) -> bool:
                 polled.setdefault(partition, []).append((message.offset(), message.value()))
             elif message.error().code() in lost_codes:
                 if lost.stays([partition]):
-                    order["book"].trouble(f"position lost: {message.error()}")
+                    order["history"].trouble(f"position lost: {message.error()}")
                     break
                 consumer.seek(TopicPartition(topic, partition, positions[partition]))
         lost.found(polled)
-        goal.note(order["book"], begun, polled)
+        goal.note(order["history"], begun, polled)
     consumer.close()
-    order["book"].flush()
+    order["history"].flush()
     return goal.is_fine()
 
 
@@ -297,8 +297,8 @@ async def consume_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> 
     """The same with aiokafka.
 
     It keeps no leader epochs: metadata of a node that is behind may send it to a deposed leader,
-    which has nothing at its position and says so, as Apache Kafka's would. So a position counts as
-    lost when it stays lost.
+    which has nothing at its position and answers so, as Apache Kafka's would. So a position counts
+    as lost when it stays lost.
     """
     from aiokafka import AIOKafkaConsumer, TopicPartition
     from aiokafka.errors import OffsetOutOfRangeError
@@ -320,7 +320,7 @@ async def consume_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> 
             )
         except OffsetOutOfRangeError as error:
             if lost.stays(one.partition for one in error.args[0]):
-                order["book"].trouble(f"position lost: {error}")
+                order["history"].trouble(f"position lost: {error}")
                 break
             await asyncio.sleep(POLL_S)
             continue
@@ -329,9 +329,9 @@ async def consume_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> 
             for one, messages in found.items()
         }
         lost.found(polled)
-        goal.note(order["book"], begun, polled)
+        goal.note(order["history"], begun, polled)
     await consumer.stop()
-    order["book"].flush()
+    order["history"].flush()
     return goal.is_fine()
 
 
@@ -370,11 +370,11 @@ class Goal:
         return not self._ends
 
     def note(
-        self, book: Book, begun: int, polled: dict[int, list[tuple[int, bytes | None]]]
+        self, history: HistoryFile, begun: int, polled: dict[int, list[tuple[int, bytes | None]]]
     ) -> None:
         if polled:
-            book.poll(begun, polled)
-            book.flush()
+            history.poll(begun, polled)
+            history.flush()
         for partition, values in polled.items():
             if values and values[-1][0] + 1 >= self._ends.get(partition, 1 << 62):
                 del self._ends[partition]
@@ -382,7 +382,7 @@ class Goal:
 
 def main() -> int:
     order = json.loads(sys.argv[1])
-    order["book"] = Book(Path(order["path"]))
+    order["history"] = HistoryFile(Path(order["path"]))
     role, until = order["role"], Until()
     if role == "async":
         fine = asyncio.run(run_aiokafka(order, until))
@@ -392,7 +392,7 @@ def main() -> int:
         fine = asyncio.run(consume_aiokafka(order, until))
     else:
         fine = consume_confluent(order, until)
-    order["book"].flush()
+    order["history"].flush()
     return 0 if fine else 1
 
 

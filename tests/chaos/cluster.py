@@ -25,7 +25,7 @@ _UNLIMITED: Final = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
 class ChaosCluster:
-    """A running cluster and the ways to hurt it. A context manager."""
+    """A running cluster, its links and its small disk. A context manager."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ChaosCluster:
         """Whether its process is gone."""
         return self.local.node(node_id).state is ProcessState.STOPPED
 
-    # Who is who -------------------------------------------------------------------------------
+    # Leaders ----------------------------------------------------------------------------------
 
     def partition(self, topic: str, number: int) -> PartitionDescription | None:
         """The newest description of a partition that any running node has, past all links."""
@@ -125,7 +125,7 @@ class ChaosCluster:
         return {r.node_id: r.port for r in self.links.routes if r.target_port in direct}
 
     def _plan_routes(self, base_port: int | None) -> list[Route]:
-        """Proxies for both listeners of each node, told to all nodes in their properties."""
+        """Proxies for both listeners of each node, written into the properties of all nodes."""
         nodes = self.local.nodes
         own = {port for node in nodes for port in (node.port, node.controller_port)}
         proxied = ports_from(base_port + PROXY_DISTANCE if base_port else 0, len(nodes))
@@ -178,7 +178,7 @@ class SmallDisk:
         self.is_mounted = done.returncode == 0
 
     def unmount(self) -> None:
-        """Brings the files back to where everybody can read them."""
+        """Copies the files to where other processes can read them."""
         if not self.is_mounted:
             return
         directory = self._node.data_dir
@@ -203,7 +203,7 @@ class SmallDisk:
                     continue
 
     def free(self) -> None:
-        """Room again."""
+        """From now on the node can write again."""
         if self.is_mounted:
             (self._node.data_dir / "ballast").unlink(missing_ok=True)
         else:

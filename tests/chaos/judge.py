@@ -1,7 +1,7 @@
 """The verdict on a round, from what it left behind: `python -m tests.chaos.judge DIRECTORY`.
 
-Two judges read the same books. The first is the log checker of the simulator, which knows every
-anomaly of a log and none of this code. The second is a dozen lines of arithmetic on the final
+Two judges read the same histories. The first is the log checker of the simulator, which knows every
+anomaly of a log and nothing of this package. The second is a dozen lines of arithmetic on the final
 reading: every acknowledged record is there once, at its acknowledged offset, and offsets have no
 holes. A checker that is wrong would have to be wrong twice. It runs in a process of its own, since
 a million records want a gigabyte, and so that the next round need not wait.
@@ -101,18 +101,18 @@ def crashes(logs: Iterable[Path]) -> list[str]:
 
 def judge(directory: Path) -> dict[str, Any]:
     """The verdict on a round's directory, by its `round.json`."""
-    told = json.loads((directory / "round.json").read_text(encoding="utf-8"))
-    anomalies: list[str] = list(told["mishaps"])
+    facts = json.loads((directory / "round.json").read_text(encoding="utf-8"))
+    anomalies: list[str] = list(facts["mishaps"])
     totals, by_topic, gaps = [0, 0], {}, {}
-    for topic in told["topics"]:
+    for topic in facts["topics"]:
         lines = read_lines(sorted((directory / "history" / topic).glob("*.jsonl")))
         anomalies += judge_topic(topic, lines)
         counts = acknowledged(lines)
         totals = [a + b for a, b in zip(totals, counts, strict=True)]
         by_topic[topic] = max(counts)
         gaps[topic] = longest_gap_ms(lines)
-    data_dirs = {int(node): directory / path for node, path in told["data_dirs"].items()}
-    anomalies += compare_replicas(data_dirs, _partitions(told["replicas"]))
+    data_dirs = {int(node): directory / path for node, path in facts["data_dirs"].items()}
+    anomalies += compare_replicas(data_dirs, _partitions(facts["replicas"]))
     anomalies += crashes(sorted((directory / "cluster").glob("node-*/server.log")))
     return {
         "anomalies": len(anomalies),

@@ -10,7 +10,7 @@ of a writer and partition, so that what lies side by side is written down as a *
 Times are in microseconds of the machine's monotonic clock, which all processes share. A send line
 with outcome `ok` is one operation: its records were acknowledged together. One with `info` or
 `fail` stands for as many operations as it has records, because what becomes of one of them says
-nothing of the others. A poll's `writer` is null for a value that nobody can have written.
+nothing of the others. A poll's `writer` is null for a value that no producer can have written.
 """
 
 import json
@@ -75,7 +75,7 @@ def poll_runs(polled: Iterable[tuple[int, bytes | None]], partition: int) -> lis
     return runs
 
 
-class Book:
+class HistoryFile:
     """A file that a client writes its operations to."""
 
     def __init__(self, path: Path) -> None:
@@ -99,11 +99,11 @@ class Book:
         self._write({"f": "poll", "t": (begun, now_us()), "r": runs})
 
     def trouble(self, why: str) -> None:
-        """Something that no client should ever be told."""
+        """An outcome that no client may ever see."""
         self._write({"f": "trouble", "t": (now_us(), now_us()), "why": why})
 
     def flush(self) -> None:
-        """Everything is in the file."""
+        """Writes to the file what is still in memory."""
         self._file.flush()
 
     def _write(self, line: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ class Line:
 
 
 def read_lines(paths: Sequence[Path]) -> list[Line]:
-    """The lines of several books in the order of completion; a file's name is its process."""
+    """The lines of several histories in the order of completion; a file's name is its process."""
     lines = []
     for path in paths:
         with path.open(encoding="utf-8") as file:
@@ -140,7 +140,7 @@ class _Names:
 
     A producer that is not idempotent may append a record twice: librdkafka sends a batch again
     after NOT_LEADER_OR_FOLLOWER whatever its `retries` say, and the first attempt may have been
-    appended all the same. Such a copy is a write of its own that nobody acknowledged. With
+    appended all the same. Such a copy is a write of its own without an acknowledgement. With
     `resent`, a value at another offset than its own (the acknowledged one, else the one that was
     seen first) gets a name of its own, and `copies` has it.
     """

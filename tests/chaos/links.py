@@ -1,19 +1,19 @@
 """Links between nodes, and between clients and nodes, that can be cut.
 
 In front of every listener of every node stands a proxy on a port of its own, and this port is what
-the node advertises (and what the other voters have in `controller.quorum.voters`). So everybody
-connects through a proxy, and the product knows nothing of it.
+the node advertises (and what the other voters have in `controller.quorum.voters`). So every
+connection goes through a proxy, and the product knows nothing of it.
 
-A *link* is a pair (from, to) of node ids, `CLIENT` for whoever is no node. Who connects is asked of
-the kernel: the process that owns the other end. A link has a direction, so a
-one-way cut lets requests through and holds the answers, or the other way round.
+A *link* is a pair (from, to) of node ids; `CLIENT` stands for every process that is not a node. The
+proxy asks the kernel which process owns the other end. A link has a direction, so a one-way cut
+lets requests through and holds the answers, or the other way round.
 
-- `hold`: bytes wait, and so does the end of a connection; a new connection is accepted and hears
-  nothing. After `release` everything is delivered, late but in order, as TCP would.
+- `hold`: bytes wait, and so does the end of a connection; a new connection is accepted and gets
+  no answer. After `release` everything is delivered, late but in order, as TCP would.
 - `reset`: connections are reset, bytes under way are lost.
 - `refuse`: the same, and every new connection is reset until `release`.
 
-A connect through a proxy would succeed although nobody listens behind it. The proxy of a dead node
+A connect through a proxy would succeed although no node listens behind it. The proxy of a dead node
 therefore closes its own port, so that connects are refused as they would be without it, and opens
 it when the node is back. One limit remains: across a held link a connect succeeds, where a network
 would let it time out.
@@ -47,7 +47,7 @@ class Route(NamedTuple):
 def _reset(transport: asyncio.Transport) -> None:
     """Ends a connection with an RST."""
     if not transport.is_closing():
-        # Lingering for no time at all: what is unsent is dropped, and the peer is told so.
+        # Lingering for no time at all: what is unsent is dropped, and the peer gets an RST.
         linger = struct.pack("ii", 1, 0)
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     transport.abort()
@@ -141,10 +141,10 @@ class _Board:
 class _Proxy:
     """The proxy of one listener."""
 
-    def __init__(self, route: Route, board: _Board, who: Callable[[int, int], int]) -> None:
+    def __init__(self, route: Route, board: _Board, node_at: Callable[[int, int], int]) -> None:
         self.route = route
         self._board = board
-        self._who = who
+        self._node_at = node_at
         self._server: asyncio.Server | None = None
         self._following: asyncio.Task[None] | None = None
         self._accepted: set[asyncio.Task[None]] = set()
@@ -152,7 +152,7 @@ class _Proxy:
         self._closed = False
 
     async def open(self) -> None:
-        """Opens the port as soon as somebody listens behind it."""
+        """Opens the port as soon as the node listens behind it."""
         self._following = asyncio.get_running_loop().create_task(self._follow())
 
     async def close(self) -> None:
@@ -194,9 +194,9 @@ class _Proxy:
         return True
 
     def accept(self, transport: asyncio.Transport) -> None:
-        """Somebody connected."""
+        """A client or another node has connected."""
         port = transport.get_extra_info("peername")[1]
-        link = (self._who(port, self.route.port), self.route.node_id)
+        link = (self._node_at(port, self.route.port), self.route.node_id)
         if {link, link[::-1]} & self._board.refused:
             _reset(transport)
             return
@@ -246,11 +246,11 @@ class Links:
         """`pids` gives the process of each node that runs now."""
         self.routes = tuple(routes)
         self._pids = pids
-        # What it said last, and when; a node takes far longer to start than this is believed.
+        # What it gave last, and when; a node takes far longer to start than this is believed.
         self._known_pids: dict[int, int] = {}
         self._known_at = 0.0
         self._board = _Board(self._on_end)
-        self._proxies = [_Proxy(route, self._board, self._who) for route in self.routes]
+        self._proxies = [_Proxy(route, self._board, self._node_at) for route in self.routes]
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -273,7 +273,7 @@ class Links:
         self._do(lambda: self._board.held.update(links))
 
     def reset(self, links: Collection[Link]) -> None:
-        """Resets the connections on these links, whoever opened them."""
+        """Resets the connections on these links, in both directions."""
         wanted = {*links, *(link[::-1] for link in links)}
         self._do(lambda: self._reset(wanted))
 
@@ -314,7 +314,7 @@ class Links:
             if proxy.route.node_id == end.link[0]:
                 proxy.on_lost()
 
-    def _who(self, port: int, proxy_port: int) -> int:
+    def _node_at(self, port: int, proxy_port: int) -> int:
         inode = _inode_of(port, proxy_port)
         if not inode:
             return CLIENT
@@ -352,7 +352,7 @@ def _inode_of(port: int, peer_port: int) -> int | None:
             kernel.send(_HEADER.pack(length, _BY_FAMILY, 1, 1, 0) + kind + wanted)
             answer = kernel.recv(4096)
     except (OSError, AttributeError):
-        # Not Linux, or not allowed: everybody counts as a client.
+        # Not Linux, or not allowed: every process counts as a client.
         return None
     if _HEADER.unpack_from(answer)[1] != _BY_FAMILY:
         return None

@@ -20,7 +20,7 @@ from tidelog.errors import UsageError
 from tidelog.testing.processes import ProcessState
 
 RECOVERY_S: Final = 20.0
-"""How long a calm waits for all replicas to be in sync; going on without is no error."""
+"""How long a calm waits for all replicas to be in sync. The schedule goes on without it."""
 
 ROLLING_READY_S: Final = 10.0
 _POLL_S: Final = 0.05
@@ -29,7 +29,7 @@ Event = tuple[int, str]
 
 
 class Nemesis:
-    """See the module's words."""
+    """Carries out steps; see the module's docstring."""
 
     def __init__(self, cluster: ChaosCluster, topics: Sequence[str], partitions: int) -> None:
         self._cluster = cluster
@@ -55,7 +55,7 @@ class Nemesis:
         time.sleep(step.calm_ms / 1000)
 
     def heal(self) -> None:
-        """Ends all faults and starts whoever is down."""
+        """Ends all faults and starts the nodes that are down."""
         self._cluster.links.release()
         self._free_disk()
         for node_id in self._cluster.ids:
@@ -162,15 +162,15 @@ class Nemesis:
         self._count(step.fault)
         self._hold(step)
         if step.draw % 2 and step.fault is not Fault.STALL:
-            # Half of the connections that stood still for long are given up by somebody.
+            # One end gives up half of the connections that stood still for long.
             links.reset(cut)
         links.release(cut)
 
     def _cut_links(self, step: Step, target: int) -> list[Link]:
         others = [node_id for node_id in self._cluster.ids if node_id != target]
         peer = others[step.draw // 7 % len(others)]
-        everybody = [*others, CLIENT]
-        out, back = [(target, one) for one in everybody], [(one, target) for one in everybody]
+        peers = [*others, CLIENT]
+        out, back = [(target, one) for one in peers], [(one, target) for one in peers]
         if step.fault is Fault.ONE_WAY_OUT:
             return out
         if step.fault is Fault.ONE_WAY_IN:
@@ -191,15 +191,15 @@ class Nemesis:
 
     def _target(self, step: Step) -> int:
         ids = self._cluster.ids
-        anybody = ids[step.draw % len(ids)]
+        drawn = ids[step.draw % len(ids)]
         if step.role is Role.ANY:
-            return anybody
+            return drawn
         if step.role is Role.CONTROLLER:
-            return self._cluster.controller() or anybody
+            return self._cluster.controller() or drawn
         topic = self._topics[step.draw % len(self._topics)]
         found = self._cluster.partition(topic, step.draw // 11 % self._partitions)
         if found is None or found.leader < 0:
-            return anybody
+            return drawn
         if step.role is Role.LEADER:
             return found.leader
         followers = [one for one in found.replicas if one != found.leader]

@@ -1,9 +1,9 @@
 """Comparing the replicas' segments when all nodes have stopped.
 
 Below the high watermark the logs of a partition's replicas are equal, byte for byte: a follower
-writes what it fetched as it came. At the end of a round every replica is in sync and nobody writes,
-so the high watermark is the log's end, and the logs are compared as a whole. On the way each batch
-is read as its reader would: checksum right, offsets without holes.
+writes what it fetched as it came. At the end of a round every replica is in sync and no client
+writes, so the high watermark is the log's end, and the logs are compared as a whole. On the way
+each batch is read as its reader would: checksum right, offsets without holes.
 """
 
 import hashlib

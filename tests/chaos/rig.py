@@ -5,11 +5,11 @@
     heal; every replica in sync within the liveness bound
     producers: each partition acknowledges one more record within the bound; then they end
     a reader reads everything up to the high watermark
-    all nodes stop; the judge compares books and segments
+    all nodes stop; the judge compares histories and segments
 
 Timing decides nothing but liveness, and its bound is generous: a slow machine makes a round longer
-and not red. A round's directory holds everything the judge needs, and is the bundle when he finds
-something.
+and not red. A round's directory holds everything the judge needs, and is the bundle when the
+judge finds something.
 """
 
 import json
@@ -70,8 +70,8 @@ class Client:
 
     def __init__(self, order: dict[str, Any]) -> None:
         self.name = order["name"]
-        self.book = Path(order["path"])
-        self._errors = self.book.with_suffix(".err")
+        self.history = Path(order["path"])
+        self._errors = self.history.with_suffix(".err")
         with self._errors.open("w", encoding="utf-8") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.chaos.clients", json.dumps(order)],
@@ -80,8 +80,8 @@ class Client:
                 cwd=REPOSITORY,
             )
 
-    def tell_to_finish(self) -> None:
-        """It ends what it does."""
+    def ask_to_finish(self) -> None:
+        """The client ends what it does, then its process."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             try:
                 self._process.stdin.write(b"finish\n")
@@ -99,17 +99,17 @@ class Client:
         if code == 0:
             return ""
         lines = self._errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return f"client {self.name} ended with {code}: {lines[-1] if lines else 'see its book'}"
+        return f"client {self.name} ended with {code}: {lines[-1] if lines else 'see its history'}"
 
     def kill(self) -> None:
-        """Whatever it does."""
+        """Ends the process, if it still runs."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
 
 
 class Round:
-    """See the module's words."""
+    """One round; see the module's docstring."""
 
     def __init__(self, plan: Plan, directory: Path) -> None:
         self.plan = plan
@@ -120,7 +120,7 @@ class Round:
         self._replicas: dict[str, list[list[int]]] = {}
 
     def run(self) -> dict[str, Any]:
-        """Runs it to the end and writes `round.json`; returns what that says."""
+        """Runs it to the end and writes `round.json`; returns its content."""
         started = time.monotonic()
         self.directory.mkdir(parents=True)
         cluster = ChaosCluster(
@@ -166,9 +166,9 @@ class Round:
 
     def _wait_for_clients(self) -> None:
         """Until each has done something: a round is about running clients."""
-        books = [client.book for client in self._clients]
+        histories = [client.history for client in self._clients]
         wait_until(
-            lambda: all(book.exists() and book.stat().st_size for book in books),
+            lambda: all(path.exists() and path.stat().st_size for path in histories),
             LIVENESS_S,
             "first operation of every client",
         )
@@ -176,15 +176,15 @@ class Round:
     def _start_client(
         self, cluster: ChaosCluster, topic: str, name: str, role: str, **more: Any
     ) -> Client:
-        books = self.directory / "history" / topic
-        books.mkdir(parents=True, exist_ok=True)
+        histories = self.directory / "history" / topic
+        histories.mkdir(parents=True, exist_ok=True)
         order = {
             "name": name,
             "role": role,
             "topic": topic,
             "bootstrap": cluster.bootstrap_servers,
             "partitions": self.plan.partitions,
-            "path": str(books / f"{name}.jsonl"),
+            "path": str(histories / f"{name}.jsonl"),
             "patience_s": LIVENESS_S,
             **more,
         }
@@ -197,7 +197,7 @@ class Round:
             self.mishaps.append(f"not in sync {LIVENESS_S:.0f} s after healing: {nemesis.behind()}")
         deadline = time.monotonic() + LIVENESS_S + 30
         for client in self._clients:
-            client.tell_to_finish()
+            client.ask_to_finish()
         for client in self._clients:
             self._complain(client.complaint(deadline - time.monotonic()))
         ends = self._wait_for_ends(cluster)
@@ -250,7 +250,7 @@ class Round:
     def _write(
         self, cluster: ChaosCluster, nemesis: Nemesis, disk: str, seconds: float
     ) -> dict[str, Any]:
-        told = {
+        facts = {
             "command": self.plan.command,
             "seed": self.plan.seed,
             "brokers": self.plan.brokers,
@@ -268,16 +268,16 @@ class Round:
             "events": nemesis.events,
         }
         path = self.directory / "round.json"
-        path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-        return told
+        path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        return facts
 
 
 class Judge:
     """The judge's process for a round that is over."""
 
-    def __init__(self, directory: Path, told: dict[str, Any]) -> None:
+    def __init__(self, directory: Path, facts: dict[str, Any]) -> None:
         self.directory = directory
-        self._told = told
+        self._facts = facts
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.chaos.judge", str(directory)],
             stdout=subprocess.PIPE,
@@ -289,9 +289,9 @@ class Judge:
     def verdict(self, keep: Path) -> dict[str, Any]:
         """Waits for it. The directory of a clean round goes, any other is moved to `keep`."""
         text, errors = self._process.communicate()
-        told = {name: self._told[name] for name in _TOLD}
+        facts = {name: self._facts[name] for name in _COPIED}
         if self._process.returncode != 0:
-            last = (errors.strip().splitlines() or ["no word"])[-1]
+            last = (errors.strip().splitlines() or ["no output"])[-1]
             judged: dict[str, Any] = {
                 "anomalies": 1,
                 "first_anomalies": [f"the judge failed: {last}"],
@@ -299,19 +299,19 @@ class Judge:
             }
         else:
             judged = json.loads(text)
-        result = {**told, **judged}
+        result = {**facts, **judged}
         if result["anomalies"] == 0:
             shutil.rmtree(self.directory)
         else:
             keep.mkdir(parents=True, exist_ok=True)
-            bundle = keep / f"seed-{told['seed']}-{int(time.time())}"
+            bundle = keep / f"seed-{facts['seed']}-{int(time.time())}"
             shutil.move(self.directory, bundle)
             (bundle / "verdict.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
             result["bundle"] = str(bundle)
         return result
 
 
-_TOLD: Final = ("command", "seed", "brokers", "seconds", "faults", "disk_full_by")
+_COPIED: Final = ("command", "seed", "brokers", "seconds", "faults", "disk_full_by")
 
 
 def result_line(result: Mapping[str, Any]) -> str:

@@ -3,8 +3,8 @@
 A schedule is a list of steps. A step begins a fault, holds it, may carry out another step
 meanwhile, and ends it; then comes a calm, sometimes one that waits until every replica is in sync,
 so that the next fault meets a cluster that has recovered and not only one that never does. Targets
-are roles (the leader of a partition, one of its followers, the controller, any node); who that is
-shows when the step begins.
+are roles (the leader of a partition, one of its followers, the controller, any node); which node
+that is shows when the step begins.
 
 Every fault here is within the promise: `acks=all` with three replicas and a minimum ISR of two
 loses nothing through any number of process kills, pauses, cuts and full disks. So there is no
@@ -35,15 +35,15 @@ class Fault(Enum):
     DISK_FULL = "disk full"
     """No write succeeds any more on the node with the small disk."""
     CUT = "cut"
-    """Nothing passes between the target and everybody else."""
+    """Nothing passes between the target and any other process."""
     CUT_NODES = "cut from nodes"
     """Nothing passes between the target and the other nodes; clients reach it."""
     ONE_WAY_OUT = "one-way cut, out"
-    """What the target sends does not arrive; it hears everything."""
+    """What the target sends does not arrive; what others send arrives."""
     ONE_WAY_IN = "one-way cut, in"
     """What is sent to the target does not arrive; what it sends does."""
     PAIR = "cut of a pair"
-    """Two nodes do not hear each other; all others hear both."""
+    """Nothing passes between two nodes; all other links are open."""
     RESET = "reset"
     """All connections of the target are reset, and new ones for a while too."""
     STALL = "stall"
@@ -51,7 +51,7 @@ class Fault(Enum):
 
 
 class Role(Enum):
-    """Whom a fault is aimed at."""
+    """The role of the node that a fault hits."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
@@ -66,7 +66,7 @@ class Step:
     fault: Fault
     role: Role
     draw: int
-    """Chooses among those who have the role, and the topic and partition."""
+    """Chooses among the nodes that have the role, and the topic and partition."""
     hold_ms: int
     calm_ms: int
     recover: bool

@@ -1,4 +1,4 @@
-"""The judge, with a round that is clean and one for each thing that he must not miss."""
+"""The judge, with a round that is clean and one for each thing that it must not miss."""
 
 import json
 from pathlib import Path
@@ -6,25 +6,37 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.judge import crashes, final_reading, judge, judge_topic, longest_gap_ms
-from tests.chaos.lines import Book, Line, parse_value, poll_runs, read_lines, send_runs, value_of
+from tests.chaos.lines import (
+    HistoryFile,
+    Line,
+    parse_value,
+    poll_runs,
+    read_lines,
+    send_runs,
+    value_of,
+)
 from tests.chaos.replicas import compare_replicas
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 
 
-def sent(n: int, offset: int, count: int, at: int, *, outcome: str = "ok", who: str = "p") -> Line:
+def sent(
+    n: int, offset: int, count: int, at: int, *, outcome: str = "ok", process: str = "p"
+) -> Line:
     fields = {"f": "send", "p": 0, "o": outcome, "t": [at, at + 5], "r": [[n, offset, count]]}
-    return Line(who, fields)
+    return Line(process, fields)
 
 
-def read(*runs: tuple[int, int, int], at: int, who: str = "reader-t", writer: str = "p") -> Line:
+def read(
+    *runs: tuple[int, int, int], at: int, process: str = "reader-t", writer: str = "p"
+) -> Line:
     rows = [[writer, n, offset, count] for n, offset, count in runs]
-    return Line(who, {"f": "poll", "t": [at, at + 5], "r": {"0": rows}})
+    return Line(process, {"f": "poll", "t": [at, at + 5], "r": {"0": rows}})
 
 
 CLEAN = [
     sent(0, 0, 10, 0),
-    read((0, 0, 10), at=10, who="consumer-t"),
+    read((0, 0, 10), at=10, process="consumer-t"),
     sent(10, 10, 5, 20),
     read((0, 0, 15), at=100),
 ]
@@ -43,7 +55,7 @@ def test_a_clean_history_is_clean():
         ("duplicate", [*CLEAN[:3], read((0, 0, 15), (3, 15, 1), at=100)]),
         ("inconsistent-offsets", [*CLEAN[:3], read((0, 0, 14), (13, 14, 1), at=100)]),
         ("unknown-value", [*CLEAN[:3], read((0, 0, 15), (15, 15, 1), at=100)]),
-        ("nonmonotonic-poll", [*CLEAN, read((2, 2, 1), at=110, who="reader-t")]),
+        ("nonmonotonic-poll", [*CLEAN, read((2, 2, 1), at=110, process="reader-t")]),
         (
             "realtime-append",
             [sent(0, 5, 5, 0), sent(5, 0, 5, 50), read((5, 0, 5), (0, 5, 5), at=99)],
@@ -56,19 +68,19 @@ def test_what_is_wrong_is_found(name, lines):
 
 
 def test_copies_of_a_producer_that_sends_again_are_legal_only_for_that_one():
-    lines = [sent(0, 4, 2, 0, who="plain"), read((0, 2, 2), (0, 4, 2), at=50, writer="plain")]
+    lines = [sent(0, 4, 2, 0, process="plain"), read((0, 2, 2), (0, 4, 2), at=50, writer="plain")]
     first = read((9, 0, 2), at=40, writer="plain")
-    lines = [sent(9, -1, 2, 1, who="plain", outcome="info"), lines[0], first, lines[1]]
+    lines = [sent(9, -1, 2, 1, process="plain", outcome="info"), lines[0], first, lines[1]]
     assert judge_topic("plain", lines) == []
     assert any("duplicate" in text for text in judge_topic("t", lines))
 
 
 def test_a_record_that_the_leader_alone_had_may_be_lost_until_it_was_read():
-    alone = sent(0, 0, 2, 0, outcome="info", who="leader")
+    alone = sent(0, 0, 2, 0, outcome="info", process="leader")
     gone = [alone, read((5, 0, 1), at=50, writer="leader")]
-    gone = [sent(5, -1, 1, 1, outcome="info", who="leader"), *gone]
+    gone = [sent(5, -1, 1, 1, outcome="info", process="leader"), *gone]
     assert judge_topic("leader", gone) == []
-    seen = read((0, 0, 2), at=20, who="consumer-leader", writer="leader")
+    seen = read((0, 0, 2), at=20, process="consumer-leader", writer="leader")
     found = judge_topic("leader", [gone[0], alone, seen, gone[2]])
     assert any("inconsistent-offsets" in text for text in found)
 
@@ -85,7 +97,7 @@ def test_the_longest_gap_is_between_acknowledgements_of_all():
     assert longest_gap_ms([]) == 0
 
 
-# Books -------------------------------------------------------------------------------------
+# Histories ---------------------------------------------------------------------------------
 
 
 def test_runs_hold_what_lies_side_by_side():
@@ -103,19 +115,19 @@ def test_runs_hold_what_lies_side_by_side():
     ]
 
 
-def test_a_value_that_was_changed_on_the_way_is_nobodys():
+def test_a_value_that_was_changed_on_the_way_has_no_writer():
     value = value_of("a", 1, 5)
     assert parse_value(1, value) == ("a", 5)
     assert parse_value(2, value)[0] is None
     assert parse_value(1, value[:-1] + b",")[0] is None
 
 
-def test_a_book_is_read_as_it_was_written(tmp_path):
-    book = Book(tmp_path / "p.jsonl")
-    book.send(0, "ok", (5, 6), [(0, 0), (1, 1)])
-    book.poll(1, {0: [(0, value_of("p", 0, 0))]})
-    book.trouble("why")
-    book.flush()
+def test_a_history_is_read_as_it_was_written(tmp_path):
+    history = HistoryFile(tmp_path / "p.jsonl")
+    history.send(0, "ok", (5, 6), [(0, 0), (1, 1)])
+    history.poll(1, {0: [(0, value_of("p", 0, 0))]})
+    history.trouble("why")
+    history.flush()
     lines = read_lines([tmp_path / "p.jsonl"])
     assert [(line.process, line.fields["f"]) for line in lines] == [
         ("p", "send"),
@@ -165,6 +177,6 @@ def test_a_crash_in_a_log_and_a_mishap_are_anomalies(tmp_path):
     log = node / "server.log"
     log.write_text("fine\nERROR b1 runtime: stopped by a bug (KeyError: 3)\n")
     assert len(crashes([log])) == 1
-    told = {"mishaps": ["m"], "topics": [], "replicas": {}, "data_dirs": {}}
-    (tmp_path / "round.json").write_text(json.dumps(told))
+    facts = {"mishaps": ["m"], "topics": [], "replicas": {}, "data_dirs": {}}
+    (tmp_path / "round.json").write_text(json.dumps(facts))
     assert judge(tmp_path)["anomalies"] == 2

@@ -172,7 +172,7 @@ def test_refuse_ends_every_connection_until_release(rig):
         assert answer(connection, b"a") == b"a"
 
 
-def test_nobody_behind_the_proxy_means_connection_refused(rig):
+def test_a_connect_is_refused_while_no_node_listens_behind_the_proxy(rig):
     with rig.connect() as connection:
         assert answer(connection, b"a") == b"a"
         rig.echo.close()

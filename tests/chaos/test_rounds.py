@@ -23,8 +23,8 @@ pytestmark = pytest.mark.process
     ids=["three nodes, every kind of fault", "five nodes"],
 )
 def test_nothing_acknowledged_is_lost_or_misplaced(tmp_path, plan):
-    told = Round(plan, tmp_path / "round").run()
-    result = Judge(tmp_path / "round", told).verdict(Path("build/chaos"))
+    facts = Round(plan, tmp_path / "round").run()
+    result = Judge(tmp_path / "round", facts).verdict(Path("build/chaos"))
     assert result["anomalies"] == 0, complaint(result)
     assert result["acknowledged"] >= plan.partitions * len(plan.topics) - plan.partitions
     assert sum(result["faults"].values()) >= plan.steps // 2

@@ -1,4 +1,4 @@
-"""Runs golden scripts: text files with commands and the whole answer of each.
+"""Runs golden scripts: text files with commands and everything that each one causes.
 
 A script is a sequence of blocks, one empty line between two of them:
 
@@ -11,8 +11,8 @@ A script is a sequence of blocks, one empty line between two of them:
     ----
 
 A command is a name, words, and `key=value` options; words with blanks are quoted as in a shell.
-Below the divider stands everything the command caused, one line each, nothing for nothing. No
-line of an answer is empty, because the empty line ends the block.
+Below the divider stands everything the command caused, one line each; nothing if it caused nothing.
+No line of an answer is empty, because the empty line ends the block.
 
 An interpreter is any `Callable[[Command], Iterable[str]]`. A new one is made for each script, so
 scripts share nothing:

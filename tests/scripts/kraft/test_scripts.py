@@ -1,4 +1,4 @@
-"""Golden scripts of the metadata quorum: each file tells one behaviour, its name is the sentence.
+"""Golden scripts of the metadata quorum: each file shows one behaviour, which its name states.
 
 Commands (times in ms, replicas by number):
 
@@ -36,7 +36,7 @@ from tidelog.sim.quorum.replica import Replica
 
 
 class Interpreter:
-    """Plays a script on one cluster."""
+    """Runs a script on one cluster."""
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None

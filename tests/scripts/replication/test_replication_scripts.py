@@ -1,4 +1,4 @@
-"""Golden scripts of replication: a few brokers in virtual time, told as commands.
+"""Golden scripts of replication: a few brokers in virtual time, driven by commands.
 
 Everything that happens by a command is below it: trace lines as the nodes would log them, and
 answers to clients. Time stands still but for `run MS`. Links take one millisecond.
@@ -273,5 +273,5 @@ def describe_reply(part: ProducedPartition | FetchedPartition) -> str:
 
 @pytest.mark.parametrize("script", scripts_beside(__file__), ids=script_name)
 def test_script(script: Path, rewrite_scripts: bool) -> None:
-    """Each script tells what happens and what must come of it."""
+    """Each script has what happens and what must come of it."""
     run_script(script, Interpreter().run, rewrite=rewrite_scripts)

@@ -1,6 +1,6 @@
 """Each safeguard of replication, taken away: its golden script must turn red.
 
-A script that stays green without the rule it tells of would prove nothing.
+A script that stays green without the rule that it is about would prove nothing.
 """
 
 from pathlib import Path
@@ -111,7 +111,7 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
         "maximal_isr",
         property(lambda self: tuple(m for m in self.last.isr if m not in self.leaving)),
     ),
-    "reader_of_a_follower_hears_of_commits_at_once": (fetcher, "CONSUMER_INTEREST_MS", -1),
+    "reader_of_a_follower_sees_commits_at_once": (fetcher, "CONSUMER_INTEREST_MS", -1),
     "shrink_answered_before_a_higher_min_isr_is_known": (
         LeaderState,
         "commit_isr",
@@ -128,7 +128,7 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
 
 @pytest.mark.parametrize("script", sorted(SAFEGUARDS))
 def test_the_script_needs_its_safeguard(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the rule away and play the script."""
+    """Take the rule away and run the script."""
     target, name, replacement = SAFEGUARDS[script]
     monkeypatch.setattr(target, name, replacement)
     path = Path(__file__).parent / f"{script}.txt"

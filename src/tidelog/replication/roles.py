@@ -188,7 +188,7 @@ class Roles:
             log = None
         if log is None:
             return self._directory.create(key, topic_id, config)
-        log.config = config
+        log.reconfigure(config)
         return log
 
     def _change_role(self, partition: Partition, decision: Host, now: Instant) -> None:

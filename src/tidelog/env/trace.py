@@ -101,12 +101,6 @@ class Trace:
         """A fault that takes something out of service."""
         self._emit(Level.ERROR, subject, handler, decision, reason, values)
 
-    def measure(self, subject: object, kind: str, **values: object) -> None:
-        """A figure or a state as it is now, of a `Kind` of `env/event.py`; for programs that
-        compute health from events, and not for people."""
-        if self.measures:
-            self._emit(Level.MEASURE, subject, "measure", kind, "", values)
-
     def _emit(
         self,
         level: Level,

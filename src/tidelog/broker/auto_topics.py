@@ -8,7 +8,7 @@ sees the outcome in the image.
 from dataclasses import dataclass
 
 from tidelog.broker.control_link import ControlLink
-from tidelog.controller.messages import CreateTopics, NewTopic
+from tidelog.controller.topic_messages import CreateTopics, NewTopic
 from tidelog.env.instant import Instant
 from tidelog.model import INTERNAL_TOPICS
 

@@ -82,8 +82,6 @@ class BrokerSide:
                     self._broker.control.call(message, output, now)
                 case replication_messages.LogDirFailed(topic_partition, error):
                     self._on_log_dir_failed(topic_partition, error)
-                case replication_messages.RoleChanged():
-                    pass
         return True
 
     def _on_log_dir_failed(self, topic_partition: TopicPartition, error: str) -> None:

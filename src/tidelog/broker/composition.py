@@ -143,8 +143,8 @@ def open_directory(
         # A power cut may leave the name of the file without its content.
         directory.logs[METADATA_PARTITION].assign_topic_id(METADATA_TOPIC_ID)
     # The `log.*` properties are for topics.
-    directory.logs[METADATA_PARTITION].config = LogConfig(
-        segment_bytes=config.quorum.segment_bytes, segment_ms=config.quorum.segment_ms
+    directory.logs[METADATA_PARTITION].reconfigure(
+        LogConfig(segment_bytes=config.quorum.segment_bytes, segment_ms=config.quorum.segment_ms)
     )
     return directory
 

@@ -61,9 +61,6 @@ from tidelog.controller.messages import (
     AlterReassignments,
     AssignReplicas,
     BrokerHeartbeat,
-    CreatePartitions,
-    CreateTopics,
-    DeleteTopics,
     ElectLeaders,
     IncrementalAlterConfigs,
     ListReassignments,
@@ -85,6 +82,7 @@ from tidelog.controller.reassignments import (
 )
 from tidelog.controller.records import is_unclean_election, producer_ids_record
 from tidelog.controller.rounds import Round
+from tidelog.controller.topic_messages import CreatePartitions, CreateTopics, DeleteTopics
 from tidelog.controller.topics import (
     decide_create_partitions,
     decide_create_topics,
@@ -239,7 +237,12 @@ class Controller:
             self._answer(reply_to, _BUSY)
             return
         try:
-            decision = _DECIDERS[type(request)](self, request, now)
+            decide = _DECIDERS.get(type(request))
+            decision = (
+                decide(self._view(), request)
+                if decide
+                else _STATEFUL_DECIDERS[type(request)](self, request, now)
+            )
         except ProtocolError as error:
             self._trace.debug(
                 "controller", "handle", "refused", error.message, request=type(request).__name__
@@ -440,26 +443,25 @@ class Controller:
         return ControllerDecision(response, [producer_ids_record(broker, first + count)])
 
 
-_DECIDERS: Final[dict[type, Callable[[Controller, Any, Instant], ControllerDecision]]] = {
+_DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {
+    RegisterController: brokers.decide_controller_registration,
+    AlterPartition: decide_alter_partition,
+    AssignReplicas: decide_assign_replicas,
+    CreateTopics: decide_create_topics,
+    DeleteTopics: decide_delete_topics,
+    CreatePartitions: decide_create_partitions,
+    ElectLeaders: decide_elect_leaders,
+    AlterReassignments: decide_alter_reassignments,
+    ListReassignments: decide_list_reassignments,
+    IncrementalAlterConfigs: decide_alter_configs,
+}
+"""Requests that are decided by the metadata alone."""
+
+_STATEFUL_DECIDERS: Final[dict[type, Callable[[Controller, Any, Instant], ControllerDecision]]] = {
     RegisterBroker: Controller._decide_registration,
     BrokerHeartbeat: Controller._decide_heartbeat,
     UnregisterBroker: Controller._decide_unregistration,
     AllocateProducerIds: Controller._decide_producer_ids,
     UpdateFeatures: Controller._decide_features,
-    RegisterController: lambda self, request, _now: brokers.decide_controller_registration(
-        self._view(), request
-    ),
-    AlterPartition: lambda self, request, _now: decide_alter_partition(self._view(), request),
-    AssignReplicas: lambda self, request, _now: decide_assign_replicas(self._view(), request),
-    CreateTopics: lambda self, request, _now: decide_create_topics(self._view(), request),
-    DeleteTopics: lambda self, request, _now: decide_delete_topics(self._view(), request),
-    CreatePartitions: lambda self, request, _now: decide_create_partitions(self._view(), request),
-    ElectLeaders: lambda self, request, _now: decide_elect_leaders(self._view(), request),
-    AlterReassignments: lambda self, request, _now: decide_alter_reassignments(
-        self._view(), request
-    ),
-    ListReassignments: lambda self, request, _now: decide_list_reassignments(self._view(), request),
-    IncrementalAlterConfigs: lambda self, request, _now: decide_alter_configs(
-        self._view(), request
-    ),
 }
+"""Requests that touch sessions, or need more than the metadata."""

@@ -235,15 +235,11 @@ class UncleanLeaderElected(PartitionEvent):
         return {**PartitionEvent.payload(self), "cause": str(self.cause)}
 
 
-@event("change_partition", "changed", about=("partition", "cause"))
-class IsrChanged(PartitionEvent):
-    """The controller changed the ISR without an election."""
+@event(about=("partition", "cause"))
+class _CausedEvent(PartitionEvent):
+    """An event whose reason is the kind of its cause."""
 
     cause: Cause
-    isr: tuple[int, ...]
-    was: tuple[int, ...]
-    elr: tuple[int, ...]
-    partition_epoch: int
 
     @property
     def reason(self) -> CauseKind:
@@ -253,6 +249,16 @@ class IsrChanged(PartitionEvent):
     def why(self) -> str:
         """The cause in words."""
         return str(self.cause)
+
+
+@event("change_partition", "changed")
+class IsrChanged(_CausedEvent):
+    """The controller changed the ISR without an election."""
+
+    isr: tuple[int, ...]
+    was: tuple[int, ...]
+    elr: tuple[int, ...]
+    partition_epoch: int
 
 
 @event("decide_alter_partition", "accepted")
@@ -307,11 +313,10 @@ class IsrProposalRefused(PartitionEvent):
         return (("error", self.error.name), *PartitionEvent.shown(self)[1:])
 
 
-@event("change_partition", "reassignment in progress", about=("partition", "cause"))
-class ReassignmentProgressed(PartitionEvent):
+@event("change_partition", "reassignment in progress")
+class ReassignmentProgressed(_CausedEvent):
     """The replicas of a partition change, and others must catch up first."""
 
-    cause: Cause
     replicas: tuple[int, ...]
     was: tuple[int, ...]
     adding: tuple[int, ...]
@@ -319,35 +324,20 @@ class ReassignmentProgressed(PartitionEvent):
     isr: tuple[int, ...]
     leader: int
 
-    @property
-    def reason(self) -> CauseKind:
-        """The kind of the cause."""
-        return self.cause.reason
-
-    def why(self) -> str:
-        """The cause in words."""
-        return str(self.cause)
-
 
 @event(decision="reassignment complete")
 class ReassignmentCompleted(ReassignmentProgressed):
     """The partition has the replicas that it was to have."""
 
 
-@event("decide_assign_replicas", about=("partition", "cause"))
-class DirectoryAssigned(PartitionEvent):
+@event("decide_assign_replicas")
+class DirectoryAssigned(_CausedEvent):
     """A broker reported the directory of its replica, or that the replica's log is lost."""
-
-    cause: Cause
 
     @property
     def decision(self) -> str:
         """`lost` or `assigned`."""
         return "lost" if self.cause.reason is CauseKind.LOST_LOG else "assigned"
-
-    def why(self) -> str:
-        """The cause in words."""
-        return str(self.cause)
 
 
 @event("measure_unhealthy", "partition_state", Kind.PARTITION_STATE, level=Level.MEASURE)

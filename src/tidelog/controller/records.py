@@ -119,6 +119,29 @@ def controlled_shutdown_record(broker: BrokerImage) -> BrokerRegistrationChangeR
     )
 
 
+def _endpoint_entries(request: RegisterBroker | RegisterController) -> tuple[EndpointEntry, ...]:
+    return tuple(
+        EndpointEntry(
+            name=endpoint.listener,
+            host=endpoint.host,
+            port=endpoint.port,
+            security_protocol=endpoint.security_protocol,
+        )
+        for endpoint in request.endpoints
+    )
+
+
+def _feature_entries(request: RegisterBroker | RegisterController) -> tuple[FeatureEntry, ...]:
+    return tuple(
+        FeatureEntry(
+            name=name,
+            min_supported_version=levels.min_level,
+            max_supported_version=levels.max_level,
+        )
+        for name, levels in request.features.items()
+    )
+
+
 def register_broker_record(
     request: RegisterBroker, broker_epoch: int, kept: BrokerImage | None
 ) -> RegisterBrokerRecord:
@@ -127,23 +150,8 @@ def register_broker_record(
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,
         broker_epoch=broker_epoch,
-        end_points=tuple(
-            EndpointEntry(
-                name=endpoint.listener,
-                host=endpoint.host,
-                port=endpoint.port,
-                security_protocol=endpoint.security_protocol,
-            )
-            for endpoint in request.endpoints
-        ),
-        features=tuple(
-            FeatureEntry(
-                name=name,
-                min_supported_version=levels.min_level,
-                max_supported_version=levels.max_level,
-            )
-            for name, levels in request.features.items()
-        ),
+        end_points=_endpoint_entries(request),
+        features=_feature_entries(request),
         rack=request.rack,
         fenced=kept is None or kept.fenced,
         in_controlled_shutdown=kept is not None and kept.in_controlled_shutdown,
@@ -161,23 +169,8 @@ def register_controller_record(request: RegisterController) -> RegisterControlle
     return RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
-        end_points=tuple(
-            EndpointEntry(
-                name=endpoint.listener,
-                host=endpoint.host,
-                port=endpoint.port,
-                security_protocol=endpoint.security_protocol,
-            )
-            for endpoint in request.endpoints
-        ),
-        features=tuple(
-            FeatureEntry(
-                name=name,
-                min_supported_version=levels.min_level,
-                max_supported_version=levels.max_level,
-            )
-            for name, levels in request.features.items()
-        ),
+        end_points=_endpoint_entries(request),
+        features=_feature_entries(request),
     )
 
 

@@ -17,7 +17,9 @@ from typing import NoReturn
 
 from tidelog.controller.configs import new_topic_config_records
 from tidelog.controller.events import TopicCreated, TopicDeleted, TopicGrown
-from tidelog.controller.messages import (
+from tidelog.controller.placement import StripedPlacer, usable_brokers
+from tidelog.controller.records import partition_record, remove_topic_record, topic_record
+from tidelog.controller.topic_messages import (
     CreatePartitions,
     CreatePartitionsResult,
     CreateTopics,
@@ -31,8 +33,6 @@ from tidelog.controller.messages import (
     NewTopicResult,
     TopicRef,
 )
-from tidelog.controller.placement import StripedPlacer, usable_brokers
-from tidelog.controller.records import partition_record, remove_topic_record, topic_record
 from tidelog.controller.view import ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_PARTITIONS_PER_REQUEST

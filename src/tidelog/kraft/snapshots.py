@@ -299,8 +299,8 @@ class Snapshots:
             part.rename()
         return None
 
-    def forget_before(self, end_offset: int, reason: str) -> bool:
-        """Deletes snapshots that end below an offset; returns whether there were any."""
+    def forget_before(self, end_offset: int, reason: str) -> None:
+        """Deletes snapshots that end below an offset."""
         doomed = [one for one in self.ids if one.end_offset < end_offset]
         for snapshot_id in doomed:
             if self._open is not None and self._open[0] == snapshot_id:
@@ -308,7 +308,6 @@ class Snapshots:
             self._disk.delete(self.path_of(snapshot_id))
             self._trace.info(SUBJECT, "forget_before", "deleted", reason, snapshot=str(snapshot_id))
         self.ids = [one for one in self.ids if one.end_offset >= end_offset]
-        return bool(doomed)
 
     def check(self) -> None:
         """Asserts the order of snapshots."""

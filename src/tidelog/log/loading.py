@@ -52,7 +52,6 @@ from tidelog.log.replacement import finish_swaps
 from tidelog.log.replay import rebuild_producers
 from tidelog.log.segment import Segment
 from tidelog.log.segments import SegmentList
-from tidelog.log.state import LogState
 from tidelog.log.tail_cache import TailCache
 from tidelog.log.values import Checkpoints, LogEnv
 from tidelog.model import (
@@ -101,7 +100,7 @@ def open_log(
         env.disk.replace(f"{path}/{PARTITION_METADATA_FILE}", identity)
         topic_id = METADATA_TOPIC_ID
     try:
-        return Log(loader.load(topic_partition, topic_id))
+        return loader.load(topic_partition, topic_id)
     except LogDamaged:
         for segment in loader.segments:
             segment.close()
@@ -144,7 +143,7 @@ class _Loader:
     segments: list[Segment] = field(default_factory=list)
     """Ascending by base offset."""
 
-    def load(self, topic_partition: TopicPartition, topic_id: TopicId) -> LogState:
+    def load(self, topic_partition: TopicPartition, topic_id: TopicId) -> Log:
         names = finish_swaps(self.env, self.path)
         snapshots = self._open_segments(names)
         names = self._drop_deleted(names)
@@ -186,7 +185,7 @@ class _Loader:
                 snapshots.write_durably(log_end_offset, producers.encode_snapshot())
         high_watermark = max(log_start_offset, min(self.checkpoints.high_watermark, log_end_offset))
         producers.on_high_watermark(high_watermark)
-        return LogState(
+        return Log(
             topic_partition=topic_partition,
             topic_id=topic_id,
             config=self.config,

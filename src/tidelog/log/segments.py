@@ -31,6 +31,12 @@ class SegmentList:
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
 
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __getitem__(self, index: int) -> Segment:
+        return self._segments[index]
+
     @property
     def first_base_offset(self) -> int:
         """Base offset of the oldest segment."""

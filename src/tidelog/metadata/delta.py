@@ -124,11 +124,6 @@ class MetadataDelta:
         """Resources with a config set or removed; ordered."""
         return self._configs.keys()
 
-    @property
-    def features_changed(self) -> bool:
-        """Whether a feature level was written."""
-        return self._features is not None
-
     # In and out ----------------------------------------------------------------------------
 
     def replay(self, record: MetadataRecord, offset: int) -> None:

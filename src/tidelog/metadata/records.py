@@ -14,8 +14,9 @@ Source: KIP-631 (the metadata log), KIP-858 (directories), KIP-866 (migration), 
 transactions), KIP-966 (eligible leader replicas), KIP-1066 (cordoned directories).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar, cast, dataclass_transform
 
 from tidelog.model import TopicId, Uuid
 
@@ -38,11 +39,50 @@ def _of(kafka_type: str, *, tag: int | None = None, since: int = 0) -> dict[str,
     return metadata if tag is None else {**metadata, "tag": tag}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointEntry:
+class _Entity:
+    """An entity in the flexible encoding of KIP-482."""
+
+    __slots__ = ()
+    __flexible__: ClassVar[bool] = True
+
+
+class Record(_Entity):
+    """An entity that is the body of a record. Subclasses are declared with `record`."""
+
+    __slots__ = ()
+    __record_id__: ClassVar[int]
+    """The number of its kind."""
+    __latest__: ClassVar[int]
+    """The newest version that is known here."""
+
+
+_EntityType = TypeVar("_EntityType", bound=type[_Entity])
+_RecordType = TypeVar("_RecordType", bound=type[Record])
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+def _entity(declared: _EntityType) -> _EntityType:
+    return cast(_EntityType, dataclass(frozen=True, slots=True, kw_only=True)(declared))
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+def record(number: int, *, latest: int = 0) -> Callable[[_RecordType], _RecordType]:
+    """Declares a kind of record: a frozen, slotted dataclass with keywords only."""
+
+    def declare(declared: _RecordType) -> _RecordType:
+        declared.__record_id__, declared.__latest__ = number, latest
+        return _entity(declared)
+
+    return declare
+
+
+# Parts of records --------------------------------------------------------------------------
+
+
+@_entity
+class EndpointEntry(_Entity):
     """A listener of a registered broker or controller."""
 
-    __flexible__: ClassVar[bool] = True
     name: str = field(metadata=_of("string"))
     host: str = field(metadata=_of("string"))
     port: int = field(metadata=_of("uint16"))
@@ -50,11 +90,10 @@ class EndpointEntry:
     """0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureEntry:
+@_entity
+class FeatureEntry(_Entity):
     """The levels of a feature that a node supports, both ends included."""
 
-    __flexible__: ClassVar[bool] = True
     name: str = field(metadata=_of("string"))
     min_supported_version: int = field(metadata=_of("int16"))
     max_supported_version: int = field(metadata=_of("int16"))
@@ -63,13 +102,10 @@ class FeatureEntry:
 # Brokers and controllers -------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterBrokerRecord:
+@record(0, latest=4)
+class RegisterBrokerRecord(Record):
     """A broker process is known; it begins fenced."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 0
-    __latest__: ClassVar[int] = 4
     broker_id: int = field(metadata=_of("int32"))
     is_migrating_zk_broker: bool = field(metadata=_of("bool", since=2), default=False)
     incarnation_id: Uuid = field(metadata=_of("uuid_bytes"))
@@ -86,46 +122,34 @@ class RegisterBrokerRecord:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterBrokerRecord:
+@record(1)
+class UnregisterBrokerRecord(Record):
     """A broker is forgotten."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 1
-    __latest__: ClassVar[int] = 0
     broker_id: int = field(metadata=_of("int32"))
     broker_epoch: int = field(metadata=_of("int64"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FenceBrokerRecord:
+@record(7)
+class FenceBrokerRecord(Record):
     """What there was before `BrokerRegistrationChangeRecord`; read, not written."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 7
-    __latest__: ClassVar[int] = 0
     id: int = field(metadata=_of("int32"))
     epoch: int = field(metadata=_of("int64"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnfenceBrokerRecord:
+@record(8)
+class UnfenceBrokerRecord(Record):
     """What there was before `BrokerRegistrationChangeRecord`; read, not written."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 8
-    __latest__: ClassVar[int] = 0
     id: int = field(metadata=_of("int32"))
     epoch: int = field(metadata=_of("int64"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistrationChangeRecord:
+@record(17, latest=3)
+class BrokerRegistrationChangeRecord(Record):
     """A registered broker was fenced or unfenced, leaves, or has other directories."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 17
-    __latest__: ClassVar[int] = 3
     broker_id: int = field(metadata=_of("int32"))
     broker_epoch: int = field(metadata=_of("int64"))
     fenced: int = field(metadata=_of("int8", tag=0), default=0)
@@ -138,13 +162,10 @@ class BrokerRegistrationChangeRecord:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterControllerRecord:
+@record(27)
+class RegisterControllerRecord(Record):
     """A controller process is known (KIP-919)."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 27
-    __latest__: ClassVar[int] = 0
     controller_id: int = field(metadata=_of("int32"))
     incarnation_id: Uuid = field(metadata=_of("uuid_bytes"))
     zk_migration_ready: bool = field(metadata=_of("bool"), default=False)
@@ -152,37 +173,28 @@ class RegisterControllerRecord:
     features: tuple[FeatureEntry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterControllerRecord:
+@record(29)
+class UnregisterControllerRecord(Record):
     """A controller is forgotten."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 29
-    __latest__: ClassVar[int] = 0
     controller_id: int = field(metadata=_of("int32"))
 
 
 # Topics and partitions ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRecord:
+@record(2)
+class TopicRecord(Record):
     """A topic exists; its partitions follow in the same batch."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 2
-    __latest__: ClassVar[int] = 0
     name: str = field(metadata=_of("string"))
     topic_id: TopicId = field(metadata=_of("uuid_bytes"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionRecord:
+@record(3, latest=2)
+class PartitionRecord(Record):
     """A whole partition: at its creation, and in snapshots."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 3
-    __latest__: ClassVar[int] = 2
     partition_id: int = field(metadata=_of("int32"))
     topic_id: TopicId = field(metadata=_of("uuid_bytes"))
     replicas: tuple[int, ...] = field(metadata=_of("int32"))
@@ -205,14 +217,11 @@ class PartitionRecord:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionChangeRecord:
+@record(5, latest=2)
+class PartitionChangeRecord(Record):
     """What changed of a partition; the partition epoch grows by one, and with a `leader` the
     leader epoch too, even when it is the leader there was."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 5
-    __latest__: ClassVar[int] = 2
     partition_id: int = field(metadata=_of("int32"))
     topic_id: TopicId = field(metadata=_of("uuid_bytes"))
     isr: tuple[int, ...] | None = field(metadata=_of("int32", tag=0), default=None)
@@ -233,36 +242,27 @@ class PartitionChangeRecord:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveTopicRecord:
+@record(9)
+class RemoveTopicRecord(Record):
     """A topic and all its partitions are gone."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 9
-    __latest__: ClassVar[int] = 0
     topic_id: TopicId = field(metadata=_of("uuid_bytes"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClearElrRecord:
+@record(28)
+class ClearElrRecord(Record):
     """Forgets the eligible leader replicas of a topic, of all topics when the name is empty."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 28
-    __latest__: ClassVar[int] = 0
     topic_name: str = field(metadata=_of("string"), default="")
 
 
 # Configs, features, quotas, producer ids ---------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigRecord:
+@record(4)
+class ConfigRecord(Record):
     """One config of one resource; the value `None` removes it."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 4
-    __latest__: ClassVar[int] = 0
     resource_type: int = field(metadata=_of("int8"))
     """2 topic, 4 broker (name "": the default of all), 16 client metrics, 32 group."""
     resource_name: str = field(metadata=_of("string"))
@@ -270,46 +270,36 @@ class ConfigRecord:
     value: str | None = field(metadata=_of("string"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureLevelRecord:
+@record(12)
+class FeatureLevelRecord(Record):
     """A feature of the cluster is finalized at a level; level 0 removes it."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 12
-    __latest__: ClassVar[int] = 0
     name: str = field(metadata=_of("string"))
     feature_level: int = field(metadata=_of("int16"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaEntity:
+@_entity
+class QuotaEntity(_Entity):
     """One part of a quota's subject: a user, client id or ip; no name is the default."""
 
-    __flexible__: ClassVar[bool] = True
     entity_type: str = field(metadata=_of("string"))
     entity_name: str | None = field(metadata=_of("string"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientQuotaRecord:
+@record(14)
+class ClientQuotaRecord(Record):
     """A quota is set, or removed."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 14
-    __latest__: ClassVar[int] = 0
     entity: tuple[QuotaEntity, ...] = ()
     key: str = field(metadata=_of("string"))
     value: float = field(metadata=_of("float64"))
     remove: bool = field(metadata=_of("bool"), default=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerIdsRecord:
+@record(15)
+class ProducerIdsRecord(Record):
     """A block of producer ids was given to a broker."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 15
-    __latest__: ClassVar[int] = 0
     broker_id: int = field(metadata=_of("int32"))
     broker_epoch: int = field(metadata=_of("int64"))
     next_producer_id: int = field(metadata=_of("int64"))
@@ -319,13 +309,10 @@ class ProducerIdsRecord:
 # Security ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelegationTokenRecord:
+@record(10)
+class DelegationTokenRecord(Record):
     """A delegation token exists (KIP-48)."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 10
-    __latest__: ClassVar[int] = 0
     owner: str = field(metadata=_of("string"))
     requester: str = field(metadata=_of("string"))
     renewers: tuple[str, ...] = field(metadata=_of("string"), default=())
@@ -335,23 +322,17 @@ class DelegationTokenRecord:
     token_id: str = field(metadata=_of("string"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveDelegationTokenRecord:
+@record(26)
+class RemoveDelegationTokenRecord(Record):
     """A delegation token is gone."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 26
-    __latest__: ClassVar[int] = 0
     token_id: str = field(metadata=_of("string"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserScramCredentialRecord:
+@record(11)
+class UserScramCredentialRecord(Record):
     """How a user proves a password (KIP-900)."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 11
-    __latest__: ClassVar[int] = 0
     name: str = field(metadata=_of("string"))
     mechanism: int = field(metadata=_of("int8"))
     """1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
@@ -361,24 +342,18 @@ class UserScramCredentialRecord:
     iterations: int = field(metadata=_of("int32"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveUserScramCredentialRecord:
+@record(22)
+class RemoveUserScramCredentialRecord(Record):
     """A credential is gone."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 22
-    __latest__: ClassVar[int] = 0
     name: str = field(metadata=_of("string"))
     mechanism: int = field(metadata=_of("int8"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccessControlEntryRecord:
+@record(18)
+class AccessControlEntryRecord(Record):
     """An access control entry exists (KIP-801)."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 18
-    __latest__: ClassVar[int] = 0
     id: Uuid = field(metadata=_of("uuid_bytes"))
     resource_type: int = field(metadata=_of("int8"))
     resource_name: str = field(metadata=_of("string"))
@@ -389,64 +364,44 @@ class AccessControlEntryRecord:
     permission_type: int = field(metadata=_of("int8"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveAccessControlEntryRecord:
+@record(19)
+class RemoveAccessControlEntryRecord(Record):
     """An access control entry is gone."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 19
-    __latest__: ClassVar[int] = 0
     id: Uuid = field(metadata=_of("uuid_bytes"))
 
 
 # The log itself ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoOpRecord:
+@record(20)
+class NoOpRecord(Record):
     """Nothing; lets brokers measure how far they are behind."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 20
-    __latest__: ClassVar[int] = 0
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZkMigrationStateRecord:
+@record(21)
+class ZkMigrationStateRecord(Record):
     """A trace of Kafka's move away from ZooKeeper; read and skipped."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 21
-    __latest__: ClassVar[int] = 0
     zk_migration_state: int = field(metadata=_of("int8"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginTransactionRecord:
+@record(23)
+class BeginTransactionRecord(Record):
     """What follows takes effect together, at the `EndTransactionRecord`."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 23
-    __latest__: ClassVar[int] = 0
     name: str | None = field(metadata=_of("string", tag=0), default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndTransactionRecord:
+@record(24)
+class EndTransactionRecord(Record):
     """The transaction takes effect."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 24
-    __latest__: ClassVar[int] = 0
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbortTransactionRecord:
+@record(25)
+class AbortTransactionRecord(Record):
     """The transaction never happened."""
 
-    __flexible__: ClassVar[bool] = True
-    __record_id__: ClassVar[int] = 25
-    __latest__: ClassVar[int] = 0
     reason: str | None = field(metadata=_of("string", tag=0), default=None)
 
 

@@ -213,23 +213,8 @@ class LogDirFailed:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class RoleChanged:
-    """This node began or ceased to lead a partition, for coordinators that live on it."""
-
-    topic_partition: TopicPartition
-    leads: bool
-    leader_epoch: int
-
-
 Output = (
-    Reply
-    | SendFetch
-    | SendListOffsets
-    | SendAlterPartition
-    | SendAssignReplicas
-    | LogDirFailed
-    | RoleChanged
+    Reply | SendFetch | SendListOffsets | SendAlterPartition | SendAssignReplicas | LogDirFailed
 )
 
 # Views -------------------------------------------------------------------------------------

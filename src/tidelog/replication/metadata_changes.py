@@ -101,7 +101,7 @@ class MetadataChanges:
         }
         for key, partition in self._parts.hosted.partitions.items():
             if everything or key.topic in topics:
-                partition.log.config = self._log_configs(key.topic)
+                partition.log.reconfigure(self._log_configs(key.topic))
                 self._parts.changed.mark(partition)
 
     def remove_strays(self) -> list[TopicPartition]:

@@ -25,7 +25,7 @@ from typing import Final
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
 from tidelog.log.values import InvalidRecords
-from tidelog.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, TopicPartition
+from tidelog.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.measures import Measures
 from tidelog.replication.messages import Reply, ReplyTo
@@ -96,21 +96,6 @@ class ProducePath:
         for partition, required, index in waiting:
             partition.acks.add(required, delayed, index)
         self._fresh.append(delayed)
-
-    def append_batch(self, topic_partition: TopicPartition, batch: bytes, wall_ms: int) -> int:
-        """Appends one built batch of a coordinator that lives here: see `Replicas.append_batch`."""
-        partition = self._hosted.partitions.get(topic_partition)
-        if partition is None or partition.leadership is None:
-            raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if partition.leadership.is_under_min_isr:
-            raise ProtocolError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        try:
-            result = partition.log.append_records(batch, partition.leader_epoch, wall_ms)
-        except StorageError as error:
-            self.failed.append((partition, error))
-            raise ProtocolError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        self.appended[partition] = None
-        return result.last_offset
 
     def _append(
         self, partition: Partition, part: ProducePartition, acks: int, wall_ms: int

@@ -224,15 +224,6 @@ class Replicas:
         self._stir()
         self._produce.produce(request, reply_to, now, wall_ms)
 
-    def append_batch(self, topic_partition: TopicPartition, batch: bytes, wall_ms: int) -> int:
-        """Appends one built batch of a coordinator living here; returns its last offset. It is
-        committed once `high_watermark(topic_partition)` is larger.
-
-        Raises `ProtocolError`: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR.
-        """
-        self._stir()
-        return self._produce.append_batch(topic_partition, batch, wall_ms)
-
     def fetch(
         self,
         request: FetchRequest,
@@ -448,11 +439,6 @@ class Replicas:
     def partitions(self) -> Mapping[TopicPartition, Partition]:
         """The hosted replicas, to be looked at and not changed."""
         return self._hosted.partitions
-
-    def high_watermark(self, topic_partition: TopicPartition) -> int:
-        """The high watermark of a hosted replica, -1 when it is not hosted."""
-        partition = self._hosted.partitions.get(topic_partition)
-        return -1 if partition is None else partition.log.high_watermark
 
     def describe(self, now: Instant) -> list[PartitionView]:
         """Every hosted partition, ordered by topic and partition."""

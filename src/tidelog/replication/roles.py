@@ -49,7 +49,7 @@ from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.hosted import Hosted
 from tidelog.replication.hosting import Drop, Host
 from tidelog.replication.isr_updates import IsrUpdates
-from tidelog.replication.messages import LogDirFailed, RoleChanged
+from tidelog.replication.messages import LogDirFailed
 from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition, PartitionEnv
 from tidelog.replication.produce_path import ProducePath
@@ -188,7 +188,7 @@ class Roles:
             log = None
         if log is None:
             return self._directory.create(key, topic_id, config)
-        log.config = config
+        log.reconfigure(config)
         return log
 
     def _change_role(self, partition: Partition, decision: Host, now: Instant) -> None:
@@ -207,9 +207,6 @@ class Roles:
                 self._parts.fetchers.stop(partition)
                 self._parts.fetch.release(partition)
                 self._parts.fetch.release_followers(image.replicas)
-                self._parts.outbox.emit(
-                    RoleChanged(partition.topic_partition, True, image.leader_epoch)
-                )
             if not partition.is_proposing:
                 # Whatever was proposed was proposed for an older version of the partition.
                 self._parts.isr_updates.withdraw(partition.topic_partition, partition.topic_id)
@@ -220,16 +217,11 @@ class Roles:
         self._parts.delete.fail(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._parts.fetch.release(partition)
         if led:
-            self._cease_to_lead(partition)
+            self._parts.isr_updates.withdraw(partition.topic_partition, partition.topic_id)
         if image.leader == NO_LEADER:
             self._parts.fetchers.stop(partition)
         elif self._parts.fetchers.follow(partition):
             self._directory.checkpoint_recovery_points()
-
-    def _cease_to_lead(self, partition: Partition) -> None:
-        key = partition.topic_partition
-        self._parts.isr_updates.withdraw(key, partition.topic_id)
-        self._parts.outbox.emit(RoleChanged(key, False, partition.leader_epoch))
 
     def _drop(self, key: TopicPartition, reason: DropReason) -> None:
         partition = self._parts.hosted.partitions.pop(key)
@@ -261,7 +253,7 @@ class Roles:
         partition.go_offline(cause)
         self._parts.changed.forget(partition)
         if led:
-            self._cease_to_lead(partition)
+            self._parts.isr_updates.withdraw(partition.topic_partition, partition.topic_id)
 
     # As the devices demand --------------------------------------------------------------------
 

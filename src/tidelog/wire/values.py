@@ -29,7 +29,6 @@ else:
 
 MILLISECOND: Final = timedelta(milliseconds=1)
 
-_NO_UUIDS: Final = (None, uuid_zero)
 _KIO_ERRORS: Final = {int(error.value): error for error in KioErrorCode}
 _OUR_ERRORS: Final = {int(error): error for error in ErrorCode}
 

@@ -20,11 +20,9 @@ from tidelog.controller.messages import (
     AllocateProducerIds,
     AllocateProducerIdsResult,
     BrokerHeartbeat,
-    CreateTopics,
-    CreateTopicsResult,
-    NewTopic,
     Refused,
 )
+from tidelog.controller.topic_messages import CreateTopics, CreateTopicsResult, NewTopic
 from tidelog.env.effects import Close, CloseReason, Connect, EffectQueue, Send
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, MalformedFrame

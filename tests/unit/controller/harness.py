@@ -15,17 +15,19 @@ from tidelog.controller.messages import (
     AlterPartition,
     BrokerHeartbeat,
     BrokerHeartbeatResult,
-    CreateTopics,
-    CreateTopicsResult,
     FeatureRange,
     IsrMember,
     IsrProposal,
     IsrResult,
-    NewTopic,
-    NewTopicResult,
     RegisterBroker,
     RegisterBrokerResult,
     Request,
+)
+from tidelog.controller.topic_messages import (
+    CreateTopics,
+    CreateTopicsResult,
+    NewTopic,
+    NewTopicResult,
 )
 from tidelog.controller.view import View
 from tidelog.env.instant import Instant

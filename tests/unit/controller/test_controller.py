@@ -10,14 +10,12 @@ from tidelog.controller.messages import (
     AllocateProducerIdsResult,
     BrokerHeartbeat,
     BrokerHeartbeatResult,
-    CreateTopics,
-    CreateTopicsResult,
-    NewTopic,
     Refused,
     RegisterBrokerResult,
     Request,
     UnregisterBroker,
 )
+from tidelog.controller.topic_messages import CreateTopics, CreateTopicsResult, NewTopic
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode

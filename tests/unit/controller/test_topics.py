@@ -17,7 +17,7 @@ from tests.unit.controller.harness import (
     directory_of,
     topic_id_of,
 )
-from tidelog.controller.messages import (
+from tidelog.controller.topic_messages import (
     CreatePartitions,
     CreatePartitionsResult,
     CreateTopics,

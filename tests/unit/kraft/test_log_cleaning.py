@@ -26,7 +26,7 @@ def make(solo: Solo, end_offset: int, now: int) -> None:
 def grown(config: QuorumConfig, records: int = 12) -> tuple[Solo, int]:
     """A leader of one with a segment for each record, everything committed."""
     solo = Solo(config=config, voter_count=1)
-    solo.log.config = LogConfig(segment_bytes=1)
+    solo.log.reconfigure(LogConfig(segment_bytes=1))
     solo.lead()
     for _ in range(records):
         solo.quorum.append([b"r"], Instant(0), WALL_ZERO_MS)

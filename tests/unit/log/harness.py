@@ -111,7 +111,7 @@ class LogBench:
 
     def roll(self) -> None:
         """Seals the active segment."""
-        roll(self.log._state, self.log.log_end_offset)
+        roll(self.log, self.log.log_end_offset)
 
     def configure(self, **changes: object) -> None:
         """Replaces settings of the log's configuration."""

@@ -166,7 +166,7 @@ def test_holes_that_compaction_left_are_kept() -> None:
     bench.log.append_as_follower(first + third, 0)
     for cached in (True, False):
         if not cached:
-            bench.log._tail.clear()
+            bench.log.tail.clear()
         assert bench.log.read(4, 1 << 20, 12, at_least_one=True).first_offset == 10
 
 

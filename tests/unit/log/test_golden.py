@@ -78,7 +78,7 @@ class Replay:
         """Every batch, rolling where Kafka did, restarting cleanly at the given offsets."""
         for index, path in enumerate(sorted(p for p in self.files if p.endswith(".log"))):
             if index:
-                roll(self.log._state, self.log.log_end_offset)
+                roll(self.log, self.log.log_end_offset)
             data = self.files[path]
             for position, header in iter_headers(data):
                 if header.base_offset in restart_before:

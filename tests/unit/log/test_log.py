@@ -20,7 +20,7 @@ def test_reads_return_whole_batches_below_the_upper_offset() -> None:
     size_bytes = len(batch(2))
     for cached in (True, False):
         if not cached:
-            bench.log._tail.clear()
+            bench.log.tail.clear()
         read = bench.log.read(7, size_bytes * 2, 20, at_least_one=True)
         assert (read.first_offset, read.next_offset, read.size_bytes) == (6, 10, size_bytes * 2)
         assert bench.log.read(6, 1 << 20, 11, at_least_one=True).next_offset == 10
@@ -56,7 +56,7 @@ def test_disk_and_cache_give_the_same_bytes_across_segments() -> None:
         written += stamp(batch(count), first, first // 100)
     assert len(bench.log.segments) > 5
     assert read_all(bench.log) == written
-    bench.log._tail.clear()
+    bench.log.tail.clear()
     assert read_all(bench.log) == written
     bench.log.check()
 
@@ -128,7 +128,7 @@ def test_a_damaged_medium_is_noticed_and_not_served() -> None:
     for _ in range(3):
         bench.append()
     size_bytes = len(batch())
-    bench.log._tail.clear()
+    bench.log.tail.clear()
     bench.disk.flip_bit(f"{PARTITION}/00000000000000000000.log", (size_bytes + 70) * 8)
     assert bench.log.read(0, size_bytes, 3, at_least_one=True).next_offset == 1
     with pytest.raises(CorruptBatch):

@@ -19,7 +19,7 @@ def bench() -> LogBench:
     made = LogBench(SMALL)
     for index in range(40):
         made.append(count=1 + index % 3, epoch=index // 20, timestamp=WALL_MS + index)
-    made.log._tail.clear()
+    made.log.tail.clear()
     return made
 
 
@@ -37,7 +37,7 @@ def test_no_byte_of_a_batch_may_change_unnoticed(field: str) -> None:
             expected = read_all(made.log)
             for batch in list(made.log.segments[1].batches.scan())[1:4]:
                 made.disk.flip_bit(path_of(made, 1), 8 * (batch.position + byte) + bit)
-                made.log._tail.clear()
+                made.log.tail.clear()
                 with pytest.raises(LogDamaged) as caught:
                     assert read_all(made.log) != expected
                     raise AssertionError(f"byte {byte} bit {bit} was served")
@@ -57,7 +57,7 @@ def test_a_wrong_index_is_made_anew_and_nobody_notices() -> None:
             assert good
             made.disk.flip_bit(path, Prng(seed).below(8 * len(good)))
             log = made.reopen_cleanly()
-            log._tail.clear()
+            log.tail.clear()
             for index in range(0, 40, 3):
                 found = log.offset_for_timestamp(WALL_MS + index)
                 assert found is not None
@@ -84,6 +84,6 @@ def test_holes_are_damage_unless_the_topic_is_compacted() -> None:
     made.disk.content(path_of(made, 1)).truncate(0)
     with pytest.raises(LogDamaged, match="is missing"):
         made.log.read(gone.base_offset, 999, 99, at_least_one=True)
-    made.log.config = replace(SMALL, cleanup_policy="compact")
+    made.log.reconfigure(replace(SMALL, cleanup_policy="compact"))
     found = made.log.read(gone.base_offset, 999, 99, at_least_one=True)
     assert found.first_offset == made.log.segments[2].base_offset

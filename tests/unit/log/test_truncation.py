@@ -17,7 +17,7 @@ def test_truncation_forgets_what_was_cut() -> None:
     bench.log.check()
     assert bench.log.epochs.entries == [(0, 0), (1, 5)]
     assert read_all(bench.log) == kept
-    bench.log._tail.clear()
+    bench.log.tail.clear()
     assert read_all(bench.log) == kept
     bench.log.check()
     assert bench.append(epoch=7) == 8

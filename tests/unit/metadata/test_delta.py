@@ -184,7 +184,6 @@ def test_what_changed_is_told(image: MetadataImage) -> None:
     assert list(delta.changed_brokers) == [4]
     assert list(delta.changed_configs) == [ConfigResource(2, "orders")]
     assert delta.deleted_topics == []
-    assert not delta.features_changed
 
 
 def test_a_removed_topic_takes_its_configs_along(image: MetadataImage) -> None:

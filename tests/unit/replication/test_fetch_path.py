@@ -344,7 +344,7 @@ def test_a_broken_device_is_told(cluster: Cluster) -> None:
     """The replica goes offline, and so it stays."""
     append(cluster, b"a")
     log: Log = cluster.brokers[1].log("orders")
-    log._tail.clear()
+    log.tail.clear()
     cluster.brokers[1].disk.failing = "input/output error"
     reader = Reader(cluster)
     assert reader.code(want()) is ErrorCode.KAFKA_STORAGE_ERROR
@@ -455,7 +455,7 @@ def test_the_end_of_a_segment_is_not_waited_at(cluster: Cluster) -> None:
     append(cluster, *[b"x" * 80] * 6)
     log = cluster.brokers[1].log("orders")
     assert len(log.segments) > 2
-    log._tail.clear()
+    log.tail.clear()
     reader = Reader(cluster)
     offset, rounds = 0, 0
     while offset < log.high_watermark:

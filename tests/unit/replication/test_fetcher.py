@@ -18,7 +18,6 @@ from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.messages import (
     ListOffsetsResult,
     Output,
-    RoleChanged,
     SendFetch,
     SendListOffsets,
     TruncationsAnnounced,
@@ -46,8 +45,7 @@ class Follower:
         self.now = Instant(self.now + for_ms)
         self.replicas.wake(self.now)
         self.replicas.check()
-        outputs = self.replicas.take_outputs()
-        return [output for output in outputs if not isinstance(output, RoleChanged)]
+        return self.replicas.take_outputs()
 
     def sent(self, for_ms: int = 0) -> SendFetch:
         """The one fetch that is sent."""

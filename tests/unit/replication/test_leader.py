@@ -103,7 +103,7 @@ def make_log(**config: int) -> Log:
     cluster.feed.create_topic("orders", (1, 2))
     cluster.run(0)
     log = cluster.brokers[1].log("orders")
-    log.config = LogConfig(**config)
+    log.reconfigure(LogConfig(**config))
     for _ in range(10):
         log.append_as_leader(build_batch([Record(1, None, b"v")]), 0, 1)
     return log
@@ -199,10 +199,10 @@ def test_changes_in_flight_are_waited_for(pending: str) -> None:
 def test_group_commit_counts_what_is_on_the_device() -> None:
     """Of the leader itself too."""
     world = World(isr=(1,), flush_messages=1)
-    world.log._state.recovery_point = 3
+    world.log.recovery_point = 3
     assert world.high_watermark() == 3
     assert world.state.held_back_by(NOW).reason is StallReason.OWN_FLUSH
-    world.log._state.recovery_point = 10
+    world.log.recovery_point = 10
     assert world.high_watermark() == 10
 
 

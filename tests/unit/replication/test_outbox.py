@@ -1,14 +1,14 @@
 """Outputs keep their order, tokens are never used twice."""
 
 from tidelog.model import TopicPartition
-from tidelog.replication.messages import RoleChanged
+from tidelog.replication.messages import LogDirFailed
 from tidelog.replication.outbox import Outbox
 
 
 def test_order_and_tokens() -> None:
     """Taken once."""
     outbox = Outbox()
-    outputs = [RoleChanged(TopicPartition("orders", number), True, 0) for number in range(3)]
+    outputs = [LogDirFailed(TopicPartition("orders", number), "full") for number in range(3)]
     for output in outputs:
         outbox.emit(output)
     assert len(outbox) == 3

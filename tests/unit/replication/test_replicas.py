@@ -7,12 +7,12 @@ import pytest
 from tidelog.config import LogConfig
 from tidelog.env.effects import Replace
 from tidelog.env.instant import Instant
-from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.errors import ErrorCode
 from tidelog.log.values import LogFlush
 from tidelog.model import TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.replication.messages import LogDirFailed, Role, RoleChanged, SendAlterPartition
+from tidelog.replication.messages import LogDirFailed, Role, SendAlterPartition
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
 from tidelog.sim.replicas.feed import topic_id_of
 
@@ -63,18 +63,19 @@ def test_a_log_with_epochs_to_come_is_damaged_and_left_as_it_is(cluster: Cluster
     assert any("leader epoch `7` at offset `0`" in line for line in cluster.lines)
 
 
-def test_roles_are_told_to_those_who_live_on_them(cluster: Cluster) -> None:
-    """Coordinators load and unload with the leadership."""
+def test_roles_follow_the_metadata(cluster: Cluster) -> None:
+    """Goal: a replica leads and follows as the metadata says, and is gone with its topic."""
     replicas = cluster.brokers[1].replicas
     cluster.feed.change("orders", leader=2, isr=(1, 2))
     cluster.feed.publish(1, replicas, cluster.now)
-    assert replicas.take_outputs()[0] == RoleChanged(KEY, False, 1)
+    assert replicas.partitions[KEY].role is Role.FOLLOWER
     cluster.feed.change("orders", leader=1, isr=(1, 2))
     cluster.feed.publish(1, replicas, cluster.now)
-    assert replicas.take_outputs()[0] == RoleChanged(KEY, True, 2)
+    partition = replicas.partitions[KEY]
+    assert (partition.role, partition.leader_epoch) == (Role.LEADER, 2)
     cluster.feed.delete_topic("orders")
     cluster.feed.publish(1, replicas, cluster.now)
-    assert replicas.take_outputs()[0] == RoleChanged(KEY, False, 2)
+    assert KEY not in replicas.partitions
 
 
 def test_configs_follow_the_metadata(cluster: Cluster) -> None:
@@ -179,26 +180,6 @@ def test_a_flush_of_a_former_topic_is_ignored(cluster: Cluster) -> None:
     replicas.on_flush_failed(subject, "gone", cluster.now)
     (view,) = replicas.describe(cluster.now)
     assert view.role is Role.LEADER
-
-
-def test_coordinators_append_and_watch_the_high_watermark(cluster: Cluster) -> None:
-    """And are answered why they cannot."""
-    replicas = cluster.brokers[1].replicas
-    batch = build_batch([Record(1, None, b"group metadata")])
-    assert replicas.append_batch(KEY, batch, 1) == 0
-    assert replicas.high_watermark(KEY) == 0
-    cluster.run(10)
-    assert replicas.high_watermark(KEY) == 1
-    assert replicas.high_watermark(TopicPartition("nothing", 0)) == -1
-    cluster.feed.configure("orders", "min.insync.replicas", "2")
-    cluster.feed.change("orders", isr=(1,))
-    cluster.run(0)
-    errors = []
-    for node in (1, 2):
-        with pytest.raises(ProtocolError) as raised:
-            cluster.brokers[node].replicas.append_batch(KEY, batch, 1)
-        errors.append(raised.value.code)
-    assert errors == [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 def test_views_tell_what_is_known(cluster: Cluster) -> None:

@@ -211,7 +211,7 @@ def test_a_log_lives_on_it(make: DiskMaker, tmp_path: Path) -> None:
         each = batch(2, producer_id=1, producer_epoch=0, sequence=2 * index)
         log.append_as_leader(each, index // 9, WALL_MS)
     before = read_all(log)
-    log._tail.clear()
+    log.tail.clear()
     assert read_all(log) == before
     directory.close_cleanly(CleanShutdown(5))
     for effect in effects.take():

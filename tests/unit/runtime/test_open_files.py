@@ -113,7 +113,7 @@ def test_logs_are_served_with_fewer_descriptors_than_there_are(tmp_path: Path) -
     assert all(len(directory.logs[partition].segments) > 1 for partition in written)
     before = [read_all(directory.logs[partition]) for partition in written]
     for partition in written:
-        directory.logs[partition]._tail.clear()
+        directory.logs[partition].tail.clear()
     assert [read_all(directory.logs[partition]) for partition in written] == before
     assert open_below(tmp_path) <= 5
     directory.close()

@@ -11,12 +11,12 @@ from tidelog.broker.api.declaration import (
 )
 from tidelog.broker.api.needs import HasConfig, HasImage
 from tidelog.config import BrokerOverrides, describe_topic_config
-from tidelog.controller.messages import (
+from tidelog.controller.messages import Refused
+from tidelog.controller.topic_messages import (
     CreateTopics,
     CreateTopicsResult,
     NewTopic,
     NewTopicResult,
-    Refused,
 )
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId

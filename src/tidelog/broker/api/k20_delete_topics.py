@@ -4,11 +4,11 @@ from typing import Final
 
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.controller.messages import (
+from tidelog.controller.messages import Refused
+from tidelog.controller.topic_messages import (
     DeletedTopic,
     DeleteTopics,
     DeleteTopicsResult,
-    Refused,
     TopicRef,
 )
 from tidelog.model import TopicId

@@ -4,12 +4,12 @@ from typing import Final
 
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.controller.messages import (
+from tidelog.controller.messages import Refused
+from tidelog.controller.topic_messages import (
     CreatePartitions,
     CreatePartitionsResult,
     MorePartitions,
     MorePartitionsResult,
-    Refused,
 )
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey

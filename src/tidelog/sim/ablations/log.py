@@ -38,9 +38,9 @@ def _keep_marker(delete: Callable[..., None]) -> Callable[..., None]:
 
 def _keep_high_watermark(start_over: Callable[..., None]) -> Callable[..., None]:
     def start_over_alone(self: Log, offset: int) -> None:
-        high_watermark = self._state.high_watermark
+        high_watermark = self.high_watermark
         start_over(self, offset)
-        self._state.high_watermark = high_watermark
+        self.high_watermark = high_watermark
 
     return start_over_alone
 

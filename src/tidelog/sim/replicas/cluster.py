@@ -24,7 +24,6 @@ from tidelog.replication.messages import (
     LogStartsSaved,
     Output,
     Reply,
-    RoleChanged,
     SendAlterPartition,
     SendFetch,
     SendListOffsets,
@@ -209,8 +208,6 @@ class Cluster:
                 self.replies[name] = list(response.partitions)
             case LogDirFailed(topic_partition, error):
                 self.lines.append(f"b{broker.node_id} {topic_partition} log dir failed: {error}")
-            case RoleChanged():
-                pass
 
     def release(self, sender: int, receiver: int) -> None:
         """Delivers what was kept back on a link, and keeps nothing back any more."""

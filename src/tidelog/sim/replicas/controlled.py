@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 
 from tidelog.config import ControllerConfig
-from tidelog.controller import messages
+from tidelog.controller import messages, topic_messages
 from tidelog.controller.controller import Controller
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
@@ -135,13 +135,13 @@ class ControlledFeed(MetadataFeed):
         self, name: str, replicas: tuple[int, ...], *, partitions: int = 1, **configs: str
     ) -> TopicId:
         """Creates a topic with given placement."""
-        topic = messages.NewTopic(
+        topic = topic_messages.NewTopic(
             name,
             assignments=tuple((number, replicas) for number in range(partitions)),
             configs=tuple(configs.items()),
         )
-        answer = self.ask(messages.CreateTopics((topic,)))
-        assert isinstance(answer, messages.CreateTopicsResult), f"{answer}"
+        answer = self.ask(topic_messages.CreateTopics((topic,)))
+        assert isinstance(answer, topic_messages.CreateTopicsResult), f"{answer}"
         assert answer.topics[0].error_code is ErrorCode.NONE, f"{answer}"
         return answer.topics[0].topic_id
 

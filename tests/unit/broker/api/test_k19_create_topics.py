@@ -4,12 +4,12 @@ import pytest
 
 from tests.unit.broker.api.wire_turns import answered, request, sent, versions
 from tidelog.broker.api import k19_create_topics as module
-from tidelog.controller.messages import (
+from tidelog.controller.messages import Refused
+from tidelog.controller.topic_messages import (
     CreateTopics,
     CreateTopicsResult,
     NewTopic,
     NewTopicResult,
-    Refused,
 )
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId

@@ -4,11 +4,11 @@ import pytest
 
 from tests.unit.broker.api.wire_turns import answered, request, versions
 from tidelog.broker.api import k20_delete_topics as module
-from tidelog.controller.messages import (
+from tidelog.controller.messages import Refused
+from tidelog.controller.topic_messages import (
     DeletedTopic,
     DeleteTopics,
     DeleteTopicsResult,
-    Refused,
     TopicRef,
 )
 from tidelog.errors import ErrorCode

@@ -4,12 +4,12 @@ import pytest
 
 from tests.unit.broker.api.wire_turns import answered, request, versions
 from tidelog.broker.api import k37_create_partitions as module
-from tidelog.controller.messages import (
+from tidelog.controller.messages import Refused
+from tidelog.controller.topic_messages import (
     CreatePartitions,
     CreatePartitionsResult,
     MorePartitions,
     MorePartitionsResult,
-    Refused,
 )
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec

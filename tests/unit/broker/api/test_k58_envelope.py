@@ -6,13 +6,8 @@ from tests.unit.broker.one_node import OneNode
 from tidelog.broker.api import k19_create_topics, k63_broker_heartbeat
 from tidelog.broker.api.k58_envelope import EnvelopedContext
 from tidelog.broker.router import ControllerRequest, Router
-from tidelog.controller.messages import (
-    BrokerHeartbeat,
-    BrokerHeartbeatResult,
-    CreateTopics,
-    NewTopic,
-    Refused,
-)
+from tidelog.controller.messages import BrokerHeartbeat, BrokerHeartbeatResult, Refused
+from tidelog.controller.topic_messages import CreateTopics, NewTopic
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader, pack_header

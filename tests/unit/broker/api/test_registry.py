@@ -7,7 +7,7 @@ import pytest
 from tidelog.broker.api import k01_fetch, k01_quorum_fetch, k02_list_offsets, k19_create_topics
 from tidelog.broker.api.declaration import Listener, VersionRange
 from tidelog.broker.api.registry import Registry
-from tidelog.controller.messages import CreateTopics, DeleteTopics, NewTopic
+from tidelog.controller.topic_messages import CreateTopics, DeleteTopics, NewTopic
 from tidelog.wire.api import ApiKey
 
 FETCH, QUORUM_FETCH = k01_fetch.API, k01_quorum_fetch.API

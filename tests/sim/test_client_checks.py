@@ -16,7 +16,7 @@ from tidelog.sim.evidence.history import History, Key
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.runs.cluster import ClusterRun
-from tidelog.sim.runs.data_loss import BeyondRun
+from tidelog.sim.runs.data_loss import DataLossRun
 from tidelog.sim.scenarios.swarm import Swarm, draw_plain
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions, records_of
@@ -174,7 +174,7 @@ def test_a_cluster_that_looks_well_and_does_not_answer(deaf_at, violated):
     assert Deaf(deaf_at).run().violated == violated
 
 
-class Uneven(BeyondRun):
+class Uneven(DataLossRun):
     """A follower loses its end just before the judgement."""
 
     def _judge(self, image: Any) -> None:

@@ -38,7 +38,7 @@ def request(offset: int, timeout_ms: int = 5_000) -> Entity:
     return make(request_type, topics=topics, timeout=millis(timeout_ms))
 
 
-class Testbed:
+class Bench:
     """A cluster with topic `t`, RF 3, some records, and the log starts of everybody."""
 
     def __init__(self, seed: int = 1, *, records: int = 20, **configs: str) -> None:
@@ -134,151 +134,149 @@ class Testbed:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_an_idle_partition_lets_go_everywhere_and_its_segments_go(seed):
-    testbed = Testbed(seed)
-    before = testbed.world.now
-    assert testbed.delete(13) == (ErrorCode.NONE, 13)
-    assert testbed.world.now - before < 400, "a long poll was sat out"
-    assert testbed.everywhere(13)
-    assert testbed.client.fetch("t", 0, 12).partitions[0].error_code == OUT_OF_RANGE
-    assert testbed.read(13) == testbed.values(13)
-    testbed.world.run_for(2_500)
-    for node_id in testbed.world.hosts:
-        first, second = testbed.bases(node_id)[:2]
+    bench = Bench(seed)
+    before = bench.world.now
+    assert bench.delete(13) == (ErrorCode.NONE, 13)
+    assert bench.world.now - before < 400, "a long poll was sat out"
+    assert bench.everywhere(13)
+    assert bench.client.fetch("t", 0, 12).partitions[0].error_code == OUT_OF_RANGE
+    assert bench.read(13) == bench.values(13)
+    bench.world.run_for(2_500)
+    for node_id in bench.world.hosts:
+        first, second = bench.bases(node_id)[:2]
         assert first <= 13 < second
-        names = testbed.world.hosts[node_id].disk.list_dir("t-0")
+        names = bench.world.hosts[node_id].disk.list_dir("t-0")
         assert min(name for name in names if name.endswith(".log")) == f"{first:020d}.log"
-    testbed.produce(5)
-    assert testbed.read(13) == testbed.values(13)
+    bench.produce(5)
+    assert bench.read(13) == bench.values(13)
 
 
 def test_a_parked_consumer_hears_that_its_records_are_gone():
-    testbed = Testbed()
-    client = testbed.client
-    assert testbed.delete(-1) == (ErrorCode.NONE, 20)
+    bench = Bench()
+    client = bench.client
+    assert bench.delete(-1) == (ErrorCode.NONE, 20)
     assert client.fetch("t", 0, 20).partitions[0].log_start_offset == 20
     assert client.fetch("t", 0, 3).partitions[0].error_code == OUT_OF_RANGE
-    testbed.produce(3)
-    assert testbed.read(20) == testbed.values(20)
+    bench.produce(3)
+    assert bench.read(20) == bench.values(20)
 
 
 def test_a_follower_that_is_away_is_not_waited_for_and_begins_at_the_start():
-    testbed = Testbed()
-    away = testbed.followers[0]
-    testbed.world.kill(away)
-    testbed.world.run_until(lambda: away not in unfenced(testbed.world))
-    testbed.produce(10)
-    assert testbed.delete(26) == (ErrorCode.NONE, 26)
-    testbed.world.start(away)
-    testbed.world.run_until(lambda: testbed.everywhere(26))
-    log = testbed.log(away)
-    assert (testbed.bases(away)[0], log.log_end_offset) == (26, 30)
-    testbed.world.run_for(1_000)
-    assert testbed.log(away).high_watermark == 30
+    bench = Bench()
+    away = bench.followers[0]
+    bench.world.kill(away)
+    bench.world.run_until(lambda: away not in unfenced(bench.world))
+    bench.produce(10)
+    assert bench.delete(26) == (ErrorCode.NONE, 26)
+    bench.world.start(away)
+    bench.world.run_until(lambda: bench.everywhere(26))
+    log = bench.log(away)
+    assert (bench.bases(away)[0], log.log_end_offset) == (26, 30)
+    bench.world.run_for(1_000)
+    assert bench.log(away).high_watermark == 30
 
 
 def test_a_follower_that_is_gone_and_not_fenced_yet_holds_the_answer_up():
-    testbed = Testbed()
-    away = testbed.followers[0]
-    testbed.world.pause(away)
-    assert testbed.delete(7, timeout_ms=100) == (ErrorCode.REQUEST_TIMED_OUT, 0)
-    assert testbed.log(testbed.leader).log_start_offset == 7
-    assert testbed.delete(7, timeout_ms=30_000) == (ErrorCode.NONE, 7)
-    assert testbed.log(away).log_start_offset == 0
-    testbed.world.resume(away)
-    testbed.world.run_until(lambda: testbed.everywhere(7))
+    bench = Bench()
+    away = bench.followers[0]
+    bench.world.pause(away)
+    assert bench.delete(7, timeout_ms=100) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+    assert bench.log(bench.leader).log_start_offset == 7
+    assert bench.delete(7, timeout_ms=30_000) == (ErrorCode.NONE, 7)
+    assert bench.log(away).log_start_offset == 0
+    bench.world.resume(away)
+    bench.world.run_until(lambda: bench.everywhere(7))
 
 
 def test_the_next_leader_has_not_heard_of_the_deletion():
     """What it serves is right all the same, and it can be asked again."""
-    testbed = Testbed()
-    old, client = testbed.leader, testbed.client
+    bench = Bench()
+    old, client = bench.leader, bench.client
     client.send_frame(codec.encode_request(request(9), 1, "sim"))
-    testbed.world.run_until(lambda: testbed.log(old).log_start_offset == 9)
-    testbed.world.kill(old, reset=True)
-    testbed.world.run_until(lambda: partition(testbed.world, "t").leader not in (old, -1))
-    assert testbed.read(0) == testbed.values(0)
-    testbed.produce(3)
-    testbed.world.start(old)
-    testbed.calm()
-    assert set(testbed.starts().values()) == {0}, "it was killed before a checkpoint"
-    assert testbed.delete(5) == (ErrorCode.NONE, 5)
-    assert testbed.everywhere(5)
+    bench.world.run_until(lambda: bench.log(old).log_start_offset == 9)
+    bench.world.kill(old, reset=True)
+    bench.world.run_until(lambda: partition(bench.world, "t").leader not in (old, -1))
+    assert bench.read(0) == bench.values(0)
+    bench.produce(3)
+    bench.world.start(old)
+    bench.calm()
+    assert set(bench.starts().values()) == {0}, "it was killed before a checkpoint"
+    assert bench.delete(5) == (ErrorCode.NONE, 5)
+    assert bench.everywhere(5)
 
 
 def test_a_leader_that_was_away_during_the_deletion():
     """It stopped cleanly before, follows, and is as good as any afterwards."""
-    testbed = Testbed()
-    old = testbed.leader
-    testbed.world.stop(old)
-    testbed.world.run_until(lambda: testbed.world.hosts[old].node is None)
-    testbed.world.run_until(lambda: partition(testbed.world, "t").leader not in (old, -1))
-    assert testbed.delete(9) == (ErrorCode.NONE, 9)
-    testbed.world.start(old)
-    testbed.world.run_until(lambda: testbed.everywhere(9))
-    assert testbed.read(9) == testbed.values(9)
-    assert testbed.delete(4) == (ErrorCode.NONE, 9)
+    bench = Bench()
+    old = bench.leader
+    bench.world.stop(old)
+    bench.world.run_until(lambda: bench.world.hosts[old].node is None)
+    bench.world.run_until(lambda: partition(bench.world, "t").leader not in (old, -1))
+    assert bench.delete(9) == (ErrorCode.NONE, 9)
+    bench.world.start(old)
+    bench.world.run_until(lambda: bench.everywhere(9))
+    assert bench.read(9) == bench.values(9)
+    assert bench.delete(4) == (ErrorCode.NONE, 9)
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_after_a_restart_of_everything_nothing_is_back(how):
-    testbed = Testbed(4)
-    assert testbed.delete(13) == (ErrorCode.NONE, 13)
-    testbed.world.run_for(1_500)
-    for node_id in testbed.world.hosts:
-        getattr(testbed.world, how)(node_id)
-    testbed.world.run_until(
-        lambda: all(h.node is None for h in testbed.world.hosts.values()), 60_000
-    )
-    testbed.world.start_all()
-    testbed.calm()
-    assert set(testbed.starts().values()) == {13}
-    assert testbed.read(13) == testbed.values(13)
-    testbed.produce(3)
-    assert testbed.read(13) == testbed.values(13)
+    bench = Bench(4)
+    assert bench.delete(13) == (ErrorCode.NONE, 13)
+    bench.world.run_for(1_500)
+    for node_id in bench.world.hosts:
+        getattr(bench.world, how)(node_id)
+    bench.world.run_until(lambda: all(h.node is None for h in bench.world.hosts.values()), 60_000)
+    bench.world.start_all()
+    bench.calm()
+    assert set(bench.starts().values()) == {13}
+    assert bench.read(13) == bench.values(13)
+    bench.produce(3)
+    assert bench.read(13) == bench.values(13)
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_power_cuts_during_the_deletion_lose_nothing_above_it(seed):
     """With group commit, at some moment between the request and the last deleted file."""
-    testbed = Testbed(seed, flush_messages="1")
-    testbed.delete(13, timeout_ms=0)
-    testbed.world.run_for(seed * 230)
-    for node_id in testbed.world.hosts:
-        testbed.world.power_cut(node_id)
-    testbed.world.start_all()
-    testbed.calm()
-    for host in testbed.world.hosts.values():
+    bench = Bench(seed, flush_messages="1")
+    bench.delete(13, timeout_ms=0)
+    bench.world.run_for(seed * 230)
+    for node_id in bench.world.hosts:
+        bench.world.power_cut(node_id)
+    bench.world.start_all()
+    bench.calm()
+    for host in bench.world.hosts.values():
         assert not host.node._directory.damaged, host.name
-    assert set(testbed.starts().values()) <= {0, 13}
-    assert testbed.read(13) == testbed.values(13)
-    assert testbed.delete(13) == (ErrorCode.NONE, 13)
-    testbed.produce(3)
-    assert testbed.read(13) == testbed.values(13)
+    assert set(bench.starts().values()) <= {0, 13}
+    assert bench.read(13) == bench.values(13)
+    assert bench.delete(13) == (ErrorCode.NONE, 13)
+    bench.produce(3)
+    assert bench.read(13) == bench.values(13)
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_a_power_cut_without_group_commit_takes_one_replica_back_and_no_record(seed):
     """Its unflushed tail is gone, maybe everything above the start that its checkpoint names."""
-    testbed = Testbed(seed)
-    assert testbed.delete(19) == (ErrorCode.NONE, 19)
-    testbed.world.run_for(seed * 400)
-    lost = testbed.followers[0]
-    testbed.world.power_cut(lost)
-    testbed.world.run_until(lambda: lost not in unfenced(testbed.world))
-    testbed.produce(2)
-    testbed.world.start(lost)
-    testbed.world.run_until(lambda: testbed.everywhere(19))
-    assert testbed.log(lost).log_end_offset == testbed.count
-    assert testbed.read(19) == testbed.values(19)
+    bench = Bench(seed)
+    assert bench.delete(19) == (ErrorCode.NONE, 19)
+    bench.world.run_for(seed * 400)
+    lost = bench.followers[0]
+    bench.world.power_cut(lost)
+    bench.world.run_until(lambda: lost not in unfenced(bench.world))
+    bench.produce(2)
+    bench.world.start(lost)
+    bench.world.run_until(lambda: bench.everywhere(19))
+    assert bench.log(lost).log_end_offset == bench.count
+    assert bench.read(19) == bench.values(19)
 
 
 def test_a_replica_that_is_added_later_begins_at_the_start():
-    testbed = Testbed(6, records=10)
-    assert testbed.delete(8) == (ErrorCode.NONE, 8)
-    victim = testbed.followers[0]
-    testbed.world.power_cut(victim)
-    testbed.world.run_until(lambda: victim not in unfenced(testbed.world))
-    testbed.world.wipe(victim)
-    testbed.world.start(victim)
-    testbed.world.run_until(lambda: testbed.everywhere(8))
-    assert testbed.bases(victim) == [8]
+    bench = Bench(6, records=10)
+    assert bench.delete(8) == (ErrorCode.NONE, 8)
+    victim = bench.followers[0]
+    bench.world.power_cut(victim)
+    bench.world.run_until(lambda: victim not in unfenced(bench.world))
+    bench.world.wipe(victim)
+    bench.world.start(victim)
+    bench.world.run_until(lambda: bench.everywhere(8))
+    assert bench.bases(victim) == [8]

@@ -11,8 +11,10 @@ import heapq
 from collections.abc import Callable
 from typing import Final
 
+from tidelog.env.event import Event
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
+from tidelog.env.trace import TraceLine
 
 
 class Timeline:
@@ -73,6 +75,8 @@ class Simulation(Timeline):
         self.lines: list[str] = []
         # Called with every line of the trace.
         self.listeners: list[Callable[[str], None]] = []
+        # Called with the name of a node and what it has decided.
+        self.watchers: list[Callable[[str, Event | TraceLine], None]] = []
         # Inputs and ticks that reached nodes.
         self.event_count = 0
         # Of every event and what it made a node do and send; not of the trace, which has levels.

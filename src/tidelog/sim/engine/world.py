@@ -81,8 +81,6 @@ class World(Simulation):
         self.silent = False
         # Called with a host when its node was made, before its first input.
         self.starters: list[Callable[[Host], None]] = []
-        # Called with the name of a host and what its node has decided.
-        self.watchers: list[Callable[[str, Event | TraceLine], None]] = []
         self._trace_level = trace_level
         self.network = Network(self, Prng(self.prng.next_u64()))
         self.driver = Driver(self, self.network, self.prng, lambda host: self.kill(host.node_id))

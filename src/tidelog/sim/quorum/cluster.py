@@ -106,6 +106,8 @@ class QuorumCluster(Simulation):
 
     def emit(self, node_id: int, event: Event | TraceLine) -> None:
         """A node's trace event."""
+        for watch in self.watchers:
+            watch(f"n{node_id}", event)
         if event.subject == "quorum":
             self.note(f"n{node_id} {event.text()}")
 

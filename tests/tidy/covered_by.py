@@ -39,7 +39,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "config/topic_properties.py": "tests/unit/config/test_tables.py",
     "config/values.py": "tests/unit/config/test_tables.py",
     "controller/messages.py": "tests/unit/controller/test_brokers.py",
-    "controller/topic_messages.py": "tests/unit/controller/test_topics.py",
+    "controller/topic_messages.py": "tests/unit/controller/test_controller.py",
     "env/crash_image.py": "tests/unit/env/test_memory_disk.py",
     "env/disk.py": "tests/unit/runtime/test_disks.py",
     "env/effects.py": "tests/unit/broker/api/test_k03_metadata.py",

@@ -208,7 +208,7 @@ def active(host: Host) -> list[int]:
 
 
 def all_partitions(host: Host) -> list[PartitionImage]:
-    """Every partition as a host's node knows it."""
+    """Every partition in the metadata of a host's node."""
     assert host.node is not None, "it runs"
     topics = host.node.broker.image.topics_by_name.values()
     return [one for topic in topics for one in topic.partitions.values()]

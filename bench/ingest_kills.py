@@ -1,4 +1,4 @@
-"""Exactly once, tried: random SIGKILLs under a running ingest, and a table judged from outside.
+"""Exactly-once delivery, tried: random SIGKILLs under an ingest, and a table judged from outside.
 
     make bench-ingest-kills                        # 36 kills of five kinds, at most 40 minutes
     python -m bench.ingest_kills --kills 60 --seed 7 --minutes 90

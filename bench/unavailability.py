@@ -59,10 +59,10 @@ class Prober:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._producer.produce(TOPIC, b"x" * 50, partition=0, on_delivery=self._heard)
+            self._producer.produce(TOPIC, b"x" * 50, partition=0, on_delivery=self._on_delivery)
             self._producer.poll(0.002)
 
-    def _heard(self, error: object, _: object) -> None:
+    def _on_delivery(self, error: object, _: object) -> None:
         if error is None:
             self.acked_at.append(time.monotonic())
 

@@ -26,8 +26,6 @@ class DumpedRecord(NamedTuple):
 
     offset: int
     timestamp: int
-    key_size: int
-    value_size: int
 
 
 class DumpedBatch(NamedTuple):
@@ -80,7 +78,7 @@ def kafka_dump_text(path: str) -> str:
 
 @cache
 def kafka_dump(path: str) -> list[DumpedBatch]:
-    """What DumpLogSegments says of a segment of node 1, `plain-0/00000000000000000000.log`."""
+    """What DumpLogSegments prints of a segment of node 1, `plain-0/00000000000000000000.log`."""
     text = kafka_dump_text(path)
     batches: list[tuple[dict[str, str], list[DumpedRecord]]] = []
     for line in text.splitlines():
@@ -94,9 +92,7 @@ def kafka_dump(path: str) -> list[DumpedBatch]:
 def _dumped_record(line: str) -> DumpedRecord:
     fields = dict(re.findall(r"(\w+): (-?\d+)", line))
     timestamp = fields.get("CreateTime", fields.get("LogAppendTime", "-1"))
-    return DumpedRecord(
-        int(fields["offset"]), int(timestamp), int(fields["keySize"]), int(fields["valueSize"])
-    )
+    return DumpedRecord(int(fields["offset"]), int(timestamp))
 
 
 @cache

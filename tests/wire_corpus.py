@@ -1,4 +1,4 @@
-"""Recorded exchanges of Apache Kafka 4.3.1: what real clients and nodes said to each other.
+"""Recorded exchanges of Apache Kafka 4.3.1: what real clients and nodes sent to each other.
 
 for exchange in wire_corpus():
     header, body = parse_header(exchange.request)

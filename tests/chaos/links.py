@@ -78,9 +78,6 @@ class _End(asyncio.Protocol):
         else:
             self._write(data)
 
-    def eof_received(self) -> None:
-        return None
-
     def connection_lost(self, error: Exception | None) -> None:
         self._ended = True
         self._links.on_end(self)
@@ -129,7 +126,7 @@ class _End(asyncio.Protocol):
 
 
 class _Board:
-    """What the event loop's thread knows: links and connections."""
+    """The state of links and connections; only the event loop's thread touches it."""
 
     def __init__(self, on_end: Callable[[_End], None]) -> None:
         self.held: set[Link] = set()

@@ -36,7 +36,7 @@ Target = Callable[[bytes], object]
 
 
 class Escaped(AssertionError):
-    """Something else than a `ProtocolError` came out."""
+    """A decoder raised something else than a `ProtocolError`."""
 
 
 def fuzz(seed: int, cases: int, make: Callable[[Prng], bytes], target: Target) -> Counter[str]:
@@ -52,7 +52,7 @@ def fuzz(seed: int, cases: int, make: Callable[[Prng], bytes], target: Target) -
         except ProtocolError as refused:
             ends[type(refused).__name__] += 1
         except BaseException as cause:
-            # A panic in native code is no `Exception`, and must not hide.
+            # A panic in native code is not an `Exception`, and must not hide.
             raise Escaped(f"seed {seed + case}: {cause!r} from {data.hex()}") from cause
         else:
             ends["accepted"] += 1
@@ -145,7 +145,7 @@ def test_damaged_responses() -> None:
 
 
 def test_lies_about_lengths_allocate_nothing() -> None:
-    """The biggest frame of the corpus has 9 KiB: no input may make us hold a megabyte."""
+    """The biggest frame of the corpus has 9 KiB: no input may make a node hold a megabyte."""
     for exchange in wire_corpus():
         read_request(exchange.request)
     tracemalloc.start()

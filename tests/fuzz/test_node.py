@@ -1,4 +1,4 @@
-"""Damaged requests against a whole node: it refuses or closes, and everybody else goes on.
+"""Damaged requests against a whole node: it refuses or closes, and serves the others.
 
 Recorded requests of real clients and nodes are damaged and sent to a running node of the simulator,
 on broker and controller listeners, each on a connection of its own, while one healthy connection

@@ -58,13 +58,13 @@ def test_duplicate():
     assert "duplicate" in names(history)
 
 
-def test_reading_twice_is_no_duplicate():
+def test_reading_twice_is_not_a_duplicate():
     history = abc().poll((K, 0, "a"), (K, 1, "b"), (K, 2, "c"), who="c1")
     history.poll((K, 0, "a"), (K, 1, "b"), (K, 2, "c"), who="c2")
     assert names(history) == set()
 
 
-def test_a_value_that_nobody_wrote():
+def test_a_value_that_no_client_wrote():
     assert "unknown-value" in names(Notation().poll((K, 0, "x")))
 
 
@@ -122,7 +122,7 @@ def test_skip_inside_a_poll():
     assert "int-poll-skip" in names(history)
 
 
-def test_a_hole_in_the_offsets_is_no_skip():
+def test_a_hole_in_the_offsets_is_not_a_skip():
     history = Notation().send((K, 0, "a")).send((K, 9, "b")).poll((K, 0, "a"), (K, 9, "b"))
     assert names(history) == set()
 
@@ -243,7 +243,7 @@ def test_two_operations_that_saw_each_other():
     assert check_history(history.ops).names == {"G1c-wr"}
 
 
-def test_one_operation_that_saw_another_is_no_cycle():
+def test_one_operation_that_saw_another_is_not_a_cycle():
     history = Notation().txn([(K, 0, "a")], [], who="x", at=(1, 9))
     history.txn([(L, 0, "b")], [(K, 0, "a")], who="y", at=(2, 8)).poll((L, 0, "b"), at=(10, 11))
     assert names(history) == set()

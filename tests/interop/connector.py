@@ -1,7 +1,7 @@
-"""Spark's official Kafka connector as seen from a test: a process that is given orders.
+"""Spark's official Kafka connector as seen from a test: a process that gets commands.
 
 The connector was built for an older pyspark than the project's own, so it runs in a virtual
-environment of its own (`prepare`), where `connector_worker` reads the orders. Nothing of Tidelog
+environment of its own (`prepare`), where `connector_worker` reads the commands. Nothing of Tidelog
 is in that process.
 """
 
@@ -25,7 +25,7 @@ LOG_LINES = 40
 
 
 class ConnectorError(Exception):
-    """What Spark answered to an order."""
+    """Spark failed at a command; with its error."""
 
 
 class Connector:
@@ -33,7 +33,7 @@ class Connector:
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        # What Spark says besides its answers.
+        # Spark's output besides its answers.
         self.log_file = directory / "connector.log"
         make_java_home(find_java(os.environ), directory / "java")
         jars = sorted(str(jar) for jar in CONNECTOR_JARS.glob("*.jar"))
@@ -71,7 +71,7 @@ class Connector:
             self._process.kill()
 
     def do(self, what: str, **arguments: Any) -> Any:
-        """One order and its answer. Raises `ConnectorError` with Spark's words."""
+        """The answer to one command. Raises `ConnectorError` with Spark's error."""
         assert self._process.stdin is not None
         print(json.dumps({"do": what, **arguments}), file=self._process.stdin, flush=True)
         return self._answer()

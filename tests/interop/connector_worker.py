@@ -75,7 +75,7 @@ class Worker:
         )
 
     def look(self, name: str) -> dict[str, Any]:
-        """What a stream has brought so far, and what it died of."""
+        """What a stream has brought so far, and the error that ended it."""
         query = self._streams[name]
         failure = query.exception()
         counts = self._counted(self._spark.table(name)) if query.name else {}
@@ -116,9 +116,9 @@ def main(jars: list[str]) -> None:
     worker = Worker(spark)
     print(json.dumps({"result": "ready"}), file=answers, flush=True)
     for line in sys.stdin:
-        order = json.loads(line)
+        command = json.loads(line)
         try:
-            answer = {"result": getattr(worker, order.pop("do"))(**order)}
+            answer = {"result": getattr(worker, command.pop("do"))(**command)}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer, default=str), file=answers, flush=True)

@@ -8,7 +8,7 @@ from tests.interop.prepare import KAFKA_JARS
 from tidelog.pipeline.spark.java import find_java
 
 TIMEOUT_S = 120
-# A tool lives for a second or two.
+# A tool runs for a second or two.
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
 
@@ -20,7 +20,7 @@ class JavaTools:
     bootstrap_servers: str
 
     def run(self, tool: str, *arguments: str, option: str = "--bootstrap-server") -> str:
-        """The output of a tool that did well; `option` is how it wants to know the cluster."""
+        """The output of a tool that succeeded; `option` is the one that names the cluster."""
         return run_tool(tool, option, self.bootstrap_servers, *arguments)
 
 

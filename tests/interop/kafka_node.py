@@ -1,4 +1,4 @@
-"""One node of Apache Kafka 4.3.1, for what our brokers do not have yet: transactions."""
+"""One node of Apache Kafka 4.3.1, for what Tidelog does not have yet: transactions."""
 
 import socket
 import subprocess
@@ -44,7 +44,7 @@ class KafkaNode:
             )
         )
         run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties))
-        # What the node says.
+        # The node's output.
         self._log_file = directory / "kafka.log"
         with self._log_file.open("wb") as log:
             self._process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Spark's official Kafka connector against our brokers: the sternest reader there is.
+"""Spark's official Kafka connector against Tidelog: the strictest reader there is.
 
 It plans every batch by the latest offsets, remembers them, and stops its query when one of them
 ever goes back, a partition is gone for a moment, or a record that it was promised is not there:
@@ -123,7 +123,7 @@ def test_topics_are_found_by_pattern(connector: Connector, cluster: LocalCluster
     assert sorted(row["topic"] for row in found) == ["pattern-a"] * 30 + ["pattern-b"] * 30
 
 
-def test_a_topic_that_does_not_exist_is_said(connector: Connector, cluster: LocalCluster):
+def test_a_topic_that_does_not_exist_is_an_error(connector: Connector, cluster: LocalCluster):
     with pytest.raises(ConnectorError, match="UnknownTopicOrPartition"):
         connector.do("counts", options=reading(cluster, "no-such-topic"))
 

@@ -1,6 +1,6 @@
-"""Apache Kafka 4.3.1's own tools against our brokers, and its reader of segments on our files.
+"""Apache Kafka 4.3.1's own tools against Tidelog, and its reader of segments on Tidelog's files.
 
-Left out are the tools of groups and transactions, which our brokers do not serve yet.
+Left out are the tools of groups and transactions, which Tidelog does not serve yet.
 """
 
 import json
@@ -167,7 +167,7 @@ def test_kafka_reads_our_segments(cluster: LocalCluster):
     cluster.wait_for_isr("java-dump", 0, ALL, timeout_s=START_TIMEOUT_S)
 
 
-def test_the_clients_compatibility_test_is_content(tools: JavaTools, cluster: LocalCluster):
+def test_the_clients_compatibility_test_passes(tools: JavaTools, cluster: LocalCluster):
     """Kafka's own examination of a broker by its client, made for releases that differ."""
     create(cluster, "java-compatible")
     tools.run(

@@ -1,4 +1,4 @@
-"""kcat, which is librdkafka for shell scripts, against our brokers."""
+"""kcat, which is librdkafka for shell scripts, against Tidelog."""
 
 import json
 import subprocess

@@ -1,7 +1,7 @@
 """The three Python clients behind one interface: produce until stopped, then read all back.
 
 Each client is used as its own documentation shows, with `acks=all` and idempotence where the client
-has it. `Acknowledged` maps what was sent to where the broker said it is.
+has it. `Answers` maps what was sent to the offset that the broker answered.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ SEND_TIMEOUT_S = 60
 
 
 @dataclass
-class Ledger:
+class Answers:
     """What the broker answered a producer: value to offset, all in partition 0."""
 
     acknowledged: dict[bytes, int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class ConfluentKafka:
 
     name = "confluent-kafka"
 
-    def produce(self, bootstrap: str, ledger: Ledger, go_on: Callable[[], bool]) -> None:
+    def produce(self, bootstrap: str, answers: Answers, go_on: Callable[[], bool]) -> None:
         from confluent_kafka import Producer
 
         producer = Producer(
@@ -59,9 +59,9 @@ class ConfluentKafka:
 
             def report(error, message, value=value):
                 if error is None:
-                    ledger.ack(value, message.offset())
+                    answers.ack(value, message.offset())
                 else:
-                    ledger.fail(value, str(error))
+                    answers.fail(value, str(error))
 
             producer.produce(TOPIC, value, partition=0, on_delivery=report)
             producer.poll(0.002)
@@ -94,7 +94,7 @@ class KafkaPython:
 
     name = "kafka-python"
 
-    def produce(self, bootstrap: str, ledger: Ledger, go_on: Callable[[], bool]) -> None:
+    def produce(self, bootstrap: str, answers: Answers, go_on: Callable[[], bool]) -> None:
         from kafka import KafkaProducer
 
         producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=1, retries=1000)
@@ -103,8 +103,8 @@ class KafkaPython:
             value = b"k%d" % index
             index += 1
             future = producer.send(TOPIC, value, partition=0)
-            future.add_callback(lambda meta, value=value: ledger.ack(value, meta.offset))
-            future.add_errback(lambda error, value=value: ledger.fail(value, repr(error)))
+            future.add_callback(lambda meta, value=value: answers.ack(value, meta.offset))
+            future.add_errback(lambda error, value=value: answers.fail(value, repr(error)))
             if index % 20 == 0:
                 producer.flush(SEND_TIMEOUT_S)
         producer.flush(SEND_TIMEOUT_S)
@@ -131,10 +131,10 @@ class AioKafka:
 
     name = "aiokafka"
 
-    def produce(self, bootstrap: str, ledger: Ledger, go_on: Callable[[], bool]) -> None:
-        asyncio.run(self._produce(bootstrap, ledger, go_on))
+    def produce(self, bootstrap: str, answers: Answers, go_on: Callable[[], bool]) -> None:
+        asyncio.run(self._produce(bootstrap, answers, go_on))
 
-    async def _produce(self, bootstrap: str, ledger: Ledger, go_on: Callable[[], bool]) -> None:
+    async def _produce(self, bootstrap: str, answers: Answers, go_on: Callable[[], bool]) -> None:
         from aiokafka import AIOKafkaProducer
 
         producer = AIOKafkaProducer(
@@ -152,9 +152,9 @@ class AioKafka:
                 for value, future in batch.items():
                     try:
                         meta = await asyncio.wait_for(future, SEND_TIMEOUT_S)
-                        ledger.ack(value, meta.offset)
+                        answers.ack(value, meta.offset)
                     except Exception as error:
-                        ledger.fail(value, repr(error))
+                        answers.fail(value, repr(error))
         finally:
             await producer.stop()
 
@@ -188,7 +188,7 @@ class BackgroundProducer:
     """A client that produces in a thread until stopped."""
 
     def __init__(self, client, bootstrap: str) -> None:
-        self.ledger = Ledger()
+        self.answers = Answers()
         self._stop = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, args=(client, bootstrap), daemon=True)
@@ -196,41 +196,41 @@ class BackgroundProducer:
 
     def _run(self, client, bootstrap: str) -> None:
         try:
-            client.produce(bootstrap, self.ledger, lambda: not self._stop.is_set())
+            client.produce(bootstrap, self.answers, lambda: not self._stop.is_set())
         except BaseException as error:
             self._error = error
 
     def wait_for_more(self, count: int, timeout_s: float = 60) -> float:
         """Waits until `count` more records are acknowledged; returns the seconds it took."""
         start = time.monotonic()
-        goal = self.ledger.count() + count
-        while self.ledger.count() < goal:
+        goal = self.answers.count() + count
+        while self.answers.count() < goal:
             assert self._error is None, self._error
             waited = time.monotonic() - start
-            assert waited < timeout_s, f"{goal - self.ledger.count()} acks missing: {waited:.1f} s"
+            assert waited < timeout_s, f"{goal - self.answers.count()} acks missing: {waited:.1f} s"
             self._stop.wait(0.01)
         return time.monotonic() - start
 
-    def finish(self) -> Ledger:
+    def finish(self) -> Answers:
         """Stops producing and waits for what is under way."""
         self._stop.set()
         self._thread.join(90)
         assert not self._thread.is_alive(), "the producer hangs"
         assert self._error is None, self._error
-        return self.ledger
+        return self.answers
 
 
-def assert_nothing_lost(ledger: Ledger, rows: list[tuple[int, bytes]]) -> None:
+def assert_nothing_lost(answers: Answers, rows: list[tuple[int, bytes]]) -> None:
     """Every acknowledged record is there once, at its acknowledged offset; offsets are dense."""
     assert [offset for offset, _ in rows] == list(range(len(rows))), "offsets are not dense"
     by_value: dict[bytes, list[int]] = {}
     for offset, value in rows:
         by_value.setdefault(value, []).append(offset)
-    lost = [value for value in ledger.acknowledged if value not in by_value]
-    assert not lost, f"lost {len(lost)} of {len(ledger.acknowledged)}: {lost[:5]}"
+    lost = [value for value in answers.acknowledged if value not in by_value]
+    assert not lost, f"lost {len(lost)} of {len(answers.acknowledged)}: {lost[:5]}"
     twice = [value for value, offsets in by_value.items() if len(offsets) > 1]
     assert not twice, f"duplicated: {twice[:5]}"
     misplaced = [
-        value for value, offset in ledger.acknowledged.items() if by_value[value] != [offset]
+        value for value, offset in answers.acknowledged.items() if by_value[value] != [offset]
     ]
     assert not misplaced, f"misplaced: {misplaced[:5]}"

@@ -93,7 +93,7 @@ def test_a_cluster_lives_through_every_verb(data_dir: Path) -> None:
 
 
 def status_is_healthy(where: tuple[object, ...]) -> bool:
-    """Whether `tidelog status` says that all is well."""
+    """Whether `tidelog status` reports a healthy cluster."""
     command = [sys.executable, "-m", "tidelog.cli.main", "status", *map(str, where)]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 

@@ -19,7 +19,7 @@ RECORD = b"d" * 2_000
 class LargeRecords(ConfluentKafka):
     """Fills a segment of one megabyte in no time."""
 
-    def produce(self, bootstrap, ledger, go_on):
+    def produce(self, bootstrap, answers, go_on):
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 2})
@@ -30,9 +30,9 @@ class LargeRecords(ConfluentKafka):
 
             def report(error, message, value=value):
                 if error is None:
-                    ledger.ack(value, message.offset())
+                    answers.ack(value, message.offset())
                 else:
-                    ledger.fail(value, str(error))
+                    answers.fail(value, str(error))
 
             producer.produce(TOPIC, value, partition=0, on_delivery=report)
             producer.poll(0.002)
@@ -75,7 +75,7 @@ def test_a_flipped_bit_in_a_sealed_segment_is_never_read_and_repaired(tmp_path):
         cluster.wait_for_isr(TOPIC, 0, replicas)
         producer = BackgroundProducer(client, cluster.bootstrap_servers)
         producer.wait_for_more(2_000)
-        ledger = producer.finish()
+        answers = producer.finish()
         leader = replicas[0]
         assert cluster.wait_for_leader(TOPIC, 0) == leader
         cluster.terminate(leader)
@@ -87,8 +87,8 @@ def test_a_flipped_bit_in_a_sealed_segment_is_never_read_and_repaired(tmp_path):
         cluster.start_node(leader)
         cluster.wait_for_isr(TOPIC, 0, replicas)
         prefer_leader(cluster, leader)
-        count = max(ledger.acknowledged.values()) + 1
-        assert_nothing_lost(ledger, client.read(cluster.bootstrap_servers, count))
+        count = max(answers.acknowledged.values()) + 1
+        assert_nothing_lost(answers, client.read(cluster.bootstrap_servers, count))
         cluster.wait_for_isr(TOPIC, 0, replicas)
         deadline = time.monotonic() + 20
         while len({content(cluster, node_id) for node_id in replicas}) > 1:

@@ -1,4 +1,4 @@
-"""Records are deleted by a client that knows nothing of us, and by the command line."""
+"""Records are deleted by librdkafka and by the command line."""
 
 import pytest
 

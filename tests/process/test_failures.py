@@ -45,9 +45,9 @@ def quorum_leader(cluster: LocalCluster) -> int:
         return admin.describe_quorum().leader_id
 
 
-def read_back(cluster: LocalCluster, client, ledger) -> list[tuple[int, bytes]]:
+def read_back(cluster: LocalCluster, client, answers) -> list[tuple[int, bytes]]:
     """Everything up to the last acknowledged offset."""
-    return client.read(cluster.bootstrap_servers, max(ledger.acknowledged.values()) + 1)
+    return client.read(cluster.bootstrap_servers, max(answers.acknowledged.values()) + 1)
 
 
 @BY_NAME
@@ -62,9 +62,9 @@ def test_nothing_acknowledged_is_lost_through_a_kill_of_the_leader(tmp_path, cli
         cluster.start_node(leader)
         cluster.wait_for_isr(TOPIC, 0, replicas_of(cluster))
         producer.wait_for_more(50)
-        ledger = producer.finish()
-        assert not ledger.failed, list(ledger.failed.items())[:3]
-        assert_nothing_lost(ledger, read_back(cluster, client, ledger))
+        answers = producer.finish()
+        assert not answers.failed, list(answers.failed.items())[:3]
+        assert_nothing_lost(answers, read_back(cluster, client, answers))
 
 
 @BY_NAME
@@ -79,9 +79,9 @@ def test_acks_all_goes_on_when_a_follower_is_paused(tmp_path, client):
         producer.wait_for_more(200)
         cluster.resume(follower)
         cluster.wait_for_isr(TOPIC, 0, replicas_of(cluster))
-        ledger = producer.finish()
-        assert not ledger.failed, list(ledger.failed.items())[:3]
-        assert_nothing_lost(ledger, read_back(cluster, client, ledger))
+        answers = producer.finish()
+        assert not answers.failed, list(answers.failed.items())[:3]
+        assert_nothing_lost(answers, read_back(cluster, client, answers))
 
 
 def test_two_paused_followers_mean_not_enough_replicas(tmp_path):
@@ -124,7 +124,7 @@ def test_all_data_is_back_after_a_restart_of_the_whole_cluster(tmp_path, client,
     with start(tmp_path) as cluster:
         producer = BackgroundProducer(client, cluster.bootstrap_servers)
         producer.wait_for_more(300)
-        ledger = producer.finish()
+        answers = producer.finish()
         ids = [node.node_id for node in cluster.nodes]
         for node_id in ids:
             getattr(cluster, how)(node_id)
@@ -132,7 +132,7 @@ def test_all_data_is_back_after_a_restart_of_the_whole_cluster(tmp_path, client,
             cluster.start_node(node_id)
         cluster.wait_until_ready()
         cluster.wait_for_leader(TOPIC, 0)
-        assert_nothing_lost(ledger, read_back(cluster, client, ledger))
+        assert_nothing_lost(answers, read_back(cluster, client, answers))
 
 
 def test_topics_are_created_while_the_controller_is_killed(tmp_path):
@@ -151,5 +151,5 @@ def test_topics_are_created_while_the_controller_is_killed(tmp_path):
         client = ConfluentKafka()
         producer = BackgroundProducer(client, cluster.bootstrap_servers)
         producer.wait_for_more(20)
-        ledger = producer.finish()
-        assert_nothing_lost(ledger, read_back(cluster, client, ledger))
+        answers = producer.finish()
+        assert_nothing_lost(answers, read_back(cluster, client, answers))

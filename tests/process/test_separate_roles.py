@@ -78,9 +78,9 @@ def test_nothing_acknowledged_is_lost_when_a_leader_and_the_active_controller_di
         assert successor in CONTROLLERS
         cluster.processes.start([controller, leader])
         cluster.wait_for_isr(TOPIC, 0, BROKERS, timeout_s=TIMEOUT_S)
-        ledger = producer.finish()
-        assert not ledger.failed, list(ledger.failed.items())[:3]
-        rows = ConfluentKafka().read(bootstrap, max(ledger.acknowledged.values()) + 1)
-        assert_nothing_lost(ledger, rows)
+        answers = producer.finish()
+        assert not answers.failed, list(answers.failed.items())[:3]
+        rows = ConfluentKafka().read(bootstrap, max(answers.acknowledged.values()) + 1)
+        assert_nothing_lost(answers, rows)
     finally:
         cluster.close(keep_directory=True)

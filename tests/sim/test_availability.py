@@ -75,7 +75,7 @@ def test_short_waits_are_not_counted():
     assert unavailable_ms(_history((Outcome.OK, 0, 0, 199), (Outcome.OK, 1, 200, 399))) == ()
 
 
-def test_a_run_with_kills_tells_both():
+def test_a_run_with_kills_reports_both():
     outcome = run_seed("cluster", "kills", 3)
     assert outcome.violation is None
     assert outcome.election_ms

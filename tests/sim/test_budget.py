@@ -93,7 +93,7 @@ def damage(world: World, budget: Budget, node_id: int) -> None:
     budget.note_damaged(node_id)
 
 
-def test_beside_a_damaged_node_nobody_else_ends_uncleanly_group_commit_or_not():
+def test_beside_a_damaged_node_no_other_ends_uncleanly_group_commit_or_not():
     world, _, leader = led_world()
     second = next(node_id for node_id in (1, 2, 3) if node_id != leader)
     budget = Budget(world, group_commit=True)
@@ -106,7 +106,7 @@ def test_beside_a_damaged_node_nobody_else_ends_uncleanly_group_commit_or_not():
     assert budget.may_end_uncleanly(leader)
 
 
-def test_beside_an_unclean_node_nobody_is_damaged_group_commit_or_not():
+def test_beside_an_unclean_node_no_other_is_damaged_group_commit_or_not():
     world, _, leader = led_world()
     second = next(node_id for node_id in (1, 2, 3) if node_id != leader)
     budget = Budget(world, group_commit=True)
@@ -142,7 +142,7 @@ def test_who_stopped_cleanly_and_is_eligible_counts_as_complete():
     assert budget.may_damage(leader)
 
 
-def test_a_node_on_a_full_disk_may_end_yet_and_so_may_one_that_heard_of_it():
+def test_a_node_on_a_full_disk_may_end_yet_and_so_may_one_that_met_it():
     world, _, leader = led_world()
     budget = Budget(world, group_commit=False)
     other = 1 + leader % 3

@@ -43,7 +43,7 @@ def test_one_seed_in_a_hundred_is_the_same_run_in_another_process(capsys, monkey
     assert "tidelog sim replay 100 --tier quorum --trace" in err
 
 
-def test_the_other_process_plays_the_same_scenario():
+def test_the_other_process_runs_the_same_scenario():
     ours = run_seed("cluster", "beyond", 1)
     assert hash_elsewhere("cluster", "beyond", 1) == ours.trace_hash
     with pytest.raises(subprocess.CalledProcessError):
@@ -73,7 +73,7 @@ def test_replay_prints_options_first_and_the_trace_on_request(capsys):
     assert "trace_hash" in quiet[-1]
 
 
-def test_replay_tells_the_trace_beside_the_json(capsys):
+def test_replay_prints_the_trace_beside_the_json(capsys):
     command = ["sim", "replay", "4", "--tier", "quorum", "--output", "json"]
     assert run([*command, "--trace"]) == 0
     loud = capsys.readouterr()
@@ -97,7 +97,7 @@ def test_replay_tells_the_trace_beside_the_json(capsys):
         (["campaign", "--cluster", "0", "--quorum", "0"], "--cluster N"),
     ],
 )
-def test_wrong_use_is_told_with_a_hint(capsys, arguments, hint):
+def test_wrong_use_is_reported_with_a_hint(capsys, arguments, hint):
     assert run(["sim", *arguments]) == 2
     assert hint in capsys.readouterr().err
 

@@ -31,7 +31,7 @@ def test_a_part_of_the_points_survives(every_point, part):
     assert outcome.faults == {point.ending.value: 1}
 
 
-def test_a_point_that_is_not_reached_is_no_survivor():
+def test_a_point_that_is_not_reached_is_not_a_survivor():
     outcome = run_point(Point(1_000_000, Operation.APPEND, Ending.KILL))
     assert outcome.violated == "PointReached"
 

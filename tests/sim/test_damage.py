@@ -155,7 +155,7 @@ def test_the_last_replica_with_damage_stays_offline_until_files_are_put_back():
     assert values_of_one(answer)[0] == VALUES[20]
 
 
-def test_unclean_elections_give_up_what_nobody_has():
+def test_unclean_elections_give_up_what_no_replica_has():
     """Goal: a topic that prefers what is left to nothing gets it, and the loss is named."""
     world, owner = lonely_world("t", 3)
     host = world.hosts[owner]

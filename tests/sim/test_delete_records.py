@@ -151,7 +151,7 @@ def test_an_idle_partition_lets_go_everywhere_and_its_segments_go(seed):
     assert bench.read(13) == bench.values(13)
 
 
-def test_a_parked_consumer_hears_that_its_records_are_gone():
+def test_a_parked_consumer_learns_that_its_records_are_gone():
     bench = Bench()
     client = bench.client
     assert bench.delete(-1) == (ErrorCode.NONE, 20)
@@ -188,7 +188,7 @@ def test_a_follower_that_is_gone_and_not_fenced_yet_holds_the_answer_up():
     bench.world.run_until(lambda: bench.everywhere(7))
 
 
-def test_the_next_leader_has_not_heard_of_the_deletion():
+def test_the_next_leader_does_not_know_of_the_deletion():
     """What it serves is right all the same, and it can be asked again."""
     bench = Bench()
     old, client = bench.leader, bench.client

@@ -84,7 +84,7 @@ def test_healing_ends_what_still_lasts():
     assert (ended, one.stopped, one.fired["cut"]) == ([True], True, 1)
 
 
-def test_what_a_process_heard_of_its_disk_ends_with_it():
+def test_what_a_process_met_on_its_disk_ends_with_it():
     world = World(1)
     world.start_all()
     budget = Budget(world, group_commit=True)

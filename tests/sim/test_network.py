@@ -72,7 +72,7 @@ def test_bytes_arrive_once_and_in_order_however_they_are_split_and_delayed(seed)
     assert net.b.closed == {100: CloseReason.PEER}
 
 
-def test_a_cut_keeps_back_and_mending_delivers_in_order():
+def test_a_cut_keeps_back_and_healing_delivers_in_order():
     net = Net().connected()
     net.network.cut("a", "b")
     for data in (b"1", b"2", b"3"):
@@ -133,7 +133,7 @@ def test_a_connect_over_a_cut_ends_in_silence():
     assert net.answers == []
 
 
-def test_a_connect_that_nobody_wants_any_more_is_not_made():
+def test_a_connect_that_was_given_up_is_not_made():
     net = Net()
     net.connect()
     net.wanted = False

@@ -338,14 +338,14 @@ def test_a_cluster_sees_a_fenced_member_of_the_isr():
         ("Liveness", lambda cluster: cluster.feed.change("orders", leader=-1)),
     ],
 )
-def test_the_end_of_a_story_is_judged(name, tamper):
+def test_the_end_of_a_run_is_judged(name, tamper):
     cluster = a_cluster()
     tamper(cluster)
     with rejects(name):
         cluster.finish()
 
 
-def test_the_end_of_a_story_finds_duplicates():
+def test_the_end_of_a_run_finds_duplicates():
     cluster = a_cluster()
     cluster.send(1, "b", producer=Producer(7, 0, 0))
     cluster.send(1, "b", producer=Producer(8, 0, 0))

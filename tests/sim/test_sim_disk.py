@@ -34,7 +34,7 @@ def disk_with_files() -> SimDisk:
     ],
 )
 @pytest.mark.parametrize("sticky", [False, True])
-def test_an_operation_fails_once_or_until_it_is_mended(operations, act, sticky):
+def test_an_operation_fails_once_or_until_the_disk_is_repaired(operations, act, sticky):
     disk = disk_with_files()
     file = disk.open("t-0/00000000000000000000.log")
     disk.troubles.append(Trouble("eio", operations, sticky=sticky))
@@ -65,7 +65,7 @@ def test_nothing_strikes_who_only_looks():
 
 
 @pytest.mark.parametrize("fault", [one for one in DAMAGE if one is not DiskFault.BIT_FLIP_ON_READ])
-def test_damage_changes_bytes_and_nobody_is_told(fault):
+def test_damage_changes_bytes_without_a_report(fault):
     for seed in range(20):
         disk = disk_with_files()
         before = {path: bytes(content.data) for path, content in disk.contents()}

@@ -85,7 +85,7 @@ def test_a_bad_disk_ends_the_process_with_a_message_and_a_hint(fault):
     assert not world.start(leader) or fault == "full"
 
 
-def test_a_machine_without_power_is_told_from_a_dead_process():
+def test_a_machine_without_power_differs_from_a_dead_process():
     world, _, leader = led_world()
     victim = next(node_id for node_id in (1, 2, 3) if node_id != leader)
     world.power_cut(victim)

@@ -50,7 +50,7 @@ class FunctionFacts(NamedTuple):
 
 
 class Module(NamedTuple):
-    """What the tests want to know of one Python file."""
+    """What the tests need of one Python file."""
 
     path: str
     """Relative to the repository, with forward slashes."""
@@ -93,7 +93,7 @@ def product() -> list[Module]:
 
 
 def suite() -> list[Module]:
-    """Test files and what they lean on."""
+    """Test files and their helpers."""
     return [module for module in all_modules() if module.path.startswith("tests/")]
 
 

@@ -105,7 +105,7 @@ def test_python_in_the_readme_is_python_and_imports_what_exists():
                 assert hasattr(import_module(module), name), f"{module}.{name}"
 
 
-def test_the_cluster_of_the_readme_can_what_the_readme_shows():
+def test_the_cluster_of_the_readme_has_what_the_readme_calls():
     from tidelog.testing.local_cluster import LocalCluster
 
     text = texts()["README.md"]
@@ -128,7 +128,7 @@ def test_commands_in_the_readme_exist():
 
 
 def test_named_properties_are_asserted_or_checked_somewhere():
-    """Every property in ARCHITECTURE's table of names is spoken of in the code."""
+    """Every property in ARCHITECTURE's table of names is named in the code."""
     text = texts()["ARCHITECTURE.md"]
     table = text.split("## Properties by name")[1].split("##")[0]
     names = set(re.findall(r"\b((?:[A-Z][a-z]+){2,})\b", table))

@@ -1,6 +1,6 @@
-"""No module imports itself over others, imports for the type checker included.
+"""No module imports itself through others, imports for the type checker included.
 
-A circle is a design fault before it is an import error: none of its modules can be understood,
+A cycle is a design fault before it is an import error: none of its modules can be understood,
 tested or moved without the others.
 """
 
@@ -10,7 +10,7 @@ import grimp
 
 
 def cycle_in(graph: grimp.ImportGraph) -> list[str]:
-    """The modules of some circle, in the order of their imports; empty when there is none."""
+    """The modules of some cycle, in the order of their imports; empty when there is none."""
     imports = {
         module: graph.find_modules_directly_imported_by(module) for module in sorted(graph.modules)
     }
@@ -21,13 +21,13 @@ def cycle_in(graph: grimp.ImportGraph) -> list[str]:
     return []
 
 
-def test_no_circle_of_imports_is_left():
+def test_no_cycle_of_imports_is_left():
     graph = grimp.build_graph("tidelog", cache_dir=None)
     assert len(graph.modules) > 400
     assert cycle_in(graph) == []
 
 
-def test_a_circle_is_found():
+def test_a_cycle_is_found():
     graph = grimp.ImportGraph()
     graph.add_import(importer="a", imported="b")
     graph.add_import(importer="b", imported="c")

@@ -1,4 +1,4 @@
-"""Goal: reference pages say what the code says. Method: each page is made anew and compared."""
+"""Goal: reference pages agree with the code. Method: each page is made anew and compared."""
 
 import pytest
 from tools.reference.__main__ import PAGES, is_stale
@@ -9,7 +9,7 @@ from tidelog.env.event import Kind
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_generated_pages_are_what_the_code_says(name):
+def test_generated_pages_agree_with_the_code(name):
     assert not is_stale(name), f"docs/{name} is stale: run `make reference`"
 
 

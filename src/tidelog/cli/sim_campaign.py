@@ -55,7 +55,7 @@ def campaign(
     try:
         while rounds == 0 or done < rounds:
             for tier, count in (("cluster", cluster), ("quorum", quorum)):
-                _play_round(entry[tier], tier, count, jobs)
+                _run_round(entry[tier], tier, count, jobs)
                 _write(results, book)
             done += 1
     except KeyboardInterrupt:
@@ -92,7 +92,7 @@ def _blank() -> dict[str, Any]:
     return {**sums, "virtual_s": 0.0, "cpu_s": 0.0, "failed": [], **counts}
 
 
-def _play_round(sums: dict[str, Any], tier: str, count: int, jobs: int) -> None:
+def _run_round(sums: dict[str, Any], tier: str, count: int, jobs: int) -> None:
     from tidelog.sim.campaign.seeds import replay_command
 
     first = sums["seeds"]

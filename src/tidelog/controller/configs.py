@@ -121,18 +121,18 @@ def _forgotten_elrs(after: View, topic: str) -> list[MetadataRecord]:
     image = after.image
     topics = [found] if (found := image.topic(topic)) else list(image.topics_by_id.values())
     records: list[MetadataRecord] = []
-    anybody_waits = False
+    any_waits = False
     for one in topics:
         for number, partition in one.partitions.items():
             if not (partition.eligible_leaders or partition.last_known_eligible_leaders):
                 continue
             min_isr = effective_min_isr(after.min_isr(one.name), partition.replicas)
             if partition.leader == NO_LEADER or len(partition.isr) < min_isr:
-                anybody_waits = True
+                any_waits = True
                 continue
             change = PartitionChange(eligible_leaders=(), last_known_eligible_leaders=())
             records.append(partition_change_record(one.topic_id, number, change))
-    return records if anybody_waits else [clear_elr_record(topic)]
+    return records if any_waits else [clear_elr_record(topic)]
 
 
 def _existing(view: View, item: ConfigResourceChange) -> ConfigResource:

@@ -228,8 +228,8 @@ class BrokerSessions:
         if session is None or session.last_contact is None or not self._grace_ms:
             return False
         since = now
-        heard_of = session.metadata_offset != NO_METADATA_OFFSET
-        if heard_of and session.last_contact > now - self._grace_ms:
+        is_known = session.metadata_offset != NO_METADATA_OFFSET
+        if is_known and session.last_contact > now - self._grace_ms:
             # It has sent something since the suspicion began: it lives, on another connection. Or
             # this was sent before it died, and arrived late; then no heartbeat follows.
             since = Instant(session.last_contact + self._timeout_ms // HEARTBEATS_PER_TIMEOUT)

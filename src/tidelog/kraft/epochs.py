@@ -51,7 +51,7 @@ class Epochs:
             role = core.role
             if isinstance(role, Prospective):
                 self._transitions.become_follower(
-                    core.epoch, role.leader_id, now, RoleCause(RoleReason.LEADER_HEARD)
+                    core.epoch, role.leader_id, now, RoleCause(RoleReason.LEADER_ANNOUNCED)
                 )
             elif isinstance(role, Follower) and not role.leader_has_resigned:
                 role.fetch_deadline = max(role.fetch_deadline, core.timers.fetch_deadline_from(now))

@@ -35,7 +35,7 @@ class RoleReason(StrEnum):
 
     NAMED_BY_PEER = "learnt from {peer_id}"
     NAMED_BY_LEADER = "learnt from the leader"
-    LEADER_HEARD = "the leader announced itself"
+    LEADER_ANNOUNCED = "the leader announced itself"
     LEADER_SILENT = "leader {peer_id} is silent"
     NO_LEADER = "no leader is known"
     NO_STATE = "it lacks what a leader needs"

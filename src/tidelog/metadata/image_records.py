@@ -43,7 +43,7 @@ from tidelog.metadata.records import (
 )
 from tidelog.model import Endpoint, TopicId
 
-_NOBODY = -1
+_NO_BROKER = -1
 
 
 def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
@@ -66,7 +66,7 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
             )
     if image.next_producer_id > 0:
         yield ProducerIdsRecord(
-            broker_id=_NOBODY, broker_epoch=_NOBODY, next_producer_id=image.next_producer_id
+            broker_id=_NO_BROKER, broker_epoch=_NO_BROKER, next_producer_id=image.next_producer_id
         )
     for identity in sorted(image.kept_records, key=repr):
         yield image.kept_records[identity]

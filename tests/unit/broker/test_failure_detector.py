@@ -29,7 +29,7 @@ def probed(detector: FailureDetector, now: int) -> list[int]:
     return detector.take_probes()
 
 
-def test_a_lost_connection_is_probed_at_once_and_suspects_nobody(detector):
+def test_a_lost_connection_is_probed_at_once_and_makes_no_suspicion(detector):
     lose(detector, 0, CloseReason.PEER)
     assert detector.deadline() == 0
     assert probed(detector, 0) == [2]
@@ -71,7 +71,7 @@ def test_the_grace_period_begins_with_the_first_refusal_not_with_the_loss(detect
 
 
 @pytest.mark.parametrize("reason", [CloseReason.TIMEOUT, CloseReason.PEER, CloseReason.ERROR])
-def test_a_silent_network_suspects_nobody(detector, reason):
+def test_a_silent_network_makes_no_suspicion(detector, reason):
     """Packets that vanish refuse nothing: time-outs and cuts alone never make a suspect."""
     for now in range(0, 20 * GRACE_MS, 100):
         lose(detector, now, reason)
@@ -90,7 +90,7 @@ def test_one_success_clears_everything(detector):
     assert detector.take_changes() == []
 
 
-def test_the_end_of_a_suspicion_is_told_once(detector):
+def test_the_end_of_a_suspicion_is_reported_once(detector):
     lose(detector, 0)
     lose(detector, GRACE_MS)
     detector.on_reached(2)
@@ -100,7 +100,7 @@ def test_the_end_of_a_suspicion_is_told_once(detector):
     assert detector.suspected == []
 
 
-def test_a_suspicion_is_told_once_while_refusals_go_on(detector):
+def test_a_suspicion_is_reported_once_while_refusals_go_on(detector):
     for now in range(0, 10 * GRACE_MS, 100):
         lose(detector, now)
     assert detector.take_changes() == [(2, True)]
@@ -123,7 +123,7 @@ def test_reaching_a_peer_that_is_fine_changes_nothing(detector):
     assert probed(detector, 1000) == []
 
 
-def test_doubt_asks_for_a_probe_and_warns_nobody(detector):
+def test_doubt_asks_for_a_probe_and_reports_nothing(detector):
     detector.doubt(2, Instant(7))
     assert detector.in_doubt == frozenset()
     assert probed(detector, 7) == [2]

@@ -190,7 +190,7 @@ def test_forgotten_partitions_leave(sessions):
     assert [entry.partition for entry in left] == [0, 2]
 
 
-def test_sessions_by_name_tell_topics_apart_by_name(sessions):
+def test_sessions_by_name_distinguish_topics_by_name(sessions):
     other = wanted(0)._replace(topic="u", topic_id=ZERO_TOPIC_ID)
     named = wanted(0)._replace(topic_id=ZERO_TOPIC_ID)
     session, _ = sessions.open(request(partitions=(named, other)), False, NOW)
@@ -232,13 +232,13 @@ def test_news_are_listed(sessions, settled, news):
 
 
 @pytest.mark.parametrize("field", ["high_watermark", "log_start_offset"])
-def test_a_move_is_told_once(sessions, settled, field):
+def test_a_move_is_reported_once(sessions, settled, field):
     assert listed(sessions, settled, answer(0, **{field: 42})) == [0]
     assert listed(sessions, settled, answer(0, **{field: 42})) == []
     assert listed(sessions, settled, answer(0)) == [0]
 
 
-def test_an_error_is_told_each_time_and_so_is_its_end(sessions, settled):
+def test_an_error_is_reported_each_time_and_so_is_its_end(sessions, settled):
     failed = answer(0, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     assert listed(sessions, settled, failed) == [0]
     assert listed(sessions, settled, failed) == [0]
@@ -331,7 +331,7 @@ def test_idle_is_more_than_two_minutes():
     assert EVICTION_IDLE_MS == 120_000
 
 
-def test_an_idle_session_gives_way_to_anybody():
+def test_an_idle_session_gives_way_to_any_client():
     sessions, (idle, used) = full_cache(9, 9, replica_id=2)
     later = NOW + EVICTION_IDLE_MS
     assert lives(sessions, used, now=NOW + 1)
@@ -341,7 +341,7 @@ def test_an_idle_session_gives_way_to_anybody():
     assert not lives(sessions, idle)
 
 
-def test_replacing_ones_own_session_needs_no_room():
+def test_replacing_ones_own_session_evicts_no_other():
     sessions, (own,) = full_cache(4)
     session, _ = sessions.open(request(own.session_id, 0, (wanted(0),)), True, NOW)
     assert session is not None

@@ -211,7 +211,7 @@ def test_a_stale_epoch_registers_again_with_the_same_incarnation():
     assert life.heartbeat(INTERVAL_MS + RETRY_INTERVAL_MS).want_fence
 
 
-def test_a_new_controller_hears_from_us_at_once():
+def test_a_new_controller_gets_a_heartbeat_at_once():
     life = Life().running()
     life.lifecycle.on_controller_changed(Instant(100))
     assert life.lifecycle.deadline() == 100
@@ -302,7 +302,7 @@ def test_a_controller_that_never_lets_go_is_left_at_the_limit():
     assert now == CONTROLLED_SHUTDOWN_LIMIT_MS
 
 
-def test_a_stale_epoch_while_leaving_means_that_nobody_waits_for_us():
+def test_a_stale_epoch_while_leaving_means_that_no_controller_waits_for_us():
     life = Life().running()
     life.lifecycle.begin_shutdown(Instant(0))
     life.heartbeat(0)

@@ -95,7 +95,7 @@ def test_a_restart_finds_topics_and_records(clean):
 # A cluster ---------------------------------------------------------------------------------
 
 
-def test_a_paused_controller_costs_nobody_else_its_session():
+def test_a_paused_controller_costs_no_other_broker_its_session():
     """A process that stands still keeps its connections, and the heartbeats that are under way to
     it. Brokers must turn to the next controller at once, or it ends all their sessions."""
     world = World(3, settings={"broker.session.timeout.ms": "2000"})

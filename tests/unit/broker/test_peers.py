@@ -218,7 +218,7 @@ def test_only_peers_with_an_address_are_known(peers):
     assert not peers.knows(4, Purpose.PROBE)
 
 
-def test_a_probe_connects_once_and_then_tells_whether_it_is_up(peers, effects):
+def test_a_probe_connects_once_and_then_reports_whether_it_is_up(peers, effects):
     assert peers.probe(2) is False
     assert effects.take() == [Connect(-1, "host2", 9093)]
     assert peers.probe(2) is False
@@ -231,7 +231,7 @@ def test_a_probe_connects_once_and_then_tells_whether_it_is_up(peers, effects):
     assert effects.take() == [Connect(-2, "host2", 9093)]
 
 
-def test_giving_up_fails_requests_and_accuses_nobody(peers, effects):
+def test_giving_up_fails_requests_and_makes_no_suspicion(peers, effects):
     connection = connected(peers, effects, "a")
     send(peers, "b")
     peers.give_up(2, Purpose.CONTROL)

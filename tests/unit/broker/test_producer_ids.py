@@ -23,7 +23,7 @@ def block(ids: ProducerIds, first: int, count: int) -> list[tuple[object, int]]:
     return ids.take_granted()
 
 
-def test_no_block_is_asked_for_before_somebody_needs_one(ids):
+def test_no_block_is_asked_for_before_a_client_needs_one(ids):
     assert not ids.wants_block(NOW)
     assert ids.deadline() is None
 
@@ -46,7 +46,7 @@ def test_requests_are_served_in_order_across_blocks(ids):
     assert ids.request("f") == 21
 
 
-def test_nobody_overtakes_those_who_wait(ids):
+def test_no_client_overtakes_those_that_wait(ids):
     for name in "abc":
         ids.request(name)
     assert ids.wants_block(NOW)

@@ -130,7 +130,7 @@ def test_lost_connections_are_answers_too(voters):
     assert not voters.node.broker.quorum.is_leader
 
 
-def test_an_answer_that_does_not_parse_is_no_answer(voters):
+def test_an_answer_that_does_not_parse_is_not_an_answer(voters):
     (connection, _, _, _), *_ = voters.wait(ApiKey.VOTE)
     voters.node.receive(Received(connection, b"\x00\x00\x00\x05\x00\x00\x00\x01\x00"))
     assert not voters.node.exits

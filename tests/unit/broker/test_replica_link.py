@@ -105,7 +105,7 @@ def test_what_the_leader_sends_is_in_the_followers_log(leader):
     assert (wanted.fetch_offset, wanted.last_fetched_epoch) == (1, 0)
 
 
-def test_an_answer_about_a_topic_that_nobody_knows_is_dropped(leader):
+def test_an_answer_about_an_unknown_topic_is_dropped(leader):
     correlation_id, _ = leader.request()
     leader.answer(correlation_id, topic_id=b"?" * 16)
     assert leader.log_end_offset == 0
@@ -196,7 +196,7 @@ def test_isr_proposals_reach_the_wire_with_the_epochs_of_their_members(leader):
     assert k56_alter_partition.message_of(k56_alter_partition.API.request(message)) == message
 
 
-def test_refusals_of_isr_proposals_do_no_harm_when_nobody_waits(leader):
+def test_refusals_of_isr_proposals_do_no_harm_when_no_request_waits(leader):
     output = SendAlterPartition(12345, 77, ())
     for response in (None, Refused(ErrorCode.STALE_BROKER_EPOCH, "stale")):
         link_of(leader.node).on_alter_partition_result(output, response, leader.node.now)

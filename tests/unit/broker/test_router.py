@@ -167,7 +167,7 @@ def test_pipelined_requests_are_answered_in_order(node):
 # Who is at the other end -------------------------------------------------------------------
 
 
-def test_a_heartbeat_tells_which_broker_is_at_the_other_end(node):
+def test_a_heartbeat_shows_which_broker_is_at_the_other_end(node):
     wire = node.client(CONTROLLER)
     connection = node.broker.connections.get(wire.connection_id)
     assert connection is not None

@@ -12,7 +12,7 @@ BASE = {
 }
 
 
-def test_every_interface_is_bound_and_the_host_name_told() -> None:
+def test_every_interface_is_bound_and_the_host_name_advertised() -> None:
     listeners = resolve_listeners(BASE, "box.example")
     assert listeners.bound[0] == Endpoint("PLAINTEXT", "", 9092)
     assert listeners.advertised[0] == Endpoint("PLAINTEXT", "box.example", 9092)

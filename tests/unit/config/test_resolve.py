@@ -142,7 +142,7 @@ def test_the_first_synonym_wins_whatever_the_order_in_the_file() -> None:
     assert config_with(log__retention__hours="-1").log.retention_ms == -1
 
 
-def test_one_property_may_set_fields_of_several_rooms() -> None:
+def test_one_property_may_set_fields_of_several_packages() -> None:
     config = config_with(
         broker__session__timeout__ms="5000",
         tidelog__broker__disconnect__grace__ms="0",

@@ -24,7 +24,7 @@ def test_every_default_of_topics_that_nothing_reads_is_spoken_of() -> None:
     assert unread - WITHOUT_EFFECT.keys() == SAYS_ENOUGH
 
 
-def test_what_is_set_is_told_in_order_and_nothing_else() -> None:
+def test_what_is_set_is_reported_in_order_and_nothing_else() -> None:
     found = config_with(num__replica__fetchers="4", log__flush__interval__ms="10").without_effect
     assert list(found) == ["log.flush.interval.ms", "num.replica.fetchers"]
     assert config_with(num__io__threads="8", log__segment__bytes="1048576").without_effect == {}

@@ -61,7 +61,7 @@ def test_another_target_counts_from_the_same_origin() -> None:
     assert reassigned(moving((1, 2, 4)), (1, 2, 3)) == Assignment((1, 2, 3))
 
 
-def test_an_unwanted_newcomer_stays_while_nobody_else_is_in_sync() -> None:
+def test_an_unwanted_newcomer_stays_while_no_other_replica_is_in_sync() -> None:
     assert reassigned(moving((4,)), (5, 6)) == Assignment((5, 6, 4, 1, 2, 3), (5, 6), (4, 1, 2, 3))
 
 

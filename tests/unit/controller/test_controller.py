@@ -512,7 +512,7 @@ def test_the_same_seed_writes_the_same_log() -> None:
     assert scenario() == scenario()
 
 
-def test_a_story_holds_the_invariants_at_random() -> None:
+def test_random_requests_keep_the_invariants() -> None:
     """Goal: whatever order events come in, every image is sound, and the standby agrees.
 
     Method: 15 random scenarios of 60 events each: heartbeats, deaths, suspicions, proposals,

@@ -61,7 +61,7 @@ def test_a_leader_that_lost_its_log_is_replaced_in_the_same_record():
 
 
 @pytest.mark.parametrize("elr", [True, False])
-def test_the_last_member_leaves_nobody_to_lead(elr):
+def test_the_last_member_leaves_no_replica_to_lead(elr):
     """Not even itself, when it is back; nor is it eligible."""
     image = say(image_of(replace(PARTITION, isr=(1,)), elr=elr), 1, LOST_DIRECTORY)
     assert of(image).leader == -1
@@ -103,7 +103,7 @@ def test_a_directory_that_the_broker_does_not_have_is_lost():
     assert of(say(image_of(PARTITION), 3, directory_of(9))).has_lost(3)
 
 
-def test_nothing_new_writes_nothing_and_faults_are_told_apart():
+def test_nothing_new_writes_nothing_and_faults_are_distinguished():
     image = image_of(PARTITION)
     assert say(image, 1, directory_of(1)).offset == image.offset
     request = AssignReplicas(

@@ -264,7 +264,7 @@ def allow(resource_type: int, name: str, value: str, *, validate_only: bool = Fa
 
 
 @pytest.mark.parametrize("resource", [(2, "t"), (4, "")], ids=["topic", "cluster"])
-def test_allowing_unclean_elections_elects_at_once_and_tells_what_was_given_up(
+def test_allowing_unclean_elections_elects_at_once_and_logs_what_was_given_up(
     resource: tuple[int, str],
 ) -> None:
     stage = leaderless()

@@ -333,7 +333,7 @@ def test_invariants_on_random_partitions() -> None:
     assert outcomes == set(Outcome) - {Outcome.UNCLEAN_HEIR}
 
 
-def test_replicas_that_leave_nobody_in_sync_are_a_bug() -> None:
+def test_replicas_that_leave_no_member_in_sync_are_a_bug() -> None:
     target = PartitionTarget((), False, assignment=Assignment((4, 5)))
     rules = ElectionRules(may_lead=lambda _: True, min_isr=2, elr_enabled=True)
     with pytest.raises(AssertionError, match="ReassignmentKeepsIsr"):

@@ -225,7 +225,7 @@ def test_how_long_a_session_blocks_another_incarnation(
 
 
 @pytest.mark.parametrize(("same_directories", "grace_ms"), [(True, 0), (False, GRACE_MS)])
-def test_a_broker_never_heard_of_blocks_only_strangers(
+def test_a_broker_without_a_heartbeat_blocks_only_strangers(
     same_directories: bool, grace_ms: int
 ) -> None:
     """Goal: after a restart of the whole cluster no broker waits for processes that are gone."""
@@ -274,7 +274,7 @@ def test_a_suspected_broker_is_fenced_at_once() -> None:
     assert sessions.fenced(until=1500) == [(1500, 2, True)]
 
 
-def test_not_when_it_was_heard_of_since() -> None:
+def test_not_when_it_has_sent_a_heartbeat_since() -> None:
     """Goal: a heartbeat after the suspicion began keeps it alive, until the next one is missing."""
     sessions = Sessions()
     sessions.touch(2, at=1001)
@@ -283,7 +283,7 @@ def test_not_when_it_was_heard_of_since() -> None:
     assert sessions.fenced(until=4001) == [(4001, 2, True)]
 
 
-def test_a_fresh_session_is_no_sign_of_life() -> None:
+def test_a_fresh_session_is_not_a_sign_of_life() -> None:
     """Goal: a broker that died with the last controller is fenced by the next one at once."""
     sessions = Sessions()
     assert sessions.suspect(2, at=10)
@@ -365,7 +365,7 @@ def test_strikes_are_bounded() -> None:
     assert last + TIMEOUT_MS <= when <= last + TIMEOUT_MS + LOOK_MS
 
 
-def test_a_late_return_is_no_wrong_suspicion() -> None:
+def test_a_late_return_does_not_count_as_a_wrong_suspicion() -> None:
     """Goal: a broker that stays away longer than its session would have lasted earns nothing."""
     sessions = Sessions()
     sessions.suspect(2, at=600)

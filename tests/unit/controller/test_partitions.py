@@ -122,7 +122,7 @@ def test_a_returning_broker_leads_what_waits_for_it() -> None:
     assert (record.partition_id, record.leader, record.isr) == (0, 1, (1,))
 
 
-def test_leaderless_partitions_are_led_by_whoever_is_alive() -> None:
+def test_leaderless_partitions_are_led_by_a_live_replica() -> None:
     """Goal: what an earlier controller left undone is done by the next."""
     image = an_image(a_broker(2), orders=[PartitionImage((1, 2), (), -1, 3, 3, (1, 2), (1,))])
     [record] = decide_leaderless(a_view(image), CAUSE)

@@ -236,7 +236,7 @@ def moving_stage() -> Stage:
     return stage
 
 
-def test_the_last_newcomer_in_sync_completes_it_and_the_old_leader_hears_of_a_new_one() -> None:
+def test_the_last_newcomer_in_sync_completes_it_and_another_replica_leads() -> None:
     stage = moving_stage()
     assert stage.partition("t").replicas == (3, 4, 1, 2)
     assert stage.propose("t", 0, 1, 2, 3).error_code is ErrorCode.NONE
@@ -254,7 +254,7 @@ def test_the_last_newcomer_in_sync_completes_it_and_the_old_leader_hears_of_a_ne
     ]
 
 
-def test_a_leader_that_stays_hears_its_new_epoch() -> None:
+def test_a_leader_that_stays_has_a_new_epoch() -> None:
     stage = a_stage(1, 2, 3)
     stage.create("t", (1, 2))
     stage.ask(AlterReassignments((Reassignment("t", 0, (1, 3)),)))

@@ -16,7 +16,7 @@ def test_it_is_looked_for_once_until_it_is_forgotten() -> None:
     assert answers == []
 
 
-def test_a_change_that_nobody_told_of_is_found_by_the_check() -> None:
+def test_a_change_that_was_not_reported_is_found_by_the_check() -> None:
     due = [Instant(7)]
     deadline = KnownDeadline(lambda: due[0])
     deadline.get()

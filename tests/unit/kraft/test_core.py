@@ -26,7 +26,7 @@ def test_the_high_watermark_only_rises_and_stays_within_the_log() -> None:
         solo.core.raise_high_watermark(4)
 
 
-def test_a_resigned_leader_is_no_leader_to_others() -> None:
+def test_a_resigned_leader_is_not_the_leader_to_others() -> None:
     """Its own promise still names it; its answers do not."""
     solo = started(ElectionState(3, 1, started().core.identity.key))
     assert solo.core.role.election.leader_id == 1
@@ -34,7 +34,7 @@ def test_a_resigned_leader_is_no_leader_to_others() -> None:
     assert solo.core.leader_endpoint is None
 
 
-def test_a_replica_that_is_no_voter_observes() -> None:
+def test_a_replica_that_is_not_a_voter_observes() -> None:
     """It never has a turn."""
     solo = started(own_id=9)
     assert not solo.core.is_voter

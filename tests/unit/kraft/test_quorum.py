@@ -276,7 +276,7 @@ def test_a_restarted_cluster_leads_again_within_a_quarter_second() -> None:
         assert cluster.run_until(lambda cluster=cluster: is_settled(cluster), 250), f"seed {seed}"
 
 
-def test_a_flapping_link_is_no_reason_for_an_election() -> None:
+def test_a_flapping_link_is_not_a_reason_for_an_election() -> None:
     """One follower's link to the leader comes and goes for a minute, and its detector is wrong
     each time. The leader stays, the epoch stays, and appends go on committing."""
     cluster = settled_cluster(7)

@@ -187,7 +187,7 @@ def test_a_snapshot_below_what_is_committed_is_a_bug_of_the_quorum() -> None:
         solo.answer(fetched(leader_epoch=EPOCH, snapshot_id=ID), 1)
 
 
-def test_uncommitted_records_of_another_epoch_make_room() -> None:
+def test_uncommitted_records_of_another_epoch_are_cut() -> None:
     """Goal: a log that is longer than the snapshot and went another way is given up whole."""
     solo = sent_to_snapshot((1,) * 60)
     solo.answer(piece(0, 1000), 1)

@@ -36,7 +36,7 @@ def test_foreign_identities_are_refused(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["version", "cluster.id", "node.id", "directory.id"])
-def test_an_identity_without_one_of_its_parts_is_told_which(name: str) -> None:
+def test_the_error_names_the_part_that_an_identity_lacks(name: str) -> None:
     """Goal: the operator reads what is missing, not a bare name."""
     parts = {"version": "1", "cluster.id": "c", "node.id": "1", "directory.id": "A" * 22}
     lines = (f"{key}={value}\n" for key, value in parts.items() if key != name)

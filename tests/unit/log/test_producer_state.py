@@ -192,7 +192,7 @@ def test_what_is_not_known_is_not_taken_back() -> None:
         assert states.map_end_offset == end
 
 
-def test_loading_forgets_nobody() -> None:
+def test_loading_forgets_no_producer() -> None:
     """Goal: a producer that copies old records is known after a restart; idle ones expire."""
     data = kafka_files("node1")[f"plain-0/{218:020d}.snapshot"]
     states = ProducerStates()

@@ -46,7 +46,7 @@ def test_no_byte_of_a_batch_may_change_unnoticed(field: str) -> None:
                 made.disk.flip_bit(path_of(made, 1), 8 * (batch.position + byte) + bit)
 
 
-def test_a_wrong_index_is_made_anew_and_nobody_notices() -> None:
+def test_a_wrong_index_is_made_anew_and_readers_do_not_notice() -> None:
     """Goal: indexes have no checksum; entries that do not fit the log never mislead a reader."""
     made = bench()
     made.reopen_cleanly()
@@ -66,7 +66,7 @@ def test_a_wrong_index_is_made_anew_and_nobody_notices() -> None:
             made.disk.replace(path, good)
 
 
-def test_verify_finds_what_nobody_has_read() -> None:
+def test_verify_finds_what_no_reader_has_read() -> None:
     made = bench()
     made.log.verify()
     made.disk.flip_bit(path_of(made, 0), 8 * 100)

@@ -136,7 +136,7 @@ def test_a_bad_index_is_rebuilt(suffix: str, damage: str) -> None:
 
 
 @pytest.mark.parametrize("rolled", [False, True])
-def test_what_a_stop_leaves_behind_is_no_bad_index(rolled: bool) -> None:
+def test_what_a_stop_leaves_behind_is_not_a_bad_index(rolled: bool) -> None:
     """Goal: fresh logs, kills and power cuts do not cause a warning of an index."""
     bench = LogBench(SMALL)
     assert bench.reopen_cleanly().log_end_offset == 0

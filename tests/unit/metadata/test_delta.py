@@ -171,7 +171,7 @@ def test_a_change_writes_what_it_names_and_no_more() -> None:
     assert merge_partition(merge_partition(partition, full), again).recovering
 
 
-def test_what_changed_is_told(image: MetadataImage) -> None:
+def test_a_delta_names_what_changed(image: MetadataImage) -> None:
     """Goal: replicas look only at topics that a delta names."""
     delta = replay(
         image,
@@ -375,7 +375,7 @@ def test_producer_ids_only_grow() -> None:
         step(image, ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=999))
 
 
-def test_kinds_that_no_room_knows_are_kept_as_they_are() -> None:
+def test_kinds_that_no_component_reads_are_kept_as_they_are() -> None:
     """Goal: a log with access control entries replays, and a snapshot will not lose them."""
     entry = AccessControlEntryRecord(
         id=Uuid(b"a" * 16),

@@ -324,7 +324,7 @@ def test_half_a_transaction_has_no_snapshot() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_difference_of_two_images_tells_everything_that_changed(seed: int) -> None:
+def test_the_difference_of_two_images_has_everything_that_changed(seed: int) -> None:
     """Goal: a reader of differences learns of what is gone, too. Method: everything that
     differs must be named, and nothing else."""
     log = RandomLog(1000 + seed)

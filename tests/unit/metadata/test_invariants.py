@@ -76,7 +76,7 @@ def test_a_bad_partition_is_named(name: str, partition: PartitionImage) -> None:
     ],
     ids=["leader epoch back", "partition epoch back", "change within", "leader within"],
 )
-def test_epochs_must_tell_of_changes(partition: PartitionImage) -> None:
+def test_a_change_needs_a_higher_epoch(partition: PartitionImage) -> None:
     """Goal: EpochsMonotonic between two images."""
     with pytest.raises(AssertionError, match="EpochsMonotonic"):
         check_image(image_of(partition), image_of(GOOD))

@@ -189,7 +189,7 @@ def test_older_versions_are_read_with_defaults() -> None:
         (b"\xff\xff\xff\xff\xff\xff", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_is_no_record_we_know(value: bytes, code: ErrorCode) -> None:
+def test_unknown_and_malformed_records_are_refused(value: bytes, code: ErrorCode) -> None:
     with pytest.raises(ProtocolError) as caught:
         decode_record(value)
     assert caught.value.code == code

@@ -35,7 +35,7 @@ def test_a_built_batch_reads_back(codec: Codec) -> None:
     assert decode_batch(batch) == expected
 
 
-def test_the_header_tells_what_was_built() -> None:
+def test_the_header_describes_what_was_built() -> None:
     """Goal: each header field carries the value given; sequences wrap."""
     batch = build_batch(
         RECORDS,

@@ -47,7 +47,7 @@ def test_the_number_of_records_must_fit() -> None:
     assert len(decode_records(body, count=2, base_offset=0, base_timestamp=5)) == 2
 
 
-def test_a_header_key_that_is_no_text_is_refused() -> None:
+def test_a_header_key_that_is_not_text_is_refused() -> None:
     """Goal: undecodable bytes become a peer fault, never a UnicodeDecodeError."""
     body = encode_records([Record(5, None, None, (("ab", None),))], 5).replace(b"ab", b"\xff\xfe")
     with pytest.raises(CorruptBatch):

@@ -261,7 +261,7 @@ def test_a_device_that_cannot_delete_takes_the_replica_offline(cluster: Cluster)
     assert [view.role.value for view in replicas.describe(cluster.now)] == ["offline", "leader"]
 
 
-def test_a_killed_process_has_the_old_start_until_its_leader_tells(cluster: Cluster) -> None:
+def test_a_killed_process_has_the_old_start_until_its_leader_answers(cluster: Cluster) -> None:
     """A checkpoint every minute, as in Kafka; a clean stop writes one."""
     delete(cluster, 4)
     cluster.run(20)

@@ -180,7 +180,7 @@ def test_the_partitions_own_limit_holds_too(cluster: Cluster) -> None:
     assert [len(values_in(answer)) for answer in answers] == [1, 0]
 
 
-def test_divergence_is_told_and_nothing_noted(cluster: Cluster) -> None:
+def test_divergence_is_answered_and_nothing_noted(cluster: Cluster) -> None:
     """The follower's offset lies in another history."""
     append(cluster, b"a", b"b")
     cluster.feed.change("orders", leader=1, isr=(1, 2))
@@ -249,7 +249,7 @@ def test_what_has_not_moved_is_not_read_again(cluster: Cluster) -> None:
     ]
 
 
-def test_what_moved_without_a_record_is_told_with_the_next_one(cluster: Cluster) -> None:
+def test_what_moved_without_a_record_is_answered_with_the_next_one(cluster: Cluster) -> None:
     """The high watermark of a partition that wakes no fetch."""
     append(cluster, b"a", partition=1, commit=False)
     cluster.run(0)
@@ -298,7 +298,7 @@ def test_a_parked_fetch_ends_at_its_deadline(cluster: Cluster) -> None:
     assert answers is not None and answers[0].records_bytes == 0
 
 
-def test_completing_tells_the_leader_nothing_new(cluster: Cluster) -> None:
+def test_completing_a_fetch_is_not_new_progress(cluster: Cluster) -> None:
     """Progress counts once, at the arrival of the fetch."""
     reader = Reader(cluster)
     name = reader.send(want(0), replica_id=2, max_wait_ms=500)
@@ -340,7 +340,7 @@ def test_an_error_or_no_wish_is_answered_at_once(cluster: Cluster) -> None:
     assert reader.answer(reader.send(want(0), want(9), max_wait_ms=500)) is not None
 
 
-def test_a_broken_device_is_told(cluster: Cluster) -> None:
+def test_a_broken_device_is_reported(cluster: Cluster) -> None:
     """The replica goes offline, and so it stays."""
     append(cluster, b"a")
     log: Log = cluster.brokers[1].log("orders")
@@ -423,7 +423,7 @@ def test_a_follower_answers_within_its_own_high_watermark(cluster: Cluster) -> N
     assert reader.code(want(epoch=1)) is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_follower_hears_of_a_high_watermark_it_can_use(cluster: Cluster) -> None:
+def test_a_follower_is_answered_with_a_high_watermark_it_can_use(cluster: Cluster) -> None:
     """At once when its log reaches beyond the one it knows; otherwise it waits for records."""
     append(cluster, b"a", b"b")
     reader = Reader(cluster)
@@ -436,7 +436,7 @@ def test_a_follower_hears_of_a_high_watermark_it_can_use(cluster: Cluster) -> No
     assert reader.answer(reader.send(anything, **knows)) is None  # type: ignore[arg-type]
 
 
-def test_a_parked_follower_hears_when_the_high_watermark_moves(cluster: Cluster) -> None:
+def test_a_parked_follower_is_answered_when_the_high_watermark_moves(cluster: Cluster) -> None:
     """But only one that asked for it."""
     append(cluster, b"a", commit=False)
     reader = Reader(cluster)
@@ -470,7 +470,7 @@ def test_the_end_of_a_segment_is_not_waited_at(cluster: Cluster) -> None:
     assert rounds == len(log.segments) - 1
 
 
-def test_a_fetch_that_waits_hears_that_its_topic_was_made_again(cluster: Cluster) -> None:
+def test_a_fetch_that_waits_is_refused_when_its_topic_was_made_again(cluster: Cluster) -> None:
     """No topic has its id any more: clients ask for the new one."""
     reader = Reader(cluster)
     parked = reader.send(want(), max_wait_ms=1000)

@@ -135,7 +135,7 @@ def test_a_deleted_topic_answers_its_waiters(cluster: Cluster) -> None:
     assert codes(cluster, name) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_a_shrunken_isr_after_the_append_is_told(cluster: Cluster) -> None:
+def test_a_shrunken_isr_after_the_append_is_answered(cluster: Cluster) -> None:
     """Committed, but with fewer replicas than the topic now demands."""
     name = send(cluster, to(0, batch(b"a")))
     partition = next(iter(cluster.brokers[1].replicas._hosted.partitions.values()))

@@ -182,7 +182,7 @@ def test_a_flush_of_a_former_topic_is_ignored(cluster: Cluster) -> None:
     assert view.role is Role.LEADER
 
 
-def test_views_tell_what_is_known(cluster: Cluster) -> None:
+def test_descriptions_have_what_is_known(cluster: Cluster) -> None:
     """A leader knows all replicas, a follower itself."""
     cluster.produce(1, [b"a", b"b"])
     cluster.run(150)

@@ -72,7 +72,7 @@ def test_a_slice_beyond_the_end_of_its_file_cuts_the_connection() -> None:
         assert other.ask(b"still here") == b"still here"
 
 
-def test_a_peer_that_does_not_read_is_not_read_and_harms_nobody() -> None:
+def test_a_peer_that_does_not_read_is_not_read_and_harms_no_other() -> None:
     """Goal: unread answers stop the intake. Method: a client floods orders for large answers and
     reads none; while its orders are stuck another client is served; then everything comes."""
     disk = MemoryDisk()

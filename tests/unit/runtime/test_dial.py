@@ -10,7 +10,7 @@ from tidelog.env.effects import CloseReason
 from tidelog.runtime.dial import dial
 
 
-def test_dials_tell_how_they_went() -> None:
+def test_dials_report_how_they_went() -> None:
     with running_driver() as target, running_driver() as running:
         client = running.client()
         assert client.ask(b"dial 127.0.0.1 %d" % target.port) == b"connected"

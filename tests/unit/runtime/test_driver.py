@@ -90,7 +90,7 @@ def test_one_connection_too_many_is_closed_at_once() -> None:
     assert running.driver.counters.refused == 1
 
 
-def test_a_sync_that_nobody_waits_for_is_heard_of_when_it_fails() -> None:
+def test_a_sync_that_no_effect_waits_for_is_reported_when_it_fails() -> None:
     """Goal: a file that is synced only to be parked is lost as loudly as any other."""
     disk = MemoryDisk()
     bad = disk.open("bad", create=True)

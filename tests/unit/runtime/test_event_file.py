@@ -74,7 +74,7 @@ def test_lines_go_on_to_the_log_and_figures_do_not(tmp_path: Path) -> None:
     assert "broker 3 fence: fenced (silent)" in text.getvalue()
 
 
-def test_a_full_file_makes_room_and_the_oldest_goes(tmp_path: Path) -> None:
+def test_a_full_file_is_renamed_and_the_oldest_goes(tmp_path: Path) -> None:
     file = opened(tmp_path, size=2000)
     trace = Trace(file, measures=True)
     for offset in range(60):

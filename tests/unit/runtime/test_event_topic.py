@@ -87,7 +87,7 @@ def test_events_about_the_topic_itself_are_not_published() -> None:
     assert list(topic._waiting) == [b"y"]
 
 
-def test_the_oldest_go_when_nobody_takes_them() -> None:
+def test_the_oldest_go_when_no_broker_takes_them() -> None:
     topic = EventTopic(Endpoint("PLAINTEXT", "127.0.0.1", 1))
     for number in range(MOST_WAITING + 3):
         topic.take(event(), str(number))

@@ -93,7 +93,7 @@ def test_the_metadata_goes_before_what_has_queued_up_for_partitions() -> None:
     assert disk.done.index(log.path) <= 2
 
 
-def test_failures_are_answered_even_when_nobody_waits_for_success() -> None:
+def test_failures_are_answered_even_when_no_effect_waits_for_success() -> None:
     disk = SlowDisk()
     file = disk.disk.open("a", create=True)
     disk.gate.set()
@@ -152,7 +152,7 @@ def test_a_hanging_disk_does_not_hang_the_stop() -> None:
     assert flusher.close(TIMEOUT_S)
 
 
-def test_a_bug_in_the_work_is_told_as_a_bug() -> None:
+def test_a_bug_in_the_work_is_reported_as_a_bug() -> None:
     disk = SlowDisk()
     disk.gate.set()
     failures: Queue[BaseException] = Queue()

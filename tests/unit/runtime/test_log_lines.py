@@ -42,7 +42,7 @@ def test_a_crash_is_written_at_once_with_its_traceback() -> None:
     assert "Traceback" in stream.getvalue()
 
 
-def test_a_log_that_cannot_be_written_stops_nobody() -> None:
+def test_a_log_that_cannot_be_written_does_not_stop_the_node() -> None:
     stream = StringIO()
     stream.close()
     lines = LogLines("b1", stream)

@@ -183,7 +183,7 @@ def test_files_in_use_stay(tmp_path: Path) -> None:
     assert all(other.is_parked for other in others)
 
 
-def test_a_sync_that_fails_is_told_by_the_flush_thread(
+def test_a_sync_that_fails_is_reported_by_the_flush_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not the fault of the file that is opened next; the one that failed refuses everything,

@@ -61,7 +61,7 @@ def test_a_write_during_a_sync_is_not_covered_by_it(
         assert file.is_synced
 
 
-def test_a_parked_file_that_somebody_changed_is_refused(tmp_path: Path) -> None:
+def test_a_parked_file_that_another_process_changed_is_refused(tmp_path: Path) -> None:
     """Its size is known; another one under its name would be served as records."""
     for number, content in enumerate((b"abcd", b"ab", None)):
         root = tmp_path / str(number)

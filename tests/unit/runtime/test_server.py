@@ -141,7 +141,7 @@ def test_two_nodes_never_share_a_directory(
     assert "in use by another process" in text
 
 
-def test_a_broken_disk_is_no_usage_error(
+def test_a_broken_disk_is_not_a_usage_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def make_core(*_: object) -> None:

@@ -49,7 +49,7 @@ def test_a_moved_directory_takes_its_nodes_along(tmp_path: Path) -> None:
     assert found.node(1).directory == str(tmp_path.resolve() / "new" / "node-1")
 
 
-def test_a_missing_file_is_no_state(tmp_path: Path) -> None:
+def test_a_missing_file_is_not_a_state(tmp_path: Path) -> None:
     assert read_state(tmp_path) is None
     assert read_state(tmp_path / "missing") is None
 

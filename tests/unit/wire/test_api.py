@@ -92,7 +92,7 @@ def test_tags_in_a_request_header_are_skipped() -> None:
         "varint too long",
     ],
 )
-def test_what_is_no_header_is_malformed(frame: bytes) -> None:
+def test_what_is_not_a_header_is_malformed(frame: bytes) -> None:
     with pytest.raises(MalformedFrame):
         parse_header(frame)
 

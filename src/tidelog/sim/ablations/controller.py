@@ -8,7 +8,7 @@ from tidelog.controller.events import Cause, CauseKind
 from tidelog.sim.ablations.safeguard import of_regression
 
 
-def _elect_anybody(partition: Any, replicas: Any, isr: Any, elr: Any, rules: Any) -> Any:
+def _elect_any_replica(partition: Any, replicas: Any, isr: Any, elr: Any, rules: Any) -> Any:
     """The leader goes on; else the first replica that is alive."""
     if partition.leader >= 0 and rules.may_lead(partition.leader):
         return elections.Outcome.FROM_ISR, partition.leader
@@ -41,7 +41,7 @@ SAFEGUARDS: Final = (
         "s10",
         "elections-from-isr",
         "a leader that lacks committed records",
-        (elections, "_elect", _elect_anybody),
+        (elections, "_elect", _elect_any_replica),
     ),
     of_regression(
         "r11",

@@ -65,7 +65,7 @@ def _cut_without_looking(self: Fetcher, role: Any, diverging: EpochEndOffset, no
     self._core.log.truncate_to(min(diverging.end_offset, self._core.log.log_end_offset))
 
 
-def _never_follow_anybody(self: Follower, request: Any, *, log_is_fresh: bool) -> VoteDecision:
+def _never_follow_a_leader(self: Follower, request: Any, *, log_is_fresh: bool) -> VoteDecision:
     """A pre-vote is granted though the leader is there."""
     return VoteDecision(bool(request.pre_vote) and log_is_fresh, VoteReason.LOG_FRESH)
 
@@ -103,7 +103,7 @@ SAFEGUARDS: Final = (
         "r40",
         "followers-refuse-pre-votes",
         "a voter that takes the leadership from a leader whom all others follow",
-        (Follower, "decide_vote", _never_follow_anybody),
+        (Follower, "decide_vote", _never_follow_a_leader),
     ),
     of_regression(
         "r40",

@@ -142,7 +142,7 @@ def _answer_to_the_end(self: Any, partition: Partition, want: Any) -> Any:
     return self._answer(partition.log, want, partition.log.log_end_offset)
 
 
-def _anybody_in_the_rack(
+def _any_replica_in_the_rack(
     self: ReadReplicaSelector,
     leadership: LeaderState,
     fetch_offset: int,
@@ -319,7 +319,7 @@ SAFEGUARDS: Final = (
         "r42",
         "preferred-replica-has-the-offset",
         "sending a consumer to a replica that denies its position",
-        (ReadReplicaSelector, "decide", _anybody_in_the_rack),
+        (ReadReplicaSelector, "decide", _any_replica_in_the_rack),
     ),
     of_regression(
         "r43",

@@ -135,7 +135,7 @@ def r18_divergence_with_high_watermark(testbed: Testbed) -> None:
     cluster.finish()
 
 
-def r19_divergence_is_no_progress(testbed: Testbed) -> None:
+def r19_divergence_is_not_progress(testbed: Testbed) -> None:
     """The offset of a fetch from another history is not taken for progress.
 
     Origin: KAFKA-13141

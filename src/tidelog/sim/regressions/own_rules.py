@@ -230,7 +230,7 @@ def s10_elected_from_the_isr(testbed: Testbed) -> None:
     cluster.finish()
 
 
-def s13_a_cut_is_no_damage(testbed: Testbed) -> None:
+def s13_a_cut_is_not_damage(testbed: Testbed) -> None:
     """A replica that had durable records cut is not found damaged by its next process.
 
     Origin: seed 1350

@@ -160,7 +160,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
         RoleReason.VOTED,
     ),
     *_Marks(kraft.BecameFollower).because(
-        RoleReason.LEADER_HEARD,
+        RoleReason.LEADER_ANNOUNCED,
         RoleReason.NAMED_BY_LEADER,
         RoleReason.NAMED_BY_PEER,
         RoleReason.PRE_VOTE_LOST,

@@ -239,7 +239,7 @@ def test_who_answers_while_all_brokers_are_fenced_names_itself(node, wire):
 # The hold ----------------------------------------------------------------------------------
 
 
-def test_an_answer_is_held_for_a_moment_and_then_tells_the_present(node, wire):
+def test_an_answer_is_held_for_a_moment_and_then_has_the_present_state(node, wire):
     start = node.now
     response = metadata(wire, 12, "t")
     assert node.now - start >= HOLD_MS

@@ -55,7 +55,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "kraft/voter_changes.py": "tests/unit/kraft/test_quorum.py",
     "limits.py": "tests/tidy/test_layout.py",
     "log/producer_entry.py": "tests/unit/log/test_producer_snapshots.py",
-    "log/state.py": "tests/unit/log/test_golden.py",
     "log/values.py": "tests/unit/log/test_appending.py",
     "metadata/cluster_delta.py": "tests/unit/metadata/test_delta.py",
     "metadata/kept_records.py": "tests/unit/metadata/test_delta.py",

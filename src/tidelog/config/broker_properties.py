@@ -3,13 +3,7 @@
 from typing import Final
 
 from tidelog.config.property_rows import BOOLEAN, INT, LONG, SHORT, row
-from tidelog.config.property_types import (
-    Property,
-    PropertyType,
-    at_least,
-    one_of,
-    optional,
-)
+from tidelog.config.property_types import Property, PropertyType, at_least, one_of, optional
 from tidelog.config.values import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 
 BROKER: Final = (

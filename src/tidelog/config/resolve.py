@@ -25,11 +25,7 @@ from tidelog.config.property_types import (
     value_text,
 )
 from tidelog.config.roles import check_membership, resolve_roles
-from tidelog.config.topic_properties import (
-    INTERNAL_SEGMENT_BYTES,
-    TOPIC_PROPERTIES,
-    TOPIC_SYNONYMS,
-)
+from tidelog.config.topic_properties import INTERNAL_SEGMENT_BYTES, TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.config.values import LogConfig, NodeConfig
 from tidelog.config.without_effect import without_effect
 from tidelog.errors import ErrorCode, ProtocolError, UsageError

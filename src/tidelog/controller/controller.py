@@ -76,10 +76,7 @@ from tidelog.controller.messages import (
 )
 from tidelog.controller.partition_events import measure_unhealthy
 from tidelog.controller.partitions import decide_leaderless
-from tidelog.controller.reassignments import (
-    decide_alter_reassignments,
-    decide_list_reassignments,
-)
+from tidelog.controller.reassignments import decide_alter_reassignments, decide_list_reassignments
 from tidelog.controller.records import is_unclean_election, producer_ids_record
 from tidelog.controller.rounds import Round
 from tidelog.controller.topic_messages import CreatePartitions, CreateTopics, DeleteTopics

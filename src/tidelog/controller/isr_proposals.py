@@ -26,12 +26,7 @@ from tidelog.controller.events import (
     IsrProposalRefused,
     RefusedProposal,
 )
-from tidelog.controller.messages import (
-    AlterPartition,
-    AlterPartitionResult,
-    IsrProposal,
-    IsrResult,
-)
+from tidelog.controller.messages import AlterPartition, AlterPartitionResult, IsrProposal, IsrResult
 from tidelog.controller.partition_events import measure_change, trace_assignment
 from tidelog.controller.partitions import record_of, rules_of
 from tidelog.controller.view import ControllerDecision, Place, View

@@ -29,12 +29,7 @@ from tidelog.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from tidelog.model import (
-    METADATA_PARTITION,
-    METADATA_TOPIC,
-    NO_LEADER,
-    Endpoint,
-)
+from tidelog.model import METADATA_PARTITION, METADATA_TOPIC, NO_LEADER, Endpoint
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, has_field, make, nested

@@ -37,12 +37,7 @@ from tidelog.kraft.requests import PeerRequests
 from tidelog.kraft.roles import Resigned, Role, Unattached
 from tidelog.kraft.snapshots import Snapshots
 from tidelog.kraft.timers import ElectionTimers
-from tidelog.kraft.voters import (
-    DYNAMIC_VOTERS,
-    SUPPORTED_VERSIONS,
-    VoterHistory,
-    is_voter,
-)
+from tidelog.kraft.voters import DYNAMIC_VOTERS, SUPPORTED_VERSIONS, VoterHistory, is_voter
 from tidelog.log.log import Log
 from tidelog.model import NO_LEADER, Endpoint, Uuid
 

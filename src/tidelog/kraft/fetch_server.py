@@ -28,12 +28,7 @@ from tidelog.kraft.committed import read_own
 from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.events import SUBJECT, FetchDiverged, FetcherReferred
 from tidelog.kraft.leader import Leader
-from tidelog.kraft.messages import (
-    QuorumFetchRequest,
-    QuorumFetchResponse,
-    ReplicaKey,
-    SnapshotId,
-)
+from tidelog.kraft.messages import QuorumFetchRequest, QuorumFetchResponse, ReplicaKey, SnapshotId
 from tidelog.limits import MAX_PARKED_QUORUM_FETCHES
 from tidelog.model import EpochEndOffset
 

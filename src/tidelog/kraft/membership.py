@@ -55,11 +55,7 @@ from tidelog.kraft.voter_changes import (
     decide_upgrade,
     fetching_voters,
 )
-from tidelog.kraft.voters import (
-    by_id,
-    encode_voters,
-    voter_records,
-)
+from tidelog.kraft.voters import by_id, encode_voters, voter_records
 from tidelog.records.control import ControlType
 
 MAX_TIMEOUT_MS: Final = 60_000

@@ -27,11 +27,7 @@ from tidelog.kraft.control_records import on_snapshot_loaded
 from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.events import SUBJECT, SnapshotInstalled
 from tidelog.kraft.log_cleaning import LogCleaner
-from tidelog.kraft.messages import (
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
-    SnapshotId,
-)
+from tidelog.kraft.messages import FetchSnapshotRequest, FetchSnapshotResponse, SnapshotId
 from tidelog.kraft.roles import Follower
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, SnapshotContent, read_snapshot
 from tidelog.kraft.snapshots import PartFile, SnapshotFlush

@@ -14,7 +14,6 @@ Source: KIP-98; Kafka's `UnifiedLog.append`.
 
 from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch, StorageError
-from tidelog.log.deletion import maybe_raise_log_start_offset
 from tidelog.log.fetched import scan_fetched
 from tidelog.log.replay import read_marker_or_none
 from tidelog.log.rolling import roll
@@ -112,7 +111,7 @@ def append_as_follower(state: LogState, records: Buffer, max_epoch: int) -> Foll
     _take_in(state, data, found.headers)
     if state.log_start_offset < start_offset:
         state.update_high_watermark(start_offset)
-        maybe_raise_log_start_offset(state, start_offset)
+        state.maybe_raise_log_start_offset(start_offset)
     return FollowerAppend(first.base_offset, spans[-1].last_offset, end, skipped_bytes)
 
 

@@ -1,7 +1,7 @@
 """One replica's log of one partition, as other packages see it.
 
-A log is its state (`state.py`) and the operations on it. Each concern is a module of functions
-over the state:
+A log is its state (`state.py`, which also moves the log start) and the operations on it. Each
+concern is a module of functions over the state:
 
 | module | job |
 | --- | --- |
@@ -9,7 +9,6 @@ over the state:
 | `reading`, `lookup` | reads from the disk, records by time, aborted transactions |
 | `truncation` | dropping the end of the log, or all of it |
 | `rolling`, `flushing` | sealing segments; what is not durable yet |
-| `deletion` | the log start, and the segments below it |
 | `loading`, `recovery`, `replacement` | opening a log, and what a crash left of it |
 
 Source: KIP-98, KIP-101, KIP-1123; Kafka's `UnifiedLog` and `LocalLog`; Ongaro, Raft §3.
@@ -18,8 +17,8 @@ Source: KIP-98, KIP-101, KIP-1123; Kafka's `UnifiedLog` and `LocalLog`; Ongaro, 
 from tidelog.config import LogConfig
 from tidelog.env.disk import Buffer
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.log import appending, deletion, reading, rolling, truncation
-from tidelog.log.state import UNCUT, LogState
+from tidelog.log import appending, reading, rolling, truncation
+from tidelog.log.state import LogState
 from tidelog.log.values import (
     AppendOrigin,
     AppendResult,
@@ -161,7 +160,7 @@ class Log(LogState):
         """Reads every batch. Raises `LogDamaged` at the first that is not what was written."""
         reading.verify(self)
 
-    # Truncation and deletion -----------------------------------------------------------------
+    # Truncation ------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
         """Drops everything from `offset` on; returns whether records were dropped.
@@ -185,18 +184,6 @@ class Log(LogState):
     def continue_after(self, truncation_count: int) -> None:
         """An earlier object of this log was given up in this process, after so many cuts."""
         self.ledger.begin_after(truncation_count)
-
-    def maybe_raise_log_start_offset(self, value: int) -> bool:
-        """Raises the log start (DeleteRecords, or the leader's on a follower).
-
-        Nothing above the high watermark may go: raises OFFSET_OUT_OF_RANGE.
-        """
-        return deletion.maybe_raise_log_start_offset(self, value)
-
-    def delete_segments_below_start(self, limit: int = UNCUT) -> int:
-        """Deletes the segments that end at or below the log start and the limit; returns how many.
-        The active one stays."""
-        return deletion.delete_segments_below_start(self, limit)
 
     # Rolling and durability ------------------------------------------------------------------
 

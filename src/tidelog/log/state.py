@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog.config import LogConfig
+from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.flushing import FlushLedger
 from tidelog.log.producer_snapshots import ProducerSnapshots
@@ -81,6 +82,30 @@ class LogState:
         self.high_watermark = clamped
         self.producers.on_high_watermark(clamped)
         return True
+
+    def maybe_raise_log_start_offset(self, value: int) -> bool:
+        """Raises the log start (DeleteRecords, a snapshot, or the leader's on a follower); the
+        files go in a second step. Nothing above the high watermark may go: raises
+        OFFSET_OUT_OF_RANGE."""
+        if value <= self.log_start_offset:
+            return False
+        if value > self.high_watermark:
+            raise ProtocolError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"log start `{value}` would pass the high watermark `{self.high_watermark}`",
+            )
+        self.log_start_offset = value
+        self.epochs.truncate_from_start(value)
+        return True
+
+    def delete_segments_below_start(self, limit: int = UNCUT) -> int:
+        """Deletes the segments that end at or below the log start and the limit; returns how many.
+        The active one stays."""
+        dropped = self.segments.drop_below(min(limit, self.log_start_offset))
+        for segment in dropped:
+            segment.delete()
+        self.snapshots.drop_below(self.segments.first_base_offset)
+        return len(dropped)
 
     def check(self) -> None:
         """Asserts every invariant of the log."""

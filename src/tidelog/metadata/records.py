@@ -15,7 +15,7 @@ transactions), KIP-966 (eligible leader replicas), KIP-1066 (cordoned directorie
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from typing import Any, ClassVar, Final, TypeVar, cast, dataclass_transform
 
 from tidelog.model import TopicId, Uuid
@@ -32,11 +32,13 @@ FENCE: Final = 1
 """`BrokerRegistrationChangeRecord.fenced`; 0 means no change."""
 
 
-def _of(kafka_type: str, *, tag: int | None = None, since: int = 0) -> dict[str, Any]:
-    """How a field is written. A tagged one is not written when it has its default; one that came
-    after version 0 needs a default."""
+def of(kafka_type: str, *, tag: int | None = None, since: int = 0, default: Any = MISSING) -> Any:
+    """A field, and how it is written. A tagged one is not written when it has its default; one
+    that came after version 0 needs a default."""
     metadata: dict[str, Any] = {"kafka_type": kafka_type, "since": since}
-    return metadata if tag is None else {**metadata, "tag": tag}
+    if tag is not None:
+        metadata["tag"] = tag
+    return field(default=default, metadata=metadata)
 
 
 class _Entity:
@@ -60,12 +62,12 @@ _EntityType = TypeVar("_EntityType", bound=type[_Entity])
 _RecordType = TypeVar("_RecordType", bound=type[Record])
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(of,))
 def _entity(declared: _EntityType) -> _EntityType:
     return cast(_EntityType, dataclass(frozen=True, slots=True, kw_only=True)(declared))
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(of,))
 def record(number: int, *, latest: int = 0) -> Callable[[_RecordType], _RecordType]:
     """Declares a kind of record: a frozen, slotted dataclass with keywords only."""
 
@@ -83,10 +85,10 @@ def record(number: int, *, latest: int = 0) -> Callable[[_RecordType], _RecordTy
 class EndpointEntry(_Entity):
     """A listener of a registered broker or controller."""
 
-    name: str = field(metadata=_of("string"))
-    host: str = field(metadata=_of("string"))
-    port: int = field(metadata=_of("uint16"))
-    security_protocol: int = field(metadata=_of("int16"))
+    name: str = of("string")
+    host: str = of("string")
+    port: int = of("uint16")
+    security_protocol: int = of("int16")
     """0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
 
@@ -94,9 +96,9 @@ class EndpointEntry(_Entity):
 class FeatureEntry(_Entity):
     """The levels of a feature that a node supports, both ends included."""
 
-    name: str = field(metadata=_of("string"))
-    min_supported_version: int = field(metadata=_of("int16"))
-    max_supported_version: int = field(metadata=_of("int16"))
+    name: str = of("string")
+    min_supported_version: int = of("int16")
+    max_supported_version: int = of("int16")
 
 
 # Brokers and controllers -------------------------------------------------------------------
@@ -106,69 +108,65 @@ class FeatureEntry(_Entity):
 class RegisterBrokerRecord(Record):
     """A broker process is known; it begins fenced."""
 
-    broker_id: int = field(metadata=_of("int32"))
-    is_migrating_zk_broker: bool = field(metadata=_of("bool", since=2), default=False)
-    incarnation_id: Uuid = field(metadata=_of("uuid_bytes"))
-    broker_epoch: int = field(metadata=_of("int64"))
+    broker_id: int = of("int32")
+    is_migrating_zk_broker: bool = of("bool", since=2, default=False)
+    incarnation_id: Uuid = of("uuid_bytes")
+    broker_epoch: int = of("int64")
     """The offset of this record."""
     end_points: tuple[EndpointEntry, ...] = ()
     features: tuple[FeatureEntry, ...] = ()
-    rack: str | None = field(metadata=_of("string"))
-    fenced: bool = field(metadata=_of("bool"), default=True)
-    in_controlled_shutdown: bool = field(metadata=_of("bool", since=1), default=False)
-    log_dirs: tuple[Uuid, ...] = field(metadata=_of("uuid_bytes", tag=0, since=3), default=())
-    cordoned_log_dirs: tuple[Uuid, ...] | None = field(
-        metadata=_of("uuid_bytes", tag=1, since=4), default=None
-    )
+    rack: str | None = of("string")
+    fenced: bool = of("bool", default=True)
+    in_controlled_shutdown: bool = of("bool", since=1, default=False)
+    log_dirs: tuple[Uuid, ...] = of("uuid_bytes", tag=0, since=3, default=())
+    cordoned_log_dirs: tuple[Uuid, ...] | None = of("uuid_bytes", tag=1, since=4, default=None)
 
 
 @record(1)
 class UnregisterBrokerRecord(Record):
     """A broker is forgotten."""
 
-    broker_id: int = field(metadata=_of("int32"))
-    broker_epoch: int = field(metadata=_of("int64"))
+    broker_id: int = of("int32")
+    broker_epoch: int = of("int64")
 
 
 @record(7)
 class FenceBrokerRecord(Record):
     """What there was before `BrokerRegistrationChangeRecord`; read, not written."""
 
-    id: int = field(metadata=_of("int32"))
-    epoch: int = field(metadata=_of("int64"))
+    id: int = of("int32")
+    epoch: int = of("int64")
 
 
 @record(8)
 class UnfenceBrokerRecord(Record):
     """What there was before `BrokerRegistrationChangeRecord`; read, not written."""
 
-    id: int = field(metadata=_of("int32"))
-    epoch: int = field(metadata=_of("int64"))
+    id: int = of("int32")
+    epoch: int = of("int64")
 
 
 @record(17, latest=3)
 class BrokerRegistrationChangeRecord(Record):
     """A registered broker was fenced or unfenced, leaves, or has other directories."""
 
-    broker_id: int = field(metadata=_of("int32"))
-    broker_epoch: int = field(metadata=_of("int64"))
-    fenced: int = field(metadata=_of("int8", tag=0), default=0)
+    broker_id: int = of("int32")
+    broker_epoch: int = of("int64")
+    fenced: int = of("int8", tag=0, default=0)
     """`FENCE`, `UNFENCE`, or 0: no change."""
-    in_controlled_shutdown: int = field(metadata=_of("int8", tag=1, since=1), default=0)
+    in_controlled_shutdown: int = of("int8", tag=1, since=1, default=0)
     """1: it began a controlled shutdown; 0: no change."""
-    log_dirs: tuple[Uuid, ...] = field(metadata=_of("uuid_bytes", tag=2, since=2), default=())
-    cordoned_log_dirs: tuple[Uuid, ...] | None = field(
-        metadata=_of("uuid_bytes", tag=3, since=3), default=None
-    )
+    log_dirs: tuple[Uuid, ...] = of("uuid_bytes", tag=2, since=2, default=())
+    cordoned_log_dirs: tuple[Uuid, ...] | None = of("uuid_bytes", tag=3, since=3, default=None)
 
 
 @record(27)
 class RegisterControllerRecord(Record):
     """A controller process is known (KIP-919)."""
 
-    controller_id: int = field(metadata=_of("int32"))
-    incarnation_id: Uuid = field(metadata=_of("uuid_bytes"))
-    zk_migration_ready: bool = field(metadata=_of("bool"), default=False)
+    controller_id: int = of("int32")
+    incarnation_id: Uuid = of("uuid_bytes")
+    zk_migration_ready: bool = of("bool", default=False)
     end_points: tuple[EndpointEntry, ...] = ()
     features: tuple[FeatureEntry, ...] = ()
 
@@ -177,7 +175,7 @@ class RegisterControllerRecord(Record):
 class UnregisterControllerRecord(Record):
     """A controller is forgotten."""
 
-    controller_id: int = field(metadata=_of("int32"))
+    controller_id: int = of("int32")
 
 
 # Topics and partitions ---------------------------------------------------------------------
@@ -187,34 +185,30 @@ class UnregisterControllerRecord(Record):
 class TopicRecord(Record):
     """A topic exists; its partitions follow in the same batch."""
 
-    name: str = field(metadata=_of("string"))
-    topic_id: TopicId = field(metadata=_of("uuid_bytes"))
+    name: str = of("string")
+    topic_id: TopicId = of("uuid_bytes")
 
 
 @record(3, latest=2)
 class PartitionRecord(Record):
     """A whole partition: at its creation, and in snapshots."""
 
-    partition_id: int = field(metadata=_of("int32"))
-    topic_id: TopicId = field(metadata=_of("uuid_bytes"))
-    replicas: tuple[int, ...] = field(metadata=_of("int32"))
+    partition_id: int = of("int32")
+    topic_id: TopicId = of("uuid_bytes")
+    replicas: tuple[int, ...] = of("int32")
     """The first one is the preferred leader."""
-    isr: tuple[int, ...] = field(metadata=_of("int32"))
-    removing_replicas: tuple[int, ...] = field(metadata=_of("int32"), default=())
-    adding_replicas: tuple[int, ...] = field(metadata=_of("int32"), default=())
-    leader: int = field(metadata=_of("int32"))
+    isr: tuple[int, ...] = of("int32")
+    removing_replicas: tuple[int, ...] = of("int32", default=())
+    adding_replicas: tuple[int, ...] = of("int32", default=())
+    leader: int = of("int32")
     """-1: no leader."""
-    leader_recovery_state: int = field(metadata=_of("int8", tag=0), default=RECOVERED)
-    leader_epoch: int = field(metadata=_of("int32"))
-    partition_epoch: int = field(metadata=_of("int32"))
-    directories: tuple[Uuid, ...] = field(metadata=_of("uuid_bytes", since=1), default=())
+    leader_recovery_state: int = of("int8", tag=0, default=RECOVERED)
+    leader_epoch: int = of("int32")
+    partition_epoch: int = of("int32")
+    directories: tuple[Uuid, ...] = of("uuid_bytes", since=1, default=())
     """Beside `replicas`: which directory holds each."""
-    eligible_leader_replicas: tuple[int, ...] | None = field(
-        metadata=_of("int32", tag=1, since=2), default=None
-    )
-    last_known_elr: tuple[int, ...] | None = field(
-        metadata=_of("int32", tag=2, since=2), default=None
-    )
+    eligible_leader_replicas: tuple[int, ...] | None = of("int32", tag=1, since=2, default=None)
+    last_known_elr: tuple[int, ...] | None = of("int32", tag=2, since=2, default=None)
 
 
 @record(5, latest=2)
@@ -222,38 +216,32 @@ class PartitionChangeRecord(Record):
     """What changed of a partition; the partition epoch grows by one, and with a `leader` the
     leader epoch too, even when it is the leader there was."""
 
-    partition_id: int = field(metadata=_of("int32"))
-    topic_id: TopicId = field(metadata=_of("uuid_bytes"))
-    isr: tuple[int, ...] | None = field(metadata=_of("int32", tag=0), default=None)
-    leader: int = field(metadata=_of("int32", tag=1), default=LEADER_UNCHANGED)
+    partition_id: int = of("int32")
+    topic_id: TopicId = of("uuid_bytes")
+    isr: tuple[int, ...] | None = of("int32", tag=0, default=None)
+    leader: int = of("int32", tag=1, default=LEADER_UNCHANGED)
     """-1: no leader any more."""
-    replicas: tuple[int, ...] | None = field(metadata=_of("int32", tag=2), default=None)
-    removing_replicas: tuple[int, ...] | None = field(metadata=_of("int32", tag=3), default=None)
-    adding_replicas: tuple[int, ...] | None = field(metadata=_of("int32", tag=4), default=None)
-    leader_recovery_state: int = field(metadata=_of("int8", tag=5), default=RECOVERY_UNCHANGED)
-    directories: tuple[Uuid, ...] | None = field(
-        metadata=_of("uuid_bytes", tag=8, since=1), default=None
-    )
-    eligible_leader_replicas: tuple[int, ...] | None = field(
-        metadata=_of("int32", tag=6, since=2), default=None
-    )
-    last_known_elr: tuple[int, ...] | None = field(
-        metadata=_of("int32", tag=7, since=2), default=None
-    )
+    replicas: tuple[int, ...] | None = of("int32", tag=2, default=None)
+    removing_replicas: tuple[int, ...] | None = of("int32", tag=3, default=None)
+    adding_replicas: tuple[int, ...] | None = of("int32", tag=4, default=None)
+    leader_recovery_state: int = of("int8", tag=5, default=RECOVERY_UNCHANGED)
+    directories: tuple[Uuid, ...] | None = of("uuid_bytes", tag=8, since=1, default=None)
+    eligible_leader_replicas: tuple[int, ...] | None = of("int32", tag=6, since=2, default=None)
+    last_known_elr: tuple[int, ...] | None = of("int32", tag=7, since=2, default=None)
 
 
 @record(9)
 class RemoveTopicRecord(Record):
     """A topic and all its partitions are gone."""
 
-    topic_id: TopicId = field(metadata=_of("uuid_bytes"))
+    topic_id: TopicId = of("uuid_bytes")
 
 
 @record(28)
 class ClearElrRecord(Record):
     """Forgets the eligible leader replicas of a topic, of all topics when the name is empty."""
 
-    topic_name: str = field(metadata=_of("string"), default="")
+    topic_name: str = of("string", default="")
 
 
 # Configs, features, quotas, producer ids ---------------------------------------------------
@@ -263,27 +251,27 @@ class ClearElrRecord(Record):
 class ConfigRecord(Record):
     """One config of one resource; the value `None` removes it."""
 
-    resource_type: int = field(metadata=_of("int8"))
+    resource_type: int = of("int8")
     """2 topic, 4 broker (name "": the default of all), 16 client metrics, 32 group."""
-    resource_name: str = field(metadata=_of("string"))
-    name: str = field(metadata=_of("string"))
-    value: str | None = field(metadata=_of("string"))
+    resource_name: str = of("string")
+    name: str = of("string")
+    value: str | None = of("string")
 
 
 @record(12)
 class FeatureLevelRecord(Record):
     """A feature of the cluster is finalized at a level; level 0 removes it."""
 
-    name: str = field(metadata=_of("string"))
-    feature_level: int = field(metadata=_of("int16"))
+    name: str = of("string")
+    feature_level: int = of("int16")
 
 
 @_entity
 class QuotaEntity(_Entity):
     """One part of a quota's subject: a user, client id or ip; no name is the default."""
 
-    entity_type: str = field(metadata=_of("string"))
-    entity_name: str | None = field(metadata=_of("string"))
+    entity_type: str = of("string")
+    entity_name: str | None = of("string")
 
 
 @record(14)
@@ -291,18 +279,18 @@ class ClientQuotaRecord(Record):
     """A quota is set, or removed."""
 
     entity: tuple[QuotaEntity, ...] = ()
-    key: str = field(metadata=_of("string"))
-    value: float = field(metadata=_of("float64"))
-    remove: bool = field(metadata=_of("bool"), default=False)
+    key: str = of("string")
+    value: float = of("float64")
+    remove: bool = of("bool", default=False)
 
 
 @record(15)
 class ProducerIdsRecord(Record):
     """A block of producer ids was given to a broker."""
 
-    broker_id: int = field(metadata=_of("int32"))
-    broker_epoch: int = field(metadata=_of("int64"))
-    next_producer_id: int = field(metadata=_of("int64"))
+    broker_id: int = of("int32")
+    broker_epoch: int = of("int64")
+    next_producer_id: int = of("int64")
     """The first id that no block contains yet."""
 
 
@@ -313,62 +301,62 @@ class ProducerIdsRecord(Record):
 class DelegationTokenRecord(Record):
     """A delegation token exists (KIP-48)."""
 
-    owner: str = field(metadata=_of("string"))
-    requester: str = field(metadata=_of("string"))
-    renewers: tuple[str, ...] = field(metadata=_of("string"), default=())
-    issue_timestamp: int = field(metadata=_of("int64"))
-    max_timestamp: int = field(metadata=_of("int64"))
-    expiration_timestamp: int = field(metadata=_of("int64"))
-    token_id: str = field(metadata=_of("string"))
+    owner: str = of("string")
+    requester: str = of("string")
+    renewers: tuple[str, ...] = of("string", default=())
+    issue_timestamp: int = of("int64")
+    max_timestamp: int = of("int64")
+    expiration_timestamp: int = of("int64")
+    token_id: str = of("string")
 
 
 @record(26)
 class RemoveDelegationTokenRecord(Record):
     """A delegation token is gone."""
 
-    token_id: str = field(metadata=_of("string"))
+    token_id: str = of("string")
 
 
 @record(11)
 class UserScramCredentialRecord(Record):
     """How a user proves a password (KIP-900)."""
 
-    name: str = field(metadata=_of("string"))
-    mechanism: int = field(metadata=_of("int8"))
+    name: str = of("string")
+    mechanism: int = of("int8")
     """1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
-    salt: bytes = field(metadata=_of("bytes"))
-    stored_key: bytes = field(metadata=_of("bytes"))
-    server_key: bytes = field(metadata=_of("bytes"))
-    iterations: int = field(metadata=_of("int32"))
+    salt: bytes = of("bytes")
+    stored_key: bytes = of("bytes")
+    server_key: bytes = of("bytes")
+    iterations: int = of("int32")
 
 
 @record(22)
 class RemoveUserScramCredentialRecord(Record):
     """A credential is gone."""
 
-    name: str = field(metadata=_of("string"))
-    mechanism: int = field(metadata=_of("int8"))
+    name: str = of("string")
+    mechanism: int = of("int8")
 
 
 @record(18)
 class AccessControlEntryRecord(Record):
     """An access control entry exists (KIP-801)."""
 
-    id: Uuid = field(metadata=_of("uuid_bytes"))
-    resource_type: int = field(metadata=_of("int8"))
-    resource_name: str = field(metadata=_of("string"))
-    pattern_type: int = field(metadata=_of("int8"))
-    principal: str = field(metadata=_of("string"))
-    host: str = field(metadata=_of("string"))
-    operation: int = field(metadata=_of("int8"))
-    permission_type: int = field(metadata=_of("int8"))
+    id: Uuid = of("uuid_bytes")
+    resource_type: int = of("int8")
+    resource_name: str = of("string")
+    pattern_type: int = of("int8")
+    principal: str = of("string")
+    host: str = of("string")
+    operation: int = of("int8")
+    permission_type: int = of("int8")
 
 
 @record(19)
 class RemoveAccessControlEntryRecord(Record):
     """An access control entry is gone."""
 
-    id: Uuid = field(metadata=_of("uuid_bytes"))
+    id: Uuid = of("uuid_bytes")
 
 
 # The log itself ----------------------------------------------------------------------------
@@ -383,14 +371,14 @@ class NoOpRecord(Record):
 class ZkMigrationStateRecord(Record):
     """A trace of Kafka's move away from ZooKeeper; read and skipped."""
 
-    zk_migration_state: int = field(metadata=_of("int8"))
+    zk_migration_state: int = of("int8")
 
 
 @record(23)
 class BeginTransactionRecord(Record):
     """What follows takes effect together, at the `EndTransactionRecord`."""
 
-    name: str | None = field(metadata=_of("string", tag=0), default=None)
+    name: str | None = of("string", tag=0, default=None)
 
 
 @record(24)
@@ -402,7 +390,7 @@ class EndTransactionRecord(Record):
 class AbortTransactionRecord(Record):
     """The transaction never happened."""
 
-    reason: str | None = field(metadata=_of("string", tag=0), default=None)
+    reason: str | None = of("string", tag=0, default=None)
 
 
 MetadataRecord = (

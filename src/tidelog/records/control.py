@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch
-from tidelog.records.batch import BatchHeader, build_batch, decode_body, read_header
+from tidelog.records.batch import BatchHeader, decode_body, read_header
 from tidelog.records.record import Record
 
 _KEY: Final = struct.Struct(">hh")
@@ -55,38 +55,6 @@ class EndTxnMarker(NamedTuple):
 def control_record(control_type: ControlType, value: bytes, timestamp: int) -> Record:
     """The record for `build_batch(..., is_control=True)`."""
     return Record(timestamp, _KEY.pack(0, control_type), value)
-
-
-def build_control_batch(
-    control_type: ControlType,
-    value: bytes,
-    timestamp: int,
-    *,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
-) -> bytes:
-    """A batch with one control record of the quorum (no producer)."""
-    return build_batch(
-        [control_record(control_type, value, timestamp)],
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        is_control=True,
-    )
-
-
-def build_end_txn_marker(
-    marker: EndTxnMarker, producer_id: int, producer_epoch: int, timestamp: int
-) -> bytes:
-    """The batch that ends a transaction in one partition."""
-    control_type = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
-    value = _END_TXN_VALUE.pack(0, marker.coordinator_epoch)
-    return build_batch(
-        [control_record(control_type, value, timestamp)],
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        is_control=True,
-        is_transactional=True,
-    )
 
 
 def read_control_records(buf: Buffer, pos: int = 0) -> list[ControlRecord]:

@@ -34,13 +34,7 @@ from tidelog.replication.fetch_state import (
     Phase,
     pause_ms,
 )
-from tidelog.replication.follower import (
-    Progress,
-    append_fetched,
-    restart,
-    truncate,
-    where_to_agree,
-)
+from tidelog.replication.follower import Progress, append_fetched, restart, truncate, where_to_agree
 from tidelog.replication.follower_throttle import FollowerThrottle
 from tidelog.wire.fetch import FetchedPartition
 

@@ -31,12 +31,7 @@ from tidelog.replication.messages import Reply, ReplyTo
 from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition
 from tidelog.replication.purgatory import Deadlines, DelayedFetch, Waiters
-from tidelog.wire.fetch import (
-    FETCH_ANY_HIGH_WATERMARK,
-    READ_COMMITTED,
-    FetchRequest,
-    FetchResponse,
-)
+from tidelog.wire.fetch import FETCH_ANY_HIGH_WATERMARK, READ_COMMITTED, FetchRequest, FetchResponse
 
 
 class FetchPath:

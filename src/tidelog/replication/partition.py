@@ -43,11 +43,7 @@ from tidelog.replication.events.in_sync import IsrUpdated, IsrUpdateReason
 from tidelog.replication.events.roles import FollowingBegan, LeadershipBegan
 from tidelog.replication.isr import Committed
 from tidelog.replication.leader import LeaderState
-from tidelog.replication.messages import (
-    PartitionView,
-    ReplicaView,
-    Role,
-)
+from tidelog.replication.messages import PartitionView, ReplicaView, Role
 from tidelog.replication.purgatory import AckQueue, Deletions, Waiters
 from tidelog.wire.fetch import LeaderHint
 

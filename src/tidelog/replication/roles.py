@@ -28,13 +28,7 @@ from tidelog.errors import ErrorCode, LogDamaged, StorageError
 from tidelog.log.log import Log
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.metadata.image import MetadataImage
-from tidelog.model import (
-    METADATA_PARTITION,
-    NO_LEADER,
-    ZERO_TOPIC_ID,
-    TopicId,
-    TopicPartition,
-)
+from tidelog.model import METADATA_PARTITION, NO_LEADER, ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.replication.changed_partitions import ChangedPartitions
 from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.events.roles import (

@@ -6,10 +6,7 @@ from typing import Final
 from tidelog.env.disk import Buffer
 from tidelog.errors import MalformedFrame
 from tidelog.model import CONSUMER_REPLICA_ID, ZERO_UUID
-from tidelog.wire.api import (
-    ApiKey,
-    pack_header,
-)
+from tidelog.wire.api import ApiKey, pack_header
 from tidelog.wire.fetch_messages import (
     DIRECTORY_FROM,
     FETCH_ANY_HIGH_WATERMARK,
@@ -38,12 +35,7 @@ from tidelog.wire.notation import (
     skip_tags,
     write_tags,
 )
-from tidelog.wire.topics import (
-    MIN_TOPIC_BYTES,
-    read_topic,
-    runs_of_topics,
-    write_topic,
-)
+from tidelog.wire.topics import MIN_TOPIC_BYTES, read_topic, runs_of_topics, write_topic
 
 _CLUSTER_ID_TAG: Final = 0
 _REPLICA_STATE_TAG: Final = 1

@@ -7,11 +7,7 @@ from tidelog.env.disk import Buffer, FileSlice
 from tidelog.env.effects import Chunk
 from tidelog.errors import MalformedFrame
 from tidelog.model import NO_OFFSET, EpochEndOffset, TopicId
-from tidelog.wire.api import (
-    ApiKey,
-    length_and_response_header,
-    parse_response_header,
-)
+from tidelog.wire.api import ApiKey, length_and_response_header, parse_response_header
 from tidelog.wire.fetch_messages import (
     ENDPOINTS_FROM,
     FLEXIBLE_FROM,

@@ -11,12 +11,7 @@ from typing import Final, NamedTuple
 from tidelog.env.disk import Buffer
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.model import TopicId
-from tidelog.wire.api import (
-    ApiKey,
-    length_and_response_header,
-    pack_header,
-    parse_response_header,
-)
+from tidelog.wire.api import ApiKey, length_and_response_header, pack_header, parse_response_header
 from tidelog.wire.notation import (
     CLASSIC,
     FLEXIBLE,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.control_batches import build_control_batch
 from tests.fixtures import kafka_dump_text, kafka_files
 from tests.unit.cli.command import tidelog
 from tidelog.kraft.messages import Voter
@@ -12,7 +13,6 @@ from tidelog.kraft.voters import encode_voters
 from tidelog.model import Endpoint, Uuid
 from tidelog.records.control import (
     ControlType,
-    build_control_batch,
     kraft_version_value,
     leader_change_value,
     snapshot_footer_value,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.control_batches import build_end_txn_marker
 from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, LogBench, batch, file_of, read_all
 from tidelog.config import LogConfig
 from tidelog.env.disk import File
@@ -19,7 +20,7 @@ from tidelog.log.file_names import offset_name
 from tidelog.log.producer_snapshots import decode_snapshot
 from tidelog.model import ZERO_TOPIC_ID
 from tidelog.records.batch import iter_headers
-from tidelog.records.control import EndTxnMarker, build_end_txn_marker
+from tidelog.records.control import EndTxnMarker
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=200)
 

@@ -6,13 +6,14 @@ import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
+from tests.control_batches import build_end_txn_marker
 from tests.fixtures import kafka_files
 from tests.unit.pipeline.batch_samples import plain_rows, random_batches
 from tidelog.env.prng import Prng
 from tidelog.errors import CorruptBatch
 from tidelog.pipeline.decode import RECORD_SCHEMA, decode
 from tidelog.records.batch import HEADER_BYTES, build_batch, stamp
-from tidelog.records.control import EndTxnMarker, build_end_txn_marker
+from tidelog.records.control import EndTxnMarker
 from tidelog.records.record import Record
 
 

@@ -1,7 +1,7 @@
-"""Replicas with random faults, and what an audit must say of them, found the plain way.
+"""Replicas with random faults, and what an audit must report of them, by a check of single batches.
 
-The plain way looks at one batch after the other, as the table of findings in `jobs/audit.py` says
-it, and knows nothing of stretches, buckets and sums.
+The check reads one batch after the other and follows the table of findings in `jobs/audit.py`. It
+has no runs, buckets or sums.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from tidelog.env.prng import Prng
 from tidelog.records.batch import BatchHeader, read_header, verify_crc
 
 BROKERS = (1, 2, 3)
-Told = tuple[str, list[int], int, int]
+Expected = tuple[str, list[int], int, int]
 """Kind, brokers, first and last offset."""
 
 
@@ -106,11 +106,11 @@ def _spoil(prng: Prng, content: list[bytes]) -> None:
         content[place] = batch(max(base - 5, 0), epoch=2)
 
 
-def expected(replicas: dict[int, PlantedReplica]) -> list[Told]:
+def expected(replicas: dict[int, PlantedReplica]) -> list[Expected]:
     """What an audit must find."""
-    told: list[Told] = []
+    found: list[Expected] = []
     for broker, replica in replicas.items():
-        told += _of_one(broker, replica)
+        found += _replica_findings(broker, replica)
     held: dict[int, list[tuple[int, BatchHeader]]] = {}
     for broker, replica in replicas.items():
         for header, data in replica.judged():
@@ -120,11 +120,11 @@ def expected(replicas: dict[int, PlantedReplica]) -> list[Told]:
         if len({header for _, header in copies}) > 1:
             last_offset = max(header.last_offset for _, header in copies)
             brokers = sorted({broker for broker, _ in copies})
-            told.append(("DIVERGENT", brokers, base_offset, last_offset))
-    return sorted(told)
+            found.append(("DIVERGENT", brokers, base_offset, last_offset))
+    return sorted(found)
 
 
-def _of_one(broker: int, replica: PlantedReplica) -> Iterator[Told]:
+def _replica_findings(broker: int, replica: PlantedReplica) -> Iterator[Expected]:
     judged = replica.judged()
     for header, data in judged:
         if not verify_crc(data):

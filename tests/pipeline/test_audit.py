@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 _BATCHES = batches()
 _SIZE = len(_BATCHES[0])
-_EVERYONE = [1, 2, 3]
+_ALL_BROKERS = [1, 2, 3]
 
 
 def _flipped(position: int) -> list[bytes]:
@@ -45,11 +45,11 @@ _FAULTS = {
     "repeated-batch": ([*_BATCHES[:4], *_BATCHES[3:]], [("OVERLAP", [2], 30, 39)]),
     "lower-epoch": (
         [*_BATCHES[:4], batch(40, epoch=2), *_BATCHES[5:]],
-        [("DIVERGENT", _EVERYONE, 40, 49), ("EPOCH_REGRESSION", [2], 40, 49)],
+        [("DIVERGENT", _ALL_BROKERS, 40, 49), ("EPOCH_REGRESSION", [2], 40, 49)],
     ),
     "other-record": (
         [*_BATCHES[:4], batch(40, value=b"A value"), *_BATCHES[5:]],
-        [("DIVERGENT", _EVERYONE, 40, 49)],
+        [("DIVERGENT", _ALL_BROKERS, 40, 49)],
     ),
     "damaged-length": (
         _flipped(8),
@@ -65,11 +65,11 @@ _ACROSS_FILES = {
     "epoch-across": (
         _BATCHES[:5],
         [batch(50, epoch=2), *_BATCHES[6:]],
-        [("DIVERGENT", _EVERYONE, 50, 59), ("EPOCH_REGRESSION", [2], 50, 59)],
+        [("DIVERGENT", _ALL_BROKERS, 50, 59), ("EPOCH_REGRESSION", [2], 50, 59)],
     ),
     "rolled-elsewhere": (_BATCHES[:5], _BATCHES[5:], []),
 }
-# What the cleaner left below offset 60 on broker 2; what everyone lacks above is a gap.
+# What the cleaner left below offset 60 on broker 2; what all brokers lack above is a gap.
 _COMPACTED = [*_BATCHES[:1], *_BATCHES[3:4], *_BATCHES[6:8], *_BATCHES[9:]]
 _CLEANER = "cleaner-offset-checkpoint"
 
@@ -102,7 +102,7 @@ def found(spark, planted_faults):
     return audit(spark, [planted_faults])
 
 
-def _told(verdict, topic):
+def _findings_of(verdict, topic):
     return sorted(
         (one.kind, one.brokers, one.base_offset, one.last_offset)
         for one in verdict.findings
@@ -112,20 +112,20 @@ def _told(verdict, topic):
 
 @pytest.mark.parametrize("name", _FAULTS)
 def test_a_planted_fault_is_named_and_nothing_else(found, name):
-    assert _told(found, name) == _FAULTS[name][1]
+    assert _findings_of(found, name) == _FAULTS[name][1]
 
 
 @pytest.mark.parametrize("name", _ACROSS_FILES)
 def test_a_fault_between_two_files_is_named_and_nothing_else(found, name):
-    assert _told(found, name) == _ACROSS_FILES[name][2]
+    assert _findings_of(found, name) == _ACROSS_FILES[name][2]
 
 
-def test_what_the_cleaner_removed_is_no_gap(found):
-    assert _told(found, "compacted") == [("GAP", [broker], 80, 89) for broker in BROKERS]
+def test_what_the_cleaner_removed_is_not_a_gap(found):
+    assert _findings_of(found, "compacted") == [("GAP", [broker], 80, 89) for broker in BROKERS]
 
 
-def test_random_faults_are_told_as_one_batch_after_the_other_tells_them(spark, tmp_path):
-    """Files that roll elsewhere, bounds that differ, buckets that end: against the plain way."""
+def test_random_faults_are_found_as_a_batch_by_batch_check_finds_them(spark, tmp_path):
+    """Files that roll elsewhere, bounds that differ, buckets that end: against the check of single batches."""
     prng = Prng(5)
     partitions = [planted(prng) for _ in range(60)]
     for broker in BROKERS:
@@ -143,12 +143,12 @@ def test_random_faults_are_told_as_one_batch_after_the_other_tells_them(spark, t
             (log_dir / file).write_text("\n".join(["0", str(len(lines)), *lines]) + "\n")
     verdict = audit(spark, [tmp_path])
     for number, one in enumerate(partitions):
-        assert _told(verdict, f"t{number}") == expected(one), f"t{number}"
+        assert _findings_of(verdict, f"t{number}") == expected(one), f"t{number}"
     kinds = {one.kind for one in verdict.findings}
     assert len(kinds) == 6 and "DIVERGENT" in kinds, kinds
 
 
-def test_an_index_that_leads_astray_is_named(found):
+def test_an_index_that_points_wrongly_is_named(found):
     (one,) = (one for one in found.findings if one.topic == "index")
     assert (one.kind, one.brokers, one.base_offset) == ("INDEX_MISMATCH", [3], 20)
     assert "offset 29" in one.detail
@@ -179,7 +179,7 @@ def test_what_lies_above_the_high_watermark_is_not_judged(spark, tmp_path):
     assert audit(spark, [tmp_path]).findings == ()
 
 
-def test_a_torn_tail_alone_is_no_fault(spark, tmp_path):
+def test_a_torn_tail_alone_is_not_a_fault(spark, tmp_path):
     for broker in BROKERS:
         write_broker(tmp_path, broker, {"t-0": [*_BATCHES[:7], b"torn"]}, 70)
     verdict = audit(spark, [tmp_path])

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
-from tests.pipeline.health_story import FIRST_US, event, state, story
+from tests.pipeline.health_samples import FIRST_US, event, state, story
 from tidelog.errors import UsageError
 from tidelog.pipeline.health import transforms as health
 from tidelog.pipeline.health.events import (

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-from tests.pipeline.health_story import event, story
+from tests.pipeline.health_samples import event, story
 from tidelog.pipeline.health import transforms as health
 from tidelog.pipeline.health.events import EVENT, read_event_files
 from tidelog.pipeline.health.stream import STREAM_CONF, follow

@@ -44,7 +44,7 @@ from tidelog.model import TopicPartition
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.jobs.delays import write_delays
 from tidelog.pipeline.jobs.verify import Verification, read_sightings, verify
-from tidelog.pipeline.ledger import LedgerWriter
+from tidelog.pipeline.acknowledgements import AcknowledgementLog
 from tidelog.pipeline.logs.replicas import Comparison, compare_topic
 from tidelog.pipeline.spark.class_archive import SWITCH, USE
 from tidelog.pipeline.spark.spark_session import SHORT_RUN, session
@@ -173,7 +173,7 @@ class DemoRun:
             replication_factor=REPLICATION_FACTOR,
             configs={"min.insync.replicas": str(MIN_ISR)},
         )
-        with LedgerWriter(self._places.ledger, topic) as ledger:
+        with AcknowledgementLog(self._places.ledger, topic) as ledger:
             stream = Stream(cluster.bootstrap_servers, topic, ledger)
             with DemoView(cluster, topic, lambda: self._status(stream)) as view:
                 fault = LeaderFault(

@@ -19,7 +19,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tidelog.cli.demo_input import Parsed, Unreadable
-from tidelog.pipeline.ledger import LedgerWriter, sequence_header
+from tidelog.pipeline.acknowledgements import AcknowledgementLog, sequence_header
 
 MIN_STREAM_S: Final = 8.0
 _FLUSH_TIMEOUT_S: Final = 90.0
@@ -32,7 +32,7 @@ _MAX_SHOWN_ERRORS: Final = 5
 class Stream:
     """One pass over the input."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, ledger: LedgerWriter) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, ledger: AcknowledgementLog) -> None:
         # Where the records go, all of them.
         self._topic = topic
         # Every acknowledgement is added here.

@@ -27,7 +27,7 @@ from tidelog.cli.spark_job import Master, open_session
 from tidelog.errors import UsageError
 
 if TYPE_CHECKING:
-    from tidelog.pipeline.campaign.seeds import Played
+    from tidelog.pipeline.campaign.seeds import RunKind
     from tidelog.pipeline.campaign.summary import Campaign
 
 _SEEDS_PER_TASK: Final = {"cluster": 5, "quorum": 100}
@@ -70,18 +70,18 @@ def campaign(
     prepare(tier, scenario, wanted[0])
     begun = time.monotonic()
     with open_session(master) as spark:
-        from tidelog.pipeline.campaign.seeds import Played
-        from tidelog.pipeline.jobs.campaign import Wanted, play_campaign
+        from tidelog.pipeline.campaign.seeds import RunKind
+        from tidelog.pipeline.jobs.campaign import CampaignPlan, run_campaign
 
-        what = Wanted(
-            Played(tier, scenario, seed_limit),
+        plan = CampaignPlan(
+            RunKind(tier, scenario, seed_limit),
             wanted,
             seeds_per_task or _SEEDS_PER_TASK.get(tier, 5),
         )
         table = str(out.absolute() / _TABLE)
         with progress(f"{len(wanted)} seeds, less those run before"):
-            found = play_campaign(spark, what, partial(run_seed, tier, scenario), table)
-    report = as_json(found, what.played, table, time.monotonic() - begun)
+            found = run_campaign(spark, plan, partial(run_seed, tier, scenario), table)
+    report = as_json(found, plan.kind, table, time.monotonic() - begun)
     if output is OutputFormat.JSON:
         print_json(report)
     else:
@@ -96,7 +96,7 @@ def campaign(
         raise BadAnswer
 
 
-def as_json(found: "Campaign", played: "Played", table: str, seconds: float) -> dict[str, Any]:
+def as_json(found: "Campaign", kind: "RunKind", table: str, seconds: float) -> dict[str, Any]:
     """What `tidelog sim run` reports, and what only a table of runs knows."""
     from tidelog.sim.campaign.seeds import marks_of, replay_command
     from tidelog.sim.campaign.tally import Tally
@@ -111,16 +111,16 @@ def as_json(found: "Campaign", played: "Played", table: str, seconds: float) -> 
         faults=Counter(found.faults),
         fired=Counter(found.fired),
         marks=Counter(found.marks),
-        known_marks=marks_of(played.tier),
+        known_marks=marks_of(kind.tier),
     )
     return {
         **tally.as_json(found.sums["cpu_ms"] / 1000),
-        "played": found.played,
+        "played": found.newly_run,
         "seconds": round(seconds, 3),
         "revision": found.revision,
         "table": table,
         "violations": [
-            {**plain(one), "replay": replay_command(played.tier, played.scenario, one.seed)}
+            {**plain(one), "replay": replay_command(kind.tier, kind.scenario, one.seed)}
             for one in found.violations
         ],
         "reached": found.marks,

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from tidelog.cli import demo_stream
 from tidelog.cli.demo_input import InputRecord, Unreadable
 from tidelog.cli.demo_stream import Stream
-from tidelog.pipeline.ledger import LedgerWriter
+from tidelog.pipeline.acknowledgements import AcknowledgementLog
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_every_acknowledged_record_is_in_the_ledger_once(tmp_path, monkeypatch, 
     ]
     path = tmp_path / "ledger.parquet"
     fractions: list[float] = []
-    with LedgerWriter(path, "flights") as ledger:
+    with AcknowledgementLog(path, "flights") as ledger:
         stream = Stream(mock_brokers, "flights", ledger)
         stream.run(items, 3000, fractions.append)
         stream.flush()
@@ -56,7 +56,7 @@ def test_a_failover_ends_with_a_record_that_was_produced_after_the_kill(
 ):
     """Acknowledgements of earlier records arrive later too, and do not count."""
     monkeypatch.setattr(demo_stream, "MIN_STREAM_S", 0.0)
-    with LedgerWriter(tmp_path / "ledger.parquet", "flights") as ledger:
+    with AcknowledgementLog(tmp_path / "ledger.parquet", "flights") as ledger:
         stream = Stream(mock_brokers, "flights", ledger)
         stream.run(_records(500), 500, lambda fraction: None)
         rows_before = stream.acknowledged
@@ -75,7 +75,7 @@ def test_a_failover_ends_with_a_record_that_was_produced_after_the_kill(
 def test_a_small_input_is_stretched(tmp_path, monkeypatch, mock_brokers):
     monkeypatch.setattr(demo_stream, "MIN_STREAM_S", 0.5)
     seen: list[float] = []
-    with LedgerWriter(tmp_path / "ledger.parquet", "flights") as ledger:
+    with AcknowledgementLog(tmp_path / "ledger.parquet", "flights") as ledger:
         stream = Stream(mock_brokers, "flights", ledger)
         begun = time.monotonic()
         stream.run(_records(3), 3, seen.append)
@@ -87,7 +87,7 @@ def test_a_small_input_is_stretched(tmp_path, monkeypatch, mock_brokers):
 def test_records_that_cannot_be_delivered_are_counted_with_a_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(demo_stream, "MIN_STREAM_S", 0.0)
     monkeypatch.setattr(demo_stream, "_FLUSH_TIMEOUT_S", 0.2)
-    with LedgerWriter(tmp_path / "ledger.parquet", "flights") as ledger:
+    with AcknowledgementLog(tmp_path / "ledger.parquet", "flights") as ledger:
         stream = Stream("127.0.0.1:1", "flights", ledger)
         stream.run(_records(10), 10, lambda fraction: None)
         stream.flush()

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from tidelog.cli.spark_campaign import as_json
-from tidelog.pipeline.campaign.seeds import Played
+from tidelog.pipeline.campaign.seeds import RunKind
 from tidelog.pipeline.campaign.summary import Campaign, Failure, Growth, Spread, by_property
 from tidelog.sim.campaign.seeds import marks_of
 from tidelog.sim.campaign.tally import Tally
@@ -16,7 +16,7 @@ _MARK = "voters: added"
 _FOUND = Campaign(
     revision="abc",
     seeds=10,
-    played=4,
+    newly_run=4,
     sums={"events": 50, "virtual_ms": 2500, "acknowledged": 3, "cpu_ms": 1200},
     failed=[_LOST, _ENDED],
     violations=by_property([_LOST, _ENDED]),
@@ -31,7 +31,7 @@ _FOUND = Campaign(
 
 
 def test_json_begins_as_that_of_a_run_without_spark() -> None:
-    report = as_json(_FOUND, Played("quorum", "all", 300.0), "out/runs", 1.23456)
+    report = as_json(_FOUND, RunKind("quorum", "all", 300.0), "out/runs", 1.23456)
     assert list(report)[: len(Tally().as_json(0.0))] == list(Tally().as_json(0.0))
     assert report["failed"] == [
         {"seed": 7, "property": "LeaderCompleteness"},
@@ -45,11 +45,11 @@ def test_json_begins_as_that_of_a_run_without_spark() -> None:
 
 
 def test_marks_are_held_against_those_of_the_tier() -> None:
-    report = as_json(_FOUND, Played("quorum", "all", 300.0), "out/runs", 1.0)
+    report = as_json(_FOUND, RunKind("quorum", "all", 300.0), "out/runs", 1.0)
     voters = marks_of("quorum")
     assert report["marks"] == {"hit": 1, "total": len(voters), "never": sorted(voters - {_MARK})}
     nodes = marks_of("cluster")
     assert nodes & voters == {ADDED, REMOVED}
     none = replace(_FOUND, marks={})
-    report = as_json(none, Played("cluster", "all", 300.0), "out/runs", 1.0)
+    report = as_json(none, RunKind("cluster", "all", 300.0), "out/runs", 1.0)
     assert report["marks"] == {"hit": 0, "total": len(nodes), "never": sorted(nodes)}

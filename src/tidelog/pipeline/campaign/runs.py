@@ -1,10 +1,10 @@
-"""The table of runs: a directory of Parquet files, a row for each time that a seed was played.
+"""The table of runs: a directory of Parquet files, a row for each run of a seed.
 
-A file is added whole or not at all, by a rename, so a reader needs no list of what is finished, and
-writers need not know each other. Anything that reads Parquet reads the table. A seed may have
-several rows: one that crashed was tried again, or Spark repeated a task whose end it did not hear.
+A file is added whole or not at all, by a rename. So readers need no list of finished files, and
+writers need no coordination. Anything that reads Parquet reads the table. A seed may have several
+rows: it ran again after a crash, or Spark repeated a task whose end was not reported.
 
-Left out: deleting and compacting. Rows are some 1 KB, and nobody plays a billion seeds.
+Left out: deletion and compaction. A row has some 1 KB.
 """
 
 import os
@@ -41,8 +41,8 @@ RUN_SCHEMA: Final = pa.schema(
         ("unavailable_ms", pa.list_(pa.field("element", pa.int64()))),
     ]
 )
-"""A run: what was played, the verdict (`clean`, `violation`, `crash`, `timeout`), the property that
-broke, what the seed counted, and how long it took."""
+"""A run: its kind and seed, the verdict (`clean`, `violation`, `crash`, `timeout`), the property
+that was violated, the run's counts, and how long it took."""
 
 _BATCH_ROWS: Final = 10_000
 
@@ -51,8 +51,7 @@ Run = Mapping[str, Any]
 
 
 def add_runs(table: str, rows: Sequence[Run]) -> None:
-    """Adds one file with these rows, none if there are none; the table is made when it is not
-    there."""
+    """Adds one file with these rows, if there are any; creates the table if it does not exist."""
     if not rows:
         return
     place = Path(table)
@@ -62,7 +61,7 @@ def add_runs(table: str, rows: Sequence[Run]) -> None:
     with unfinished.open("wb") as file:
         parquet.write_table(pa.Table.from_pylist(list(rows), schema=RUN_SCHEMA), file)
         file.flush()
-        # Behind a power cut a file of this name must not be an empty one.
+        # After a power cut a file of this name must not be empty.
         os.fsync(file.fileno())
     unfinished.replace(place / name)
 
@@ -72,7 +71,7 @@ def runs_of(
 ) -> Iterator[Run]:
     """The runs of one kind by the same sources, in no order; none when there is no table.
 
-    Raises `UsageError` for a file that is no such table's.
+    Raises `UsageError` for a file that cannot be read as part of such a table.
     """
     files = sorted(map(str, Path(table).glob("part-*.parquet")))
     if not files:
@@ -88,5 +87,5 @@ def runs_of(
     except (pa.ArrowException, OSError) as error:
         raise UsageError(
             f"the table of runs `{table}` cannot be read: {error}",
-            "move the file that is named away, or give another `--out`",
+            "move the file that the message names, or give another `--out`",
         ) from error

@@ -1,21 +1,21 @@
-"""Playing seeds of the simulator inside a task: a row for each, whatever it does to its process.
+"""Running seeds of the simulator inside a task: a row for each, whatever it does to its process.
 
-A seed may fail, hang, or end the process that plays it (a broken extension, no memory left). So
-seeds are played one after the other in a forked child, which sends what came of each; the task
-only waits. A child that ends without an answer is a `crash` of the seed it was at, a child that is
-silent beyond the time limit is killed and the seed a `timeout`; the next seed gets a new child.
-Without that, Spark would retry the task until it gives up the whole job.
+A seed may fail, hang, or end the process that runs it (a broken extension, no memory left). So a
+forked child runs the seeds one after the other and sends the result of each; the task only waits.
+A child that ends without a result is a `crash` of its seed. A child that exceeds the time limit is
+killed, and its seed is a `timeout`. The next seed gets a new child. Without children, Spark would
+retry the task until it gives up the whole job.
 
 Spark gives its Python processes one task after the other. A child stays for the next task of its
-process, when that plays the same: what a first seed makes ready (tables of the codecs, caches) is
-made once. It ends with its process, whose end of the pipe it sees close. A run is a function of
-its seed and of nothing that ran before it; `tests/sim/test_determinism.py` holds the simulator to
-that, and the campaign's test holds reused children to it.
+process if that task runs the same function: codec tables and caches that the first seed fills are
+filled once. The child ends with its process, because then its pipe closes. A run is a function of
+its seed and of nothing that ran before it; `tests/sim/test_determinism.py` checks that of the
+simulator, and the campaign's test checks it of reused children.
 
-The pipeline knows nothing of the simulator: what plays a seed comes as a function, together with a
-name for it (`Played.tier`, `Played.scenario`). Which sources a row was made by says the process
-that made it (`revision.py`), not the driver: on a cluster the two may differ. It says so once, for
-what it has imported does not change when the files do.
+The pipeline does not import the simulator: the caller gives the function that runs a seed, and
+names for it (`RunKind.tier`, `RunKind.scenario`). The process that makes a row names its sources
+(`revision.py`), not the driver: on a cluster the two may differ. It computes the revision once,
+because its imported code does not change when the files do.
 
 Invariants: one row per seed, in the order of the seeds; a row is in the table at the latest
 `_FLUSH_ROWS` rows after it was made, so memory stays flat. No Spark import here.
@@ -44,8 +44,8 @@ TIMEOUT: Final = "timeout"
 _FLUSH_ROWS: Final = 100
 
 
-class Result(Protocol):
-    """What a played seed has to tell; the simulator's `Outcome` does."""
+class SeedResult(Protocol):
+    """The result of one seed; the simulator's `Outcome` is one."""
 
     violation: str | None
     """The property and what happened; `None` for a clean run."""
@@ -65,130 +65,133 @@ class Result(Protocol):
         """The name of the property."""
 
 
-Play = Callable[[int], Result]
-"""Plays the seed of this number. Must be importable where tasks run."""
+RunSeed = Callable[[int], SeedResult]
+"""Runs the seed of this number. Tasks must be able to import it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """What is played in a campaign."""
+class RunKind:
+    """What a campaign runs for each seed."""
 
     tier: str
     scenario: str
     limit_s: float
-    """A seed that takes longer is given up."""
+    """A seed that takes longer is a time-out."""
     revision: Callable[[], str] = source_revision
     """Names the sources of the machine on which it is called."""
 
 
-class Child:
-    """A process that was forked from this one, and plays seeds one after the other."""
+class SeedProcess:
+    """A process that was forked from this one, and runs seeds one after the other."""
 
-    def __init__(self, play: Play) -> None:
-        # A fork, because it has everything imported; nothing of Arrow is touched in the child.
+    def __init__(self, run_seed: RunSeed) -> None:
+        # A fork, because it has everything imported; the child does not use Arrow.
         context = multiprocessing.get_context("fork")
-        # Our end of the pipe: seeds out, what came of them in.
+        # Our end of the pipe: seeds out, results in.
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._pipe, play), daemon=True)
+        arguments = (theirs, self._pipe, run_seed)
+        self._process = context.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         theirs.close()
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it can run a seed."""
         return self._process.is_alive()
 
-    def ask(self, seed: int, limit_s: float) -> Mapping[str, Any] | None:
-        """What it says of a seed; `None` when it is silent beyond the limit.
+    def run(self, seed: int, limit_s: float) -> Mapping[str, Any] | None:
+        """The verdict and counts of a seed; `None` when the limit passes without a result.
 
-        Raises `EOFError` or `OSError` when it ended instead.
+        Raises `EOFError` or `OSError` when the process ended instead.
         """
         self._pipe.send(seed)
         if not self._pipe.poll(limit_s):
             return None
-        told: Mapping[str, Any] = self._pipe.recv()
-        return told
+        result: Mapping[str, Any] = self._pipe.recv()
+        return result
 
-    def ending(self) -> str:
-        """How it ended, of which it has given notice; for messages."""
+    def exit_text(self) -> str:
+        """How the process ended, for messages; waits for its end."""
         self._process.join()
-        return _ending(self._process.exitcode)
+        code = self._process.exitcode
+        if code is not None and code < 0:
+            return f"was ended by {signal.Signals(-code).name}"
+        return f"exited with code {code}"
 
-    def end(self) -> None:
-        """Ends it, whatever it is doing."""
+    def kill(self) -> None:
+        """Ends it, even while it runs a seed."""
         self._pipe.close()
         self._process.kill()
         self._process.join()
 
 
-_waiting: Final[dict[bytes, Child]] = {}
-"""The child that waits for this process's next task, by the pickled function that it plays; one
-at most."""
+_idle: Final[dict[bytes, SeedProcess]] = {}
+"""The child that waits for this process's next task, by its pickled function; one at most."""
 
 
 class SeedRunner:
     """One task's seeds, one child process at a time."""
 
-    def __init__(self, played: Played, play: Play) -> None:
-        self._played = played
-        self._play = play
-        self._revision = _imported_sources(played.revision)
-        # What is played, for a child that plays it already.
-        self._name = pickle.dumps(play)
-        # The child that waits for a seed; `None` while it plays one, before the first seed and
+    def __init__(self, kind: RunKind, run_seed: RunSeed) -> None:
+        self._kind = kind
+        self._run_seed = run_seed
+        self._revision = _imported_sources(kind.revision)
+        # Identifies the function, to find an idle child that runs it.
+        self._name = pickle.dumps(run_seed)
+        # The child that waits for a seed; `None` while it runs one, before the first seed and
         # after a child was lost.
-        self._child: Child | None = None
+        self._child: SeedProcess | None = None
 
     def rows(self, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
-        """Plays the seeds; when the iterator ends or is closed, the child waits for another task
+        """Runs the seeds; when the iterator ends or is closed, the child waits for another task
         of this process."""
         try:
             for seed in seeds:
                 yield self._row(seed)
         finally:
             if self._child is not None:
-                _keep_waiting(self._name, self._child)
+                _keep_idle(self._name, self._child)
                 self._child = None
 
     def _row(self, seed: int) -> dict[str, Any]:
         begun = time.monotonic()
-        told = self._ask(seed)
+        result = self._run(seed)
         return {
-            **_blank(),
-            "tier": self._played.tier,
-            "scenario": self._played.scenario,
+            **_empty_row(),
+            "tier": self._kind.tier,
+            "scenario": self._kind.scenario,
             "revision": self._revision,
             "seed": seed,
-            **told,
+            **result,
             "wall_ms": round(1000 * (time.monotonic() - begun)),
         }
 
-    def _ask(self, seed: int) -> Mapping[str, Any]:
-        """What the child says of a seed, or what became of the child."""
-        child = self._child or _take_waiting(self._name) or Child(self._play)
+    def _run(self, seed: int) -> Mapping[str, Any]:
+        """The result of the child, or the verdict on a child that was lost."""
+        child = self._child or _take_idle(self._name) or SeedProcess(self._run_seed)
         self._child = None
         try:
-            told = child.ask(seed, self._played.limit_s)
+            result = child.run(seed, self._kind.limit_s)
         except (EOFError, OSError):
-            lost = _lost(CRASH, "Crash", f"the process {child.ending()}")
-            child.end()
+            lost = _no_result(CRASH, "Crash", f"the process {child.exit_text()}")
+            child.kill()
             return lost
         except BaseException:
-            # The task is being ended while the seed is played.
-            child.end()
+            # Spark ends the task while the seed runs.
+            child.kill()
             raise
-        if told is not None:
+        if result is not None:
             self._child = child
-            return told
-        child.end()
-        limit = f"no verdict within {self._played.limit_s:g} s"
-        return _lost(TIMEOUT, "TimeLimit", limit)
+            return result
+        child.kill()
+        limit = f"no verdict within {self._kind.limit_s:g} s"
+        return _no_result(TIMEOUT, "TimeLimit", limit)
 
 
-def play_task(seeds: Sequence[int], played: Played, play: Play, table: str) -> int:
-    """Plays the seeds and adds their rows to the table of runs; how many there were."""
+def run_task(seeds: Sequence[int], kind: RunKind, run_seed: RunSeed, table: str) -> int:
+    """Runs the seeds and adds their rows to the table of runs; returns how many there were."""
     made: list[dict[str, Any]] = []
-    for row in SeedRunner(played, play).rows(seeds):
+    for row in SeedRunner(kind, run_seed).rows(seeds):
         made.append(row)
         if len(made) == _FLUSH_ROWS:
             add_runs(table, made)
@@ -197,25 +200,25 @@ def play_task(seeds: Sequence[int], played: Played, play: Play, table: str) -> i
     return len(seeds)
 
 
-def end_waiting() -> None:
+def end_idle() -> None:
     """Ends the child that waits, if there is one."""
-    while _waiting:
-        _waiting.popitem()[1].end()
+    while _idle:
+        _idle.popitem()[1].kill()
 
 
-def _take_waiting(name: bytes) -> Child | None:
-    """The waiting child if it plays the same and lives, else none, and then none waits."""
-    child = _waiting.pop(name, None)
-    end_waiting()
+def _take_idle(name: bytes) -> SeedProcess | None:
+    """The waiting child if it lives and runs the same function; any other one is ended."""
+    child = _idle.pop(name, None)
+    end_idle()
     if child is None or child.is_alive:
         return child
-    child.end()
+    child.kill()
     return None
 
 
-def _keep_waiting(name: bytes, child: Child) -> None:
-    end_waiting()
-    _waiting[name] = child
+def _keep_idle(name: bytes, child: SeedProcess) -> None:
+    end_idle()
+    _idle[name] = child
 
 
 @cache
@@ -223,28 +226,28 @@ def _imported_sources(revision: Callable[[], str]) -> str:
     return revision()
 
 
-def _serve(pipe: Connection, other_end: Connection, play: Play) -> None:
-    """The child: a seed in, what came of it out, until the pipe closes."""
-    # Ours alone must be open, else the end of the task would not be seen.
+def _serve(pipe: Connection, other_end: Connection, run_seed: RunSeed) -> None:
+    """The child: a seed in, its result out, until the pipe closes."""
+    # Only our end may be open, else the child would not see the end of the task.
     other_end.close()
     # The task decides when to end; Spark's worker would turn the signal into an exception.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # What was imported before is no garbage: each seed looks for some when it ends.
+    # Each seed collects garbage when it ends; what was imported before is not garbage.
     gc.freeze()
     while True:
         try:
             seed = pipe.recv()
         except EOFError:
             return
-        pipe.send(_told(play, seed))
+        pipe.send(_result(run_seed, seed))
 
 
-def _told(play: Play, seed: int) -> dict[str, Any]:
+def _result(run_seed: RunSeed, seed: int) -> dict[str, Any]:
     begun = time.process_time()
     try:
-        result = play(seed)
-    except BaseException as error:  # Whatever it is, it is the verdict on this seed.
-        return _lost(CRASH, "Crash", repr(error))
+        result = run_seed(seed)
+    except BaseException as error:  # Any exception is the verdict on this seed.
+        return _no_result(CRASH, "Crash", repr(error))
     return {
         "verdict": CLEAN if result.violation is None else VIOLATION,
         "property": result.violated,
@@ -263,19 +266,13 @@ def _told(play: Play, seed: int) -> dict[str, Any]:
     }
 
 
-def _lost(verdict: str, name: str, text: str) -> dict[str, Any]:
-    """What is known of a seed that did not come to its end."""
+def _no_result(verdict: str, name: str, text: str) -> dict[str, Any]:
+    """The row of a seed that did not run to its end."""
     return {"verdict": verdict, "property": name, "violation": f"{name}: {text}"}
 
 
-def _blank() -> dict[str, Any]:
+def _empty_row() -> dict[str, Any]:
     counts = dict.fromkeys(("events", "virtual_ms", "acknowledged", "cpu_ms"), 0)
     empty: dict[str, Any] = {"faults": {}, "fired": {}}
     lists: dict[str, Any] = {"marks": [], "election_ms": [], "unavailable_ms": []}
     return {**counts, "healed_ms": -1, "trace_hash": "", **empty, **lists}
-
-
-def _ending(exit_code: int | None) -> str:
-    if exit_code is not None and exit_code < 0:
-        return f"was ended by {signal.Signals(-exit_code).name}"
-    return f"exited with code {exit_code}"

@@ -1,13 +1,13 @@
-"""What many runs say together, added up run by run.
+"""The summary of a campaign, added up run by run.
 
-The sums are made by the driver, in one pass over the rows, and not on Spark: seven queries over a
-few thousand rows took several seconds of planning and compiling in a young Java, more than a short
-campaign. One pass takes some 50 µs a run, and what is kept of a run is its seed, its times and its
-set of marks.
+The driver makes the sums in one pass over the rows, and not on Spark: seven queries over a few
+thousand rows took several seconds of planning and compiling in a Java that has just started, more
+than a short campaign. One pass takes some 50 µs a run. It keeps the seed, the times and the set of
+marks of each run.
 
-A seed counts once. Of its rows the first with a final verdict counts, as a run is a function of its
-seed; without one, the one with the least `wall_ms`. A violation is told even if another row of the
-seed is clean, which would be a run that is not determined.
+A seed counts once. Its first row with a final verdict counts, because a run is a function of its
+seed; without one, the row with the least `wall_ms` counts. A violation is always reported, even if
+another row of the seed is clean, which would show that the run is not deterministic.
 """
 
 import math
@@ -37,8 +37,8 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Violated:
-    """One property that broke, and the smallest seed that shows it."""
+class BrokenProperty:
+    """One property that was violated, and the smallest seed that shows it."""
 
     property: str
     verdict: str
@@ -49,7 +49,7 @@ class Violated:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How times are distributed, ms, each one that occurred; -1 where there is none."""
+    """The distribution of times in ms; each percentile is a time that occurred, or -1 for none."""
 
     count: int = 0
     p50: int = -1
@@ -60,7 +60,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What a block of seeds reached that the blocks before it had not."""
+    """The coverage that a block of seeds added to the blocks before it."""
 
     first_seed: int
     seeds: int
@@ -71,17 +71,17 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """The report over all wanted seeds, played now or before."""
+    """The report over all wanted seeds, run now or before."""
 
     revision: str
     seeds: int
-    played: int
-    """Now."""
+    newly_run: int
+    """Seeds that this campaign ran itself; the table had the others."""
     sums: dict[str, int]
     """Over all runs: `events`, `virtual_ms`, `acknowledged`, `cpu_ms`."""
     failed: list[Failure]
     """By seed."""
-    violations: list[Violated]
+    violations: list[BrokenProperty]
     faults: dict[str, int]
     fired: dict[str, int]
     marks: dict[str, int]
@@ -92,11 +92,11 @@ class Campaign:
     growth: list[Growth]
 
 
-class Sum:
+class RunTotals:
     """Runs of the wanted seeds, added up."""
 
     def __init__(self, wanted: range) -> None:
-        # Seeds beyond it are passed over.
+        # Runs of other seeds are ignored.
         self._wanted = wanted
         # Seeds that a run with a final verdict was counted for.
         self._final: set[int] = set()
@@ -115,7 +115,7 @@ class Sum:
         self._blocks: Counter[int] = Counter()
 
     def add(self, run: Run) -> None:
-        """Takes in a row."""
+        """Adds a row."""
         seed, verdict = run["seed"], run["verdict"]
         if seed not in self._wanted:
             return
@@ -130,8 +130,8 @@ class Sum:
             self._final.add(seed)
             self._count(run)
 
-    def campaign(self, revision: str, played: int) -> Campaign:
-        """The report; nothing can be added any more."""
+    def campaign(self, revision: str, newly_run: int) -> Campaign:
+        """The report; call it once, after the last `add`."""
         for seed in self._lost.keys() - self._final:
             self._note_failure(self._lost[seed])
             self._count(self._lost[seed])
@@ -139,7 +139,7 @@ class Sum:
         return Campaign(
             revision=revision,
             seeds=self._blocks.total(),
-            played=played,
+            newly_run=newly_run,
             sums=dict(self._sums),
             failed=failed,
             violations=by_property(failed),
@@ -185,20 +185,20 @@ class Sum:
             yield Growth(first, seeds, marks[block], signatures[block])
 
 
-def by_property(failed: Iterable[Failure]) -> list[Violated]:
-    """Per property that broke: how many runs, and the failure of the smallest seed."""
+def by_property(failed: Iterable[Failure]) -> list[BrokenProperty]:
+    """Per violated property: how many runs, and the failure of the smallest seed."""
     found: dict[str, list[Failure]] = {}
     for failure in failed:
         found.setdefault(failure.property, []).append(failure)
     smallest = {name: min(those, key=lambda one: one.seed) for name, those in found.items()}
     return [
-        Violated(name, one.verdict, len(found[name]), one.seed, one.violation)
+        BrokenProperty(name, one.verdict, len(found[name]), one.seed, one.violation)
         for name, one in sorted(smallest.items())
     ]
 
 
 def spread_of(times: Iterable[int]) -> Spread:
-    """Percentiles: the smallest time that so large a share of all does not exceed."""
+    """Percentiles by nearest rank."""
     ordered = sorted(times)
     if not ordered:
         return Spread()

@@ -1,11 +1,11 @@
-"""Are the replicas of a cluster the same? A Spark job over the brokers' own log directories.
+"""Are all replicas of a cluster equal? A Spark job over the brokers' own log directories.
 
 Followers append what they fetch verbatim, so below the high watermark every replica of a partition
-holds the same batches, byte for byte. Segments roll where each broker likes, so batches are
-compared and never files. Each replica is judged from its log start to its *own* checkpointed high
-watermark: a returned former leader may hold a tail above it that it has yet to cut.
+holds the same batches, byte for byte. Each broker rolls its segments by itself, so the audit
+compares batches and never files. It judges each replica from its log start to its *own*
+checkpointed high watermark: a former leader that came back may still hold a tail above it.
 
-| finding | says |
+| finding | meaning |
 | --- | --- |
 | DIVERGENT | replicas hold different batches at one offset |
 | BAD_CRC | the bytes of a batch do not match its checksum |
@@ -14,22 +14,22 @@ watermark: a returned former leader may hold a tail above it that it has yet to 
 | EPOCH_REGRESSION | a batch has a lower leader epoch than the one before it |
 | MISSING_BELOW_HW | a replica ends below the high watermark that it checkpointed |
 | INDEX_MISMATCH | an index entry leads to the wrong place |
-| TORN_TAIL | bytes behind the last whole batch: an append that a crash cut short; no fault |
+| TORN_TAIL | bytes behind the last whole batch: an append that a crash cut short; not a fault |
 
-The checksum is recomputed: a byte flipped on one disk leaves the stored one equal everywhere. A
-batch that is damaged is reported as that, and not as a difference as well.
+The audit recomputes the checksum: a byte flipped on one disk leaves the stored one equal on all
+replicas. A damaged batch is reported as BAD_CRC only, not as a difference too.
 
-What the verdict is worth: it is a proof for the replicas that were found, between those offsets.
-Left out: who is in the ISR (only the metadata knows), and batches of compacted topics below the
-cleaner's checkpoint, which every replica cleans in its own time.
+The verdict proves equality for the replicas that were found, between those offsets. Left out: the
+ISR (only the metadata has it), and batches of compacted topics below the cleaner's checkpoint,
+which every replica cleans in its own time.
 
-How it stays cheap: files are read once, as *stretches* of batches that follow one another with
-nothing to complain of (`logs/stretches.py`), some hundred rows for a gigabyte, whatever the size
-of a batch. Stretches tell everything but DIVERGENT. For that one, sums over buckets of offsets
-are compared between brokers, and where they differ the batches of these buckets are read again.
-So Spark's queries are over few rows, in a session set for that, and there are two when all is well.
+Cost: each file is read once, as *runs of batches* that follow one another without a fault
+(`logs/batch_runs.py`), some hundred rows for a gigabyte, whatever the size of a batch. Runs show
+every kind of finding but DIVERGENT. For that one the audit compares sums over buckets of offsets
+between brokers, and reads the batches of a bucket again where the sums differ. So Spark's queries
+are over few rows, in a session set for that, and there are two when nothing is wrong.
 
-The transforms are functions of DataFrames; only `audit` runs anything.
+The transforms are functions of DataFrames; only `audit` runs a query.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,18 +51,18 @@ from tidelog.pipeline.logs.layout import (
     find_replicas,
     tasks_for_cores,
 )
-from tidelog.pipeline.logs.stretches import (
+from tidelog.pipeline.logs.batch_runs import (
     BUCKET_BITS,
-    OPENED_SCHEMA,
-    STRETCH_SCHEMA,
+    SINGLE_BATCH_SCHEMA,
+    BATCH_RUN_SCHEMA,
     Bounds,
     bounds_of,
-    open_stretches,
-    scan_stretches,
+    read_single_batches,
+    scan_batch_runs,
 )
 
 HARMLESS: Final = frozenset(("TORN_TAIL",))
-"""Findings that are no fault."""
+"""Findings that are not faults."""
 
 _PARTITION: Final = ("topic", "partition")
 _REPLICA: Final = ("topic", "partition", "broker")
@@ -72,12 +72,12 @@ _OF_CONTENT: Final = ("DIVERGENT", "BAD_CRC")
 _MAX_EXPLAINED: Final = 20
 _TASKS_PER_CORE: Final = 2
 _TASK_BYTES: Final = 512 << 20
-"""More than other tasks read: an audit goes through a gigabyte or two in a second."""
+"""More than other tasks read: an audit reads a gigabyte or two in a second."""
 _FEW_ROWS: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
 }
-"""Planning anew after each stage and compiling each query cost more than queries of few rows."""
+"""Adaptive planning and compiled queries cost more than they save on few rows."""
 
 _Task = tuple[tuple[SegmentPlace, Bounds], ...]
 
@@ -108,63 +108,65 @@ class Audit:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing was found but what is harmless."""
+        """Only harmless findings, or none."""
         return all(finding.kind in HARMLESS for finding in self.findings)
 
 
 # Transforms --------------------------------------------------------------------------------------
 
 
-def of_one_replica(stretches: DataFrame) -> DataFrame:
-    """What is wrong with a replica by itself: everything but DIVERGENT and MISSING_BELOW_HW."""
+def replica_findings(runs: DataFrame) -> DataFrame:
+    """The findings of each replica by itself: all kinds but DIVERGENT and MISSING_BELOW_HW."""
     before = Window.partitionBy(*_REPLICA, "is_judged").orderBy("segment", "position")
-    pairs = stretches.withColumn("last_before", F.lag("last_offset").over(before)).withColumn(
+    pairs = runs.withColumn("last_before", F.lag("last_offset").over(before)).withColumn(
         "epoch_before", F.lag("last_epoch").over(before)
     )
-    told = (
-        _told(
+    findings = (
+        _finding_where(
             "is_judged and computed_crc is not null",
             "BAD_CRC",
             F.format_string("stored CRC %08x, computed %08x", "crc", "computed_crc"),
         ),
-        _told(
+        _finding_where(
             "is_judged and base_offset > cleaned_to and base_offset > try_add(last_before, 1)",
             "GAP",
             F.lit("no batch holds these offsets"),
             offsets=("try_add(last_before, 1)", "try_subtract(base_offset, 1)"),
         ),
-        _told(
+        _finding_where(
             "is_judged and base_offset <= last_before",
             "OVERLAP",
             F.format_string("the batch before it ends at offset %d", "last_before"),
         ),
-        _told(
+        _finding_where(
             "is_judged and first_epoch < epoch_before",
             "EPOCH_REGRESSION",
             F.format_string("leader epoch %d follows epoch %d", "first_epoch", "epoch_before"),
         ),
-        _told("index_fault is not null", "INDEX_MISMATCH", F.col("index_fault")),
-        _told(
+        _finding_where("index_fault is not null", "INDEX_MISMATCH", F.col("index_fault")),
+        _finding_where(
             "trailing_bytes is not null",
             "TORN_TAIL",
             F.format_string("%d bytes follow the last whole batch", "trailing_bytes"),
         ),
     )
-    found = F.explode(F.array_compact(F.array(*told)))
-    return pairs.select(
-        *_PARTITION, F.array("broker").alias("brokers"), found.alias("told")
-    ).select(
-        "told.kind", *_PARTITION, "brokers", "told.base_offset", "told.last_offset", "told.detail"
+    found = F.explode(F.array_compact(F.array(*findings)))
+    each = pairs.select(*_PARTITION, F.array("broker").alias("brokers"), found.alias("finding"))
+    return each.select(
+        "finding.kind",
+        *_PARTITION,
+        "brokers",
+        *(f"finding.{name}" for name in ("base_offset", "last_offset", "detail")),
     )
 
 
-def _told(
+def _finding_where(
     condition: str,
     kind: str,
     detail: F.Column,
     offsets: tuple[str, str] = ("base_offset", "first_last_offset"),
 ) -> F.Column:
-    """A finding where `condition` holds, else null; by default about a stretch's first batch."""
+    """A finding where `condition` holds, else null; by default about a run's first batch."""
     finding = F.struct(
         F.lit(kind).alias("kind"),
         F.expr(offsets[0]).alias("base_offset"),
@@ -174,11 +176,11 @@ def _told(
     return F.when(F.expr(condition), finding)
 
 
-def differing(stretches: DataFrame) -> DataFrame:
-    """The buckets in which undamaged replicas differ somewhere, as DIVERGENT findings of no broker
-    over all their offsets."""
-    sound = stretches.where("is_judged and base_offset >= cleaned_to and computed_crc is null")
-    # The digests are added up modulo 2^64, as numpy does within a stretch.
+def divergent_buckets(runs: DataFrame) -> DataFrame:
+    """The buckets in which undamaged replicas differ somewhere, as DIVERGENT findings without
+    brokers over all offsets of the bucket."""
+    sound = runs.where("is_judged and base_offset >= cleaned_to and computed_crc is null")
+    # The digests are added up modulo 2^64, as numpy does within a run.
     digest = "pmod(sum(cast(digest as decimal(20, 0))), 18446744073709551616)"
     sums = sound.groupBy(*_BUCKET, "zone", "broker").agg(
         F.struct(F.expr(digest), F.sum("batches"), F.sum("size")).alias("sums")
@@ -196,27 +198,28 @@ def differing(stretches: DataFrame) -> DataFrame:
     )
 
 
-def candidates(stretches: DataFrame) -> DataFrame:
-    """What stretches tell, with the fields of `Finding`; DIVERGENT ones are whole buckets."""
-    return of_one_replica(stretches).unionByName(differing(stretches))
+def candidates(runs: DataFrame) -> DataFrame:
+    """All findings that runs show, with the fields of `Finding`; DIVERGENT ones are whole
+    buckets."""
+    return replica_findings(runs).unionByName(divergent_buckets(runs))
 
 
-def ends(stretches: DataFrame) -> DataFrame:
+def replica_ends(runs: DataFrame) -> DataFrame:
     """How far each replica reaches, and how much it holds."""
-    return stretches.groupBy(*_REPLICA).agg(
+    return runs.groupBy(*_REPLICA).agg(
         F.max("last_offset").alias("last_offset"),
         F.sum("batches").alias("batches"),
         F.sum("size").alias("bytes"),
     )
 
 
-def opened(stretches: DataFrame, buckets: DataFrame) -> DataFrame:
+def batches_of_buckets(runs: DataFrame, buckets: DataFrame) -> DataFrame:
     """The batches of some buckets, a row each, read again from their files."""
-    wanted = stretches.join(F.broadcast(buckets), list(_BUCKET), "left_semi")
-    return wanted.mapInArrow(_open, from_arrow_schema(OPENED_SCHEMA))
+    wanted = runs.join(F.broadcast(buckets), list(_BUCKET), "left_semi")
+    return wanted.mapInArrow(_read_single, from_arrow_schema(SINGLE_BATCH_SCHEMA))
 
 
-def divergent(batches: DataFrame) -> DataFrame:
+def divergent_batches(batches: DataFrame) -> DataFrame:
     """Where undamaged replicas hold different batches at one base offset."""
     compared = (
         batches.where("is_compared")
@@ -257,25 +260,25 @@ def audit(
     own = spark.newSession()
     for name, value in _FEW_ROWS.items():
         own.conf.set(name, value)
-    # A partition's stretches together: then no query needs to move them again.
+    # All runs of a partition in one task: then no query needs to move them again.
     cores = own.sparkContext.defaultParallelism
-    stretches = read_stretches(own, found, sample).repartition(cores, *_PARTITION).persist()
+    runs = read_batch_runs(own, found, sample).repartition(cores, *_PARTITION).persist()
     try:
         reached = {
             (row["topic"], row["partition"], row["broker"]): row
-            for row in ends(stretches).collect()
+            for row in replica_ends(runs).collect()
         }
-        told = _collected(candidates(stretches))
-        findings = [one for one in told if one.kind != "DIVERGENT"]
-        findings += missing(found, {key: row["last_offset"] for key, row in reached.items()})
+        from_runs = _collect_findings(candidates(runs))
+        findings = [one for one in from_runs if one.kind != "DIVERGENT"]
+        findings += missing_tails(found, {key: row["last_offset"] for key, row in reached.items()})
         buckets = {
             (one.topic, one.partition, one.base_offset >> BUCKET_BITS)
-            for one in told
+            for one in from_runs
             if one.kind in _OF_CONTENT
         }
         if buckets:
             wanted = own.createDataFrame(sorted(buckets), _BUCKET_COLUMNS)
-            findings = _with_differences(findings, opened(stretches, wanted))
+            findings = _with_differences(findings, batches_of_buckets(runs, wanted))
         return Audit(
             replicas=len(found),
             batches=sum(row["batches"] for row in reached.values()),
@@ -283,10 +286,10 @@ def audit(
             findings=tuple(sorted(findings, key=_place)),
         )
     finally:
-        stretches.unpersist()
+        runs.unpersist()
 
 
-def missing(
+def missing_tails(
     replicas: Sequence[Replica], reached: Mapping[tuple[str, int, int], int]
 ) -> Iterator[Finding]:
     """Replicas that end below the high watermark that they checkpointed; `reached` is the last
@@ -306,8 +309,8 @@ def missing(
             )
 
 
-def read_stretches(spark: SparkSession, replicas: Sequence[Replica], sample: int) -> DataFrame:
-    """The stretches of all files of the replicas, a task for some files of one size together."""
+def read_batch_runs(spark: SparkSession, replicas: Sequence[Replica], sample: int) -> DataFrame:
+    """The runs of batches of all the replicas' files; a task reads some files together."""
     bounds = bounds_of(replicas)
     planned = tasks_for_cores(
         replicas,
@@ -319,20 +322,20 @@ def read_stretches(spark: SparkSession, replicas: Sequence[Replica], sample: int
         tuple((place, bounds[place.topic, place.partition, place.broker]) for place in places)
         for places in planned
     ]
-    return rows_of_tasks(spark, tasks, partial(_scan, sample=sample), STRETCH_SCHEMA)
+    return rows_of_tasks(spark, tasks, partial(_scan, sample=sample), BATCH_RUN_SCHEMA)
 
 
 def _scan(task: _Task, sample: int) -> Iterator[pa.RecordBatch]:
     for place, bounds in task:
-        yield from scan_stretches(place, bounds, sample)
+        yield from scan_batch_runs(place, bounds, sample)
 
 
-def _open(stretches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in stretches:
-        yield from open_stretches(batch)
+def _read_single(runs: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in runs:
+        yield from read_single_batches(batch)
 
 
-def _collected(rows: DataFrame) -> list[Finding]:
+def _collect_findings(rows: DataFrame) -> list[Finding]:
     return [Finding(**row.asDict()) for row in rows.collect()]
 
 
@@ -353,7 +356,7 @@ def _with_differences(findings: Sequence[Finding], batches: DataFrame) -> list[F
     record at which they begin."""
     batches = batches.persist()
     try:
-        everything = sorted([*findings, *_collected(divergent(batches))], key=_place)
+        everything = sorted([*findings, *_collect_findings(divergent_batches(batches))], key=_place)
         of_content = [one for one in everything if one.kind in _OF_CONTENT]
         explained = _explained(of_content[:_MAX_EXPLAINED], batches)
         return [explained.get(_place(one), one) for one in everything]

@@ -1,18 +1,18 @@
-"""Many seeds of the simulator as a Spark job: a table of runs, and what they say together.
+"""Many seeds of the simulator as a Spark job: a table of runs, and their summary.
 
-    wanted seeds - finished ones of the table  ->  tasks  ->  play  ->  files of the table  ->  sum
+    wanted seeds - finished ones of the table  ->  tasks  ->  runs  ->  files of the table  ->  sum
 
 The table (`campaign/runs.py`) is one path that the driver and all workers see. Every task adds its
-file when it is done and not when the whole job is, so that a campaign which dies has lost the tasks
-that were running and nothing else; started again, it plays what is missing. A seed is finished when
-it has a row with the same tier, scenario and revision of the sources and a final verdict.
+file when the task ends, not when the job ends. So a campaign that dies loses only the tasks that
+were running; started again, it runs the missing seeds. A seed is finished when it has a row with
+the same tier, scenario and revision of the sources and a final verdict.
 
-Spark deals tasks out, carries what is played to them, and repeats those whose machine was lost. It
-is asked nothing else: a query costs a young Java more than most seeds, and rows that left a task
-through Java would be in the table no earlier than the task's end either way.
+Spark distributes the tasks and the function that runs a seed, and repeats tasks whose machine was
+lost. It does nothing else here: a query costs a Java that has just started more than most seeds,
+and rows that left a task through Java would not be in the table any earlier.
 
-What is played is a function that the caller gives (`docs/decisions/`, "A campaign is handed what
-it plays").
+The caller gives the function that runs a seed (`docs/decisions/`, "A campaign is handed what it
+plays").
 """
 
 from dataclasses import dataclass
@@ -20,36 +20,39 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from tidelog.pipeline.campaign.deal import deal, unfinished
+from tidelog.pipeline.campaign.tasks import plan_tasks, unfinished
 from tidelog.pipeline.campaign.runs import runs_of
-from tidelog.pipeline.campaign.seeds import Play, Played, play_task
-from tidelog.pipeline.campaign.summary import Campaign, Sum
+from tidelog.pipeline.campaign.seeds import RunSeed, RunKind, run_task
+from tidelog.pipeline.campaign.summary import Campaign, RunTotals
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CampaignPlan:
     """Seeds of one kind."""
 
-    played: Played
+    kind: RunKind
     seeds: range
     seeds_per_task: int
     """At most."""
 
 
-def play_campaign(spark: SparkSession, wanted: Wanted, play: Play, table: str) -> Campaign:
-    """Plays the wanted seeds that the table at the path `table` lacks, and sums up all of them.
+def run_campaign(
+    spark: SparkSession, plan: CampaignPlan, run_seed: RunSeed, table: str
+) -> Campaign:
+    """Runs the planned seeds that the table at the path `table` lacks, and sums up all of them.
 
     Raises `UsageError` for a table that cannot be read.
     """
-    played = wanted.played
-    kind = (table, played.tier, played.scenario, played.revision())
-    missing = unfinished(wanted.seeds, runs_of(*kind, columns=("seed", "verdict")))
+    kind = plan.kind
+    revision = kind.revision()
+    own_runs = partial(runs_of, table, kind.tier, kind.scenario, revision)
+    missing = unfinished(plan.seeds, own_runs(columns=("seed", "verdict")))
     context = spark.sparkContext
-    tasks = deal(missing, wanted.seeds_per_task, context.defaultParallelism)
+    tasks = plan_tasks(missing, plan.seeds_per_task, context.defaultParallelism)
     if tasks:
-        work = partial(play_task, played=played, play=play, table=table)
+        work = partial(run_task, kind=kind, run_seed=run_seed, table=table)
         context.parallelize(tasks, len(tasks)).map(work).collect()
-    added = Sum(wanted.seeds)
-    for run in runs_of(*kind):
-        added.add(run)
-    return added.campaign(kind[-1], len(missing))
+    totals = RunTotals(plan.seeds)
+    for run in own_runs():
+        totals.add(run)
+    return totals.campaign(revision, len(missing))

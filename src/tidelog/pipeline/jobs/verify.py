@@ -24,7 +24,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from tidelog.pipeline.ledger import SEQUENCE_HEADER
+from tidelog.pipeline.acknowledgements import SEQUENCE_HEADER
 
 SIGHTING_COLUMNS: Final = ("partition", "offset", "crc", "sequence", "key")
 """What of a record matters here; a ledger has the same columns."""

@@ -1,6 +1,6 @@
-"""What runs say together."""
+"""The summary of many runs."""
 
-from tidelog.pipeline.campaign.summary import Failure, Growth, Spread, Sum, spread_of
+from tidelog.pipeline.campaign.summary import Failure, Growth, Spread, RunTotals, spread_of
 
 
 def _run(seed, verdict="clean", wall_ms=1, marks=(), **more):
@@ -8,13 +8,13 @@ def _run(seed, verdict="clean", wall_ms=1, marks=(), **more):
     counts = {"events": 10, "virtual_ms": 1_000, "acknowledged": 2, "cpu_ms": wall_ms}
     facts = {"faults": [("kill", 2)], "fired": [], "marks": list(marks)}
     name = None if verdict == "clean" else verdict.title()
-    told = {"property": name, "violation": name and f"{name}: seed {seed}"}
+    broken = {"property": name, "violation": name and f"{name}: seed {seed}"}
     return {"seed": seed, "verdict": verdict, "wall_ms": wall_ms,
-            **times, **counts, **facts, **told, **more}  # fmt: skip
+            **times, **counts, **facts, **broken, **more}  # fmt: skip
 
 
 def _summed(wanted, *runs):
-    added = Sum(wanted)
+    added = RunTotals(wanted)
     for run in runs:
         added.add(run)
     return added.campaign("now", 3)
@@ -23,38 +23,38 @@ def _summed(wanted, *runs):
 def test_a_seed_counts_once_and_its_final_verdict_counts():
     lost, found = _run(1, "timeout", 9), _run(1, "clean", 5)
     for runs in ((lost, found, found), (found, found, lost)):
-        told = _summed(range(1, 9), *runs, _run(9))
-        assert (told.seeds, told.failed, told.sums["cpu_ms"]) == (1, [], 5)
-        assert (told.revision, told.played, told.faults) == ("now", 3, {"kill": 2})
+        report = _summed(range(1, 9), *runs, _run(9))
+        assert (report.seeds, report.failed, report.sums["cpu_ms"]) == (1, [], 5)
+        assert (report.revision, report.newly_run, report.faults) == ("now", 3, {"kill": 2})
 
 
 def test_without_a_final_verdict_the_shortest_run_counts():
-    told = _summed(range(9), _run(1, "timeout", 9), _run(1, "crash", 4), _run(1, "timeout", 5))
-    assert told.failed == [Failure(1, "Crash", "crash", "Crash: seed 1")]
-    assert (told.seeds, told.sums["cpu_ms"]) == (1, 4)
+    report = _summed(range(9), _run(1, "timeout", 9), _run(1, "crash", 4), _run(1, "timeout", 5))
+    assert report.failed == [Failure(1, "Crash", "crash", "Crash: seed 1")]
+    assert (report.seeds, report.sums["cpu_ms"]) == (1, 4)
 
 
-def test_a_violation_is_told_whatever_else_was_seen():
-    told = _summed(range(9), _run(1), _run(1, "violation"), _run(0, "violation"))
-    assert [one.seed for one in told.failed] == [0, 1]
-    assert [(one.property, one.runs, one.seed) for one in told.violations] == [("Violation", 2, 0)]
-    assert told.seeds == 2
+def test_a_violation_is_reported_even_beside_a_clean_run():
+    report = _summed(range(9), _run(1), _run(1, "violation"), _run(0, "violation"))
+    assert [one.seed for one in report.failed] == [0, 1]
+    assert [(one.property, one.runs, one.seed) for one in report.violations] == [("Violation", 2, 0)]
+    assert report.seeds == 2
 
 
 def test_coverage_grows_by_what_no_earlier_seed_reached():
     rows = [(2_006, []), (999, ["a", "b"]), (5, ["a"]), (1_006, ["c"]), (1_005, ["b", "a"])]
-    told = _summed(range(5, 3_000), *(_run(seed, marks=marks) for seed, marks in rows))
-    assert told.growth == [Growth(5, 2, 2, 2), Growth(1_005, 2, 1, 1), Growth(2_005, 1, 0, 1)]
-    assert told.marks == {"a": 3, "b": 2, "c": 1}
+    report = _summed(range(5, 3_000), *(_run(seed, marks=marks) for seed, marks in rows))
+    assert report.growth == [Growth(5, 2, 2, 2), Growth(1_005, 2, 1, 1), Growth(2_005, 1, 0, 1)]
+    assert report.marks == {"a": 3, "b": 2, "c": 1}
 
 
 def test_times_of_all_runs_are_one_distribution():
-    told = _summed(
+    report = _summed(
         range(9), _run(1, healed_ms=30, election_ms=[7, 5]), _run(2, healed_ms=0, election_ms=[6])
     )
-    assert told.healing_ms == Spread(2, 0, 30, 30, 30)
-    assert told.election_ms == Spread(3, 6, 7, 7, 7)
-    assert told.unavailable_ms == Spread()
+    assert report.healing_ms == Spread(2, 0, 30, 30, 30)
+    assert report.election_ms == Spread(3, 6, 7, 7, 7)
+    assert report.unavailable_ms == Spread()
 
 
 def test_a_percentile_is_a_time_that_occurred():
@@ -62,7 +62,7 @@ def test_a_percentile_is_a_time_that_occurred():
     assert spread_of([4]) == Spread(1, 4, 4, 4, 4)
 
 
-def test_nothing_played_sums_up_to_nothing():
-    told = _summed(range(9))
-    assert (told.seeds, told.growth, told.violations) == (0, [], [])
-    assert set(told.sums.values()) == {0}
+def test_no_runs_sum_up_to_nothing():
+    report = _summed(range(9))
+    assert (report.seeds, report.growth, report.violations) == (0, [], [])
+    assert set(report.sums.values()) == {0}

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from tests.pipeline.health_story import FIRST_US, story
+from tests.pipeline.health_samples import FIRST_US, story
 from tidelog.pipeline.health.stream import PartitionProcessor
 
 KEY = "orders-0"

@@ -4,7 +4,7 @@ Method: the story of the batch form's test, where the expected rows stand as wel
 
 import json
 
-from tests.pipeline.health_story import FIRST_US, event, state, story
+from tests.pipeline.health_samples import FIRST_US, event, state, story
 from tidelog.pipeline.health.tracker import MOST_LIVES, Row, Tracker, in_order
 
 

@@ -4,12 +4,12 @@ from zlib import crc32
 
 import pyarrow.parquet as pq
 
-from tidelog.pipeline.ledger import LEDGER_SCHEMA, LedgerWriter, sequence_header
+from tidelog.pipeline.acknowledgements import ACKNOWLEDGEMENT_SCHEMA, AcknowledgementLog, sequence_header
 
 
 def test_what_was_acknowledged_is_read_back_in_order(tmp_path):
     path = tmp_path / "ledger.parquet"
-    with LedgerWriter(path, "flights") as ledger:
+    with AcknowledgementLog(path, "flights") as ledger:
         for number in range(70_000):
             ledger.add(
                 partition=number % 6,
@@ -22,7 +22,7 @@ def test_what_was_acknowledged_is_read_back_in_order(tmp_path):
     file = pq.ParquetFile(path)
     assert file.num_row_groups == 3
     table = file.read()
-    assert table.schema.equals(LEDGER_SCHEMA)
+    assert table.schema.equals(ACKNOWLEDGEMENT_SCHEMA)
     rows = table.slice(69_999).to_pylist()
     assert rows == [
         {
@@ -39,7 +39,7 @@ def test_what_was_acknowledged_is_read_back_in_order(tmp_path):
 
 def test_an_empty_ledger_is_a_file_too(tmp_path):
     path = tmp_path / "ledger.parquet"
-    LedgerWriter(path, "flights").close()
+    AcknowledgementLog(path, "flights").close()
     assert pq.read_table(path).num_rows == 0
 
 

@@ -1,22 +1,22 @@
-"""Segment files as stretches: what an audit compares instead of single batches.
+"""Segment files as runs of batches: what an audit compares instead of single batches.
 
-A *stretch* is some consecutive batches of one file of which each follows the one before it: the
-next offset, an epoch that is not lower, nothing wrong with either. Whatever may be wrong makes the
-batch a stretch of its own. So everything that two neighbours can tell is told where the file is
-read, in numpy, and what is left to compare are the borders between stretches, which may be in two
-files. There is one stretch in some megabytes and not one in some hundred bytes.
+A *run* is a sequence of batches of one file in which each batch follows the one before it: the
+next offset, an epoch that is not lower, no fault in either. A batch with a possible fault is a run
+of its own. So the task that reads the file compares all neighbours, in numpy. Only the borders
+between runs are left to compare, which may be in two files. There is one run in some megabytes,
+instead of one batch in some hundred bytes.
 
-Brokers roll their segments where they like, so stretches of two replicas do not begin at the same
-places. What can be compared is their sum over a *bucket* of offsets: a digest of every batch's
-header, added up. Stretches therefore end at the borders of buckets, and at the borders of *zones*:
-a zone ends wherever some replica of the partition begins or ceases to be judged, or was cleaned up
+Each broker rolls its segments by itself, so runs of two replicas do not begin at the same places.
+What can be compared is their sum over a *bucket* of offsets: a digest of every batch's header,
+added up. Runs therefore end at the borders of buckets, and at the borders of *zones*: a zone ends
+at every offset where some replica of the partition begins or ends to be judged, or was cleaned up
 to. All batches of a bucket's zone count on a replica, or none does.
 
-Where two brokers' sums differ, `open_stretches` reads the stretches of that bucket again, a row
+Where two brokers' sums differ, `read_single_batches` reads the runs of that bucket again, a row
 per batch. A digest has 64 bits, and equal sums also need equal numbers of batches and of bytes.
 
-Invariants: the stretches of a file hold all its whole batches, each one once, in order; bucket and
-zone are the same for all batches of a stretch, and so is whether they are judged and were cleaned.
+Invariants: the runs of a file hold all its whole batches, each one once, in order; all batches of
+a run have the same bucket and zone, and the same answers to whether they are judged and cleaned.
 No Spark import here.
 """
 
@@ -41,7 +41,7 @@ from tidelog.pipeline.logs.scan import (
 )
 from tidelog.pipeline.logs.segments import Span
 
-STRETCH_SCHEMA: Final = pa.schema(
+BATCH_RUN_SCHEMA: Final = pa.schema(
     [
         *PLACE_SCHEMA,
         ("position", pa.int64()),
@@ -63,10 +63,10 @@ STRETCH_SCHEMA: Final = pa.schema(
         ("trailing_bytes", pa.int64()),
     ]
 )
-"""A row per stretch. `first_last_offset` is the last offset of its first batch; `crc` and
+"""A row per run. `first_last_offset` is the last offset of its first batch; `crc` and
 `computed_crc` are null unless they differ."""
 
-OPENED_SCHEMA: Final = pa.schema(
+SINGLE_BATCH_SCHEMA: Final = pa.schema(
     [
         *PLACE_SCHEMA,
         ("position", pa.int64()),
@@ -80,7 +80,7 @@ OPENED_SCHEMA: Final = pa.schema(
 """A row per batch; `is_compared` when it is judged, not cleaned and undamaged."""
 
 BUCKET_BITS: Final = 16
-"""A bucket is 65,536 offsets: few rows, and little to open where replicas differ."""
+"""A bucket is 65,536 offsets: few rows, and little to read again where replicas differ."""
 
 _DIGESTED: Final = ("base_offset", "last_offset_delta", "leader_epoch", "magic", "crc")
 _DIGESTED_LENGTHS: Final = ("batch_length", "record_count")
@@ -124,13 +124,13 @@ def bounds_of(replicas: Sequence[Replica]) -> dict[tuple[str, int, int], Bounds]
     }
 
 
-def scan_stretches(
+def scan_batch_runs(
     place: SegmentPlace, bounds: Bounds, sample: int = 1
 ) -> Iterator[pa.RecordBatch]:
-    """The stretches of a segment, by `STRETCH_SCHEMA`.
+    """The runs of a segment, by `BATCH_RUN_SCHEMA`.
 
     With `sample` k one batch in k, the same ones on every replica, gets its CRC recomputed. A file
-    that retention deleted meanwhile has no rows. Raises `StorageError` that names the file.
+    that retention deleted meanwhile has no rows. Raises `StorageError`, which names the file.
     """
     indexes = SegmentIndexes.read(Path(place.path))
     for table, span, is_last in scan_windows(place):
@@ -139,7 +139,7 @@ def scan_stretches(
         trailing = (
             trailing_bytes(Path(place.path), span.position + span.size_bytes) if is_last else None
         )
-        yield window.stretches(place, _computed(table, sample), faults, trailing)
+        yield window.runs(place, _computed(table, sample), faults, trailing)
 
 
 def _computed(table: BatchTable, sample: int) -> npt.NDArray[np.int64]:
@@ -154,13 +154,13 @@ def _computed(table: BatchTable, sample: int) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """Some consecutive batches of a file, to be cut into stretches."""
+    """Consecutive batches of a file, to be cut into runs."""
 
     table: BatchTable
     span: Span
     bounds: Bounds
 
-    def stretches(
+    def runs(
         self,
         place: SegmentPlace,
         computed: npt.NDArray[np.int64],
@@ -202,7 +202,7 @@ class _Window:
             "trailing_bytes": pa.array(ends, mask=ends < 0),
             **{name: pa.array(values[first]) for name, values in traits.items()},
         }
-        return _rows(STRETCH_SCHEMA, place, columns, len(first))
+        return _rows(BATCH_RUN_SCHEMA, place, columns, len(first))
 
 
 def _begins(
@@ -213,7 +213,7 @@ def _begins(
     alone: npt.NDArray[np.bool_],
     may_skip: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.bool_]:
-    """At which batches a stretch begins."""
+    """At which batches a run begins."""
     begins = alone.copy()
     begins[0] = True
     begins[1:] |= alone[:-1]
@@ -235,8 +235,7 @@ def _zones(
 
 
 def _digests(table: BatchTable) -> npt.NDArray[np.uint64]:
-    """64 bits of what must be the same on every replica of a batch, well mixed: sums of them are
-    compared."""
+    """64 well mixed bits of what must be equal on all replicas of a batch; callers compare sums."""
     mixed = np.zeros(len(table), dtype=np.uint64)
     for name in (*_DIGESTED, *_DIGESTED_LENGTHS):
         mixed = (mixed ^ table.field(name).view(np.uint64)) * _MIX[0]
@@ -245,10 +244,10 @@ def _digests(table: BatchTable) -> npt.NDArray[np.uint64]:
     return np.asarray(mixed ^ (mixed >> _HALF))
 
 
-def open_stretches(stretches: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batches of each stretch, read again, by `OPENED_SCHEMA`; those of a file that has gone
-    are left out."""
-    for row in stretches.to_pylist():
+def read_single_batches(runs: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batches of each run, read again, by `SINGLE_BATCH_SCHEMA`; a file that was deleted
+    meanwhile has none."""
+    for row in runs.to_pylist():
         place = SegmentPlace(row["broker"], row["topic"], row["partition"], row["segment"], 0)
         try:
             with Path(place.path).open("rb") as file:
@@ -269,7 +268,7 @@ def open_stretches(stretches: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             "is_compared": pa.repeat(pa.scalar(is_compared), len(table)),
             "digest": pa.array(_digests(table).view(np.int64)),
         }
-        yield _rows(OPENED_SCHEMA, place, columns, len(table))
+        yield _rows(SINGLE_BATCH_SCHEMA, place, columns, len(table))
 
 
 def _rows(

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 SEQUENCE_HEADER: Final = "tidelog.sequence"
 
-LEDGER_SCHEMA: Final = pa.schema(
+ACKNOWLEDGEMENT_SCHEMA: Final = pa.schema(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
@@ -40,7 +40,7 @@ def sequence_header(sequence: int) -> tuple[str, bytes]:
     return SEQUENCE_HEADER, b"%d" % sequence
 
 
-class LedgerWriter:
+class AcknowledgementLog:
     """Appends acknowledgements to a ledger file."""
 
     def __init__(self, path: Path, topic: str) -> None:
@@ -50,7 +50,7 @@ class LedgerWriter:
         self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
         # Rows in all, written or not.
         self.rows = 0
-        self._writer = pq.ParquetWriter(path, LEDGER_SCHEMA, compression="zstd")
+        self._writer = pq.ParquetWriter(path, ACKNOWLEDGEMENT_SCHEMA, compression="zstd")
 
     def __enter__(self) -> Self:
         return self
@@ -87,8 +87,8 @@ class LedgerWriter:
         if not count:
             return
         topics = pa.repeat(pa.scalar(self._topic), count)
-        columns = zip(self._columns, LEDGER_SCHEMA.types[1:], strict=True)
+        columns = zip(self._columns, ACKNOWLEDGEMENT_SCHEMA.types[1:], strict=True)
         arrays = [topics, *(pa.array(values, kind) for values, kind in columns)]
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=LEDGER_SCHEMA))
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=ACKNOWLEDGEMENT_SCHEMA))
         for values in self._columns:
             values.clear()

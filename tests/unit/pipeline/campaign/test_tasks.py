@@ -2,11 +2,11 @@
 
 import pytest
 
-from tidelog.pipeline.campaign.deal import deal, unfinished
+from tidelog.pipeline.campaign.tasks import plan_tasks, unfinished
 
 
 def _sizes(seeds, per_task, cores):
-    return [len(task) for task in deal(range(seeds), per_task, cores)]
+    return [len(task) for task in plan_tasks(range(seeds), per_task, cores)]
 
 
 def test_a_seed_is_finished_by_a_verdict_that_the_seed_alone_decides():
@@ -20,8 +20,8 @@ def test_a_seed_is_finished_by_a_verdict_that_the_seed_alone_decides():
 @pytest.mark.parametrize(
     ("seeds", "per_task", "cores"), [(1, 10, 2), (40, 5, 2), (100, 10, 4), (101, 10, 1), (3, 1, 8)]
 )
-def test_each_seed_is_dealt_once_and_in_order(seeds, per_task, cores):
-    tasks = deal(range(seeds), per_task, cores)
+def test_each_seed_is_in_one_task_and_in_order(seeds, per_task, cores):
+    tasks = plan_tasks(range(seeds), per_task, cores)
     assert [seed for task in tasks for seed in task] == list(range(seeds))
     assert all(1 <= len(task) <= per_task for task in tasks)
 
@@ -29,9 +29,9 @@ def test_each_seed_is_dealt_once_and_in_order(seeds, per_task, cores):
 def test_tasks_become_smaller_towards_the_end():
     assert _sizes(40, 5, 2) == [5, 5, 5, 5, 5, 4, 3, 2, 2, 1, 1, 1, 1]
     assert _sizes(4, 100, 1) == [2, 1, 1]
-    # Nobody gets more than half of a core's share, however much a task may have.
+    # No task gets more than half of a core's share, however much it may have.
     assert _sizes(40, 100, 2)[0] == 10
 
 
-def test_nothing_is_dealt_of_nothing():
-    assert deal([], 10, 4) == []
+def test_no_seeds_make_no_tasks():
+    assert plan_tasks([], 10, 4) == []

@@ -1,4 +1,4 @@
-"""Stretches of batches: what they hold, where they end, what can be compared of them."""
+"""Runs of batches: which batches they hold, where they end, what can be compared of them."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -10,12 +10,12 @@ from tests.unit.pipeline.log_directories import batch, batches, write_segment
 from tidelog.env.prng import Prng
 from tidelog.pipeline.logs import segments
 from tidelog.pipeline.logs.layout import Replica, SegmentPlace
-from tidelog.pipeline.logs.stretches import (
-    OPENED_SCHEMA,
-    STRETCH_SCHEMA,
+from tidelog.pipeline.logs.batch_runs import (
+    SINGLE_BATCH_SCHEMA,
+    BATCH_RUN_SCHEMA,
     bounds_of,
-    open_stretches,
-    scan_stretches,
+    read_single_batches,
+    scan_batch_runs,
 )
 from tidelog.records.batch import iter_headers
 
@@ -29,7 +29,7 @@ def _bounds(replica=_REPLICA, *others):
 
 def _scanned(segment, bounds=None, sample=1):
     place = SegmentPlace(7, "t", 0, str(segment), segment.stat().st_size)
-    return list(scan_stretches(place, bounds or _bounds(), sample))
+    return list(scan_batch_runs(place, bounds or _bounds(), sample))
 
 
 def _rows(found):
@@ -40,18 +40,18 @@ def _offsets(rows):
     return [(row["base_offset"], row["last_offset"]) for row in rows]
 
 
-def _opened(found):
-    return _rows(one for part in found for one in open_stretches(part))
+def _single_batches(found):
+    return _rows(one for part in found for one in read_single_batches(part))
 
 
 def _damaged(data):
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
-def test_a_healthy_file_is_one_stretch(tmp_path):
+def test_a_sound_file_is_one_run(tmp_path):
     segment = write_segment(tmp_path, _BATCHES, indexed=True)
     (found,) = _scanned(segment)
-    assert found.schema == STRETCH_SCHEMA
+    assert found.schema == BATCH_RUN_SCHEMA
     (row,) = found.to_pylist()
     assert _offsets([row]) == [(0, 99)]
     assert (row["batches"], row["size"], row["position"]) == (10, segment.stat().st_size, 0)
@@ -71,13 +71,13 @@ def test_a_healthy_file_is_one_stretch(tmp_path):
     ],
     ids=["gap", "overlap", "lower-epoch", "higher-epoch", "damaged", "torn"],
 )
-def test_a_stretch_ends_where_something_may_be_wrong(tmp_path, content, expected):
+def test_a_run_ends_where_something_may_be_wrong(tmp_path, content, expected):
     rows = _rows(_scanned(write_segment(tmp_path, content)))
     assert _offsets(rows) == expected
     assert [row["trailing_bytes"] for row in rows][:-1] == [None] * (len(rows) - 1)
 
 
-def test_a_damaged_batch_tells_both_of_its_checksums(tmp_path):
+def test_a_damaged_batch_has_both_checksums_in_its_row(tmp_path):
     rows = _rows(_scanned(write_segment(tmp_path, [*_BATCHES[:2], _damaged(_BATCHES[2])])))
     assert [row["crc"] is None for row in rows] == [True, False]
     assert rows[1]["crc"] != rows[1]["computed_crc"]
@@ -85,7 +85,7 @@ def test_a_damaged_batch_tells_both_of_its_checksums(tmp_path):
     assert 0 < sum(row["crc"] is not None for row in sampled) < 10
 
 
-def test_a_batch_to_which_an_index_leads_astray_stands_alone(tmp_path):
+def test_a_batch_to_which_an_index_points_wrongly_is_a_run_of_its_own(tmp_path):
     segment = write_segment(tmp_path, _BATCHES, indexed=True)
     index = segment.with_suffix(".timeindex")
     index.write_bytes(b"\1" * 8 + index.read_bytes()[8:])
@@ -122,7 +122,7 @@ def test_also_what_was_cleaned_may_not_overlap(tmp_path):
     assert _offsets(rows) == [(0, 29), (20, 89), (90, 99)]
 
 
-def test_buckets_end_stretches(tmp_path):
+def test_buckets_end_runs(tmp_path):
     content = [batch(65_500 + 10 * number) for number in range(8)]
     rows = _rows(_scanned(write_segment(tmp_path, content, base_offset=65_500)))
     assert [(row["bucket"], *_offsets([row])[0]) for row in rows] == [
@@ -132,7 +132,7 @@ def test_buckets_end_stretches(tmp_path):
 
 
 @pytest.mark.parametrize("window_bytes", [500, 1 << 20])
-def test_stretches_hold_every_batch_once_and_nothing_wrong_inside(
+def test_runs_hold_every_batch_once_and_no_fault_inside(
     tmp_path, monkeypatch, window_bytes
 ):
     monkeypatch.setattr(segments, "WINDOW_BYTES", window_bytes)
@@ -159,8 +159,8 @@ def test_stretches_hold_every_batch_once_and_nothing_wrong_inside(
             assert header.base_offset == before.last_offset + 1
             assert header.leader_epoch >= before.leader_epoch
         assert row["computed_crc"] is None or row["batches"] == 1
-    opened = _opened(found)
-    assert [(row["position"], row["base_offset"], row["last_offset"]) for row in opened] == [
+    singles = _single_batches(found)
+    assert [(row["position"], row["base_offset"], row["last_offset"]) for row in singles] == [
         (position, header.base_offset, header.last_offset) for position, header in headers
     ]
 
@@ -174,7 +174,7 @@ def test_digests_add_up_however_files_roll(tmp_path):
     ]
     sums = {
         sum(row["digest"] for row in rows) % 2**64
-        for rows in (_rows(whole), _rows(parts), _opened(whole), _opened(parts))
+        for rows in (_rows(whole), _rows(parts), _single_batches(whole), _single_batches(parts))
     }
     assert len(sums) == 1
 
@@ -182,10 +182,10 @@ def test_digests_add_up_however_files_roll(tmp_path):
 @pytest.mark.parametrize("position", [7, 11, 15, 20, 26, 60])
 def test_every_header_field_that_replicas_share_is_in_the_digest(tmp_path, position):
     """Also where the sample leaves the checksum out."""
-    (before,) = _opened(_scanned(write_segment(tmp_path, [*_BATCHES[:1], bytes(99)])))
+    (before,) = _single_batches(_scanned(write_segment(tmp_path, [*_BATCHES[:1], bytes(99)])))
     data = bytearray(_BATCHES[0])
     data[position] ^= 1
-    table = _opened(_scanned(write_segment(tmp_path, [bytes(data), bytes(99)])))
+    table = _single_batches(_scanned(write_segment(tmp_path, [bytes(data), bytes(99)])))
     assert [row["digest"] for row in table] != [before["digest"]]
 
 
@@ -193,24 +193,24 @@ def test_what_is_compared_is_judged_uncleaned_and_undamaged(tmp_path):
     replica = replace(_REPLICA, log_start=10, cleaned_to=30, high_watermark=80)
     content = [*_BATCHES[:5], _damaged(_BATCHES[5]), *_BATCHES[6:]]
     found = _scanned(write_segment(tmp_path, content), _bounds(replica))
-    (first, *_) = (one for part in found for one in open_stretches(part))
-    assert first.schema == OPENED_SCHEMA
-    compared = [row["base_offset"] for row in _opened(found) if row["is_compared"]]
+    (first, *_) = (one for part in found for one in read_single_batches(part))
+    assert first.schema == SINGLE_BATCH_SCHEMA
+    compared = [row["base_offset"] for row in _single_batches(found) if row["is_compared"]]
     assert compared == [30, 40, 60, 70]
 
 
-def test_a_file_that_is_gone_has_no_rows(tmp_path):
+def test_a_deleted_file_has_no_rows(tmp_path):
     segment = write_segment(tmp_path, _BATCHES)
     found = _scanned(segment)
     place = SegmentPlace(7, "t", 0, str(segment), 1)
     segment.unlink()
-    assert list(scan_stretches(place, _bounds())) == []
-    assert _opened(found) == []
+    assert list(scan_batch_runs(place, _bounds())) == []
+    assert _single_batches(found) == []
 
 
-def test_what_was_cut_meanwhile_is_not_opened(tmp_path):
+def test_batches_cut_off_meanwhile_are_not_read_again(tmp_path):
     segment = write_segment(tmp_path, _BATCHES)
     found = _scanned(segment)
     segment.write_bytes(b"".join(_BATCHES[:2])[:-1])
-    assert _offsets(_opened(found)) == [(0, 9)]
-    assert all(isinstance(one, pa.RecordBatch) for one in open_stretches(found[0]))
+    assert _offsets(_single_batches(found)) == [(0, 9)]
+    assert all(isinstance(one, pa.RecordBatch) for one in read_single_batches(found[0]))

@@ -1,4 +1,4 @@
-"""Seeds whose fate is known: what a campaign plays in tests, in place of the simulator."""
+"""Seeds with known results: what a campaign runs in tests, in place of the simulator."""
 
 import os
 import signal
@@ -10,8 +10,8 @@ FAILS, RAISES, LEAVES, IS_KILLED, HANGS = 3, 5, 7, 11, 13
 
 
 @dataclass
-class Told:
-    """What a seed tells, as the simulator's outcome does."""
+class KnownResult:
+    """The result of a seed, with the fields of the simulator's outcome."""
 
     seed: int
     violation: str | None = None
@@ -31,8 +31,8 @@ class Told:
         return None if self.violation is None else self.violation.partition(":")[0]
 
 
-def play(seed: int) -> Told:
-    """Every kind of ending but the one that takes for ever."""
+def run(seed: int) -> KnownResult:
+    """Every kind of ending but the one that never comes."""
     if seed == RAISES:
         raise SystemExit("the process had enough")
     if seed == LEAVES:
@@ -40,21 +40,21 @@ def play(seed: int) -> Told:
     if seed == IS_KILLED:
         os.kill(os.getpid(), signal.SIGKILL)
     if seed % 100 == FAILS:
-        return Told(seed, violation=f"NothingLost: seed {seed}")
-    return Told(seed, marks=("low",) if seed < 1_000 else ("low", "high"), election_ms=(seed,))
+        return KnownResult(seed, violation=f"NothingLost: seed {seed}")
+    return KnownResult(seed, marks=("low",) if seed < 1_000 else ("low", "high"), election_ms=(seed,))
 
 
-def hang(seed: int) -> Told:
-    """Never comes back."""
+def hang(seed: int) -> KnownResult:
+    """Never returns."""
     while True:
         signal.pause()
 
 
 def revision() -> str:
-    """The same whatever somebody writes meanwhile."""
+    """The same even if the sources change meanwhile."""
     return "now"
 
 
-def play_with_pid(seed: int) -> Told:
-    """Tells which process played it."""
-    return Told(seed, acknowledged=os.getpid())
+def run_with_pid(seed: int) -> KnownResult:
+    """Names the process that ran it."""
+    return KnownResult(seed, acknowledged=os.getpid())

@@ -125,7 +125,7 @@ def test_what_the_cleaner_removed_is_not_a_gap(found):
 
 
 def test_random_faults_are_found_as_a_batch_by_batch_check_finds_them(spark, tmp_path):
-    """Files that roll elsewhere, bounds that differ, buckets that end: against the check of single batches."""
+    """Goal: the same findings where files roll elsewhere, bounds differ, buckets end."""
     prng = Prng(5)
     partitions = [planted(prng) for _ in range(60)]
     for broker in BROKERS:

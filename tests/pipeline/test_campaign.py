@@ -1,4 +1,4 @@
-"""Campaigns: each seed runs once, a killed campaign continues, and runs equal those without Spark."""
+"""Campaigns: each seed runs once, and a killed campaign continues."""
 
 import os
 import signal

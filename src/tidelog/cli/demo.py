@@ -41,10 +41,10 @@ from tidelog.cli.output import (
 from tidelog.client.core.values import LATEST
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
+from tidelog.pipeline.acknowledgements import AcknowledgementLog
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.jobs.delays import write_delays
 from tidelog.pipeline.jobs.verify import Verification, read_sightings, verify
-from tidelog.pipeline.acknowledgements import AcknowledgementLog
 from tidelog.pipeline.logs.replicas import Comparison, compare_topic
 from tidelog.pipeline.spark.class_archive import SWITCH, USE
 from tidelog.pipeline.spark.spark_session import SHORT_RUN, session

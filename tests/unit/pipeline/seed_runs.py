@@ -41,7 +41,9 @@ def run(seed: int) -> KnownResult:
         os.kill(os.getpid(), signal.SIGKILL)
     if seed % 100 == FAILS:
         return KnownResult(seed, violation=f"NothingLost: seed {seed}")
-    return KnownResult(seed, marks=("low",) if seed < 1_000 else ("low", "high"), election_ms=(seed,))
+    return KnownResult(
+        seed, marks=("low",) if seed < 1_000 else ("low", "high"), election_ms=(seed,)
+    )
 
 
 def hang(seed: int) -> KnownResult:

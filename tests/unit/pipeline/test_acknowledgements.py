@@ -4,7 +4,11 @@ from zlib import crc32
 
 import pyarrow.parquet as pq
 
-from tidelog.pipeline.acknowledgements import ACKNOWLEDGEMENT_SCHEMA, AcknowledgementLog, sequence_header
+from tidelog.pipeline.acknowledgements import (
+    ACKNOWLEDGEMENT_SCHEMA,
+    AcknowledgementLog,
+    sequence_header,
+)
 
 
 def test_what_was_acknowledged_is_read_back_in_order(tmp_path):

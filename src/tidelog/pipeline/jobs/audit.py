@@ -45,20 +45,20 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from tidelog.pipeline.jobs.task_list import rows_of_tasks
 from tidelog.pipeline.logs.batch_difference import Copy, first_difference
+from tidelog.pipeline.logs.batch_runs import (
+    BATCH_RUN_SCHEMA,
+    BUCKET_BITS,
+    SINGLE_BATCH_SCHEMA,
+    Bounds,
+    bounds_of,
+    read_single_batches,
+    scan_batch_runs,
+)
 from tidelog.pipeline.logs.layout import (
     Replica,
     SegmentPlace,
     find_replicas,
     tasks_for_cores,
-)
-from tidelog.pipeline.logs.batch_runs import (
-    BUCKET_BITS,
-    SINGLE_BATCH_SCHEMA,
-    BATCH_RUN_SCHEMA,
-    Bounds,
-    bounds_of,
-    read_single_batches,
-    scan_batch_runs,
 )
 
 HARMLESS: Final = frozenset(("TORN_TAIL",))

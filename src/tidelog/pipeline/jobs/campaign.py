@@ -20,10 +20,10 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from tidelog.pipeline.campaign.tasks import plan_tasks, unfinished
 from tidelog.pipeline.campaign.runs import runs_of
-from tidelog.pipeline.campaign.seeds import RunSeed, RunKind, run_task
+from tidelog.pipeline.campaign.seeds import RunKind, RunSeed, run_task
 from tidelog.pipeline.campaign.summary import Campaign, RunTotals
+from tidelog.pipeline.campaign.tasks import plan_tasks, unfinished
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tests.unit.pipeline.seed_runs import (
     run_with_pid,
 )
 from tidelog.pipeline.campaign.runs import runs_of
-from tidelog.pipeline.campaign.seeds import SeedProcess, RunKind, SeedRunner, end_idle, run_task
+from tidelog.pipeline.campaign.seeds import RunKind, SeedProcess, SeedRunner, end_idle, run_task
 
 _PATIENT = RunKind("cluster", "all", 60.0, revision)
 

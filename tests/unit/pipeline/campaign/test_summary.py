@@ -1,6 +1,6 @@
 """The summary of many runs."""
 
-from tidelog.pipeline.campaign.summary import Failure, Growth, Spread, RunTotals, spread_of
+from tidelog.pipeline.campaign.summary import Failure, Growth, RunTotals, Spread, spread_of
 
 
 def _run(seed, verdict="clean", wall_ms=1, marks=(), **more):
@@ -37,7 +37,9 @@ def test_without_a_final_verdict_the_shortest_run_counts():
 def test_a_violation_is_reported_even_beside_a_clean_run():
     report = _summed(range(9), _run(1), _run(1, "violation"), _run(0, "violation"))
     assert [one.seed for one in report.failed] == [0, 1]
-    assert [(one.property, one.runs, one.seed) for one in report.violations] == [("Violation", 2, 0)]
+    assert [(one.property, one.runs, one.seed) for one in report.violations] == [
+        ("Violation", 2, 0)
+    ]
     assert report.seeds == 2
 
 

@@ -9,14 +9,14 @@ import pytest
 from tests.unit.pipeline.log_directories import batch, batches, write_segment
 from tidelog.env.prng import Prng
 from tidelog.pipeline.logs import segments
-from tidelog.pipeline.logs.layout import Replica, SegmentPlace
 from tidelog.pipeline.logs.batch_runs import (
-    SINGLE_BATCH_SCHEMA,
     BATCH_RUN_SCHEMA,
+    SINGLE_BATCH_SCHEMA,
     bounds_of,
     read_single_batches,
     scan_batch_runs,
 )
+from tidelog.pipeline.logs.layout import Replica, SegmentPlace
 from tidelog.records.batch import iter_headers
 
 _REPLICA = Replica(7, "t", 0, 0, 1_000_000, 0, ())
@@ -132,9 +132,7 @@ def test_buckets_end_runs(tmp_path):
 
 
 @pytest.mark.parametrize("window_bytes", [500, 1 << 20])
-def test_runs_hold_every_batch_once_and_no_fault_inside(
-    tmp_path, monkeypatch, window_bytes
-):
+def test_runs_hold_every_batch_once_and_no_fault_inside(tmp_path, monkeypatch, window_bytes):
     monkeypatch.setattr(segments, "WINDOW_BYTES", window_bytes)
     prng = Prng(9)
     content = []

@@ -27,7 +27,7 @@ from tidelog.pipeline.spark_columns import (
     SOURCE_TYPES,
     chosen_columns,
     ddl,
-    spoken_hint,
+    hint_in_message,
 )
 from tidelog.pipeline.topics.options import COLUMNS, SourceOptions, TriggerLimits, parse_options
 
@@ -45,7 +45,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """The columns, in Spark's type names; wrong options are refused here."""
-        with spoken_hint():
+        with hint_in_message():
             options = parse_options(dict(self.options), streaming=None)
             names = options.columns or [
                 name for name in DEFAULT_TYPES if name != "headers" or options.include_headers
@@ -60,7 +60,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch reader for the columns of `schema`."""
-        with spoken_hint():
+        with hint_in_message():
             options = parse_options(dict(self.options), streaming=False)
             columns = chosen_columns(schema, SOURCE_TYPES)
         from pyspark_tidelog.batch import make_reader
@@ -69,7 +69,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """A batch writer; a topic is only ever appended to. Needs Spark 4.1."""
-        with spoken_hint(), _needs_spark("4.1", "writing a topic"):
+        with hint_in_message(), _needs_spark("4.1", "writing a topic"):
             from pyspark_tidelog.writer import TopicWriter
 
             if overwrite:
@@ -79,7 +79,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         """A writer of micro-batches. Needs Spark 4.1."""
-        with spoken_hint(), _needs_spark("4.1", "writing a topic"):
+        with hint_in_message(), _needs_spark("4.1", "writing a topic"):
             from pyspark_tidelog.writer import TopicStreamWriter
 
             options = parse_sink_options(dict(self.options), streaming=True)
@@ -87,7 +87,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A micro-batch reader for the columns of `schema`; with limits from Spark 4.2 on."""
-        with spoken_hint():
+        with hint_in_message():
             options = parse_options(dict(self.options), streaming=True)
             columns = chosen_columns(schema, SOURCE_TYPES)
         try:
@@ -114,7 +114,7 @@ def _needs_spark(version: str, what: str) -> Iterator[None]:
 def _reader_without_limits(options: SourceOptions, columns: Sequence[str]) -> Any:
     from pyspark_tidelog.stream import TopicStreamReader
 
-    with spoken_hint():
+    with hint_in_message():
         if options.trigger != TriggerLimits():
             raise UsageError(
                 "limits of a stream's batches need Spark 4.2 or newer",

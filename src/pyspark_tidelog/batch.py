@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from tidelog.pipeline.spark_columns import filters_are_pushed, spoken_hint
+from tidelog.pipeline.spark_columns import filters_are_pushed, hint_in_message
 from tidelog.pipeline.topics.options import SourceOptions
 from tidelog.pipeline.topics.pushdown import PushedFilters
 from tidelog.pipeline.values import PlannedRange
@@ -39,7 +39,7 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         from tidelog.pipeline.cluster import Client
         from tidelog.pipeline.topics.plan import into_tasks, plan_ranges
 
-        with spoken_hint(), Client(self._options.bootstrap) as client:
+        with hint_in_message(), Client(self._options.bootstrap) as client:
             ranges = plan_ranges(self._options, client, self._filters.bounds)
             return [RangePartition(task) for task in into_tasks(ranges, self._options.sizes)]
 

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pyspark_tidelog.batch import RangePartition
 from tidelog.pipeline.cluster import Client
-from tidelog.pipeline.spark_columns import spoken_hint
+from tidelog.pipeline.spark_columns import hint_in_message
 from tidelog.pipeline.topics import stream
 from tidelog.pipeline.topics.group_progress import check_groups_are_served, commit_progress
 from tidelog.pipeline.topics.options import SourceOptions
@@ -49,17 +49,17 @@ class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def initialOffset(self) -> StreamOffset:
         """Where a new query begins."""
-        with spoken_hint():
+        with hint_in_message():
             return stream.initial_position(self._options, self._client).to_json()
 
     def latestOffset(self) -> StreamOffset:
         """Where the next batch ends: at the end of what is there."""
-        with spoken_hint():
+        with hint_in_message():
             return stream.available(self._options, self._client).to_json()
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
         """The ranges of a batch as tasks."""
-        with spoken_hint():
+        with hint_in_message():
             begin, finish = Position.from_json(start), Position.from_json(end)
             ranges = stream.plan_batch(self._options, self._client, begin, finish)
             return [RangePartition(task) for task in into_tasks(ranges, self._options.sizes)]

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pyspark_tidelog.stream import TopicStreamReader
-from tidelog.pipeline.spark_columns import spoken_hint
+from tidelog.pipeline.spark_columns import hint_in_message
 from tidelog.pipeline.topics import stream
 from tidelog.pipeline.topics.options import SourceOptions
 from tidelog.pipeline.topics.stream_offsets import Position, StreamOffset
@@ -45,7 +45,7 @@ class LimitedTopicStreamReader(TopicStreamReader, SupportsTriggerAvailableNow): 
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:  # type: ignore[override]
         """Where the batch that begins at `start` ends."""
-        with spoken_hint():
+        with hint_in_message():
             # Spark tells of a finished batch only when there is another; but it asks for the next
             # when it is done with the one before.
             self.commit(start)
@@ -67,10 +67,10 @@ class LimitedTopicStreamReader(TopicStreamReader, SupportsTriggerAvailableNow): 
 
     def reportLatestOffset(self) -> StreamOffset:
         """What the cluster has now: the difference to the batch is the query's lag."""
-        with spoken_hint():
+        with hint_in_message():
             return stream.available(self._options, self._client).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Notes what is there: the run ends when it has read that."""
-        with spoken_hint():
+        with hint_in_message():
             self._ceiling = stream.available(self._options, self._client)

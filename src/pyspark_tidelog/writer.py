@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from tidelog.pipeline.sink.options import SinkOptions
-from tidelog.pipeline.spark_columns import spoken_hint
+from tidelog.pipeline.spark_columns import hint_in_message
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
@@ -72,7 +72,7 @@ def _check(schema: StructType, options: SinkOptions) -> None:
 def _write(
     batches: Iterator[Any], options: SinkOptions, write_id: str | None, batch_id: int
 ) -> Written:
-    with spoken_hint():
+    with hint_in_message():
         if not options.exactly_once:
             from tidelog.pipeline.sink.writer import write_rows
 

@@ -32,7 +32,7 @@ from tidelog.pipeline.spark_columns import (
     chosen_columns,
     ddl,
     filters_are_pushed,
-    spoken_hint,
+    hint_in_message,
 )
 
 _PLACE_TYPES: Final = {
@@ -109,13 +109,13 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """All columns of the mode; wrong options are refused here."""
-        with spoken_hint():
+        with hint_in_message():
             types = TYPES_OF_MODE[SegmentOptions.parse(dict(self.options)).mode]
         return ddl(types)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch reader for the columns of `schema`."""
-        with spoken_hint():
+        with hint_in_message():
             options = SegmentOptions.parse(dict(self.options))
             columns = chosen_columns(schema, TYPES_OF_MODE[options.mode])
         return (FilteringSegmentReader if filters_are_pushed() else SegmentReader)(options, columns)
@@ -145,7 +145,7 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
         Nobody tells this process how many cores the tasks will have. Where they run on this machine
         its own are the answer; on a cluster they make tasks that are rather too many.
         """
-        with spoken_hint():
+        with hint_in_message():
             replicas = find_replicas([Path(p) for p in self._options.paths], self._options.topics)
         tasks = tasks_for_cores(self._filters.select(replicas), os.cpu_count() or 1)
         return [SegmentPartition(places) for places in tasks]

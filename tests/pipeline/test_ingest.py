@@ -15,9 +15,9 @@ from tidelog.pipeline.jobs.ingest import (
     BatchWriter,
     IngestPlan,
     bronze,
+    failure_text,
     ingest,
     prepare,
-    spoken,
 )
 from tidelog.pipeline.jobs.table import read_table
 from tidelog.records.batch import stamp
@@ -211,7 +211,7 @@ def test_of_what_spark_says_the_line_that_matters_is_told():
         "tidelog.pipeline.errors.DataLoss: `t-1` [0, 30): offset 10 should follow\n"
         "hint: begin anew\n  more"
     )
-    assert spoken(java) == "[STREAM_FAILED] Query terminated with exception"
-    assert spoken(f"{java}\n{python}") == (
+    assert failure_text(java) == "[STREAM_FAILED] Query terminated with exception"
+    assert failure_text(f"{java}\n{python}") == (
         "DataLoss: `t-1` [0, 30): offset 10 should follow\nhint: begin anew"
     )

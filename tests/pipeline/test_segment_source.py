@@ -4,7 +4,7 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 
 from tests.unit.pipeline.log_directories import batches, write_broker
-from tidelog.cli.spark_job import told_by_spark
+from tidelog.cli.spark_job import spark_failure
 
 pytestmark = pytest.mark.spark
 
@@ -51,7 +51,7 @@ def test_a_filter_on_base_offset_leaves_the_batches_that_it_says(spark, director
 def test_damage_is_one_message_that_names_the_place(spark, directory):
     with pytest.raises(PythonException) as caught:
         _read(spark, directory, mode="records").count()
-    message, _ = told_by_spark(str(caught.value))
+    message, _ = spark_failure(str(caught.value))
     assert "(broker 2, `a-0`): batch with base offset 90" in message
 
 
@@ -67,6 +67,6 @@ def test_damage_is_one_message_that_names_the_place(spark, directory):
 def test_wrong_use_is_one_message_with_a_hint(spark, directory, path, options, message):
     with pytest.raises(AnalysisException) as caught:
         _read(spark, directory / path, **options).count()
-    told, hint = told_by_spark(str(caught.value))
+    told, hint = spark_failure(str(caught.value))
     assert message in told
     assert "debug" not in hint

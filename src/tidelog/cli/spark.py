@@ -71,7 +71,9 @@ def doctor(output: Output = OutputFormat.TABLE) -> None:
 
     findings = examine(os.environ)
     if output is OutputFormat.JSON:
-        print_json({"healthy": is_healthy(findings), "findings": [plain(one) for one in findings]})
+        # `mend` is the name that `fix` had in 0.1.0; it stays for one release.
+        rows = [{**plain(one), "mend": one.fix} for one in findings]
+        print_json({"healthy": is_healthy(findings), "findings": rows})
     else:
         print_table("", ("what", "found", "verdict", "fix"), list(describe(findings)))
     if not is_healthy(findings):

@@ -82,7 +82,7 @@ def failures_name(log: SparkLog) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        message, hint = told_by_spark(str(error))
+        message, hint = spark_failure(str(error))
         raise WorkFailed(message, log.named(hint)) from error
     except (UsageError, BadAnswer, typer.Exit):
         raise
@@ -115,7 +115,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def told_by_spark(text: str) -> tuple[str, str]:
+def spark_failure(text: str) -> tuple[str, str]:
     """Message and hint out of what Spark reports of a failure: the last error of the Python that it
     ran for us if there is one, else its own first line."""
     errors = list(_PYTHON_ERROR.finditer(text))

@@ -25,9 +25,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch
-from tidelog.pipeline.batches import BatchTable, Bodies, check_crcs, read_batches, record_bodies
+from tidelog.pipeline.batches import BatchTable, Bodies, record_bodies
 from tidelog.pipeline.varints import Int64s, RecordBytes, record_starts
 from tidelog.records.batch import CONTROL_FLAG, LOG_APPEND_TIME, TIMESTAMP_TYPE_FLAG
 
@@ -74,22 +73,6 @@ DECODED_COLUMNS: Final = frozenset(_DECODED_SCHEMA.names)
 _MAX_MILLIS: Final = (2**63 - 1) // 1000
 
 
-def decode(
-    buffer: Buffer,
-    *,
-    start_offset: int = 0,
-    end_offset: int = 2**63 - 1,
-    columns: Sequence[str] = tuple(RECORD_SCHEMA.names),
-) -> Iterator[pa.RecordBatch]:
-    """The records of all whole batches in `buffer`, CRC checked, from `start_offset` up to
-    `end_offset` exclusive. Raises `CorruptBatch`."""
-    table = read_batches(buffer)
-    check_crcs(table)
-    yield from decode_table(
-        table, start_offset=start_offset, end_offset=end_offset, columns=columns
-    )
-
-
 def decode_table(
     table: BatchTable,
     *,
@@ -98,8 +81,9 @@ def decode_table(
     columns: Sequence[str],
     times_ms: tuple[int, int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """As `decode`, for batches already found and checked. `times_ms` are the first and the last
-    timestamp wanted, both inclusive."""
+    """The records of batches whose CRCs were checked, from `start_offset` up to `end_offset`
+    exclusive. `times_ms` are the first and the last timestamp wanted, both inclusive. Raises
+    `CorruptBatch`."""
     wanted = (table.last_offsets >= start_offset) & (table.base_offsets < end_offset)
     if "is_control" not in columns:
         wanted &= (table.field("attributes") & CONTROL_FLAG) == 0

@@ -43,7 +43,7 @@ def ddl(types: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def spoken_hint() -> Iterator[None]:
+def hint_in_message() -> Iterator[None]:
     """Spark shows only the text of an error, so the hint must be in it."""
     try:
         yield

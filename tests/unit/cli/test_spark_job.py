@@ -8,7 +8,7 @@ import typer
 from pyspark.errors import PySparkException
 
 from tidelog.cli.output import BadAnswer, WorkFailed
-from tidelog.cli.spark_job import failures_name, interruptible, told_by_spark
+from tidelog.cli.spark_job import failures_name, interruptible, spark_failure
 from tidelog.errors import UsageError
 from tidelog.pipeline.errors import JobFailed
 
@@ -51,7 +51,7 @@ tidelog.errors.CorruptBatch: `/d/t-0/0.log` (broker 2, `t-0`): batch at offset 4
     ],
 )
 def test_the_innermost_error_is_shown_with_its_hint(text, message, hint):
-    assert told_by_spark(text) == (message, hint)
+    assert spark_failure(text) == (message, hint)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,5 +1,6 @@
 """The Arrow decoder against the plain one: same records, same nulls, same errors."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,15 +12,30 @@ from tests.fixtures import kafka_files
 from tests.unit.pipeline.batch_samples import plain_rows, random_batches
 from tidelog.env.prng import Prng
 from tidelog.errors import CorruptBatch
-from tidelog.pipeline.decode import RECORD_SCHEMA, decode
+from tidelog.pipeline.batches import check_crcs, read_batches
+from tidelog.pipeline.decode import RECORD_SCHEMA, decode_table
 from tidelog.records.batch import HEADER_BYTES, build_batch, stamp
 from tidelog.records.control import EndTxnMarker
 from tidelog.records.record import Record
 
 
+def _decode(
+    buffer: bytes,
+    *,
+    start_offset: int = 0,
+    end_offset: int = 2**63 - 1,
+    columns: Sequence[str] = tuple(RECORD_SCHEMA.names),
+) -> Iterator[pa.RecordBatch]:
+    table = read_batches(buffer)
+    check_crcs(table)
+    yield from decode_table(
+        table, start_offset=start_offset, end_offset=end_offset, columns=columns
+    )
+
+
 def _rows(buffer: bytes, **options: Any) -> list[dict[str, Any]]:
     rows = []
-    for batch in decode(buffer, **options):
+    for batch in _decode(buffer, **options):
         batch.validate(full=True)
         index = batch.schema.get_field_index("timestamp")
         if index >= 0:
@@ -46,7 +62,7 @@ def test_random_batches_decode_as_the_plain_decoder_says(seed):
 def test_more_rows_than_one_arrow_batch_holds():
     records = [Record(i, b"key-%d" % (i % 7), b"value-%06d" % i) for i in range(20_000)]
     buffer = build_batch(records, base_offset=5)
-    got = list(decode(buffer))
+    got = list(_decode(buffer))
     assert [len(batch) for batch in got] == [8192, 8192, 3616]
     assert _rows(buffer) == plain_rows(buffer)
 
@@ -65,7 +81,7 @@ def test_only_the_wanted_columns_come_out_in_their_order():
     columns = ("value", "offset")
     expected = [{name: row[name] for name in columns} for row in plain_rows(buffer)]
     assert _rows(buffer, columns=columns) == expected
-    assert next(decode(buffer)).schema == RECORD_SCHEMA
+    assert next(_decode(buffer)).schema == RECORD_SCHEMA
 
 
 def test_who_names_the_columns_of_the_batch_gets_them_and_the_control_records_too():

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidelog.errors import UsageError
+from tidelog.pipeline.topics.frames import topic_frame
 
 EVENTS_TOPIC: Final = "__tidelog_events"
 _FILES: Final = "events.jsonl*"
@@ -63,15 +64,7 @@ def read_event_files(spark: SparkSession, files: Sequence[str]) -> DataFrame:
 
 def read_event_topic(spark: SparkSession, bootstrap_servers: str) -> DataFrame:
     """All events that the topic holds, as `EVENT`, each once."""
-    records = (
-        spark.read.format("tidelog")
-        .schema("value binary")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("subscribe", EVENTS_TOPIC)
-        .option("startingOffsets", "earliest")
-        .load()
-    )
-    return each_once(parsed(records))
+    return each_once(parsed(topic_frame(spark.read, bootstrap_servers, EVENTS_TOPIC)))
 
 
 def parsed(records: DataFrame) -> DataFrame:

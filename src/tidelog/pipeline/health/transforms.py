@@ -77,14 +77,14 @@ def partition_states(events: DataFrame) -> DataFrame:
         payload["topic_id"].alias("topic_id"),
         "partition",
         payload["partition_epoch"].alias("partition_epoch"),
-        *_SPOKEN,
+        *_SENDER,
         (F.size(payload["isr"]) < F.size(payload["replicas"])).alias("under_replicated"),
         (F.size(payload["isr"]) < payload["min_isr"]).alias("under_min_isr"),
         (payload["leader"] < 0).alias("leaderless"),
         payload["cause"].alias("cause"),
     )
     deleted = events.where(F.col("kind") == Kind.TOPIC_DELETED).select(
-        "topic", payload["topic_id"].alias("topic_id"), *(_SPOKEN[:-1])
+        "topic", payload["topic_id"].alias("topic_id"), *(_SENDER[:-1])
     )
     ends = states.select(*_PARTITION).distinct().join(deleted, ["topic", "topic_id"])
     never = F.lit(False)
@@ -92,7 +92,7 @@ def partition_states(events: DataFrame) -> DataFrame:
         ends.select(
             *_PARTITION,
             F.lit(_FOR_EVER).alias("partition_epoch"),
-            *(_SPOKEN[:-1]),
+            *(_SENDER[:-1]),
             F.lit(None).cast("int").alias("leader_epoch"),
             never.alias("under_replicated"),
             never.alias("under_min_isr"),
@@ -102,7 +102,7 @@ def partition_states(events: DataFrame) -> DataFrame:
     )
 
 
-_SPOKEN: Final = ("ts_us", "mono_us", "clock", "broker", "leader_epoch")
+_SENDER: Final = ("ts_us", "mono_us", "clock", "broker", "leader_epoch")
 """Who said it, when, and in which term."""
 
 

@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidelog.pipeline.topics.frames import topic_frame
+
 DELAY_COLUMNS: Final = (
     "carrier",
     "airline",
@@ -67,14 +69,7 @@ def write_delays(
     ending_offsets: str = "latest",
 ) -> int:
     """Runs the job and writes Parquet to `target`, replacing what is there; returns the rows."""
-    records = (
-        spark.read.format("tidelog")
-        .schema("value binary")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("subscribe", topic)
-        .option("endingOffsets", ending_offsets)
-        .load()
-    )
+    records = topic_frame(spark.read, bootstrap_servers, topic, endingOffsets=ending_offsets)
     airlines = spark.read.csv(airlines_csv, header=True, schema="carrier string, name string")
     answer = delays_by_carrier_and_hour(flights(records), airlines)
     answer.write.mode("overwrite").parquet(target)

@@ -20,6 +20,7 @@ from tidelog.pipeline.health.events import EVENTS_TOPIC, parsed
 from tidelog.pipeline.health.figures import Health, Rows
 from tidelog.pipeline.health.stream import follow
 from tidelog.pipeline.health.tracker import STATE_KINDS
+from tidelog.pipeline.topics.frames import topic_frame
 
 LATENCY_POINTS: Final = 300
 """Into how many slices of time the report cuts the commits."""
@@ -113,13 +114,7 @@ def follow_topic(
     spark: SparkSession, bootstrap_servers: str, show: Callable[[Rows], None]
 ) -> StreamingQuery:
     """Starts to follow the topic of events from its end on; `show` gets the rows of each batch."""
-    records = (
-        spark.readStream.format("tidelog")
-        .schema("value binary")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("subscribe", EVENTS_TOPIC)
-        .load()
-    )
+    records = topic_frame(spark.readStream, bootstrap_servers, EVENTS_TOPIC)
 
     def on_batch(batch: DataFrame, _: int) -> None:
         show(_rows(batch.orderBy("start_us")))

@@ -59,7 +59,7 @@ from tidelog.pipeline.topics.stream_offsets import from_text, to_text
 
 _FROZEN_OPTIONS: Final = frozenset(("isolation.level", "kafka.isolation.level"))
 """Options of the source that decide which records there are, in lower case."""
-_SAID_OTHERWISE: Final = frozenset(
+_SET_BY_INGEST: Final = frozenset(
     name.lower()
     for name in (BOOTSTRAP_SERVERS, SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, STARTING_OFFSETS)
 )
@@ -152,7 +152,7 @@ def prepare(plan: IngestPlan) -> Prepared:
     Raises `UsageError`, `ClusterUnavailable`.
     """
     for name in plan.options:
-        if name.lower() in _SAID_OTHERWISE:
+        if name.lower() in _SET_BY_INGEST:
             raise UsageError(
                 f"the ingest sets the source's `{name}` itself",
                 "use `--topic`, `--bootstrap-server` and `--starting-offsets`",
@@ -335,11 +335,11 @@ def _run_queries(
             )
             starts_left -= 1
             if _is_permanent(text) or not starts_left:
-                raise JobFailed(spoken(text)) from error
+                raise JobFailed(failure_text(text)) from error
         finally:
             query.stop()
         with writer.busy:
-            prepared.table.look_again()
+            prepared.table.reload()
 
 
 def _start(spark: SparkSession, prepared: Prepared, writer: BatchWriter) -> StreamingQuery:
@@ -356,7 +356,7 @@ def _is_permanent(text: str) -> bool:
     return any(sign in text for sign in ("DataLoss: ", "CorruptBatch: ", "hint: "))
 
 
-def spoken(text: str) -> str:
+def failure_text(text: str) -> str:
     """What matters in what Spark says of a query that failed: the last exception of ours in it,
     with its hint if it has one, or the first line."""
     found = re.findall(

@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tidelog.pipeline.acknowledgements import SEQUENCE_HEADER
+from tidelog.pipeline.topics.frames import topic_frame
 
 SIGHTING_COLUMNS: Final = ("partition", "offset", "crc", "sequence", "key")
 """What of a record matters here; a ledger has the same columns."""
@@ -148,15 +149,11 @@ def read_sightings(
     spark: SparkSession, bootstrap_servers: str, topic: str, ending_offsets: str = "latest"
 ) -> DataFrame:
     """The sightings of a whole topic, up to `ending_offsets` in the source's notation."""
-    records = (
-        spark.read.format("tidelog")
-        .schema(_SOURCE_COLUMNS)
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("subscribe", topic)
-        .option("endingOffsets", ending_offsets)
-        .load()
+    return sightings(
+        topic_frame(
+            spark.read, bootstrap_servers, topic, _SOURCE_COLUMNS, endingOffsets=ending_offsets
+        )
     )
-    return sightings(records)
 
 
 def verify(ledger: DataFrame, seen: DataFrame) -> Verification:

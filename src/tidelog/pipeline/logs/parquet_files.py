@@ -27,17 +27,10 @@ from tidelog.errors import CorruptBatch, UsageError
 from tidelog.pipeline.batches import BatchTable
 from tidelog.pipeline.logs.layout import Replica, SegmentPlace
 from tidelog.pipeline.logs.scan import SEGMENT_RECORD_SCHEMA, scan_records
+from tidelog.pipeline.row_groups import RowGroup, dictionary_columns
 
 COMPRESSION: Final = "snappy"
 """As Spark's own files have it."""
-_ROW_GROUP_BYTES: Final = 32 << 20
-_ROW_GROUP_ROWS: Final = 1 << 17
-# Nearly every value of the others is one of its own.
-_DICTIONARY_COLUMNS: Final = [
-    name
-    for name in SEGMENT_RECORD_SCHEMA.names
-    if name not in ("offset", "timestamp", "value", "headers")
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +111,14 @@ def write_file(directory: Path, portions: Sequence[Portion]) -> list[Written]:
     path = directory / f"part-{uuid4()}.parquet"
     counts: dict[tuple[str, int], int] = {}
     try:
-        with _RowGroups(path) as groups:
+        writer = pq.ParquetWriter(
+            path,
+            SEGMENT_RECORD_SCHEMA,
+            compression=COMPRESSION,
+            use_dictionary=dictionary_columns(SEGMENT_RECORD_SCHEMA),
+        )
+        with writer:
+            row_group = RowGroup()
             for one in portions:
                 key = one.place.topic, one.place.partition
                 continuity = _Continuity(one)
@@ -129,9 +129,14 @@ def write_file(directory: Path, portions: Sequence[Portion]) -> list[Written]:
                     end_offset=one.end_offset,
                     on_batches=continuity.on_batches,
                 ):
-                    groups.add(batch)
+                    row_group.add(batch)
                     counts[key] = counts.get(key, 0) + len(batch)
+                    if row_group.is_full:
+                        writer.write_table(row_group.take())
                 continuity.on_end()
+            rest = row_group.take()
+            if rest is not None:
+                writer.write_table(rest)
         size_bytes = path.stat().st_size
     except BaseException:
         path.unlink(missing_ok=True)
@@ -172,42 +177,3 @@ class _Continuity:
         first, end = max(wanted, one.start_offset), min(base, one.end_offset)
         if first < end and end > one.gaps_to:
             raise CorruptBatch(f"{one.place}: no batch holds the offsets [{first}, {end})")
-
-
-class _RowGroups:
-    """A Parquet file to which batches are added; large row groups make it quick to read."""
-
-    def __init__(self, path: Path) -> None:
-        self._writer = pq.ParquetWriter(
-            path,
-            SEGMENT_RECORD_SCHEMA,
-            compression=COMPRESSION,
-            use_dictionary=_DICTIONARY_COLUMNS,
-        )
-        # The batches of the row group to come, and their size.
-        self._waiting: list[pa.RecordBatch] = []
-        self._waiting_bytes = self._waiting_rows = 0
-
-    def __enter__(self) -> "_RowGroups":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self._write()
-        finally:
-            self._writer.close()
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Adds rows."""
-        self._waiting.append(batch)
-        self._waiting_rows += len(batch)
-        self._waiting_bytes += batch.nbytes
-        if self._waiting_bytes >= _ROW_GROUP_BYTES or self._waiting_rows >= _ROW_GROUP_ROWS:
-            self._write()
-
-    def _write(self) -> None:
-        if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting))
-        self._waiting.clear()
-        self._waiting_bytes = self._waiting_rows = 0

@@ -24,10 +24,11 @@ import numpy as np
 
 from tidelog.model import TopicPartition
 from tidelog.pipeline.logs.segments import (
+    HIGH_WATERMARK_FILE,
     ReplicaBatches,
     partition_directories,
     read_bytes,
-    read_high_watermarks,
+    read_offset_checkpoint,
     read_replica,
 )
 
@@ -115,7 +116,7 @@ def compare_topic(
 def _lowest_marks(log_dirs: Mapping[int, Path]) -> dict[TopicPartition, int]:
     lowest: dict[TopicPartition, int] = {}
     for log_dir in log_dirs.values():
-        for tp, mark in read_high_watermarks(log_dir).items():
+        for tp, mark in read_offset_checkpoint(log_dir / HIGH_WATERMARK_FILE).items():
             lowest[tp] = min(mark, lowest.get(tp, mark))
     return lowest
 

@@ -102,14 +102,6 @@ def partition_directories(log_dir: Path) -> dict[TopicPartition, Path]:
     return found
 
 
-def read_high_watermarks(log_dir: Path) -> dict[TopicPartition, int]:
-    """The high watermarks that the broker last checkpointed; empty when it never did.
-
-    Raises `UsageError` for a file in another format.
-    """
-    return read_offset_checkpoint(log_dir / HIGH_WATERMARK_FILE)
-
-
 def read_offset_checkpoint(path: Path) -> dict[TopicPartition, int]:
     """An offset per partition, as the broker last wrote them; empty when it never did (Kafka makes
     some of these files before it has anything to write).

@@ -145,12 +145,12 @@ def write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, task: Ta
     producer = make_producer(options, task.transactional_id)
     if options.topic is not None:
         check_topic(producer, options.topic)
-    _do(task, lambda: producer.init_transactions(_TIMEOUT_S))
+    _run_step(task, lambda: producer.init_transactions(_TIMEOUT_S))
     note = read_note(options, task)
     if note is not None and is_noted(note, task):
         check_repeated(note, task, sum(len(batch) for batch in batches))
         return note.rows
-    _do(task, producer.begin_transaction)
+    _run_step(task, producer.begin_transaction)
     try:
         delivery = send_rows(producer, batches, options)
         producer.produce(
@@ -164,7 +164,7 @@ def write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, task: Ta
     except BaseException:
         _abort(producer)
         raise
-    _do(task, lambda: producer.commit_transaction(_TIMEOUT_S))
+    _run_step(task, lambda: producer.commit_transaction(_TIMEOUT_S))
     return delivery.rows
 
 
@@ -222,7 +222,7 @@ def read_note(options: SinkOptions, task: Task) -> Note | None:
     place = TopicPartition(COMMITS_TOPIC, task.notes_partition)
     # Asked for, the topic would be created as the broker sees fit, which is not for ever.
     admin = AdminClient({**options.client, "log_level": 2, "allow.auto.create.topics": False})
-    end = _do(task, lambda: _end_of_notes(admin, place))
+    end = _run_step(task, lambda: _end_of_notes(admin, place))
     if end == 0:
         return None
     consumer = Consumer(
@@ -239,7 +239,7 @@ def read_note(options: SinkOptions, task: Task) -> Note | None:
     try:
         consumer.assign([TopicPartition(COMMITS_TOPIC, task.notes_partition, 0)])
         last = None
-        for key, value in _do(task, lambda: list(_notes_until(consumer, end))):
+        for key, value in _run_step(task, lambda: list(_notes_until(consumer, end))):
             if key == task.key:
                 last = value
     finally:
@@ -300,7 +300,7 @@ def _abort(producer: Producer) -> None:
         producer.abort_transaction(_TIMEOUT_S)
 
 
-def _do(task: Task, step: Callable[[], T]) -> T:
+def _run_step(task: Task, step: Callable[[], T]) -> T:
     """A step of the transaction; the client's errors in words."""
     try:
         return step()

@@ -27,8 +27,8 @@ AT_LEAST_ONCE: Final = "at-least-once"
 EXACTLY_ONCE: Final = "exactly-once"
 
 _CLIENT_PREFIX: Final = "kafka."
-_OURS: Final = ("acks", "request.required.acks", "enable.idempotence", "transactional.id")
-_SPARKS: Final = ("checkpointlocation", "path", "queryname")
+_RESERVED: Final = ("acks", "request.required.acks", "enable.idempotence", "transactional.id")
+_SPARK_OPTIONS: Final = ("checkpointlocation", "path", "queryname")
 """Options of Spark itself that it shows to every sink."""
 
 
@@ -60,7 +60,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
             client[name[len(_CLIENT_PREFIX) :].lower()] = value
         elif name.lower() in known:
             given[known[name.lower()]] = value
-        elif name.lower() not in _SPARKS:
+        elif name.lower() not in _SPARK_OPTIONS:
             raise UsageError(
                 f"the tidelog sink has no option `{name}`",
                 f"the options are `kafka.*`, {', '.join(f'`{one}`' for one in known.values())}",
@@ -93,7 +93,7 @@ def _bootstrap(client: Mapping[str, str]) -> tuple[Address, ...]:
             f"the option `{BOOTSTRAP_SERVERS}` is missing",
             f'add `.option("{BOOTSTRAP_SERVERS}", …)` to the writer',
         )
-    for name in _OURS:
+    for name in _RESERVED:
         if name in client:
             raise UsageError(
                 f"`{_CLIENT_PREFIX}{name}` is set by the sink itself",

@@ -15,7 +15,7 @@ No Spark import here; `pyspark_tidelog.writer` is the thin shell around it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -41,7 +41,7 @@ _FULL_WAIT_S: Final = 0.1
 _TRANSACTION_TIMEOUT_MS: Final = 300_000
 
 
-class Sends(Protocol):
+class RecordProducer(Protocol):
     """What is needed of a producer to write records."""
 
     def produce(self, topic: str, **record: Any) -> None:
@@ -62,8 +62,6 @@ class Delivery:
     """How many were handed to the producer."""
     failure: WriteFailed | None = None
     """The first that was refused."""
-    topics: set[str] = field(default_factory=set)
-    """Where to."""
 
     def on_delivery(self, error: KafkaError | None, message: Any) -> None:
         """librdkafka's report of one record."""
@@ -146,7 +144,9 @@ def check_topic(producer: Producer, topic: str, timeout_s: float = 30.0) -> None
         )
 
 
-def send_rows(producer: Sends, batches: Iterable[pa.RecordBatch], options: SinkOptions) -> Delivery:
+def send_rows(
+    producer: RecordProducer, batches: Iterable[pa.RecordBatch], options: SinkOptions
+) -> Delivery:
     """Hands all rows to the producer; acknowledgements may be outstanding.
 
     Raises `WriteFailed` for the first record known to be refused, `UsageError` for a row without
@@ -168,7 +168,7 @@ def send_rows(producer: Sends, batches: Iterable[pa.RecordBatch], options: SinkO
     return delivery
 
 
-def _send(producer: Sends, topic: str, record: dict[str, Any], delivery: Delivery) -> None:
+def _send(producer: RecordProducer, topic: str, record: dict[str, Any], delivery: Delivery) -> None:
     while True:
         try:
             producer.produce(topic, on_delivery=delivery.on_delivery, **record)

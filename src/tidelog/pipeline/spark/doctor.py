@@ -50,7 +50,7 @@ class Finding:
     found: str
     """Version or place; empty when it is not there."""
     verdict: str
-    mend: str
+    fix: str
     """The command or step that mends it; empty when nothing needs mending."""
 
 
@@ -72,8 +72,8 @@ def is_healthy(findings: list[Finding]) -> bool:
 
 def _python() -> Finding:
     good = sys.version_info[:2] >= _MIN_PYTHON
-    mend = "" if good else "use Python 3.11 or newer"
-    return Finding("python", platform.python_version(), OK if good else BAD, mend)
+    fix = "" if good else "use Python 3.11 or newer"
+    return Finding("python", platform.python_version(), OK if good else BAD, fix)
 
 
 def _package(name: str, least: Version, below: Version | None) -> Finding:
@@ -84,8 +84,8 @@ def _package(name: str, least: Version, below: Version | None) -> Finding:
     version = _parsed(found)
     good = version >= least and (below is None or version < below)
     limit = "" if below is None else f",<{_text(below)}"
-    mend = "" if good else f"pip install '{name}>={_text(least)}{limit}'"
-    return Finding(name, found, OK if good else BAD, mend)
+    fix = "" if good else f"pip install '{name}>={_text(least)}{limit}'"
+    return Finding(name, found, OK if good else BAD, fix)
 
 
 def _java(environ: Mapping[str, str]) -> Finding:
@@ -136,7 +136,7 @@ def _connector(environ: Mapping[str, str]) -> Finding:
 def describe(findings: list[Finding]) -> Iterator[tuple[str, str, str, str]]:
     """Rows for a table."""
     for finding in findings:
-        yield finding.name, finding.found or "-", finding.verdict, finding.mend
+        yield finding.name, finding.found or "-", finding.verdict, finding.fix
 
 
 def _parsed(text: str) -> Version:

@@ -107,7 +107,7 @@ class BronzeTable:
         """What the Delta log calls the table; another one in the same place has another id."""
         return str(self._delta.metadata().id)
 
-    def look_again(self) -> None:
+    def reload(self) -> None:
         """Takes the table as it is now, whoever wrote meanwhile. Raises `UsageError`."""
         self._delta.update_incremental()
         self._read_positions()

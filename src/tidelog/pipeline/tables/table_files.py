@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidelog.pipeline.decode import LINEAGE_SCHEMA, RECORD_SCHEMA
+from tidelog.pipeline.row_groups import RowGroup, dictionary_columns
 from tidelog.pipeline.tables.continuity import Observer, Piece
 
 BRONZE_SCHEMA: Final = pa.schema(
@@ -40,13 +41,8 @@ BRONZE_SCHEMA: Final = pa.schema(
 into which it was first written, whatever compaction does with it later."""
 PARTITION_COLUMN: Final = "topic"
 _FILE_SCHEMA: Final = pa.schema([field for field in BRONZE_SCHEMA if field.name != "topic"])
-_DICTIONARY_COLUMNS: Final = [
-    name for name in _FILE_SCHEMA.names if name not in ("offset", "timestamp", "value", "headers")
-]
 
 TARGET_FILE_BYTES: Final = 128 << 20
-_ROW_GROUP_BYTES: Final = 32 << 20
-_ROW_GROUP_ROWS: Final = 1 << 17
 REPORT_SCHEMA: Final = "report string"
 
 
@@ -166,29 +162,29 @@ class _OpenFile:
         self._name = f"topic={topic}/batch-{task.batch:08}-{uuid4()}.parquet"
         self._path = Path(task.table) / self._name
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        # Rows of the row group to come, and their size.
-        self._waiting: list[pa.RecordBatch] = []
-        self._waiting_bytes = self._waiting_rows = 0
+        # Rows that are not in the file yet.
+        self._row_group = RowGroup()
         # Rows in all, and the smallest and largest value of some columns.
         self._rows = 0
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
         self._file = self._path.open("wb")
         self._writer = pq.ParquetWriter(
-            self._file, _FILE_SCHEMA, compression="zstd", use_dictionary=_DICTIONARY_COLUMNS
+            self._file,
+            _FILE_SCHEMA,
+            compression="zstd",
+            use_dictionary=dictionary_columns(_FILE_SCHEMA),
         )
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Adds rows of `BRONZE_SCHEMA` but for the two `ingest_` columns."""
-        self._waiting.append(rows)
-        self._waiting_rows += len(rows)
-        self._waiting_bytes += rows.nbytes
+        self._row_group.add(rows)
         self._rows += len(rows)
         for name in ("partition", "offset", "leader_epoch"):
             edges = pc.min_max(rows.column(name)).as_py()
             self._low[name] = min(self._low.get(name, edges["min"]), edges["min"])
             self._high[name] = max(self._high.get(name, edges["max"]), edges["max"])
-        if self._waiting_bytes >= _ROW_GROUP_BYTES or self._waiting_rows >= _ROW_GROUP_ROWS:
+        if self._row_group.is_full:
             self._write_row_group()
 
     def finish(self) -> DataFile:
@@ -213,9 +209,9 @@ class _OpenFile:
         self._path.unlink(missing_ok=True)
 
     def _write_row_group(self) -> None:
-        if not self._waiting:
+        rows = self._row_group.take()
+        if rows is None:
             return
-        rows = pa.Table.from_batches(self._waiting)
         count = len(rows)
         added = {
             "ingest_batch": pa.repeat(pa.scalar(self._batch, pa.int64()), count),
@@ -227,5 +223,3 @@ class _OpenFile:
         ]
         self._writer.write_table(pa.Table.from_arrays(columns, schema=_FILE_SCHEMA))
         self.written_bytes = self._file.tell()
-        self._waiting.clear()
-        self._waiting_bytes = self._waiting_rows = 0

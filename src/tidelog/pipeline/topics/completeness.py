@@ -11,7 +11,7 @@ import numpy as np
 from tidelog.pipeline.batches import BatchTable
 
 
-def what_is_missing(table: BatchTable, position: int, end: int) -> str | None:
+def first_gap(table: BatchTable, position: int, end: int) -> str | None:
     """What keeps these batches from holding every offset from `position` on, below `end`;
     `None` when nothing does."""
     bases, lasts = table.base_offsets, table.last_offsets

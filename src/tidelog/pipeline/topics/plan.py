@@ -20,7 +20,7 @@ from tidelog.errors import UsageError
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import DataLoss
-from tidelog.pipeline.topics.losses import fail_or_warn
+from tidelog.pipeline.topics.data_loss import fail_or_warn
 from tidelog.pipeline.topics.offset_choice import (
     ENDING_OFFSETS,
     STARTING_OFFSETS,

@@ -36,8 +36,8 @@ from tidelog.model import NO_EPOCH, NO_OFFSET
 from tidelog.pipeline.batches import BatchTable, computed_crcs, read_batches
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
-from tidelog.pipeline.topics.completeness import what_is_missing
-from tidelog.pipeline.topics.losses import fail_or_warn
+from tidelog.pipeline.topics.completeness import first_gap
+from tidelog.pipeline.topics.data_loss import fail_or_warn
 from tidelog.pipeline.topics.transactions import hide_aborted
 from tidelog.pipeline.values import PlannedRange, ReadRules, is_other_topic
 from tidelog.wire.fetch import (
@@ -124,14 +124,14 @@ class RangeReader:
                 trouble = f"no records; the log ends at {self._available_end}"
             except (TryAgain, Unreachable, ClusterUnavailable) as error:
                 trouble = str(error)
-                self._start_afresh(error)
+                self._reset_after(error)
             if time.monotonic() > deadline:
                 raise ClusterUnavailable(
                     f"{self._wanted}: stood at offset {self._position} for "
                     f"{self._patience_s:g} s: {trouble}"
                 )
 
-    def _start_afresh(self, error: Exception) -> None:
+    def _reset_after(self, error: Exception) -> None:
         """Forgets what may be wrong: connections after a broken one, who leads, a follower."""
         if self._replica is not None:
             self._replica, self._rack = None, ""
@@ -181,12 +181,12 @@ class RangeReader:
             return []
         damaged = computed_crcs(table) != table.field("crc")
         if damaged.any():
-            self._refuse_damage(table, int(np.flatnonzero(damaged)[0]))
+            self._reject_damage(table, int(np.flatnonzero(damaged)[0]))
         wanted = ~damaged & (table.last_offsets >= self._position)
         end = max(int(table.last_offsets.max()), self._position) + 1 if damaged.any() else 0
         sound = table if wanted.all() else table.select(wanted)
         if len(sound):
-            missing = what_is_missing(sound, self._position, self._wanted.end)
+            missing = first_gap(sound, self._position, self._wanted.end)
             if missing is not None and not self._is_compacted():
                 self._lose(missing, self._position)
             end = max(end, int(sound.last_offsets[-1]) + 1)
@@ -207,7 +207,7 @@ class RangeReader:
             self._fetch_bytes = min(self._fetch_bytes * 2, _MAX_FETCH_BYTES)
         return table
 
-    def _refuse_damage(self, table: BatchTable, row: int) -> None:
+    def _reject_damage(self, table: BatchTable, row: int) -> None:
         """Raises `CorruptBatch` for a batch that does not match its CRC, unless that may be."""
         message = (
             f"{self._wanted}: the batch of offsets {int(table.base_offsets[row])} to "

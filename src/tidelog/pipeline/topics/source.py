@@ -58,7 +58,7 @@ def read_ranges(
             wanted = one.wanted
             for table in RangeReader(client, one, rules).tables():
                 for batch in _decoded(table, wanted, own, times_ms):
-                    yield _with_place(batch, wanted.topic, wanted.partition, schema)
+                    yield _with_partition(batch, wanted.topic, wanted.partition, schema)
 
 
 def _decoded(
@@ -96,7 +96,7 @@ def _first_undecodable(table: BatchTable) -> str:
     return ""
 
 
-def _with_place(
+def _with_partition(
     batch: pa.RecordBatch, topic: str, partition: int, schema: pa.Schema
 ) -> pa.RecordBatch:
     """Adds the columns that are the same for the whole range."""

@@ -22,7 +22,7 @@ from tidelog.client.core.values import EARLIEST, LATEST
 from tidelog.model import TopicPartition, uuid_to_text
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import LOSS_CHOICES, DataLoss
-from tidelog.pipeline.topics.losses import fail_or_warn
+from tidelog.pipeline.topics.data_loss import fail_or_warn
 from tidelog.pipeline.topics.offset_choice import STARTING_OFFSETS, resolve_choice
 from tidelog.pipeline.topics.options import SourceOptions
 from tidelog.pipeline.topics.plan import with_topic_ids
@@ -55,14 +55,14 @@ def next_position(
 
     Raises `DataLoss`, `ClusterUnavailable`.
     """
-    begin = still_there(options, start, ends)
+    begin = readable_position(options, start, ends)
     added = sorted(set(ends.offsets) - set(begin.offsets))
     first = client.list_offsets(added, EARLIEST)
     taken = next_offsets({**first, **begin.offsets}, ends.offsets, limit)
     return Position(taken, {**begin.topic_ids, **ends.topic_ids})
 
 
-def still_there(
+def readable_position(
     options: SourceOptions, start: Position, ends: Position, begins: Offsets | None = None
 ) -> Position:
     """What of `start` can be read on: partitions that are there, below their ends.
@@ -73,7 +73,7 @@ def still_there(
     kept = {}
     for tp, offset in sorted(start.offsets.items()):
         wanted = OffsetRange(tp.topic, tp.partition, (begins or {}).get(tp, offset), offset)
-        loss = _what_was_lost(options, wanted, start, ends)
+        loss = _find_loss(options, wanted, start, ends)
         if loss is not None:
             fail_or_warn(loss, options.rules)
         if tp in ends.offsets and not start.is_other_topic(tp.topic, ends):
@@ -81,7 +81,7 @@ def still_there(
     return Position(kept, start.topic_ids)
 
 
-def _what_was_lost(
+def _find_loss(
     options: SourceOptions, wanted: OffsetRange, start: Position, ends: Position
 ) -> DataLoss | None:
     tp = wanted.tp
@@ -140,7 +140,7 @@ def plan_batch(
         tp: earliest[tp] if tp.topic in renewed else start.offsets.get(tp, earliest[tp])
         for tp in partitions
     }
-    kept = still_there(options, end, now, begins)
+    kept = readable_position(options, end, now, begins)
     ranges = []
     for tp in sorted(kept.offsets):
         wanted = OffsetRange(tp.topic, tp.partition, begins[tp], kept.offsets[tp])

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.pipeline.log_directories import batch, batches, write_broker, write_segment
 from tidelog.errors import CorruptBatch, UsageError
-from tidelog.pipeline.logs import parquet_files
+from tidelog.pipeline import row_groups
 from tidelog.pipeline.logs.layout import Replica, SegmentPlace, find_replicas
 from tidelog.pipeline.logs.parquet_files import Portion, Written, portions_of, write_file
 from tidelog.pipeline.logs.scan import SEGMENT_RECORD_SCHEMA, scan_records
@@ -43,7 +43,7 @@ def test_a_file_has_the_records_within_the_offsets_in_order(places, out):
 
 
 def test_row_groups_are_bounded_and_lose_nothing(places, out, monkeypatch):
-    monkeypatch.setattr(parquet_files, "_ROW_GROUP_ROWS", 60)
+    monkeypatch.setattr(row_groups, "_ROW_GROUP_ROWS", 60)
     write_file(out, [Portion(place, 0, 50, 0) for place in places])
     (path,) = out.iterdir()
     file = pq.ParquetFile(path)

@@ -9,9 +9,10 @@ from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.logs import segments
 from tidelog.pipeline.logs.segments import (
+    HIGH_WATERMARK_FILE,
     partition_directories,
     read_bytes,
-    read_high_watermarks,
+    read_offset_checkpoint,
     read_replica,
 )
 from tidelog.records.batch import iter_headers
@@ -21,7 +22,7 @@ def test_a_directory_of_kafka_is_read(tmp_path):
     log_dir = unpack_kafka_node("node1", tmp_path)
     directories = partition_directories(log_dir)
     assert {tp.partition for tp in directories if tp.topic == "plain"} == {0, 1, 2}
-    marks = read_high_watermarks(log_dir)
+    marks = read_offset_checkpoint(log_dir / HIGH_WATERMARK_FILE)
     replica = read_replica(directories[TopicPartition("plain", 0)])
     assert replica.end_offset == marks[TopicPartition("plain", 0)] == 218
     assert len({span.path for span in replica.spans}) == 2
@@ -48,7 +49,7 @@ def test_windows_do_not_change_what_is_read(tmp_path, monkeypatch, window_bytes)
 
 
 @pytest.mark.parametrize("tail", [b"", bytes(5000), b"\x01" * 70, random_batches(Prng(4), 1)[:-1]])
-def test_a_replica_ends_where_no_batch_is(tmp_path, tail):
+def test_a_replica_ends_at_the_last_whole_batch(tmp_path, tail):
     """Nothing, preallocated zeros, garbage, or half an append behind the last batch."""
     data = random_batches(Prng(3), 10)
     (tmp_path / f"{0:020d}.log").write_bytes(data + tail)
@@ -70,23 +71,23 @@ def test_partitions_being_deleted_are_left_out(tmp_path):
     assert list(partition_directories(tmp_path)) == [("t", 0), ("with-dash", 12)]
 
 
-def test_what_is_no_log_directory_is_refused(tmp_path):
+def test_a_missing_log_directory_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no log directory"):
         partition_directories(tmp_path / "missing")
 
 
 def test_an_empty_checkpoint_was_never_written(tmp_path):
     """Kafka makes the file first, and reads an empty one as no entries."""
-    (tmp_path / "replication-offset-checkpoint").write_text("")
-    assert read_high_watermarks(tmp_path) == {}
+    (tmp_path / HIGH_WATERMARK_FILE).write_text("")
+    assert read_offset_checkpoint(tmp_path / HIGH_WATERMARK_FILE) == {}
 
 
 @pytest.mark.parametrize("text", ["1\n0\n", "0\n2\nt 0 5\n", "0\n1\nt zero 5\n", "0\n1\nt 0\n"])
 def test_a_damaged_checkpoint_is_refused(tmp_path, text):
-    (tmp_path / "replication-offset-checkpoint").write_text(text)
+    (tmp_path / HIGH_WATERMARK_FILE).write_text(text)
     with pytest.raises(UsageError, match="no offset checkpoint"):
-        read_high_watermarks(tmp_path)
+        read_offset_checkpoint(tmp_path / HIGH_WATERMARK_FILE)
 
 
-def test_no_checkpoint_knows_nothing(tmp_path):
-    assert read_high_watermarks(tmp_path) == {}
+def test_a_missing_checkpoint_has_no_entries(tmp_path):
+    assert read_offset_checkpoint(tmp_path / HIGH_WATERMARK_FILE) == {}

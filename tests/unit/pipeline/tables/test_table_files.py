@@ -40,7 +40,7 @@ def test_a_file_says_what_is_in_it(tmp_path):
 
 
 def test_full_files_are_followed_by_others(tmp_path, monkeypatch):
-    monkeypatch.setattr("tidelog.pipeline.tables.table_files._ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr("tidelog.pipeline.row_groups._ROW_GROUP_ROWS", 10)
     task = TableTask(str(tmp_path), 0, file_bytes=1)
     report = write_files(task, (rows(start, start + 10) for start in range(0, 30, 10)))
     assert [table.num_rows for table in _read(tmp_path, report)] == [10, 10, 10]

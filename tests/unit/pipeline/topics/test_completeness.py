@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.pipeline.batches import read_batches
-from tidelog.pipeline.topics.completeness import what_is_missing
+from tidelog.pipeline.topics.completeness import first_gap
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 
@@ -34,5 +34,5 @@ def _batch(base: int, count: int = 10, *, last_delta: int | None = None) -> byte
     ],
 )
 def test_a_hole_is_named_where_it_matters(batches, position, end, missing):
-    found = what_is_missing(read_batches(b"".join(batches)), position, end)
+    found = first_gap(read_batches(b"".join(batches)), position, end)
     assert found is None if missing is None else found is not None and missing in found

@@ -75,22 +75,22 @@ def test_a_partition_that_ends_before_its_start_fails_unless_it_may(cluster):
         Position(_offsets({"t:0": 4, "t:1": 9})),
     )
     with pytest.raises(DataLoss) as caught:
-        stream.still_there(_options(cluster), start, ends)
+        stream.readable_position(_options(cluster), start, ends)
     assert "`t-0` [10, 10): the log ends at 4\nhint: " in str(caught.value)
     assert "failOnDataLoss=false" in str(caught.value)
     lax = _options(cluster, failOnDataLoss="false")
-    assert stream.still_there(lax, start, ends).offsets == _offsets({"t:0": 4, "t:1": 7})
+    assert stream.readable_position(lax, start, ends).offsets == _offsets({"t:0": 4, "t:1": 7})
 
 
 def test_the_checkpoint_of_another_query_is_recognised(cluster):
     start = Position(_offsets({"t:0": 4, "u:0": 3}))
     ends = Position(_offsets({"t:0": 4}))
     with pytest.raises(DataLoss) as caught:
-        stream.still_there(_options(cluster), start, ends)
+        stream.readable_position(_options(cluster), start, ends)
     assert "`u-0` [3, 3): the checkpoint has read this partition" in str(caught.value)
     assert "not in the `subscribe` of `t`" in str(caught.value)
     lax = _options(cluster, failOnDataLoss="false")
-    assert stream.still_there(lax, start, ends).offsets == _offsets({"t:0": 4})
+    assert stream.readable_position(lax, start, ends).offsets == _offsets({"t:0": 4})
 
 
 def test_a_topic_that_was_made_anew_is_told_though_its_offsets_fit(cluster):

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from tidelog.pipeline.errors import DataLoss
-from tidelog.pipeline.topics.losses import fail_or_warn
+from tidelog.pipeline.topics.data_loss import fail_or_warn
 from tidelog.pipeline.values import OffsetRange, ReadRules
 
 _LOSS = DataLoss(OffsetRange("t", 0, 3, 10), "the log has [5, 10)")

@@ -41,9 +41,9 @@ from bench.spark_ingest import batch_latency
 from tests.unit.pipeline.log_directories import batches, write_broker
 
 from tidelog.cli.sim import in_processes, timed
-from tidelog.pipeline.campaign.seeds import Played
+from tidelog.pipeline.campaign.seeds import RunKind
 from tidelog.pipeline.jobs.audit import audit
-from tidelog.pipeline.jobs.campaign import Wanted, play_campaign
+from tidelog.pipeline.jobs.campaign import CampaignPlan, run_campaign
 from tidelog.pipeline.jobs.export import export
 from tidelog.pipeline.logs.layout import find_replicas, plan_tasks
 from tidelog.pipeline.spark.spark_session import session
@@ -324,15 +324,15 @@ def measure_campaign(bench: Bench) -> None:
     """The same seeds of the cluster tier, both ways."""
     spark = session("bench", MASTER)
     seeds = range(1, 1 + max(int(SEEDS * bench.scale), 4))
-    play = partial(run_seed, "cluster", "all")
+    run = partial(run_seed, "cluster", "all")
     # So that neither side pays for imports and Java's first steps.
-    warm_up = Wanted(Played("cluster", "all", 300.0), range(2), 1)
-    play_campaign(spark, warm_up, play, str(bench.place / "runs-warm"))
+    warm_up = CampaignPlan(RunKind("cluster", "all", 300.0), range(2), 1)
+    run_campaign(spark, warm_up, run, str(bench.place / "runs-warm"))
 
     def in_spark() -> None:
         table = bench.place / f"runs-{time.monotonic_ns()}"
-        wanted = Wanted(Played("cluster", "all", 300.0), seeds, 5)
-        assert play_campaign(spark, wanted, play, str(table)).played == len(seeds)
+        plan = CampaignPlan(RunKind("cluster", "all", 300.0), seeds, 5)
+        assert run_campaign(spark, plan, run, str(table)).newly_run == len(seeds)
 
     def in_two_processes() -> None:
         assert len(list(in_processes(2, partial(timed, "cluster", "all"), seeds))) == len(seeds)

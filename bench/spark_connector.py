@@ -4,7 +4,7 @@
 
 The question is how many records there are and how long their values are in all, asked of two
 topics, with 100-byte and with 1 KiB values. Each side has a Spark session of its own on two
-cores; the first run of a session is told apart (cold), the others are given by their median
+cores; the first run of a session is given apart (cold), the others are given by their median
 (warm). The sides take turns run by run, so that what else the machine does hits both.
 
 The connector's Spark is older, because its jars are (`docs/reference/clients.md`). Ours is asked

@@ -53,7 +53,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
             unknown = [name for name in names if name not in SOURCE_TYPES]
             if unknown:
                 raise UsageError(
-                    f"`{COLUMNS}` names `{unknown[0]}`, which is no column of this source",
+                    f"`{COLUMNS}` names `{unknown[0]}`, which is not a column of this source",
                     f"the columns are {', '.join(SOURCE_TYPES)}",
                 )
         return ddl({name: SOURCE_TYPES[name] for name in names})
@@ -99,7 +99,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
 @contextmanager
 def _needs_spark(version: str, what: str) -> Iterator[None]:
-    """Turns a class that this pyspark does not have into words."""
+    """Raises `UsageError` for a class that this pyspark does not have."""
     try:
         yield
     except ImportError as error:

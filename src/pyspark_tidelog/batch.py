@@ -31,7 +31,7 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         self._options = options
         # The columns to return, in this order.
         self._columns = tuple(columns)
-        # What filters say, if Spark offers any.
+        # The filters that Spark offered.
         self._filters = PushedFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -54,10 +54,10 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
 
 
 class FilteringTopicReader(TopicReader):
-    """The same where Spark offers filters."""
+    """The reader for processes in which Spark offers filters."""
 
     def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:
-        """Takes over what narrows the ranges; returns what Spark must evaluate itself."""
+        """Takes the filters that narrow the ranges; returns those that Spark must evaluate."""
         return self._filters.take(list(filters))
 
 

@@ -1,8 +1,8 @@
 """The micro-batch reader behind `spark.readStream.format("tidelog")`, as Spark 4.0 knows it.
 
 One object lives in a driver-side Python process for the length of the query; the executors get
-copies that only read. It asks the cluster anew each time, so a broker that died between two
-batches is no matter; its connections are kept.
+copies that only read. It asks the cluster anew each time, so a broker may die between two batches.
+Its connections are kept.
 
 From Spark 4.2 on `stream_limits.py` adds limits and `availableNow`.
 """
@@ -32,7 +32,7 @@ class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._columns = tuple(columns)
         # The driver's connections, made when first needed; never pickled.
         self._connections: Client | None = None
-        # What the consumer group was told last, if one is named.
+        # The offset that was last committed to the consumer group, if one is named.
         self._committed: StreamOffset | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -73,7 +73,8 @@ class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         yield from read_ranges(partition.planned, self._options.rules, self._columns)
 
     def commit(self, end: StreamOffset) -> None:
-        """Spark is done with everything below; a consumer group hears of it, if one is named."""
+        """Spark is done with everything below; commits it to the consumer group, if one is
+        named."""
         group = self._options.commit_group
         if group is not None and end != self._committed:
             offsets = Position.from_json(end).offsets
@@ -81,7 +82,7 @@ class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
                 self._committed = end
 
     def stop(self) -> None:
-        """The query is over."""
+        """Spark calls it when the query ends."""
         if self._connections is not None:
             self._connections.close()
             self._connections = None

@@ -46,8 +46,8 @@ class LimitedTopicStreamReader(TopicStreamReader, SupportsTriggerAvailableNow): 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:  # type: ignore[override]
         """Where the batch that begins at `start` ends."""
         with hint_in_message():
-            # Spark tells of a finished batch only when there is another; but it asks for the next
-            # when it is done with the one before.
+            # Spark reports a finished batch only when there is another; but it asks for the next
+            # one when the one before is finished.
             self.commit(start)
             begin = Position.from_json(start)
             ends = self._ceiling or stream.available(self._options, self._client)

@@ -1,10 +1,10 @@
 """The writers behind `df.write.format("tidelog")` and `df.writeStream.format("tidelog")`.
 
-Thin: what a task does with its rows is in `tidelog.pipeline.sink`. Here are Spark's types: which
-columns the frame has, and which task of which batch this is. Nothing is left to do when a batch is
-committed or aborted, because each task's records are final by then.
+Thin: `tidelog.pipeline.sink` writes a task's rows. This module knows Spark's types: the columns of
+the frame, and which task of which batch this is. Nothing is left to do when a batch is committed or
+aborted, because each task's records are final by then.
 
-Spark tells a sink's task of neither query nor batch; both are local properties of the job.
+Spark passes neither query nor batch to a sink's task; both are local properties of the job.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _BATCH_ID: Final = "streaming.sql.batchId"
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):  # type: ignore[misc]
-    """What a task tells the driver."""
+    """A task's report to the driver."""
 
     rows: int
 

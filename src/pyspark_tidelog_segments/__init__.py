@@ -9,7 +9,7 @@ a path that every Spark executor can see.
         .option("mode", "records")            # or "batches", the default: a row per record batch
         .load()
 
-Spark's Python sources know no column pruning: a job that gives its own schema, any of the columns
+Spark's Python sources have no column pruning: a job that gives its own schema, any of the columns
 in any order, ships only these and computes only these (the CRC is most of the work). Comparisons
 of `broker`, `topic`, `partition` and `base_offset` (of records: `offset`) leave out whole files
 where `spark.sql.python.filterPushdown.enabled` is on, as it is in `tidelog.pipeline.session()`.
@@ -136,14 +136,14 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
         self._options = options
         # The columns to return, in this order.
         self._columns = tuple(columns)
-        # What filters say, if Spark offers any.
+        # The filters that Spark offered.
         self._filters = SegmentFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Whole segments, small ones together. Spark turns an empty list into one `None` task.
 
-        Nobody tells this process how many cores the tasks will have. Where they run on this machine
-        its own are the answer; on a cluster they make tasks that are rather too many.
+        Spark does not pass the number of cores to this process, so it counts the cores of its own
+        machine. On a cluster that may be a few tasks too many.
         """
         with hint_in_message():
             replicas = find_replicas([Path(p) for p in self._options.paths], self._options.topics)
@@ -164,7 +164,7 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
 
 
 class FilteringSegmentReader(SegmentReader):
-    """The same where Spark offers filters."""
+    """The reader for processes in which Spark offers filters."""
 
     def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:
         """Leaves out files that the filters do not want; Spark evaluates them all the same."""

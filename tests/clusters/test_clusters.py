@@ -49,11 +49,11 @@ def _audit_and_campaign(master: str, directory: Path) -> None:
     audit = _tidelog("spark", "audit", "--data-dir", directory, "--master", master, code=1)
     assert [(one["kind"], one["base_offset"]) for one in audit["findings"]] == [("DIVERGENT", 40)]
     assert audit["replicas"] == 3
-    played = ["spark", "campaign", "--tier", "quorum", "--seeds", _SEEDS, "--seeds-per-task", "2"]
-    first = _tidelog(*played, "--out", directory / "out", "--master", master)
-    assert (first["seeds"], first["played"], first["failed"]) == (8, 8, [])
-    again = _tidelog(*played, "--out", directory / "out", "--master", master)
-    assert (again["seeds"], again["played"]) == (8, 0)
+    command = ["spark", "campaign", "--tier", "quorum", "--seeds", _SEEDS, "--seeds-per-task", "2"]
+    first = _tidelog(*command, "--out", directory / "out", "--master", master)
+    assert (first["seeds"], first["newly_run"], first["failed"]) == (8, 8, [])
+    again = _tidelog(*command, "--out", directory / "out", "--master", master)
+    assert (again["seeds"], again["newly_run"]) == (8, 0)
     alone = _tidelog("sim", "run", "--tier", "quorum", "--seeds", _SEEDS)
     for name in ("seeds", "events", "virtual_seconds", "acknowledged", "faults", "fired", "marks"):
         assert first[name] == alone[name], name
@@ -109,7 +109,7 @@ def _free_port() -> int:
 
 
 def _wait_for_line(process: subprocess.Popen, text: str) -> None:
-    """Until the process says it; then its stderr is read on, so that it never blocks."""
+    """Waits for the line; then its stderr is read on, so that it never blocks."""
     import threading
 
     assert process.stderr is not None

@@ -1,9 +1,9 @@
-"""Events by hand: a story of two partitions whose clocks are chosen so that figures are round."""
+"""Events by hand: a history of two partitions, with clocks that make the figures round."""
 
 from typing import Any
 
 FIRST_US = 1_700_000_000_000_000
-"""Wall time at which the monotonic clock of the story was zero."""
+"""Wall time at which the monotonic clock of the sample was zero."""
 
 
 def event(
@@ -47,10 +47,10 @@ def state(isr: list[int], old_isr: list[int], version: int, **more: Any) -> dict
     }
 
 
-def story() -> list[dict[str, Any]]:
+def sample_events() -> list[dict[str, Any]]:
     """Broker 3 is the controller. Broker 1 leads partition 0 and dies; 2 takes over; 1 returns.
 
-    Partition 1 is led by broker 2 on a machine with another clock; it loses everybody and finds
+    Partition 1 is led by broker 2 on a machine with another clock; it loses all replicas and gets
     a leader that never commits anything.
     """
     return [

@@ -354,7 +354,7 @@ def wait_for_table(plan: KillPlan, ingest: IngestProcess, records: int) -> None:
 
 
 def records_in_table(table: Path) -> int:
-    """How many offsets the newest commit says that the table has."""
+    """The number of offsets in the table by its newest commit."""
     if not DeltaTable.is_deltatable(str(table)):
         return 0
     newest = DeltaTable(str(table)).version()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
-from tests.pipeline.health_samples import FIRST_US, event, state, story
+from tests.pipeline.health_samples import FIRST_US, event, sample_events, state
 from tidelog.errors import UsageError
 from tidelog.pipeline.health import transforms as health
 from tidelog.pipeline.health.events import (
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 
 def at(ms):
-    """The wall time of the story's `ms`."""
+    """The wall time of `ms` in the sample."""
     return datetime.fromtimestamp(FIRST_US / 1e6, UTC).replace(tzinfo=None) + timedelta(
         milliseconds=ms
     )
@@ -35,16 +35,16 @@ def frame(spark, events):
 
 
 @pytest.fixture(scope="module")
-def told(spark):
-    """The story, with one event copied and a torn line."""
-    events = story()
+def found(spark):
+    """The sample events, with one event copied and a torn line."""
+    events = sample_events()
     lines = [json.dumps(one) for one in [*events, events[5]]] + ['{"ts_us": 17', ""]
     return each_once(
         parsed(spark.createDataFrame([(line,) for line in lines], "value string"))
     ).cache()
 
 
-def test_conditions_begin_and_end_with_their_causes(spark, told):
+def test_conditions_begin_and_end_with_their_causes(spark, found):
     expected = [
         ("orders", 0, "under_replicated", 1, at(1500), at(7500), 6000.0,
          "broker 1 fenced: silent", 3),
@@ -53,10 +53,10 @@ def test_conditions_begin_and_end_with_their_causes(spark, told):
         ("orders", 1, "under_min_isr", 4, at(8000), None, None, "broker 2 fenced: silent", 3),
         ("orders", 1, "under_replicated", 4, at(8000), None, None, "broker 2 fenced: silent", 3),
     ]  # fmt: skip
-    assertDataFrameEqual(health.intervals(told), spark.createDataFrame(expected, health.INTERVAL))
+    assertDataFrameEqual(health.intervals(found), spark.createDataFrame(expected, health.INTERVAL))
 
 
-def test_an_election_is_timed_on_one_clock_or_not_at_all(spark, told):
+def test_an_election_is_timed_on_one_clock_or_not_at_all(spark, found):
     expected = [
         ("orders", 0, 1, 1, 2, at(1500), "broker 1 fenced: silent", "from isr", 3,
          500.0, 20.0, 280.0, 300.0, False),
@@ -65,13 +65,13 @@ def test_an_election_is_timed_on_one_clock_or_not_at_all(spark, told):
         ("orders", 1, 5, -1, 1, at(9000), "broker 1 unfenced", "from elr", 3,
          None, None, None, None, False),
     ]  # fmt: skip
-    changes = health.leader_changes(told)
+    changes = health.leader_changes(found)
     assertDataFrameEqual(
         health.elections(changes), spark.createDataFrame(expected, health.ELECTION)
     )
 
 
-def test_nobody_serves_from_the_loss_of_a_leader_to_the_next_that_can(spark, told):
+def test_a_partition_is_unavailable_until_the_next_leader_serves(spark, found):
     """Partition 0: until the high watermark has reached the epoch's start. Partition 1: a term
     without a leader belongs to the window, and the other machine's clock measures nothing."""
     expected = [
@@ -79,15 +79,15 @@ def test_nobody_serves_from_the_loss_of_a_leader_to_the_next_that_can(spark, tol
         ("orders", 1, "unavailable", 4, at(8000), at(50_000), None, "broker 2 fenced: silent", 2),
     ]
     assertDataFrameEqual(
-        health.unavailability(health.leader_changes(told)),
+        health.unavailability(health.leader_changes(found)),
         spark.createDataFrame(expected, health.INTERVAL),
     )
 
 
-def test_commits_are_pairs_of_one_leader(spark, told):
-    """The append that died with its leader is no commit."""
+def test_commits_are_pairs_of_one_leader(spark, found):
+    """The append that died with its leader is not a commit."""
     expected = [("orders", 0, 1, 0, 5, at(100), 4.0)]
-    assertDataFrameEqual(health.commits(told), spark.createDataFrame(expected, health.COMMIT))
+    assertDataFrameEqual(health.commits(found), spark.createDataFrame(expected, health.COMMIT))
 
 
 def test_quantiles_by_leader(spark):
@@ -96,16 +96,16 @@ def test_quantiles_by_leader(spark):
     assert [tuple(row) for row in answer.collect()] == [(1, 1001, 500.0, 990.0, 999.0, 1000.0)]
 
 
-def test_the_worst_follower_comes_first(told):
-    rows = [tuple(row) for row in health.followers(told).collect()]
+def test_the_worst_follower_comes_first(found):
+    rows = [tuple(row) for row in health.followers(found).collect()]
     # follower, samples, held back, longest lag in records, longest time not level
     assert rows == [(1, 1, 0, 13, 2000), (2, 1, 1, 4, None), (3, 2, 0, 0, None)]
 
 
-def test_flaps_are_exits_over_the_hours_of_the_events(told):
+def test_flaps_are_exits_over_the_hours_of_the_events(found):
     rows = {
         (row.partition, row.replica): (row.left, row.returned)
-        for row in health.flaps(told).collect()
+        for row in health.flaps(found).collect()
     }
     assert rows == {(0, 1): (1, 1), (1, 2): (1, 0), (1, 1): (0, 1)}
 

@@ -1,4 +1,4 @@
-"""Real nodes, a real kill: what their events say afterwards.
+"""Real nodes, a real kill: and the figures from their events.
 
 Order and existence are asserted, and no time: a busy machine is slow, not wrong."""
 

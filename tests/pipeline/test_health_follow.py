@@ -1,4 +1,4 @@
-"""The streaming form of the health says what the batch form says, in Spark and end to end."""
+"""The streaming form of the health gives the rows of the batch form, in Spark and end to end."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-from tests.pipeline.health_samples import event, story
+from tests.pipeline.health_samples import event, sample_events
 from tidelog.pipeline.health import transforms as health
 from tidelog.pipeline.health.events import EVENT, read_event_files
 from tidelog.pipeline.health.stream import STREAM_CONF, follow
@@ -32,12 +32,13 @@ def with_state_store(spark):
 def files(tmp_path):
     """The events of two nodes in files of their own, one after the other; the last two files only
     push the watermark past everything."""
+    first = sample_events()
     later = [
         event(9, number, "following", 100_000 * number, partition=7, epoch=0) for number in (1, 2)
     ]
     directory = tmp_path / "events"
     directory.mkdir()
-    for number, events in enumerate([story()[::2], story()[1::2], later[:1], later[1:]]):
+    for number, events in enumerate([first[::2], first[1::2], later[:1], later[1:]]):
         file = directory / f"{number}.json"
         file.write_text("".join(json.dumps(one) + "\n" for one in events))
         os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))

@@ -179,7 +179,7 @@ def test_a_checkpoint_belongs_to_one_topic_and_one_table(spark, brokers, plan, t
                 checkpoint=tmp_path / "checkpoint",
             )
         )
-    with pytest.raises(UsageError, match="is no Delta table, and"):
+    with pytest.raises(UsageError, match="is not a Delta table and"):
         prepare(
             IngestPlan(
                 brokers.bootstrap_servers,
@@ -206,7 +206,7 @@ def test_of_what_spark_says_the_line_that_matters_is_told():
     java = "[STREAM_FAILED] Query terminated with exception\n  at org.apache.spark.Worker"
     python = (
         "Traceback (most recent call last):\n"
-        "tidelog.pipeline.errors.ClusterUnavailable: nobody answered\n"
+        "tidelog.pipeline.errors.ClusterUnavailable: no broker answered\n"
         "During handling of the above\n"
         "tidelog.pipeline.errors.DataLoss: `t-1` [0, 30): offset 10 should follow\n"
         "hint: begin anew\n  more"

@@ -67,6 +67,6 @@ def test_damage_is_one_message_that_names_the_place(spark, directory):
 def test_wrong_use_is_one_message_with_a_hint(spark, directory, path, options, message):
     with pytest.raises(AnalysisException) as caught:
         _read(spark, directory / path, **options).count()
-    told, hint = spark_failure(str(caught.value))
-    assert message in told
+    message_found, hint = spark_failure(str(caught.value))
+    assert message in message_found
     assert "debug" not in hint

@@ -62,11 +62,11 @@ def test_spark_runs_where_no_java_is_installed(tmp_path):
 def test_workers_import_what_is_installed_and_not_the_zip(spark):
     import pyspark
 
-    def told(batches):
+    def pyspark_file(batches):
         import pyarrow as pa
         import pyspark
 
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"file": [pyspark.__file__]})
 
-    assert spark.range(1).mapInArrow(told, "file string").first()[0] == pyspark.__file__
+    assert spark.range(1).mapInArrow(pyspark_file, "file string").first()[0] == pyspark.__file__

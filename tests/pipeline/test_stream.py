@@ -66,7 +66,7 @@ def test_each_run_reads_what_came_since_the_one_before(spark, run, brokers, tmp_
     assert _places(spark, tmp_path) == expected
 
 
-class Told(LagReporter):
+class Listener(LagReporter):
     """Keeps the reports; Spark brings them some time after the query has ended."""
 
     def __init__(self):
@@ -79,7 +79,7 @@ class Told(LagReporter):
 
 
 def test_a_limit_makes_batches_whose_progress_is_told(spark, run, brokers, tmp_path):
-    listener = Told()
+    listener = Listener()
     spark.streams.addListener(listener)
     sizes = run(maxOffsetsPerTrigger="30", **{"kafka.group.id": "dashboards"})
     assert listener.ended.wait(60)
@@ -121,7 +121,7 @@ def test_a_topic_made_anew_stops_the_query_though_its_offsets_fit(run, brokers):
         partition.topic_id = TopicId(b"another topic id")
     with pytest.raises(StreamingQueryException) as caught:
         run()
-    assert "`t-0` [50, 50): the topic was deleted and made anew" in str(caught.value)
+    assert "`t-0` [50, 50): the topic was deleted and created again" in str(caught.value)
     assert run(failOnDataLoss="false") == [70]
 
 

@@ -87,7 +87,7 @@ def test_a_stream_is_copied_as_a_source_gave_it(spark, cluster, topic, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("columns", "options", "said"),
+    ("columns", "options", "message"),
     [
         ("'v' value", {"topic": "no-such-topic"}, "topic `no-such-topic` does not exist"),
         ("'k' key", {"topic": "any"}, "there is no column `value` among `key`"),
@@ -101,11 +101,11 @@ def test_a_stream_is_copied_as_a_source_gave_it(spark, cluster, topic, tmp_path)
     ],
     ids=["unknown-topic", "no-value", "no-topic", "row-without-topic", "no-transactions"],
 )
-def test_what_cannot_be_written_is_one_clear_error(spark, cluster, columns, options, said):
+def test_what_cannot_be_written_is_one_clear_error(spark, cluster, columns, options, message):
     frame = spark.range(1).coalesce(1).selectExpr(*columns.split(", "))
     with pytest.raises(PySparkException) as caught:
         write(frame, cluster, **options)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "hint: " in str(caught.value)
 
 

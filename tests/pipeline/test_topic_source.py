@@ -134,7 +134,7 @@ def test_a_leader_that_moves_between_plan_and_read_does_not_matter(cluster, topi
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"subscribe": "nowhere"}, "nowhere"),
         ({"startingOffsets": "yesterday"}, "yesterday"),
@@ -142,8 +142,8 @@ def test_a_leader_that_moves_between_plan_and_read_does_not_matter(cluster, topi
         ({"startingOffsets": '{"codecs": {"0": 99999999, "1": 0, "2": 0}}'}, "99999999"),
     ],
 )
-def test_wrong_options_are_one_clear_error(spark, cluster, topic, options, words):
+def test_wrong_options_are_one_clear_error(spark, cluster, topic, options, message):
     started = time.monotonic()
-    with pytest.raises(PySparkException, match=words):
+    with pytest.raises(PySparkException, match=message):
         read(spark, cluster, topic, **options).count()
     assert time.monotonic() - started < 60

@@ -1,5 +1,5 @@
-"""The account of topic and ledger: clean ones are clean, and each planted fault is counted as
-what it is and as nothing else."""
+"""The topic against the acknowledgement log: clean ones are clean, and each planted fault is
+counted as what it is and as nothing else."""
 
 from zlib import crc32
 
@@ -28,8 +28,8 @@ def _rows(spark: SparkSession, rows: list[_Row]) -> DataFrame:
     return spark.createDataFrame(rows, _ROW)
 
 
-def _verify(spark: SparkSession, ledger: list[_Row], topic: list[_Row]) -> Verification:
-    return verify(_rows(spark, ledger), _rows(spark, topic))
+def _verify(spark: SparkSession, acknowledged: list[_Row], topic: list[_Row]) -> Verification:
+    return verify(_rows(spark, acknowledged), _rows(spark, topic))
 
 
 def _faults(found: Verification) -> dict[str, int]:
@@ -37,7 +37,7 @@ def _faults(found: Verification) -> dict[str, int]:
     return {name: getattr(found, name) for name in names if getattr(found, name)}
 
 
-def test_a_topic_that_holds_its_ledger_is_clean(spark):
+def test_a_topic_with_all_acknowledged_records_is_clean(spark):
     found = _verify(spark, _RECORDS, _RECORDS)
     assert found.is_clean
     assert (found.acknowledged, found.read) == (6, 6)
@@ -86,7 +86,7 @@ def test_a_record_elsewhere_is_misplaced_and_not_lost(spark):
 
 
 def test_two_records_that_changed_places_are_both_misplaced(spark):
-    """Equal values: only the sequence tells them apart."""
+    """Equal values: only the sequence differs."""
     topic = [row for row in _RECORDS if row[0] == 0]
     topic += [(1, 1, 200, 1, b"b"), (1, 0, 200, 3, b"b"), (1, 2, 202, 4, None)]
     found = _verify(spark, _RECORDS, topic)
@@ -107,8 +107,8 @@ def test_what_nobody_acknowledged_is_counted_apart(spark):
 
 
 def test_an_offset_acknowledged_twice_cannot_hold_both(spark):
-    ledger = [*_RECORDS, (1, 2, 303, 6, None)]
-    assert _faults(_verify(spark, ledger, _RECORDS)) == {"lost": 1}
+    acknowledged = [*_RECORDS, (1, 2, 303, 6, None)]
+    assert _faults(_verify(spark, acknowledged, _RECORDS)) == {"lost": 1}
 
 
 def test_a_key_in_two_partitions_has_no_order(spark):

@@ -115,6 +115,8 @@ def as_json(found: "Campaign", kind: "RunKind", table: str, seconds: float) -> d
     )
     return {
         **tally.as_json(found.sums["cpu_ms"] / 1000),
+        "newly_run": found.newly_run,
+        # The name of `newly_run` in 0.1.0; it stays for one release.
         "played": found.newly_run,
         "seconds": round(seconds, 3),
         "revision": found.revision,
@@ -134,7 +136,7 @@ def as_json(found: "Campaign", kind: "RunKind", table: str, seconds: float) -> d
 def _print(report: dict[str, Any]) -> None:
     rows = [
         (name.replace("_", " "), str(report[name]))
-        for name in ("seeds", "played", "events", "acknowledged", "seconds", "cpu_seconds")
+        for name in ("seeds", "newly_run", "events", "acknowledged", "seconds", "cpu_seconds")
     ]
     print_table("", ("", ""), [*rows, ("failed", str(len(report["failed"])))])
     spreads = [

@@ -1,16 +1,17 @@
 """The data pipeline: record batches to Arrow, topics to Spark, and jobs that prove what they read.
 
-It talks the wire or reads log directories and knows nothing above `records`. `session()` starts
-Spark; it is imported when it is first named, because everything else here works without Spark.
+It reads topics through `tidelog.client`, or reads log directories, and imports nothing above those.
+`session()` starts Spark; it is imported when it is first named, because everything else here works
+without Spark.
 
-| room | what it does |
+| package | what it does |
 | --- | --- |
 | `batches`, `varints`, `decode` | record batches to Arrow, many batches at a time |
 | `cluster` | leaders and offsets, by the wire client |
 | `topics/` | the topic source: options, plan, ranges, reads |
-| `logs/` | log directories: the segment source, and what the audit holds against them |
+| `logs/` | log directories: the segment source, and what the audit compares |
 | `sink/` | rows to a topic |
-| `tables/` | topics to Delta tables, exactly once, with an account |
+| `tables/` | topics to Delta tables, exactly once, with an account of every offset |
 | `health/` | figures from the events of the nodes |
 | `campaign/` | simulator seeds as a job |
 | `spark/` | sessions, Java, jars, the doctor |

@@ -1,14 +1,15 @@
-"""The ledger: what the cluster promised, written down as each acknowledgement arrives.
+"""The acknowledgement log: a row for each record that the cluster acknowledged, as the
+acknowledgement arrives.
 
 A record's *sequence* is its position in the producer's input, counted from 0. It travels with the
-record in the header `SEQUENCE_HEADER` as decimal digits, and stands in the ledger beside the place
-that the cluster acknowledged. So a record can be recognised wherever it turns up, also when two
-values are equal, and a verifier can tell a record that is gone from one that is elsewhere or twice.
+record in the header `SEQUENCE_HEADER` as decimal digits, and is logged beside the partition and
+offset that the cluster acknowledged. So a verifier recognises each record, even among equal values,
+and distinguishes a lost record from one that is elsewhere or duplicated.
 
 The checksum is CRC-32 (zlib), which Spark computes without Python. It covers the value alone.
 
-The file is Parquet, a row group per chunk. It is readable only once closed: the ledger is the
-producer's own memory, not something to recover after the producer died.
+The file is Parquet, a row group per chunk. It is readable only once closed: it serves the run that
+writes it, and is not recovered after the producer died.
 """
 
 from pathlib import Path
@@ -41,10 +42,10 @@ def sequence_header(sequence: int) -> tuple[str, bytes]:
 
 
 class AcknowledgementLog:
-    """Appends acknowledgements to a ledger file."""
+    """Appends acknowledgements to a Parquet file."""
 
     def __init__(self, path: Path, topic: str) -> None:
-        # The topic of every row; one ledger is about one topic.
+        # The topic of every row; one file is about one topic.
         self._topic = topic
         # Rows not yet in the file, column by column without the topic.
         self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
@@ -66,7 +67,7 @@ class AcknowledgementLog:
     def add(
         self, *, partition: int, offset: int, sequence: int, key: bytes | None, value: bytes
     ) -> None:
-        """Writes down one acknowledgement."""
+        """Adds one acknowledgement."""
         partitions, offsets, crcs, sequences, keys = self._columns
         partitions.append(partition)
         offsets.append(offset)

@@ -1,10 +1,10 @@
-"""Record batches seen as columns: one numpy row per batch header, the bodies as one buffer.
+"""Record batches as columns: one numpy row per batch header, the bodies as one buffer.
 
-A Fetch response and a segment file are the same thing: record batches of format v2 back to back.
-The only step that must go batch by batch is the walk from one length field to the next; every
-header field is then gathered for all batches at once. Record bodies stay where they are unless a
-batch of the buffer is compressed: then all bodies are laid end to end in a buffer of their own,
-so that the record decoder sees plain records only.
+A Fetch response and a segment file have the same content: record batches of format v2 back to back.
+Only the walk from one length field to the next goes batch by batch; every header field is then
+gathered for all batches at once. Record bodies stay where they are unless a batch of the buffer is
+compressed: then all bodies are laid end to end in a buffer of their own, so that the record decoder
+gets plain records only.
 
 Invariants: rows are in buffer order; a row is a whole batch; with `verify_crc` its bytes from
 `attributes` to the end match the stored CRC-32C.
@@ -101,8 +101,8 @@ def read_batches(buffer: Buffer, *, stop_at_damage: bool = False) -> BatchTable:
     """Finds every whole batch in `buffer`.
 
     A batch that the end of the buffer cuts off is left alone, and so is a zero length field (the
-    preallocated end of an active segment). What can be no batch of format v2 raises
-    `CorruptBatch`; with `stop_at_damage` it counts as the end instead.
+    preallocated end of an active segment). Bytes that cannot be a batch of format v2 raise
+    `CorruptBatch`; with `stop_at_damage` they count as the end instead.
     """
     positions, end = _walk(buffer)
     rows = np.array(positions, dtype=np.int64)

@@ -6,10 +6,10 @@ which Arrow copies out of the record bytes in one pass each: long values from *v
 length), short ones by taking every second range of the bytes cut at all their edges.
 
 What a reader must not see is left out here: control batches, and records outside the wanted range
-(a Fetch answers with whole batches, which may begin before the offset asked for). Who accounts for
-every offset asks for the column `is_control`, and gets the control records as rows too. A record of
-a LogAppendTime batch takes the batch's maximal timestamp. Missing headers are null, as the JVM
-connector has them.
+(a Fetch response has whole batches, which may begin before the fetch offset). A caller that
+accounts for every offset asks for the column `is_control`, and gets control records as rows too. A
+record of a LogAppendTime batch takes the batch's maximal timestamp. Missing headers are null, as in
+the JVM connector.
 
 Invariants: every record's fields end exactly where its length says and every batch's records end
 where the batch ends, else `CorruptBatch`; no view points outside the buffer; rows are in buffer
@@ -64,7 +64,7 @@ LINEAGE_SCHEMA: Final = pa.schema(
         ("is_control", pa.bool_()),
     ]
 )
-"""What a record has from its batch, for those who ask: the producer (-1 where it was not
+"""What a record has from its batch, on request: the producer (-1 where it was not
 idempotent), the batch's first offset, and whether it is a control record."""
 _DECODED_SCHEMA: Final = pa.schema([*RECORD_SCHEMA, *LINEAGE_SCHEMA])
 DECODED_COLUMNS: Final = frozenset(_DECODED_SCHEMA.names)
@@ -109,7 +109,7 @@ _Fields = dict[str, Int64s]
 
 
 def _record_rows(source: RecordBytes, bodies: Bodies) -> Iterator[_Fields]:
-    """Where each record begins and ends and what its batch says of it, some thousand a time."""
+    """Where each record begins and ends, and the fields of its batch, some thousand at a time."""
     table = bodies.table
     counts = _checked_counts(bodies)
     starts = record_starts(source, bodies.starts, bodies.ends, counts)
@@ -190,8 +190,8 @@ def _checked_counts(bodies: Bodies) -> Int64s:
     return counts
 
 
-def _check_lengths(name: str, lengths: Int64s, room: Int64s) -> None:
-    if ((lengths < -1) | (lengths > room)).any():
+def _check_lengths(name: str, lengths: Int64s, limits: Int64s) -> None:
+    if ((lengths < -1) | (lengths > limits)).any():
         raise CorruptBatch(f"a record's {name} has an impossible length")
 
 
@@ -284,7 +284,7 @@ def _read_headers(source: RecordBytes, records: _Fields) -> tuple[pa.Array, pa.A
 
 
 def _text(keys: pa.Array) -> pa.Array:
-    """Header keys as strings; bytes that are no UTF-8 become replacement characters, as in
+    """Header keys as strings; bytes that are not UTF-8 become replacement characters, as in
     Kafka's own clients."""
     try:
         return keys.cast(pa.string())

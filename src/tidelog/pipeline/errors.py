@@ -1,4 +1,4 @@
-"""What can go wrong between a job and the cluster, in words that name the place and the choices.
+"""What can go wrong between a job and the cluster; each message names the place and the choices.
 
 Wrong options are `tidelog.errors.UsageError`; damaged record bytes are `CorruptBatch`.
 """
@@ -14,11 +14,11 @@ LOSS_CHOICES: Final = (
 
 
 class ClusterUnavailable(Exception):
-    """Nobody answered in time; the text says who was asked, for what and how long."""
+    """No broker answered in time; the message names the brokers, the request and the time."""
 
 
 class DataLoss(Exception):
-    """Records that the job was promised are not there any more, or never were."""
+    """Records that the job must read are not there any more, or never were."""
 
     def __init__(self, wanted: OffsetRange, reason: str, hint: str = LOSS_CHOICES) -> None:
         super().__init__(f"{wanted}: {reason}\nhint: {hint}")
@@ -35,11 +35,11 @@ class DataLoss(Exception):
 
 
 class TableConflict(Exception):
-    """A batch that the table must not take: it has those offsets, or another writer was there."""
+    """The table refuses a batch: it has those offsets already, or another writer changed it."""
 
 
 class JobFailed(Exception):
-    """Spark ended a job, for a reason that is told in one line."""
+    """Spark ended a job; the message is one line."""
 
 
 class WriteFailed(Exception):
@@ -49,7 +49,7 @@ class WriteFailed(Exception):
         super().__init__(f"`{where}`: {reason}\nhint: {hint}")
         # The topic and, where it is known, the partition: `orders-3`.
         self.where = where
-        # What the client or the broker said.
+        # The error of the client or the broker.
         self.reason = reason
         # What can be done.
         self.hint = hint

@@ -1,11 +1,11 @@
-"""Comparisons that Spark offers to a source, and what several of them say of a column together.
+"""Filters that Spark offers to a source: comparisons, and how several narrow a column together.
 
 Spark 4.1 and later pass simple comparisons that are joined by AND, if
-`spark.sql.python.filterPushdown.enabled` is on. What a source can do with them is its own matter:
+`spark.sql.python.filterPushdown.enabled` is on. Each source uses them in its own way:
 `topics/pushdown.py` narrows ranges of offsets, `logs/segment_filters.py` leaves out files.
 
-Whatever is not understood narrows nothing. Null equals nothing. Pure, and without a Spark import:
-filters are told by the names of their classes.
+A filter that is not understood narrows nothing. Null equals nothing. Pure, and without a Spark
+import: filters are recognised by the names of their classes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ class Numbers:
     """`None` for all within the bounds."""
 
     def narrowed(self, kind: str, value: Any) -> "Numbers | None":
-        """One filter more; `None` where it says nothing that is understood."""
+        """These numbers after one more filter; `None` for a filter that is not understood."""
         listed = listed_values(kind, value, int)
         if listed is not None:
             return replace(self, values=in_both(self.values, listed))

@@ -1,4 +1,4 @@
-"""What both Spark sources need at Spark's border: columns and their types, errors with hints.
+"""What both Spark sources need: columns with their types in Spark, and errors with hints.
 
 Imported in several short-lived Python processes, so nothing heavy is imported here.
 """
@@ -31,10 +31,10 @@ LINEAGE_TYPES: Final = {
 those of aborted transactions for `read_committed`."""
 
 DEFAULT_TYPES: Final = {"topic": "string", "partition": "int", **RECORD_TYPES}
-"""The columns of the topic source for those who name none."""
+"""The columns of the topic source, unless the user names some."""
 
 SOURCE_TYPES: Final = {**DEFAULT_TYPES, **LINEAGE_TYPES}
-"""Everything that the topic source can say of a record; `topics/source.py` makes these columns."""
+"""All columns of the topic source; `topics/source.py` makes them."""
 
 
 def ddl(types: Mapping[str, str]) -> str:
@@ -44,7 +44,7 @@ def ddl(types: Mapping[str, str]) -> str:
 
 @contextmanager
 def hint_in_message() -> Iterator[None]:
-    """Spark shows only the text of an error, so the hint must be in it."""
+    """Puts the hint of a `UsageError` into its message: Spark shows only the text of an error."""
     try:
         yield
     except UsageError as error:

@@ -48,8 +48,8 @@ class PlannedRange:
 
 
 def is_other_topic(known: TopicId, found: TopicId) -> bool:
-    """Whether two ids under the same name are those of two topics, one made anew after the other.
-    Where brokers name no id nobody can tell."""
+    """Whether two ids under the same name are those of two topics, one created after the other was
+    deleted. False where brokers give no ids, because then there is nothing to compare."""
     return ZERO_TOPIC_ID not in (known, found) and known != found
 
 
@@ -59,9 +59,9 @@ class ReadRules:
 
     bootstrap: tuple[Address, ...]
     read_committed: bool = False
-    """Only records of committed transactions and of none, up to the last stable offset."""
+    """Skips records of aborted transactions, and ends at the last stable offset."""
     rack: str = ""
-    """Where the reader stands: the leader may send it to a replica of the same rack. Empty for
-    nowhere."""
+    """The reader's rack: the leader may send the reader to a replica of the same rack. Empty for
+    none."""
     fail_on_data_loss: bool = True
     """Whether records that are gone or damaged fail the query, or are left out with a warning."""

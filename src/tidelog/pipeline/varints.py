@@ -11,11 +11,11 @@ read for all records at once. Three ways to follow the chain, all exact, chosen 
 - *one by one*: a plain loop, for few batches with records of different sizes.
 
 A varint is decoded from the eight bytes that begin at its position, read as one integer: the
-lowest clear continuation bit tells its size, three shifts close the gaps between the groups of
+lowest clear continuation bit gives its size, three shifts close the gaps between the groups of
 seven bits. Longer ones (up to ten bytes) take a slow path.
 
-Reads are clipped to the buffer, so damaged lengths cannot touch foreign memory; whoever follows a
-chain checks where it ends.
+Reads are clipped to the buffer, so damaged lengths cannot touch foreign memory; the caller that
+follows a chain checks where it ends.
 """
 
 from array import array
@@ -45,8 +45,8 @@ the size of the field itself, which the step includes."""
 _SHORT_RUN: Final = 32
 _FIRST_PROBE: Final = 64
 """Strides compared at first; eight times as many after each success."""
-_PLAIN_STRETCH: Final = 512
-"""Records read one by one after strides proved short; keeps failed attempts below 10 %."""
+_PLAIN_RECORDS: Final = 512
+"""Records read one by one after short strides; keeps failed attempts below 10 %."""
 
 
 def _word(value: int) -> np.uint64:
@@ -133,9 +133,9 @@ def _zigzag(word: Words) -> Int64s:
 def record_starts(source: RecordBytes, starts: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
     """Where each record's length field begins, batch after batch.
 
-    `starts` and `ends` bound the records of each batch and `counts` says how many there are.
-    Raises `CorruptBatch` when a chain leaves the data; that each chain ends exactly at its
-    batch's end is for the caller to check, who reads the lengths anyway.
+    `starts` and `ends` bound the records of each batch; `counts` is how many there are. Raises
+    `CorruptBatch` when a chain leaves the data. The caller checks that each chain ends exactly at
+    its batch's end, because it reads the lengths anyway.
     """
     total = int(counts.sum())
     if total == 0:
@@ -210,10 +210,10 @@ def _walk_batch(body: bytes, count: int) -> Int64s:
         position += run * stride
         count -= run
         if run < _SHORT_RUN and count:
-            stretch: array[int] = array("q")
-            position = _walk_plainly(body, position, min(count, _PLAIN_STRETCH), stretch)
-            pieces.append(np.frombuffer(stretch, dtype=np.int64))
-            count -= len(stretch)
+            found: array[int] = array("q")
+            position = _walk_plainly(body, position, min(count, _PLAIN_RECORDS), found)
+            pieces.append(np.frombuffer(found, dtype=np.int64))
+            count -= len(found)
     return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
 
 
@@ -222,7 +222,7 @@ def _equal_stride_run(body: bytes, position: int, limit: int) -> tuple[int, int]
 
     If the length field at p gives stride s, the next record begins at p + s; if the same bytes
     stand there, its stride is s as well, and so on. Every s-th byte is one slice, and stripping
-    the byte that should be there tells how far it is the same: no loop, and no array per batch.
+    the expected byte from it shows how far it repeats: no loop, and no array per batch.
     """
     field, stride = _length_field(body, position)
     limit = min(limit, (len(body) - position) // stride)

@@ -50,7 +50,7 @@ def test_triggers_that_are_none_are_refused(trigger, continuous):
     [
         (["--topic", "nix"], "topic `nix` does not exist"),
         (["--topic", "t", "--option", "x=y"], "has no option `x`"),
-        (["--topic", "t", "--starting-offsets", "soon"], "`startingOffsets` is neither"),
+        (["--topic", "t", "--starting-offsets", "soon"], "`startingOffsets` is not"),
         (["--topic", "t", "--option", "assign=x"], "sets the source's `assign` itself"),
         (["--topic", "t", "--trigger", "soon"], "`--trigger` is `soon`"),
         (["--topic", "t", "--conf", "x"], "`x`"),
@@ -69,7 +69,7 @@ def test_a_table_that_cannot_be_is_reported_before_spark_starts(capsys, tmp_path
     (tmp_path / "table" / "notes.txt").write_text("mine")
     place = ["--bootstrap-server", brokers.bootstrap_servers, "--table", tmp_path / "table"]
     done = tidelog(capsys, "spark", "ingest", "--topic", "t", *place)
-    assert (done.code, "is no Delta table, and not empty" in done.err) == (2, True)
+    assert (done.code, "is not a Delta table and not empty" in done.err) == (2, True)
 
 
 def test_a_checkpoint_is_shown_in_both_ways(capsys, tmp_path):
@@ -89,7 +89,7 @@ def test_a_checkpoint_is_shown_in_both_ways(capsys, tmp_path):
 
 def test_what_is_not_a_checkpoint_is_reported(capsys, tmp_path):
     done = tidelog(capsys, "spark", "checkpoint", "show", tmp_path)
-    assert (done.code, "is no checkpoint" in done.err) == (2, True)
+    assert (done.code, "is not a checkpoint" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_a_table_is_compacted_without_spark(capsys, tmp_path):
     assert (done.json["files_before"], done.json["files_after"], done.json["rows"]) == (3, 1, 3)
     assert "1 files became 1" in tidelog(capsys, "spark", "compact", "--table", tmp_path).out
     nothing = tidelog(capsys, "spark", "compact", "--table", tmp_path / "nowhere")
-    assert (nothing.code, "is no Delta table" in nothing.err) == (2, True)
+    assert (nothing.code, "is not a Delta table" in nothing.err) == (2, True)

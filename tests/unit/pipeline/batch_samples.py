@@ -1,4 +1,4 @@
-"""Seeded record batches of every shape, and what the plain decoder says of them."""
+"""Seeded record batches of every shape, and their records by the plain decoder."""
 
 from typing import Any
 

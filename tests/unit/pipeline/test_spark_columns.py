@@ -1,4 +1,4 @@
-"""The columns at Spark's border are those that the tasks make, in Spark's words."""
+"""The columns declared to Spark are those that the tasks make, with Spark's type names."""
 
 import pyarrow as pa
 import pytest
@@ -13,16 +13,16 @@ from tidelog.pipeline.topics.source import SOURCE_SCHEMA
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("made", "declared"),
     [
         (SOURCE_SCHEMA, SOURCE_TYPES),
         (SEGMENT_RECORD_SCHEMA, TYPES_OF_MODE["records"]),
         (BATCH_SCHEMA, TYPES_OF_MODE["batches"]),
     ],
 )
-def test_what_is_told_to_spark_is_what_it_gets(made: pa.Schema, told: dict[str, str]):
+def test_spark_gets_the_columns_that_were_declared(made: pa.Schema, declared: dict[str, str]):
     fields = from_arrow_schema(made).fields
-    assert [(each.name, each.dataType.simpleString()) for each in fields] == list(told.items())
+    assert [(each.name, each.dataType.simpleString()) for each in fields] == list(declared.items())
 
 
 def test_a_schema_chooses_columns_and_their_types_must_be_right():

@@ -1,1 +1,1 @@
-"""Replication health: the figures that the events of the nodes give."""
+"""Replication health: figures made from the events of the nodes."""

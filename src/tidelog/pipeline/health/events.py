@@ -1,12 +1,12 @@
 """Events of nodes as a DataFrame: from their files, or from the topic `__tidelog_events`.
 
-One schema for both. The payload is one struct with the fields of all kinds, each null where a kind
-has none; a field that a later release adds is dropped, one that is missing is null, so files of
-different releases can be read together. A torn line is dropped: it is the end of a process that
-died.
+Both have one schema. The payload is one struct with the fields of all kinds; a field is null where
+the kind does not have it. A field that a later release adds is dropped, and a missing one is null,
+so files of different releases can be read together. A torn line, which a killed process leaves, is
+dropped.
 
-An event may be there twice (a file that was copied, a batch that was produced again), and is
-named for good by (broker, incarnation, seq).
+An event may occur twice (a file was copied, a batch was produced again). Its identity is (broker,
+incarnation, seq).
 """
 
 from collections.abc import Sequence
@@ -68,20 +68,20 @@ def read_event_topic(spark: SparkSession, bootstrap_servers: str) -> DataFrame:
 
 
 def parsed(records: DataFrame) -> DataFrame:
-    """`EVENT` of the JSON in `value`; what is no event is dropped."""
+    """`EVENT` of the JSON in `value`; each value that is not an event becomes a row of nulls."""
     event = F.from_json(F.col("value").cast("string"), EVENT)
     return records.select(event.alias("event")).select("event.*")
 
 
 def each_once(events: DataFrame) -> DataFrame:
-    """Without torn lines, and without copies."""
+    """The events without torn lines and without copies."""
     whole = events.where("kind is not null and seq is not null and mono_us is not null")
     return whole.dropDuplicates(["broker", "incarnation", "seq"])
 
 
 def since(text: str, now: datetime) -> datetime:
     """The instant that `--since` names: `90s`, `30m`, `12h`, `7d` before now, or an ISO time (UTC
-    unless it says otherwise). Raises `UsageError`."""
+    unless it has a zone). Raises `UsageError`."""
     units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
     try:
         if text[-1:] in units and text[:-1].isdecimal():

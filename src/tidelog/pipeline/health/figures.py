@@ -1,6 +1,6 @@
 """The figures of one run of `spark health`, as plain rows: what tables, JSON and the page show.
 
-No Spark here, so that whoever only shows figures does not need it.
+No Spark import, because showing figures does not need it.
 """
 
 from dataclasses import dataclass, field
@@ -50,5 +50,5 @@ TABLES: Final = (
 
 
 def leader_name(node_id: int) -> str:
-    """How people read the leader of a row."""
+    """The leader of a row, as tables and the page show it."""
     return "none" if node_id < 0 else str(node_id)

@@ -1,12 +1,11 @@
-"""The health of replication as one HTML page that a person would rather look at than a table.
+"""The health of replication as one HTML page.
 
-The page is a file and nothing else: style and plots are in it, no script runs, no address is asked
-for. It reads in light and in dark, on paper and on a phone. What it says in colour it also says in
-words.
+The page is one file: style and plots are inline, it has no script and loads nothing. It is readable
+in light and in dark mode, on paper and on a phone. Every colour has a text beside it.
 
-The order is that of questions after an incident: is it well now, what happened when, how long did
-nobody serve, why, and who was slow. Partitions without any trouble are counted and not drawn when
-there are many.
+The order is that of questions after an incident: is the cluster healthy now, what happened when,
+how long had a partition no serving leader, why, and which followers were slow. When there are many
+partitions, those without a fault are counted and not drawn.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any, Final
 
 from tidelog.pipeline.health.figures import Health, leader_name
 from tidelog.pipeline.health.svg import (
-    WORDS,
+    STATE_LABELS,
     Axis,
     isr_timeline,
     latency_chart,
@@ -26,7 +25,7 @@ from tidelog.pipeline.health.svg import (
 Rows = Sequence[Mapping[str, Any]]
 
 MOST_LANES: Final = 40
-"""Partitions that are drawn; those with trouble come first."""
+"""At most so many partitions are drawn; those with a fault take precedence."""
 _MOST_ROWS: Final = 200
 
 
@@ -96,8 +95,8 @@ def page(found: Health) -> str:
         *_elections_part(found),
         *_latency_part(found, axis),
         *_followers_part(found),
-        "<p>Durations are taken on one machine's monotonic clock; a <b>?</b> stands where two "
-        "machines would have had to agree. Plots use wall clocks.</p>",
+        "<p>Durations are taken on one machine's monotonic clock; a <b>?</b> stands for a duration "
+        "between two machines, which cannot be measured. Plots use wall clocks.</p>",
     ]
     body = "\n".join(parts)
     return (
@@ -148,7 +147,7 @@ def _tiles(found: Health) -> str:
 
 
 def _lanes(found: Health) -> dict[tuple[str, int], list[Mapping[str, Any]]]:
-    """What is drawn of each partition, those with trouble first, then by name."""
+    """The timelines that are drawn, by partition; partitions with a fault take precedence."""
     lanes: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for row in found.timeline:
         lanes.setdefault((row["topic"], row["partition"]), []).append(row)
@@ -166,9 +165,9 @@ def _timeline_part(
     yield "<h2>In-sync replicas over time</h2>"
     yield "<p>Height is the size of the ISR. A triangle is an election, with the new leader."
     if every > len(lanes):
-        yield f" {every - len(lanes)} of {every} partitions had less to tell and are not drawn."
+        yield f" {every - len(lanes)} of {every} partitions had fewer changes and are not drawn."
     yield "</p>"
-    yield _key((name, words) for name, words in WORDS.items())
+    yield _key(STATE_LABELS.items())
     yield f"<figure>{isr_timeline(lanes, found.elections, axis)}</figure>"
 
 
@@ -180,7 +179,7 @@ def _spans_part(found: Health, axis: Axis) -> Iterable[str]:
         yield "<p>None: there was always a leader that served, and no commit stood still.</p>"
         return
     lanes = sorted({(row["topic"], row["partition"]) for row in spans})[:MOST_LANES]
-    yield _key((("unavailable", "no leader that serves"), ("hw_stalled", "commits stand still")))
+    yield _key((("unavailable", "no leader serves"), ("hw_stalled", "commits stand still")))
     yield f"<figure>{span_lanes(spans, axis, lanes)}</figure>"
     rows = [
         (
@@ -274,7 +273,7 @@ def _followers_part(found: Health) -> Iterable[str]:
 
 def _key(entries: Iterable[tuple[str, str]]) -> str:
     items = "".join(
-        f'<span><i class="{name}"></i>{escape(words)}</span>' for name, words in entries
+        f'<span><i class="{name}"></i>{escape(label)}</span>' for name, label in entries
     )
     return f'<div class="key">{items}</div>'
 

@@ -2,11 +2,11 @@
 
 A partition is a key, and its state is a `Tracker` (`tracker.py`) and the events that wait.
 Events of different nodes do not arrive in order, so a key holds each back until the watermark has
-passed it, then takes those that are due in the tracker's order. The watermark's delay is therefore
-the price of correctness: how far one node's events may be behind another's. What comes later than
-that is dropped by Spark.
+passed it, then takes those that are due in the tracker's order. The watermark's delay is how far
+one node's events may be behind another's. Spark drops events that come later than that.
 
-The state is one JSON text per key, read and written once a batch: few calls, as the store likes it.
+The state is one JSON text per key, read and written once a batch, because calls to the store are
+slow.
 
 Rows: `FOLLOWED`, begun (`end` null) and later ended under the same key `(topic, partition, kind,
 start)`. Kinds: the conditions of `tracker.py`, `election` (decision to first commit) and `commit`
@@ -35,7 +35,7 @@ STREAM_CONF: Final = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
 }
-"""What a session needs for state of this kind."""
+"""Conf that a session needs for this state."""
 
 
 def follow(events: DataFrame, lateness: str = "10 seconds") -> DataFrame:
@@ -59,7 +59,7 @@ class PartitionProcessor(StatefulProcessor):  # type: ignore[misc]
     """The tracker of one partition as Spark runs it."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called once a task."""
+        """Spark calls it once a task."""
         self._handle = handle
         # {"tracker": Tracker.state, "waiting": events that the watermark has not passed}.
         self._state = handle.getValueState("health", "state string")
@@ -97,7 +97,7 @@ class PartitionProcessor(StatefulProcessor):  # type: ignore[misc]
 
 
 def _whole(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Spark's JSON leaves out what is null."""
+    """The event with the fields that Spark's JSON leaves out because they are null."""
     return {"leader_epoch": None, **event, "payload": event.get("payload", {})}
 
 

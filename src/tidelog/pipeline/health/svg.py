@@ -4,8 +4,8 @@ Colours are classes, which the page's style sheet defines for light and for dark
 `<title>`, which browsers show under the pointer and screen readers read. All plots share one time
 axis (`Axis`), so that a glance up from a slow commit finds the ISR that shrank above it.
 
-Pure functions of rows; times are naive UTC, as Spark returns them. Nothing here is measured: wall
-times of several machines are drawn on one axis, which is as good as their clocks are.
+Pure functions of rows; times are naive UTC, as Spark returns them. The plots do not measure: wall
+times of several machines are drawn on one axis, which is as exact as their clocks are.
 """
 
 import math
@@ -23,11 +23,11 @@ RIGHT: Final = 64
 LANE: Final = 40
 _BAR: Final = 26
 _NAME: Final = 20
-"""Room for a new leader's id; in a row of elections only the first is named."""
+"""Width of a new leader's id; of elections closer together only the first is named."""
 _TICKS: Final = 7
 _STEPS_S: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400)
 LEADER_COLOURS: Final = 6
-"""Leaders beyond these share the last colour; their labels tell them apart."""
+"""Leaders beyond these share the last colour; their labels differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _svg(height: float, label: str, parts: Sequence[str]) -> str:
 
 # ISR over time ------------------------------------------------------------------------------
 
-WORDS: Final = {
+STATE_LABELS: Final = {
     "whole": "all replicas in sync",
     "under": "under-replicated",
     "min": "under min ISR",
@@ -124,13 +124,13 @@ def _lane(rows: Sequence[Row], top: float, axis: Axis) -> Iterator[str]:
         size = len(row["isr"] or ())
         state = state_of(row, replicas)
         height = max(3.0, _BAR * size / replicas) if state != "none" else _BAR
-        told = f"{row['at']:%H:%M:%S} ISR {_ids(row['isr'])} of {replicas}: {WORDS[state]}"
+        label = f"{row['at']:%H:%M:%S} ISR {_ids(row['isr'])} of {replicas}: {STATE_LABELS[state]}"
         if row["cause"]:
-            told += f" ({row['cause']})"
+            label += f" ({row['cause']})"
         yield (
             f'<rect class="{state}" x="{x:.1f}" y="{base - height:.1f}" '
             f'width="{max(1.0, end - x):.1f}" height="{height:.1f}">'
-            f"<title>{escape(told)}</title></rect>"
+            f"<title>{escape(label)}</title></rect>"
         )
 
 
@@ -142,16 +142,16 @@ def _mark(election: Row, top: float, axis: Axis, *, named: bool) -> str:
     x, y = axis.x(election["at"]), top + 4
     new = election["new_leader"]
     took = election["election_ms"]
-    told = (
+    label = (
         f"{election['at']:%H:%M:%S} epoch {election['leader_epoch']}: leader "
         f"{election['old_leader']} → {'none' if new < 0 else new} ({election['cause']})"
     )
     if took is not None:
-        told += f", first commit after {took:.0f} ms"
+        label += f", first commit after {took:.0f} ms"
     shape = "unclean" if election["unclean"] else "elected"
     name = f'<text x="{x + 7:.1f}" y="{y + 5:.0f}">{"x" if new < 0 else new}</text>'
     return (
-        f'<g class="{shape}"><title>{escape(told)}</title>'
+        f'<g class="{shape}"><title>{escape(label)}</title>'
         f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y + 5:.0f}" y2="{top + LANE - 7}"/>'
         f'<path d="M{x - 5:.1f},{y - 2:.0f} h10 l-5,8 z"/>'
         f"{name if named else ''}</g>"
@@ -197,13 +197,13 @@ def latency_chart(line: Sequence[Row], axis: Axis) -> str:
     return _svg(_PLOT + 24, "Commit latency of each leader over time", parts)
 
 
-def _polyline(points: Sequence[tuple[float, float]], style: str, told: str) -> str:
+def _polyline(points: Sequence[tuple[float, float]], style: str, label: str) -> str:
     if len(points) == 1:
         ((x, y),) = points
         dot = f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="2.5">'
-        return f"{dot}<title>{escape(told)}</title></circle>"
+        return f"{dot}<title>{escape(label)}</title></circle>"
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polyline class="{style}" points="{path}"><title>{escape(told)}</title></polyline>'
+    return f'<polyline class="{style}" points="{path}"><title>{escape(label)}</title></polyline>'
 
 
 # Spans --------------------------------------------------------------------------------------
@@ -229,8 +229,8 @@ def _span(span: Row, top: float, axis: Axis) -> str:
     row = 0 if span["kind"] == "unavailable" else 1
     took = span["duration_ms"]
     length = "open" if span["end"] is None else "?" if took is None else f"{took:,.0f} ms"
-    told = f"{span['start']:%H:%M:%S} {span['kind'].replace('_', ' ')}, {length}: {span['cause']}"
+    label = f"{span['start']:%H:%M:%S} {span['kind'].replace('_', ' ')}, {length}: {span['cause']}"
     return (
         f'<rect class="{span["kind"]}" x="{x:.1f}" y="{top + 8 + 13 * row}" rx="3" '
-        f'width="{max(3.0, end - x):.1f}" height="11"><title>{escape(told)}</title></rect>'
+        f'width="{max(3.0, end - x):.1f}" height="11"><title>{escape(label)}</title></rect>'
     )

@@ -1,17 +1,17 @@
 """One partition's health, event by event: what the streaming form keeps in its state.
 
-The same rules as `transforms.py`, said the other way round: not "where did the flag change in this
-table" but "does this event change the flag". Two histories are followed side by side, because no
-clock orders them: the controllers' words about the partition, in the order of `partition_epoch`,
-and each leader's own words, in the order of its `seq`. Leader epochs tie them together.
+The rules are those of `transforms.py`, but event by event: not "where did the flag change in this
+table" but "does this event change the flag". The tracker follows two histories side by side,
+because no clock orders them: the controllers' events about the partition, in the order of
+`partition_epoch`, and each leader's own events, in the order of its `seq`. Leader epochs join them.
 
 Everything is bounded: a few open intervals, the elections that wait for their first advance (the
 newest `MOST_WAITING`), one sampled append and one stall per broker's life, and of those the newest
 `MOST_LIVES`. What the bound drops is never reported as closed.
 
-Rows go out when something begins (`end` null) and again when it ends, under the same `(kind,
-start)`: whoever keeps the last one per key has what the batch form computes. No Spark here, and
-state that is plain JSON.
+A row goes out when something begins (`end` null) and again when it ends, under the same `(kind,
+start)`: the last row per key is what the batch form computes. No Spark import, and the state is
+plain JSON.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +23,9 @@ Event = Mapping[str, Any]
 Row = dict[str, Any]
 
 CONDITIONS: Final = ("under_replicated", "under_min_isr", "leaderless")
-"""What the controllers' words tell of a partition."""
+"""Conditions of a partition that the controllers' events show."""
 STATE_KINDS: Final = (Kind.ELECTION, Kind.ISR_CHANGE, Kind.PARTITION_STATE)
-"""The events in which a controller says all of a partition's state."""
+"""The events in which a controller reports the whole state of a partition."""
 MOST_WAITING: Final = 16
 MOST_LIVES: Final = 16
 _OF_LEADERS: Final = (Kind.LEADING, Kind.FOLLOWING, Kind.APPEND, Kind.HW_ADVANCE, Kind.HW_STALL)
@@ -48,13 +48,13 @@ class Tracker:
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         """Goes on from `state`, what an earlier tracker's `state` was."""
         known = state or {}
-        # Partition epoch of the newest word of a controller; older ones come too late.
+        # Partition epoch of the newest event of a controller; older ones come too late.
         self._partition_epoch: int = known.get("partition_epoch", -1)
         # Conditions that hold, by name: the row without an end, and the moment it began.
         self._open: dict[str, Row] = dict(known.get("open", {}))
         # Elections whose leader has not advanced yet, by leader epoch as text (JSON keys).
         self._waiting: dict[str, Row] = dict(known.get("waiting", {}))
-        # What each broker's life said last: its seq, its term, its sample, its stall.
+        # The last event of each broker's life: its seq, its term, its sample, its stall.
         self._lives: dict[str, Row] = dict(known.get("lives", {}))
 
     @property

@@ -1,9 +1,9 @@
 """The health of replication, computed from events: pure transforms, batch form.
 
-**Whose word counts.** What a partition's metadata was (leader, ISR, replicas) is told by the
-controller, in the order of `partition_epoch`, which no clock can disturb. What a leader did with it
-(first advance, stalls, commits) is told by that leader, in the order of its own `seq`. The two are
-joined by leader epoch, never by time.
+**Sources.** A partition's metadata (leader, ISR, replicas) comes from the controller's events, in
+the order of `partition_epoch`, which does not depend on a clock. What a leader did (first advance,
+stalls, commits) comes from that leader's events, in the order of its own `seq`. The two are joined
+by leader epoch, never by time.
 
 **Durations.** Two times are subtracted only if their `clock` is the same: one machine's monotonic
 clock. Else the duration is null, and the interval is counted as not measured. Wall times (`start`,
@@ -14,7 +14,7 @@ per.
 in order, the condition's flag on each, a change of the flag begins or ends an interval. What is not
 over has `end` null.
 
-| kind | holds while | told by |
+| kind | holds while | reported by |
 | --- | --- | --- |
 | under_replicated | the ISR is smaller than the replicas | controller |
 | under_min_isr | the ISR is smaller than the min ISR: acks=all is refused | controller |
@@ -24,8 +24,8 @@ over has `end` null.
 
 This form is the oracle of the streaming one (`stream.py`): same rows for the same events.
 
-Left out: a partition's state before its first event (a partition is taken to be whole until one
-says otherwise), and topics that were deleted and created again within the events, whose leaders'
+Left out: a partition's state before its first event (until then it is taken to be fully
+replicated), and topics that were deleted and created again within the events, because leaders'
 events have no topic id.
 """
 
@@ -70,7 +70,7 @@ def _elapsed_ms(start: str, end: str) -> Column:
 
 
 def partition_states(events: DataFrame) -> DataFrame:
-    """What the controllers said of each partition, and a last row for topics that were deleted."""
+    """The controllers' events about each partition, and a last row for topics that were deleted."""
     payload = F.col("payload")
     states = events.where(F.col("kind").isin(*STATE_KINDS)).select(
         "topic",
@@ -103,11 +103,11 @@ def partition_states(events: DataFrame) -> DataFrame:
 
 
 _SENDER: Final = ("ts_us", "mono_us", "clock", "broker", "leader_epoch")
-"""Who said it, when, and in which term."""
+"""The node that reported the event, when, and in which term."""
 
 
 def condition_intervals(states: DataFrame) -> DataFrame:
-    """`INTERVAL` rows of the three conditions that the controllers tell."""
+    """`INTERVAL` rows of the three conditions that the controllers report."""
     flags = F.array(
         *(F.struct(F.lit(kind).alias("kind"), F.col(kind).alias("on")) for kind in CONDITIONS)
     )
@@ -129,7 +129,7 @@ def stall_intervals(events: DataFrame) -> DataFrame:
         (F.col("mono_us") - began).alias("mono_us"),
         "clock",
         "broker",
-        # The newest term that the broker spoke of: a stall does not name its own.
+        # The newest term that the broker reported: a stall does not name its own.
         F.last("leader_epoch", ignorenulls=True)
         .over(Window.partitionBy("broker", "incarnation", "topic", "partition").orderBy("seq"))
         .alias("leader_epoch"),
@@ -193,7 +193,8 @@ def leader_changes(events: DataFrame) -> DataFrame:
     """Every decision that gave a partition another leader, or none, with the moments around it.
 
     `lost`: the deciding controller lost contact with the old leader, and had not found it again.
-    `decided`. `led` and `advanced`: the new leader's start and its first advance, as it told them.
+    `decided`. `led` and `advanced`: the new leader's start and its first advance, as it reported
+    them.
     `served`: the moment from which it could acknowledge what clients had not seen before.
     """
     changes = events.where(
@@ -359,7 +360,7 @@ def followers(events: DataFrame) -> DataFrame:
     """
     kinds = (Kind.HW_ADVANCE, Kind.FETCH_LAG)
     payload = F.col("payload")
-    told = events.where(F.col("kind").isin(*kinds)).select(
+    reported = events.where(F.col("kind").isin(*kinds)).select(
         "kind",
         payload["log_end"].alias("leader_end"),
         payload["high_watermark"].alias("high_watermark"),
@@ -374,7 +375,7 @@ def followers(events: DataFrame) -> DataFrame:
             )
         ).alias("one"),
     )
-    rows = told.select(
+    rows = reported.select(
         F.col("one.followers").alias("follower"),
         F.when(F.col("kind") == Kind.HW_ADVANCE, F.col("leader_end") - F.col("one.log_ends")).alias(
             "lag"

@@ -1,4 +1,4 @@
-"""A real question to the same records: how late do whose flights leave, at which hour?
+"""An example query over the demo's records: how late do flights leave, by carrier and hour?
 
 Mean and 95th percentile of the departure delay by carrier and scheduled hour, with the carrier's
 name. A flight that was cancelled has no departure delay and is counted, not averaged.

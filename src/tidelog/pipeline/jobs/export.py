@@ -1,18 +1,19 @@
 """Topics out of log directories into Parquet files, without a broker.
 
-Of every partition one replica is read: the one whose broker last checkpointed the highest high
-watermark, and of it the offsets from its log start up to that mark. What lies above may never have
-been committed, so it is left out; a broker that was killed may have checkpointed seconds before.
+The job reads one replica of every partition: the one whose broker last checkpointed the highest
+high watermark. Of it the job reads the offsets from the log start up to that mark. Records above
+may never have been committed, so they are left out; a killed broker may have checkpointed seconds
+before.
 
-**Every offset is accounted for.** Each task sees that the batches of its files leave none out, but
-for those below the cleaner's checkpoint. A hole, a file that has gone, and a log that ends below
-its high watermark fail the job, unless gaps are allowed.
+**Every offset is accounted for.** Each task checks that the batches of its files leave no offset
+out, except below the cleaner's checkpoint. A gap, a deleted file, and a log that ends below its
+high watermark fail the job, unless gaps are allowed.
 
-**All or nothing.** Tasks write into a directory beside the one asked for, each its own file. When
-all have ended, files that nobody reported (of attempts that were killed) are deleted, and one
-rename gives the directory its name: whoever sees it sees all records, whatever they read it with. A
-job that fails deletes its directory, one that is killed leaves it under a name with `.part-` in it.
-Power cuts are not withstood: the files are not forced to the disk.
+**All or nothing.** Each task writes its own file into a directory beside the wanted one. When all
+tasks have ended, the job deletes files that no task reported (of attempts that were killed), and
+one rename gives the directory its name. So the directory has all records when it appears. A job
+that fails deletes its directory; one that is killed leaves it under a name with `.part-` in it. The
+files are not forced to the disk, so a power cut may damage them.
 
 The directories must be reachable under the same names for driver and executors. Records of aborted
 transactions are in the files, control records are not.
@@ -50,7 +51,7 @@ _Chosen = tuple[Replica, dict[SegmentPlace, Portion]]
 """A replica that is read, and what of each of its segments."""
 
 _DAMAGED_HINT: Final = (
-    "`tidelog spark audit` tells what is wrong with this broker's log; name the directories of "
+    "`tidelog spark audit` shows what is wrong with this broker's log; name the directories of "
     "others with `--data-dir`, or take what there is with `--allow-gaps` if offsets are missing"
 )
 
@@ -121,7 +122,7 @@ def export(
 
 
 def publish(beside: Path, out: Path, named: Collection[str]) -> None:
-    """Gives the directory its name, without the files that nobody named."""
+    """Gives the directory its name, without the files that no task reported."""
     for path in beside.iterdir():
         if path.name not in named:
             path.unlink()
@@ -129,8 +130,8 @@ def publish(beside: Path, out: Path, named: Collection[str]) -> None:
 
 
 def choose_replicas(replicas: Sequence[Replica]) -> list[Replica]:
-    """One of each partition: that with the highest high watermark, of equals the lowest broker's.
-    By topic and partition."""
+    """One replica of each partition, by topic and partition: the highest high watermark, then the
+    lowest broker id."""
     best: dict[tuple[str, int], Replica] = {}
     for one in sorted(replicas, key=lambda one: (-one.high_watermark, one.broker)):
         best.setdefault((one.topic, one.partition), one)
@@ -142,8 +143,8 @@ def _write(spark: SparkSession, chosen: Sequence[_Chosen], directory: Path) -> l
     places = tasks_for_cores(
         [replica for replica, _ in chosen], spark.sparkContext.defaultParallelism
     )
-    dealt = [tuple(wanted[place] for place in task if place in wanted) for task in places]
-    tasks = [task for task in dealt if task]
+    portions = [tuple(wanted[place] for place in task if place in wanted) for task in places]
+    tasks = [task for task in portions if task]
     rows = rows_of_tasks(spark, tasks, partial(_write_task, str(directory)), WRITTEN_SCHEMA)
     return [Written(**row.asDict()) for row in rows.collect()]
 

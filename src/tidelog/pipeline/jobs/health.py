@@ -1,4 +1,4 @@
-"""How healthy was replication? Reads nodes' events, computes every figure, writes the tables.
+"""The job behind `spark health`: reads nodes' events, computes every figure, writes the tables.
 
 `measure` runs the transforms of `pipeline/health/transforms.py` and brings their small results to
 the driver; commits, of which there are ten a second and partition, stay in Spark and leave as
@@ -63,7 +63,8 @@ def measure(events: DataFrame, *, since: datetime | None = None) -> Health:
 
 
 def _timeline(events: DataFrame) -> DataFrame:
-    """What each partition was from each change on; leaders' starts give the state before any."""
+    """The state of each partition after each change; leaders' starts give the state before the
+    first."""
     payload = F.col("payload")
     kinds = (*STATE_KINDS, Kind.LEADING)
     return (

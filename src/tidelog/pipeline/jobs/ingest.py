@@ -1,14 +1,15 @@
 """The ingest: a topic into a Delta table, every record once, with its lineage and an account.
 
 Read → `bronze` → files and reports → one commit per batch. The rows never pass through the driver:
-tasks write them (`table_files.py`) and report what they wrote and saw; the driver holds the
-reports against the range that Spark planned (`continuity.py`) and commits (`table.py`).
+tasks write them (`table_files.py`) and report what they wrote and saw; the driver compares the
+reports with the range that Spark planned (`continuity.py`) and commits (`table.py`).
 
-What is asked before Spark starts, because starting takes seconds: whether the table and the
-checkpoint can be used, whether they belong together, and whether the topic is there (`prepare`).
+Because Spark takes seconds to start, `prepare` checks before that: whether the table and the
+checkpoint can be used, whether they belong together, and whether the topic exists.
 
-A run ends when the topic is read (`availableNow`), or is told to stop. Violations that are written
-(gaps, epochs that go back) end a run without an end at once and are told at the end of the others.
+A run ends when the topic is read (`availableNow`), or when the user stops it. Violations that are
+written (gaps, epochs that go back) end a continuous run at once, and are reported at the end of the
+others.
 
 A query that Spark ends for a reason that may pass (a worker was killed, no broker answered) is
 started again on the same checkpoint, four times in a row without a batch in between; one that
@@ -58,7 +59,7 @@ from tidelog.pipeline.topics.stream import initial_position
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
 
 _FROZEN_OPTIONS: Final = frozenset(("isolation.level", "kafka.isolation.level"))
-"""Options of the source that decide which records there are, in lower case."""
+"""Options of the source that decide which records it reads, in lower case."""
 _SET_BY_INGEST: Final = frozenset(
     name.lower()
     for name in (BOOTSTRAP_SERVERS, SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, STARTING_OFFSETS)
@@ -81,8 +82,8 @@ class IngestPlan:
     starting_offsets: str | None = None
     """Where a topic begins that the table does not have yet; `None` for `earliest`."""
     interval_s: float | None = None
-    """Seconds between two batches of a run without an end; `None` for a run that reads what is
-    there and ends."""
+    """Seconds between two batches of a continuous run; `None` for a run that ends when it has read
+    what is there."""
     options: Mapping[str, str] = field(default_factory=dict)
     """More options of the source."""
 
@@ -118,7 +119,7 @@ class IngestResult:
 
     batches: int
     repeated_batches: int
-    """Batches that Spark played again and the table had already."""
+    """Batches that Spark repeated although the table had them."""
     rows: int
     control_rows: int
     gap_rows: int
@@ -136,7 +137,7 @@ class IngestResult:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Table, checkpoint and topic, each looked at and found to fit."""
+    """Table, checkpoint and topic, checked and found to fit."""
 
     plan: IngestPlan
     options: SourceOptions
@@ -254,7 +255,7 @@ class BatchWriter:
         return [TaskReport.from_text(row["report"]) for row in written.collect()]
 
     def _judge(self, reports: list[TaskReport], batch: int) -> list[Continuity]:
-        """The account of a batch; the cluster is asked about compaction only when it matters."""
+        """The account of a batch; asks the cluster about compaction only if there is a gap."""
         planned = planned_ranges(
             self._prepared.plan.checkpoint_directory, self._prepared.identity.birth, batch
         )
@@ -285,10 +286,10 @@ def ingest(
     on_progress: Callable[[Progress], None] = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> IngestResult:
-    """Runs the ingest until the topic is read, or until the end is asked for.
+    """Runs the ingest until the topic is read, or until `is_over()`.
 
-    Both functions are called about twice a second. Raises `TableConflict`, `JobFailed`, and
-    `KeyboardInterrupt` where the end is asked for before the topic is read.
+    It calls both functions about twice a second. Raises `TableConflict`, `JobFailed`, and
+    `KeyboardInterrupt` if `is_over()` before the topic is read.
     """
     begun = time.monotonic()
     writer = BatchWriter(prepared, max(spark.sparkContext.defaultParallelism, 1))
@@ -357,8 +358,8 @@ def _is_permanent(text: str) -> bool:
 
 
 def failure_text(text: str) -> str:
-    """What matters in what Spark says of a query that failed: the last exception of ours in it,
-    with its hint if it has one, or the first line."""
+    """The message of a query that failed: the last exception of ours in Spark's text, with its
+    hint if it has one, or the first line."""
     found = re.findall(
         r"^(?:\w+\.)*((?:DataLoss|CorruptBatch|ClusterUnavailable|UsageError|OSError): "
         r".*(?:\nhint: .*)?)$",
@@ -376,7 +377,7 @@ def _wait(
     *,
     endless: bool,
 ) -> None:
-    """Until the query ends; an endless one is ended by whoever asks for it, or a violation."""
+    """Waits until the query ends. A continuous one ends by `is_over()` or by a violation."""
     while not query.awaitTermination(_POLL_S):
         on_progress(Progress(writer.batches, writer.rows, _lag(query)))
         if is_over() and not endless:

@@ -1,11 +1,11 @@
-"""An ingest's table in Spark: reading it, and holding its rows against its accounts.
+"""An ingest's table in Spark: reading it, and comparing its rows with its accounts.
 
 Reading needs no Delta jar: the list of the files of the newest version comes from delta-rs, the
 rows come from Spark's own Parquet reader.
 
-`faults` proves from the rows themselves what the ingest says batch by batch: that no place stands
-twice, that leader epochs never go back, that the rows are as many as the accounts say, and that
-each account begins where the one before ended. The two share no code, so one tries the other.
+`faults` checks the accounts of the ingest against the rows themselves: no offset occurs twice,
+leader epochs never go back, the numbers of rows agree, and each account begins where the one before
+ended. The ingest and this check share no code.
 """
 
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class Fault:
     topic: str
     partition: int
     kind: str
-    """`DUPLICATE`, `EPOCH_REGRESSION`, `ROWS` (not as many as the accounts say) or `GAP` (between
-    two accounts)."""
+    """`DUPLICATE`, `EPOCH_REGRESSION`, `ROWS` (their number differs from the accounts) or `GAP`
+    (between two accounts)."""
     places: int
     """How many rows or accounts are concerned."""
     first_offset: int
@@ -63,8 +63,8 @@ def read_accounts(spark: SparkSession, directory: Path) -> DataFrame:
 
 
 def row_faults(rows: DataFrame) -> DataFrame:
-    """Places that stand twice and epochs that go back: `topic, partition, kind, offset`, a row for
-    each."""
+    """Offsets that occur twice and epochs that go back: `topic, partition, kind, offset`, a row
+    for each."""
     in_order = Window.partitionBy(*_KEY).orderBy("offset", "leader_epoch")
     before = rows.select(
         *_KEY,
@@ -80,13 +80,13 @@ def row_faults(rows: DataFrame) -> DataFrame:
 
 
 def account_faults(rows: DataFrame, accounts: DataFrame) -> DataFrame:
-    """Partitions whose rows are not as many as their accounts say, and accounts that do not begin
+    """Partitions whose number of rows differs from their accounts, and accounts that do not begin
     where the one before ended: the columns of `row_faults`."""
     there = rows.groupBy(*_KEY).agg(F.count("*").alias("there"), F.min("offset").alias("offset"))
-    told = accounts.groupBy(*_KEY).agg(F.sum("rows").alias("told"))
+    counted = accounts.groupBy(*_KEY).agg(F.sum("rows").alias("counted"))
     differing = (
-        there.join(told, list(_KEY), "full")
-        .where("coalesce(there, 0) <> coalesce(told, 0)")
+        there.join(counted, list(_KEY), "full")
+        .where("coalesce(there, 0) <> coalesce(counted, 0)")
         .select(*_KEY, F.lit("ROWS").alias("kind"), F.coalesce("offset", F.lit(-1)).alias("offset"))
     )
     in_order = Window.partitionBy(*_KEY).orderBy("start", "end")

@@ -1,6 +1,6 @@
-"""Rows of tasks that the driver dealt out: what Spark has no source for.
+"""A DataFrame made by tasks of our own: a function makes the rows of each task.
 
-A task is whatever a function makes rows of; where and how often Spark runs it is Spark's business.
+Spark decides where and how often a task runs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,9 +20,9 @@ def rows_of_tasks(
     run: Callable[[Task], Iterable[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """What `run` yields for each task, by `schema`; every task is a task of Spark's.
+    """The rows that `run` yields for each task, by `schema`; every task is one Spark task.
 
-    Both travel to the executors, so they are pickled; `run` may run more than once for a task.
+    Spark pickles tasks and `run` for the executors. `run` may run more than once for a task.
     """
     numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
     return numbers.mapInArrow(partial(_run, tasks, run), from_arrow_schema(schema))

@@ -1,19 +1,19 @@
-"""Does the topic hold what the cluster acknowledged? The topic against the ledger.
+"""Does the topic hold what the cluster acknowledged? The topic against the acknowledgement log.
 
 Every acknowledged record must be in the topic once, at its acknowledged offset, with its checksum:
 
-- *lost*: an acknowledged record is nowhere in the topic;
-- *duplicated*: how often a record stands in the topic beyond the first time;
+- *lost*: an acknowledged record is not in the topic;
+- *duplicated*: how often a record occurs in the topic beyond the first time;
 - *misplaced*: an acknowledged record is in the topic, but not where it was acknowledged, or there
   with another checksum;
-- *unacknowledged*: records in the topic that no acknowledgement names. They are no fault (an
+- *unacknowledged*: records in the topic that no acknowledgement names. They are not a fault (an
   acknowledgement may be lost on its way) and are counted apart.
 
-And of the topic by itself: offsets are dense (*offset_gaps*), and the records of a key stand in one
+The topic by itself must have dense offsets (*offset_gaps*), and the records of a key must be in one
 partition in the order in which they were produced (*order_violations*; records without a key have
 no order to keep).
 
-A record is recognised by its sequence (`ledger.py`), so equal values do not confuse the account.
+A record is recognised by its sequence (`acknowledgements.py`), so values may be equal.
 The transforms are functions of DataFrames; only `verify` runs anything.
 """
 
@@ -28,7 +28,7 @@ from tidelog.pipeline.acknowledgements import SEQUENCE_HEADER
 from tidelog.pipeline.topics.frames import topic_frame
 
 SIGHTING_COLUMNS: Final = ("partition", "offset", "crc", "sequence", "key")
-"""What of a record matters here; a ledger has the same columns."""
+"""The columns of a record that are compared; the acknowledgement log has them too."""
 
 _SOURCE_COLUMNS: Final = (
     "partition int, offset bigint, key binary, value binary, "
@@ -51,7 +51,7 @@ class Verification:
     offset_gaps: int
     order_violations: int
     findings: tuple[str, ...]
-    """The first few faults in words, by ascending sequence."""
+    """The first few faults as text, by ascending sequence."""
 
     @property
     def is_clean(self) -> bool:
@@ -78,10 +78,10 @@ def sightings(records: DataFrame) -> DataFrame:
     )
 
 
-def compare(ledger: DataFrame, seen: DataFrame) -> DataFrame:
+def compare(acknowledged: DataFrame, seen: DataFrame) -> DataFrame:
     """One row per sequence: how often it was acknowledged and seen, and whether it was seen
     where, and with the checksum with which, it was acknowledged."""
-    promises = ledger.select(*_PLACE, F.lit(1).alias("promises"), F.lit(0).alias("sights"))
+    promises = acknowledged.select(*_PLACE, F.lit(1).alias("promises"), F.lit(0).alias("sights"))
     sights = seen.select(*_PLACE, F.lit(0).alias("promises"), F.lit(1).alias("sights"))
     by_place = (
         promises.unionByName(sights)
@@ -156,11 +156,11 @@ def read_sightings(
     )
 
 
-def verify(ledger: DataFrame, seen: DataFrame) -> Verification:
-    """Runs the whole account. The topic is read once and kept meanwhile."""
+def verify(acknowledged: DataFrame, seen: DataFrame) -> Verification:
+    """Compares the acknowledgement log with the records seen, which are read once and cached."""
     seen = seen.select(*SIGHTING_COLUMNS).persist()
     try:
-        compared = compare(ledger, seen)
+        compared = compare(acknowledged, seen)
         sums = account(compared).first()
         partitions = density(seen).collect()
         read = sum(row["records"] for row in partitions)
@@ -175,20 +175,20 @@ def verify(ledger: DataFrame, seen: DataFrame) -> Verification:
             unacknowledged=sums["unacknowledged"] + read - sums["seen"],
             offset_gaps=sum(row["gaps"] for row in partitions),
             order_violations=disordered,
-            findings=_findings(sums.asDict(), compared, ledger, seen),
+            findings=_findings(sums.asDict(), compared, acknowledged, seen),
         )
     finally:
         seen.unpersist()
 
 
 def _findings(
-    sums: Mapping[str, int], compared: DataFrame, ledger: DataFrame, seen: DataFrame
+    sums: Mapping[str, int], compared: DataFrame, acknowledged: DataFrame, seen: DataFrame
 ) -> tuple[str, ...]:
-    """The first faults in words; nothing is run when there are none."""
+    """The first faults as text; without faults no query runs."""
     if not (sums["lost"] or sums["duplicated"] or sums["misplaced"]):
         return ()
     worst = faults(compared).orderBy("sequence").limit(_MAX_FINDINGS)
-    promised = _places(ledger).withColumnRenamed("places", "promised")
+    promised = _places(acknowledged).withColumnRenamed("places", "promised")
     found = _places(seen).withColumnRenamed("places", "found")
     rows = (
         worst.join(promised, "sequence", "left").join(found, "sequence", "left").orderBy("sequence")

@@ -1,1 +1,1 @@
-"""Log directories: their layout, a scan of their batches, and what an audit holds against them."""
+"""Log directories: their layout, a scan of their batches, and what an audit compares."""

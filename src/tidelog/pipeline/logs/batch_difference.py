@@ -27,9 +27,9 @@ class Copy:
 
 
 def first_difference(copies: Sequence[Copy], suspects: Collection[int]) -> str | None:
-    """In words, how a suspect's copy differs from another one; `None` when none does.
+    """How a suspect's copy differs from another one, as text; `None` when none does.
 
-    A copy of a broker that is no suspect is what the others are held against, if there is one.
+    The others are compared with a copy of a broker that is not a suspect, if there is one.
     """
     trusted = [copy for copy in copies if copy.broker not in suspects] or copies
     for copy in copies:
@@ -66,7 +66,7 @@ def _record(mine: bytes, yours: bytes) -> str:
 
 
 def _records(data: bytes) -> list[Record]:
-    """The records, whatever the checksum says; none when they cannot be read."""
+    """The records, without a check of the checksum; none when they cannot be read."""
     try:
         return decode_body(data, 0, read_header(data))
     except CorruptBatch:

@@ -1,11 +1,11 @@
-"""Do the index files of a segment lead to where they should?
+"""Do the index files of a segment point to the right batches?
 
-An index entry is a shortcut and no data: a wrong one loses nothing, but a reader that trusts it
-misses records or finds none. Judged by what a lookup needs:
+An index entry is a shortcut and not data: a wrong one loses nothing, but a reader that follows it
+misses records or finds none. An entry is right if lookups by it are:
 
 - offset index, (offset, position): at `position` a batch begins, and its base offset is at most
-  `offset`, so that whoever looks for `offset` or more and starts reading there skips nothing;
-  both ascend.
+  `offset`, so that a reader that looks for `offset` or more and starts there skips nothing; both
+  ascend.
 - time index, (timestamp, offset): the batch that holds `offset` has this maximal timestamp; both
   ascend.
 
@@ -52,10 +52,10 @@ class SegmentIndexes:
         )
 
     def faults(self, table: BatchTable, position: int, is_last: bool) -> list[str | None]:
-        """What is wrong with the entries that lead into some batches; a row each.
+        """A text for each batch about a wrong entry that points to it, or `None`.
 
         `table` is a window that begins at `position` of the segment. Entries behind the last
-        window are put to its last batch.
+        window count for its last batch.
         """
         found: list[str | None] = [None] * len(table)
         for row, fault in self._offset_faults(table, position, is_last):

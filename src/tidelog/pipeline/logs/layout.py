@@ -1,11 +1,11 @@
-"""Which replicas lie in directories of this machine, and what their brokers promised of them.
+"""Which replicas are in directories of this machine, and what their brokers checkpointed.
 
 A directory is one broker's log directory (it has a `meta.properties`), or a cluster's directory
 as `tidelog up` lays it out (`node-1/data`, `node-2/data`, …), or any directory of log directories.
 
 The order of reading matters on a live cluster: all checkpoints are read before any segment is
-listed. What a broker promised before we look must then be there when we look; what it appends
-meanwhile lies above the promise and is not judged.
+listed. So the segments must hold what a broker had checkpointed before. Records that it appends
+meanwhile are above its checkpointed high watermark and are not judged.
 
 Left out: the metadata log, whose high watermark is in no checkpoint, unless it is asked for by
 name; and which replicas are in the ISR, which only the metadata knows.
@@ -30,16 +30,16 @@ _LOG_STARTS: Final = "log-start-offset-checkpoint"
 _CLEANED: Final = "cleaner-offset-checkpoint"
 _MAX_DEPTH: Final = 2
 TASK_BYTES: Final = 128 << 20
-"""The most that files are put together to: a task should not take minutes."""
+"""The most bytes of files that share a task, because a task should not take minutes."""
 _MIN_TASK_BYTES: Final = 8 << 20
-"""A Spark task costs some 70 ms by itself, so it should have more than that to do."""
+"""A Spark task costs some 70 ms by itself, so its work should take longer than that."""
 _TASKS_PER_CORE: Final = 4
 """So that no core waits long for the one that has the last task."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlace:
-    """One `.log` file and whose it is."""
+    """One `.log` file, with its broker and partition."""
 
     broker: int
     topic: str
@@ -198,7 +198,7 @@ def tasks_for_cores(
     per_core: int = _TASKS_PER_CORE,
     most_bytes: int = TASK_BYTES,
 ) -> list[tuple[SegmentPlace, ...]]:
-    """As `plan_tasks`, with a few tasks for each core where there is enough to do for them."""
+    """As `plan_tasks`, with a few tasks for each core if there are enough bytes."""
     total_bytes = sum(place.size_bytes for one in replicas for place in one.segments)
     share = total_bytes // (per_core * max(cores, 1))
     return plan_tasks(replicas, min(max(share, _MIN_TASK_BYTES), most_bytes))

@@ -3,12 +3,12 @@
 Records go from the log's bytes to Arrow to Parquet within one process. Spark's own writer would get
 them row by row instead: from Arrow to Spark's rows to columns again, several times the work.
 
-A file name says where a segment's offsets begin, and the next one's where they end; so each task
-can tell by itself whether batches for all of them are there. Where they are not, records are
-missing that nobody removed on purpose: the task fails and names them.
+A segment's offsets begin at the offset in its file name, and end at that of the next segment. So
+each task can check by itself that batches hold all of them. If not, records are missing that no
+cleaner removed: the task fails and names them.
 
-The file has a name that no other attempt of the task has. It counts when the driver has heard of
-it (`jobs/export.py`); a task that fails takes its file away, one that is killed leaves it.
+No other attempt of the task uses the same file name. The file counts when the driver has its report
+(`jobs/export.py`); a task that fails deletes its file, one that is killed leaves it.
 
 No Spark import.
 """
@@ -71,8 +71,8 @@ WRITTEN_SCHEMA: Final = pa.schema(
 
 
 def portions_of(replica: Replica, *, allow_gaps: bool = False) -> dict[SegmentPlace, Portion]:
-    """What each segment of a replica has to have of its committed offsets; none for those that
-    have nothing of them. `allow_gaps` takes what there is.
+    """The committed offsets that each segment of a replica must hold; segments without any are
+    left out. `allow_gaps` takes what there is.
 
     Raises `UsageError` when it has committed offsets and no segment.
     """
@@ -95,7 +95,7 @@ def portions_of(replica: Replica, *, allow_gaps: bool = False) -> dict[SegmentPl
 
 
 def require_new(out: Path) -> None:
-    """Raises `UsageError` when the directory is there: files of two exports are never mixed."""
+    """Raises `UsageError` when the directory exists: files of two exports are never mixed."""
     if out.exists():
         raise UsageError(f"`{out}` is there already", "name a new directory with `--out`")
 
@@ -155,7 +155,7 @@ class _Continuity:
         self._next_offset: int | None = None
 
     def on_batches(self, table: BatchTable) -> None:
-        """Raises `CorruptBatch` for a hole before or among them, and for what comes twice."""
+        """Raises `CorruptBatch` for a gap before or among them, and for offsets that come twice."""
         bases, lasts = table.base_offsets, table.last_offsets
         if self._next_offset is None:
             self._next_offset = min(self._portion.start_offset, int(bases[0]))

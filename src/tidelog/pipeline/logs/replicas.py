@@ -2,8 +2,8 @@
 
 Below the high watermark all in-sync replicas must hold the same batches: same offsets, leader
 epochs, sizes and bytes (followers append verbatim), each with a body that matches its CRC. Above
-it they may differ, so nothing there is compared. Segments roll where each broker likes, so it is
-batches that are compared, never files.
+it they may differ, so nothing there is compared. Each broker rolls its segments by itself, so
+batches are compared, never files.
 
 The CRC is recomputed from the bytes: a byte flipped on one disk leaves the stored CRC equal on all
 replicas. Where everything in the headers agrees the bytes are compared as well, which costs little
@@ -11,7 +11,7 @@ and covers what the CRC does not (base offset, epoch).
 
 What the verdict covers: the partitions found, from the highest log start of the replicas up to the
 high watermark given or, without one, the lowest that the replicas checkpointed. Compacted topics
-are left out of the promise: each replica cleans in its own time.
+are not covered: each replica cleans in its own time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -86,7 +86,7 @@ def compare_topic(
 
     Without `high_watermarks` each partition is judged up to the lowest checkpointed one; without
     `assignment` its replicas are the nodes that have a directory for it. Raises `UsageError` for
-    what is no log directory.
+    a directory that is not a log directory.
     """
     found = {
         node_id: {
@@ -170,12 +170,12 @@ def _first_difference(
     """The first batch in which two replicas differ, headers first and then bytes."""
     common = min(len(one), len(other))
     found: list[tuple[int, str]] = []
-    for name, words in _COMPARED:
+    for name, label in _COMPARED:
         mine, yours = getattr(one, name)[:common], getattr(other, name)[:common]
         rows = np.flatnonzero(mine != yours)
         if rows.size:
             row = int(rows[0])
-            what = f"{words} is {mine[row]} on node {one_id} and {yours[row]} on node {other_id}"
+            what = f"{label} is {mine[row]} on node {one_id} and {yours[row]} on node {other_id}"
             found.append((row, what))
     if not found and len(one) != len(other):
         longer, shorter = (one_id, other_id) if len(one) > len(other) else (other_id, one_id)
@@ -186,7 +186,7 @@ def _first_difference(
             found.append((row_of_byte, f"bytes differ between nodes {one_id} and {other_id}"))
     if not found:
         return None
-    row, what = min(found, key=lambda rows_and_words: rows_and_words[0])
+    row, what = min(found, key=lambda each: each[0])
     longest = one if len(one) >= len(other) else other
     return Difference(tp, int(longest.base_offsets[row]), what)
 

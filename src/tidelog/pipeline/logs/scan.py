@@ -1,14 +1,14 @@
 """One segment file as Arrow rows: a row per record batch, or a row per record.
 
-*Batches* is the view of an auditor: every header field, where the bytes are, the CRC-32C recomputed
-from them, and what is wrong with the index entries that lead there. *Records* is the view of a
-user; damaged batches raise `CorruptBatch` there.
+*Batches* is for auditors: every header field, where the bytes are, the CRC-32C recomputed from
+them, and what is wrong with the index entries that point there. *Records* is for users; damaged
+batches raise `CorruptBatch` there.
 
-A segment is read as far as whole batches reach. What follows the last one and is not zeros is a
-torn append, or damage: `trailing_bytes` says how much, on the last row of the file. A file without
-any whole batch has no row, and thus no replica reaches its offsets, which is what an audit sees.
+A segment is read up to its last whole batch. Bytes behind it that are not zeros are a torn append,
+or damage; `trailing_bytes` is their number, on the last row of the file. A file without any whole
+batch has no row. An audit then finds that the replica does not reach the file's offsets.
 
-Columns are made when they are wanted; the CRC costs most. No Spark import here.
+Only the wanted columns are computed; the CRC costs most. No Spark import here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -103,10 +103,10 @@ def scan_records(
     on_batches: Callable[[BatchTable], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a segment from `start_offset` up to `end_offset` exclusive, with the chosen
-    columns of `SEGMENT_RECORD_SCHEMA`. `on_batches` sees all batches, before their records.
+    columns of `SEGMENT_RECORD_SCHEMA`. `on_batches` gets all batches, before their records.
 
-    Raises `CorruptBatch` that names the file, also for what is no batch in a file that is not the
-    replica's last.
+    Raises `CorruptBatch`, which names the file; also for bytes that are not a batch in any file but
+    the replica's last.
     """
     schema = pa.schema([SEGMENT_RECORD_SCHEMA.field(name) for name in columns])
     own = [name for name in columns if name in RECORD_SCHEMA.names]
@@ -133,14 +133,15 @@ def scan_records(
 
 
 def is_sampled(base_offsets: Int64s, sample: int) -> npt.NDArray[np.bool_]:
-    """Which batches belong to a sample of one in `sample`: by base offset alone, mixed well."""
+    """Which batches are in a sample of one in `sample`: a hash of the base offset decides."""
     mixed = base_offsets.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return np.asarray((mixed >> np.uint64(33)) % np.uint64(sample) == 0)
 
 
 def scan_windows(place: SegmentPlace) -> Iterator[tuple[BatchTable, Span, bool]]:
     """The whole batches of a segment, some megabytes at a time: where their bytes are, and whether
-    they are the last ones. None when the file has gone. Raises `StorageError` that names it."""
+    they are the last ones. None when the file was deleted. Raises `StorageError`, which names
+    it."""
     windows = _existing(place)
     held = next(windows, None)
     while held is not None:
@@ -150,7 +151,7 @@ def scan_windows(place: SegmentPlace) -> Iterator[tuple[BatchTable, Span, bool]]
 
 
 def _existing(place: SegmentPlace) -> Iterator[tuple[BatchTable, Span]]:
-    """The windows of a file; none when it has gone. Raises `StorageError` that names it."""
+    """The windows of a file; none when it was deleted. Raises `StorageError`, which names it."""
     try:
         yield from segment_windows(Path(place.path))
     except FileNotFoundError:
@@ -163,7 +164,7 @@ def _existing(place: SegmentPlace) -> Iterator[tuple[BatchTable, Span]]:
 
 
 def _check_end(place: SegmentPlace, position: int) -> None:
-    """Raises `CorruptBatch` for bytes that are no batch, unless the broker may be writing them:
+    """Raises `CorruptBatch` for bytes that are not a batch, unless the broker may be writing them:
     nothing follows a torn append, so only the last file of a replica may end in one."""
     path = Path(place.path)
     if not path.is_file():
@@ -172,7 +173,7 @@ def _check_end(place: SegmentPlace, position: int) -> None:
     trailing = trailing_bytes(path, position) if following else None
     if trailing is not None:
         raise CorruptBatch(
-            f"{place}: {trailing} bytes from position {position} on are no whole batch"
+            f"{place}: {trailing} bytes from position {position} on are not a whole batch"
         )
 
 

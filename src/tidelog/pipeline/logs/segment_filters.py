@@ -1,12 +1,11 @@
 """Filters of a query over segments: which files it can leave unread.
 
-Broker, topic and partition are told by a file's place. Of offsets, its name tells the first one,
-and the next file of the same replica tells where it ends; so a bound on `base_offset`, or on
-`offset` of records, leaves out whole files. Spark compares every row again, because the rest of a
-file is read as it is.
+A file's directory gives its broker, topic and partition. Its name gives its first offset, and the
+name of the replica's next file gives its end. So a bound on `base_offset`, or on `offset` of
+records, leaves out whole files. Spark compares every row again, because other files are read whole.
 
-A batch that stands in a file where its offset does not belong (a fault, which the audit finds
-without filters) is not looked for elsewhere. How a filter is read is in `filters.py`.
+A batch in a file to which its offset does not belong (a fault, which the audit finds without
+filters) is not searched in other files. `filters.py` reads the filters.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +22,7 @@ _NUMBERS: Final = ("broker", "partition", *_OFFSETS)
 
 @dataclass(slots=True)
 class SegmentFilters:
-    """What the offered filters say together."""
+    """All offered filters together."""
 
     topics: frozenset[str] | None = None
     """`None` for all."""
@@ -31,7 +30,8 @@ class SegmentFilters:
     """By column."""
 
     def take(self, offered: Iterable[Any]) -> list[Any]:
-        """Looks at filters; all of them stay Spark's to evaluate."""
+        """Uses filters to leave out files; returns all of them, because Spark must evaluate them
+        too."""
         filters = list(offered)
         for each in filters:
             column, kind, value = comparison(each)
@@ -43,7 +43,7 @@ class SegmentFilters:
         return filters
 
     def select(self, replicas: Sequence[Replica]) -> list[Replica]:
-        """The replicas, with the files in which something may be wanted."""
+        """The replicas, with the files that may hold wanted rows."""
         return [
             replace(replica, segments=tuple(self._wanted(replica.segments)))
             for replica in replicas

@@ -1,9 +1,9 @@
 """Reading a broker's log directory from outside: partitions, segments, checkpoints.
 
-Only reads, and may read while the broker writes. So an append may be half there and the active
+It only reads, and may read while the broker writes. So an append may be incomplete and the active
 segment may end in zeros; a *replica* here is every whole batch from the first segment on, up to
-the first place that is no batch. Where a replica must reach at least is known from elsewhere: the
-high watermark.
+the first bytes that are not a batch. The high watermark, which is in another file, is the offset
+that a replica must reach.
 
 Files are read in windows, never whole: a segment may be a gigabyte.
 Source: Kafka's log directory layout; `replication-offset-checkpoint` is a version line, a count
@@ -93,7 +93,7 @@ def partition_directories(log_dir: Path) -> dict[TopicPartition, Path]:
     Raises `UsageError` when there is no such directory.
     """
     if not log_dir.is_dir():
-        raise UsageError(f"`{log_dir}` is no log directory", "give a broker's `log.dirs`")
+        raise UsageError(f"`{log_dir}` is not a log directory", "give a broker's `log.dirs`")
     found = {}
     for directory in sorted(log_dir.iterdir()):
         topic, dash, number = directory.name.rpartition("-")
@@ -103,8 +103,8 @@ def partition_directories(log_dir: Path) -> dict[TopicPartition, Path]:
 
 
 def read_offset_checkpoint(path: Path) -> dict[TopicPartition, int]:
-    """An offset per partition, as the broker last wrote them; empty when it never did (Kafka makes
-    some of these files before it has anything to write).
+    """An offset per partition, as the broker last wrote them; empty when it never did (Kafka
+    creates some of these files before it has an entry).
 
     Raises `UsageError` for a file in another format.
     """
@@ -120,7 +120,8 @@ def read_offset_checkpoint(path: Path) -> dict[TopicPartition, int]:
             raise ValueError(f"version {lines[0]}, {lines[1]} entries announced")
     except (ValueError, IndexError) as error:
         raise UsageError(
-            f"`{path}` is no offset checkpoint: {error}", "compare a directory of Kafka's format"
+            f"`{path}` is not an offset checkpoint: {error}",
+            "give the log directory of a broker of Tidelog or Kafka",
         ) from error
     return marks
 

@@ -1,1 +1,1 @@
-"""The topic sink: rows to records, at least once or once."""
+"""The topic sink: rows to records, at least once or exactly once."""

@@ -1,33 +1,33 @@
-"""Exactly-once for the topic sink: a task's records and the note that they are there, at once.
+"""Exactly-once for the topic sink: a task's records and a note of them in one transaction.
 
-Spark repeats what it is not sure of: a task whose worker died, a batch whose driver died. A
-repeated task has the same rows, for the batch's offsets were written down before it began; so it
-is enough to know whether they have been written. That is known by a *note*, a record in the topic
-`__tidelog_sink_commits`, which is in the same transaction as the rows: both are there, or neither.
+Spark repeats a task whose worker died, and a batch whose driver died. A repeated task has the same
+rows, because Spark logged the batch's offsets before the batch began. So the task only has to find
+out whether its rows were written. A *note* answers that: a record in the topic
+`__tidelog_sink_commits`, in the same transaction as the rows, so that both exist or neither.
 
     key    {"write": QUERY, "task": 3}      value    {"batch": 17, "rows": 1000}
 
-The topic is compacted, so it holds the last note of each task of each query for ever, and reading
-it from its beginning stays cheap. A task of batch N goes like this:
+The topic is compacted, so it keeps the last note of each task of each query, and reading it from
+its beginning stays cheap. A task of batch N does the following:
 
-1. It takes its transactional id, `tidelog-sink-QUERY-TASK`, by `init_transactions`. From here on
-   an older attempt of the task is fenced, and what it left open is aborted or committed.
-2. It reads its notes' partition, committed records only, up to where the partition ended after
-   step 1. A note of another task that is not decided yet is waited for; its owner never waits for
-   us between writing it and committing.
-3. Is there a note of batch N, it has nothing to do. Is there one of a later batch, somebody has
-   restored an old checkpoint: that fails.
+1. It takes its transactional id, `tidelog-sink-QUERY-TASK`, by `init_transactions`. This fences an
+   older attempt of the task, and ends a transaction that the attempt left open.
+2. It reads the committed records of its notes' partition, up to where the partition ended after
+   step 1. It waits for open transactions of other tasks there; they never wait for this task
+   between writing their note and committing.
+3. If there is a note of batch N, the task has nothing to do. If there is one of a later batch, the
+   query runs from an old checkpoint, and the task fails.
 4. Otherwise it writes its rows, then its note, and commits.
 
 Invariants: a note is never without its rows (NoteWithRows); for a task, notes have growing batch
 numbers (NotesGrow).
 
-What it rests on: a repeated task has the same rows. A changed number of tasks, by
-`spark.sql.shuffle.partitions` or a changed query, would break that between a batch and its
-repetition; a repeated task whose number of rows differs from its note is refused for that reason.
+The premise is that a repeated task has the same rows. A changed number of tasks, by
+`spark.sql.shuffle.partitions` or a changed query, would break it between a batch and its
+repetition. So a repeated task is refused if its number of rows differs from its note.
 
-Readers see a batch's tasks appear one by one, each as a whole, if they read committed records
-only. Left out: one transaction over all tasks of a batch, which one producer cannot do.
+Readers of committed records see a batch's tasks appear one by one, each as a whole. Left out: one
+transaction over all tasks of a batch, which one producer cannot do.
 
 Source: KIP-98 (transactions), KIP-447.
 """
@@ -87,18 +87,18 @@ _PASSING: Final = frozenset(
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
-        # The client's own words for a partition that its metadata has no leader of.
+        # The client's own codes for a partition without a leader in its metadata.
         KafkaError._NOENT,
         KafkaError._UNKNOWN_PARTITION,
         KafkaError._UNKNOWN_TOPIC,
     }
 )
-"""Errors of a topic that was made, or whose leader changed, a moment ago."""
+"""Errors of a topic that was just created, or whose leader has just changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task of one batch of one write; the same again when Spark repeats it."""
+    """One task of one batch of one write; equal when Spark repeats it."""
 
     write_id: str
     """The query's id, or the name of a batch write."""
@@ -125,7 +125,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a task noted in its transaction."""
+    """The content of a note."""
 
     batch_id: int
     rows: int
@@ -192,9 +192,10 @@ def check_repeated(note: Note, task: Task, rows: int) -> None:
 
 
 def check_transactions(options: SinkOptions) -> None:
-    """Raises `UsageError` when the brokers know no transactions, `ClusterUnavailable`.
+    """Raises `UsageError` when the brokers have no transactions, `ClusterUnavailable`.
 
-    Asks over a plain connection; who has configured security is left to find out later.
+    It asks over a plain connection. With a configured `security.protocol` it does not ask: then the
+    write itself fails.
     """
     if "security.protocol" in options.client:
         return
@@ -220,7 +221,7 @@ def read_note(options: SinkOptions, task: Task) -> Note | None:
     Raises `WriteFailed`.
     """
     place = TopicPartition(COMMITS_TOPIC, task.notes_partition)
-    # Asked for, the topic would be created as the broker sees fit, which is not for ever.
+    # A metadata request must not create the topic with the broker's defaults, which delete notes.
     admin = AdminClient({**options.client, "log_level": 2, "allow.auto.create.topics": False})
     end = _run_step(task, lambda: _end_of_notes(admin, place))
     if end == 0:
@@ -251,8 +252,8 @@ def read_note(options: SinkOptions, task: Task) -> Note | None:
 
 
 def _end_of_notes(admin: AdminClient, place: TopicPartition) -> int:
-    """The partition's high watermark; a topic that is not there is made. Its leader may be on its
-    way to it."""
+    """The partition's high watermark. Creates a missing topic, and waits for the partition's
+    leader."""
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         found = admin.list_topics(COMMITS_TOPIC, _TIMEOUT_S).topics[COMMITS_TOPIC]
@@ -295,13 +296,13 @@ def _notes_until(consumer: Consumer, end: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _abort(producer: Producer) -> None:
-    """Gives the transaction up, as well as that goes: the next attempt would do it."""
+    """Aborts the transaction if it can; otherwise the next attempt's fencing aborts it."""
     with suppress(KafkaException):
         producer.abort_transaction(_TIMEOUT_S)
 
 
 def _run_step(task: Task, step: Callable[[], T]) -> T:
-    """A step of the transaction; the client's errors in words."""
+    """Runs a step of the transaction; raises the client's errors as `WriteFailed`."""
     try:
         return step()
     except KafkaException as error:

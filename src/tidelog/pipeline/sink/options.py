@@ -1,7 +1,7 @@
-"""The options of the topic sink: the official Kafka connector's, and how sure a write has to be.
+"""The options of the topic sink: the official Kafka connector's, and the delivery guarantee.
 
-`kafka.*` options go to the client, librdkafka, by its names, which are mostly Kafka's own. Those
-on which the sink's promise rests are not the user's to set.
+`kafka.*` options go to the client, librdkafka, by its names, which are mostly Kafka's own. The user
+cannot set those on which the guarantee rests.
 
 Guarantees:
 
@@ -34,11 +34,11 @@ _SPARK_OPTIONS: Final = ("checkpointlocation", "path", "queryname")
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Where to write and how, as the user said it."""
+    """Where to write and how, as the user gave it."""
 
     bootstrap: tuple[Address, ...]
     topic: str | None
-    """The topic of every record; `None` for a column that says it."""
+    """The topic of every record; `None` if the column `topic` names it."""
     exactly_once: bool
     write_id: str | None
     """The name of a batch write; streams have their query's id."""
@@ -97,7 +97,7 @@ def _bootstrap(client: Mapping[str, str]) -> tuple[Address, ...]:
         if name in client:
             raise UsageError(
                 f"`{_CLIENT_PREFIX}{name}` is set by the sink itself",
-                f"leave it out; `{GUARANTEE}` says how sure a write has to be",
+                f"leave it out; `{GUARANTEE}` sets the delivery guarantee",
             )
     return parse_bootstrap(text)
 

@@ -1,15 +1,14 @@
 """What the topic sink's tasks do: rows as Arrow batches to acknowledged records.
 
-One idempotent producer a task, `acks=all`. Rows have the official connector's columns: `value`
-(needed), `key`, `headers`, `partition` and `topic`, of which an option of that name goes before;
-other columns are left alone, so that what a source read can be written as it is. Records without
-a partition are placed by the hash of their key, the same one as Java's.
+Each task has one idempotent producer with `acks=all`. Rows have the official connector's columns:
+`value` (required), `key`, `headers`, `partition` and `topic`, which the option of that name
+overrides. Other columns are ignored, so that a frame from a source can be written as it is. Records
+without a partition are placed by the hash of their key, the same one as Java's.
 
-The first record that is refused ends the task, by a `WriteFailed` that names its topic and
-partition; nothing is reported as written before every record is acknowledged.
+The first refused record ends the task, by a `WriteFailed` that names its topic and partition. A
+task reports its rows only after every record is acknowledged.
 
-Exactly-once puts a task's records and a note that they are there into one transaction; see
-`commits.py` for the notes and why a repeated task finds them.
+Exactly-once puts a task's records and a note of them into one transaction; see `commits.py`.
 
 No Spark import here; `pyspark_tidelog.writer` is the thin shell around it.
 """
@@ -35,7 +34,7 @@ COLUMNS: Final[Mapping[str, frozenset[str]]] = {
 """The columns that are written, with the types that they may have in Spark."""
 
 NO_PARTITION: Final = -1
-"""librdkafka's word for: by the key."""
+"""librdkafka's value for: chosen by the key."""
 _POLL_EVERY: Final = 1000
 _FULL_WAIT_S: Final = 0.1
 _TRANSACTION_TIMEOUT_MS: Final = 300_000
@@ -121,19 +120,19 @@ def make_producer(options: SinkOptions, transactional_id: str | None = None) -> 
     }
     if transactional_id is not None:
         ours["transactional.id"] = transactional_id
-        # A task may take its time; who died is fenced by its successor, not by the clock.
+        # A task may take long; its successor fences a dead one, not this timeout.
         ours["transaction.timeout.ms"] = _TRANSACTION_TIMEOUT_MS
     try:
         return Producer({**ours, **options.client})
     except KafkaException as error:
         raise UsageError(
-            f"the Kafka client does not take its configuration: {error.args[0].str()}",
+            f"the Kafka client does not accept its configuration: {error.args[0].str()}",
             "the names after `kafka.` are those of librdkafka",
         ) from None
 
 
 def check_topic(producer: Producer, topic: str, timeout_s: float = 30.0) -> None:
-    """Raises `UsageError` when the topic does not exist, `WriteFailed` when nobody answers."""
+    """Raises `UsageError` when the topic does not exist, `WriteFailed` when no broker answers."""
     try:
         found = producer.list_topics(topic, timeout_s).topics[topic]
     except KafkaException as error:
@@ -220,7 +219,7 @@ _OTHER_HINT: Final = "look at the brokers' logs, then run the job again"
 
 
 def write_failed(topic: str, partition: int, error: KafkaError) -> WriteFailed:
-    """A client's error in words: which record's place, what happened, what to do."""
+    """A client's error as an exception: which partition, what happened, what to do."""
     where = topic if partition < 0 else f"{topic}-{partition}"
     hint = _HINTS.get(error.code(), _OTHER_HINT)
     return WriteFailed(where, f"{error.str()} ({error.name()})", hint)

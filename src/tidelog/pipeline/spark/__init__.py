@@ -1,1 +1,1 @@
-"""Starting Spark: sessions, Java, jars, and the doctor who judges them."""
+"""Starting Spark: sessions, Java, jars, and the doctor, which checks them."""

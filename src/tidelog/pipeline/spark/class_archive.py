@@ -7,16 +7,16 @@ all later ones use it. The file's name is a hash over Java and Spark's jars: whe
 it is another file, and the first session writes that.
 
 - Two processes that start at once both write, each to a name of its own; the last one to finish
-  renames its file over the other's. Whoever has mapped the old one keeps it.
-- A Java that finds the archive unfit (another class path, a heap so large that pointers are not
-  compressed) does without it and says nothing.
-- The class path must hold no directory with files in it. So Spark's configuration directory, which
-  stands there, is an empty one, and what would be in it is given otherwise.
+  renames its file over the other's. A process that has mapped the old file keeps it.
+- A Java that cannot use the archive (another class path, a heap so large that pointers are not
+  compressed) starts without it, and logs nothing.
+- The class path must hold no directory with files in it. Spark's configuration directory is on it,
+  so it is an empty one, and Java gets the configuration by options.
 
-There is no archive where the environment variable `TIDELOG_CLASS_ARCHIVE` is `off` (with `use`, one
-that is there is used and none is made), where somebody has a `SPARK_CONF_DIR` of their own, where
-the cache directory cannot be written, and for a Java from 17 to 23 without the archive of its own
-classes, on which ours would be built.
+There is no archive where the environment variable `TIDELOG_CLASS_ARCHIVE` is `off` (with `use`, an
+existing one is used and none is made), where the user sets `SPARK_CONF_DIR`, where the cache
+directory cannot be written, and for a Java from 17 to 23 without the archive of its own classes, on
+which ours would be built.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ ARCHIVES: Final = "spark-classes"
 _AOT_SINCE: Final = 24
 _KEPT: Final = 3
 """Files that stay in the cache, each some 160 MB: those last written."""
-# Java would speak of an unfit archive on stdout, which belongs to the user.
+# Java would log an unfit archive to stdout, which belongs to the user.
 _QUIET: Final = "-Xlog:disable -Xlog:all=error:stderr"
 
 _LINES: Final = """\
@@ -52,8 +52,8 @@ elif [ "$is_spark" = yes ]; then
     exit $code
 fi
 """
-# From Java 24 on what was loaded is noted, and told on stdout; a second process makes the archive
-# of it, and prints its whole class path.
+# From Java 24 on the first process records the loaded classes, and prints to stdout. A second
+# process makes the archive from the record, and prints its whole class path.
 _CREATE: Final = """\
 {java} -XX:AOTMode=create -XX:AOTConfiguration="$new.conf" -XX:AOTCache="$new" "$@" >/dev/null 2>&1
     : >"$new.conf"
@@ -94,7 +94,7 @@ class ClassArchive:
 
 
 def find_class_archive(java: Java, environ: Mapping[str, str]) -> ClassArchive | None:
-    """The archive for this Java and these jars; `None` where there cannot or shall not be one."""
+    """The archive for this Java and these jars; `None` where there is none (see the module)."""
     mv = shutil.which("mv", path=environ.get("PATH"))
     jars = spark_home(environ) / "jars"
     switch = environ.get(SWITCH, "").lower()
@@ -131,7 +131,7 @@ def _key(java: Java, home: Path, jars: Path) -> str:
 
 
 def _drop_old(directory: Path) -> None:
-    """Deletes all archives but the last ones; half-written ones of dead processes are such too."""
+    """Deletes all archives but the last ones, and the empty ones of dead processes."""
     files = [path for path in directory.iterdir() if path.is_file()]
     empty = [path for path in files if not path.stat().st_size]
     full = sorted(set(files) - set(empty), key=lambda path: path.stat().st_mtime_ns)

@@ -1,9 +1,9 @@
 """The official connector's jars, fetched once: `format("kafka")` beside our own sources.
 
-pyspark comes without them. Maven brings the four that it lacks into the user's cache, by name and
-for the installed Spark's version; a file beside them records what they were (`SHA256SUMS`), and
-they are held against it whenever they are used. A session takes them by path (`connector_conf`),
-so it asks no repository when it starts.
+pyspark comes without them. Maven fetches the four that it lacks into the user's cache, by name and
+for the installed Spark's version. A file beside them records their checksums (`SHA256SUMS`), which
+are compared at every use. A session takes the jars by path (`connector_conf`), so it asks no
+repository when it starts.
 
 Left out: anything that resolves dependencies. Spark's pom names repositories that not every
 network reaches, and all else that the connector needs is in pyspark.
@@ -90,10 +90,10 @@ def fetch_jars(
         command = [maven, "--quiet", "--batch-mode", "--file", str(pom), "generate-resources"]
         done = (run or _run)(command)
         if done.returncode:
-            told = (done.stdout + done.stderr).strip()[-_LOG_TAIL:]
+            log = (done.stdout + done.stderr).strip()[-_LOG_TAIL:]
             raise UsageError(
-                f"Maven does not fetch the connector for Spark `{spark_version}`:\n{told}",
-                "look whether Maven's settings and the network allow a repository that has it, "
+                f"Maven does not fetch the connector for Spark `{spark_version}`:\n{log}",
+                "check that Maven's settings and the network allow a repository that has it, "
                 "or give another `--spark-version`",
             )
         jars = sorted(made.glob("*.jar"))
@@ -104,7 +104,7 @@ def fetch_jars(
 
 
 def checked_jars(place: Path) -> list[Path]:
-    """The jars of a directory, held against its sums. Raises `UsageError` that names the jar."""
+    """The jars of a directory, checked by its sums. Raises `UsageError`, which names the jar."""
     jars = []
     for line in (place / SUMS).read_text().splitlines():
         recorded, _, name = line.partition("  ")

@@ -1,8 +1,8 @@
-"""Is everything here that Spark needs? Judged from files alone: no Java is started, no pyspark
-imported, so the answer takes a moment.
+"""Is everything installed that Spark needs? The check reads files only: it starts no Java and does
+not import pyspark, so it is fast.
 
 A *required* thing that is missing or has the wrong version makes the answer bad; an *optional* one
-is only reported. Each verdict comes with the command that mends it.
+is only reported. Each verdict comes with the command that fixes it.
 """
 
 import importlib.metadata
@@ -51,7 +51,7 @@ class Finding:
     """Version or place; empty when it is not there."""
     verdict: str
     fix: str
-    """The command or step that mends it; empty when nothing needs mending."""
+    """The command or step that fixes it; empty when there is nothing to fix."""
 
 
 def examine(environ: Mapping[str, str]) -> list[Finding]:
@@ -89,12 +89,12 @@ def _package(name: str, least: Version, below: Version | None) -> Finding:
 
 
 def _java(environ: Mapping[str, str]) -> Finding:
-    """The first Java that will do, as `find_java` would choose it, or what stands in its way."""
+    """The first suitable Java, as `find_java` would choose it, or the first one rejected."""
     rejected = ""
     for found_by, executable in java_candidates(environ):
         version = released_version(executable)
         if version is None:
-            # Only starting it would tell.
+            # The version is not in its files, and starting it takes too long.
             return Finding("java", f"`{executable}` ({found_by}), version unknown", OK, "")
         if version >= MIN_JAVA_VERSION:
             return Finding("java", f"{version} ({found_by})", OK, "")

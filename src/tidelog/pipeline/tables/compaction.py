@@ -1,18 +1,18 @@
-"""Few large files instead of many small ones, and the same rows.
+"""Compaction of a table: few large files instead of many small ones, with the same rows.
 
-Every batch of an ingest leaves a file per task, so a table that is fed every second has many small
-files, and readers pay for each. `compact` has delta-rs rewrite files below a target size into
-larger ones. It is one commit of the Delta log like any other: readers see the table before or
+Every batch of an ingest leaves a file per task, so an ingest with a batch every second leaves many
+small files, and each costs readers time. `compact` lets delta-rs rewrite files below a target size
+into larger ones. It is one commit of the Delta log like any other: readers see the table before or
 after it, and an ingest may go on meanwhile, because it only adds files.
 
-*Exactness* is not taken on trust: the files that the commit removed and those it added are read
-again, and must hold the same places (topic, partition, offset), each as often, with keys and values
-of the same size. If they do not, the table is put back to the version before, unless an ingest has
-written since, whose rows that would take away: then the message says which version was right.
+*Exactness* is checked: `compact` reads the files that the commit removed and those it added. They
+must hold the same offsets (topic, partition, offset), each as often, with keys and values of the
+same size. If they do not, the table is restored to the version before. If an ingest has written
+since, restoring would remove its rows: then the message names the version that was right.
 
-What a commit removed stays on the disk for readers of older versions, and files that no commit
-names stay as well, until `vacuum` removes those that are old enough. Younger ones may belong to a
-batch that is being written, so an hour is the least.
+Files that a commit removed stay on the disk for readers of older versions, and so do files that no
+commit names, until `vacuum` removes those that are old enough. Younger files may belong to a batch
+that is being written, so the limit is an hour or more.
 
 Needs no Spark. Source: the Delta transaction protocol (`remove` and `add` without data change).
 """
@@ -40,7 +40,7 @@ MIN_VACUUM_HOURS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What became of the files."""
+    """The result: numbers of files and rows."""
 
     files_before: int
     files_after: int
@@ -62,8 +62,8 @@ def compact(
 ) -> Compaction:
     """Rewrites small files, `_continuity`'s too, and checks the result.
 
-    Raises `UsageError` for what is no table of the ingest, `TableConflict` when somebody else
-    rewrites it, or when rows would have changed.
+    Raises `UsageError` for a directory that is not a table of the ingest, `TableConflict` when
+    another writer rewrites it, or when rows would have changed.
     """
     if vacuum_hours is not None and vacuum_hours < MIN_VACUUM_HOURS:
         raise UsageError(
@@ -93,11 +93,12 @@ def _optimize(delta: DeltaTable, target_bytes: int) -> None:
     try:
         delta.optimize.compact(target_size=target_bytes)
     except CommitFailedError as error:
-        raise TableConflict(f"somebody else rewrites `{delta.table_uri}`: {error}") from error
+        raise TableConflict(f"another writer rewrites `{delta.table_uri}`: {error}") from error
 
 
 def _check(delta: DeltaTable, directory: Path, before: int) -> tuple[int, int]:
-    """Compares what was removed with what was added; gives the files and rows replaced."""
+    """Compares the removed rows with the added ones; returns the numbers of files and rows
+    replaced."""
     removed: list[Path] = []
     added: list[Path] = []
     for action in _optimize_actions(directory, before, delta.version()):
@@ -126,7 +127,7 @@ def _optimize_actions(directory: Path, before: int, newest: int) -> Iterator[dic
 
 
 def _is_alone(directory: Path, before: int, newest: int) -> bool:
-    """Whether nobody but compactions has committed after `before`."""
+    """Whether all commits after `before` are compactions."""
     versions = range(before + 1, newest + 1)
     return all(_is_compaction(_actions(directory, version)) for version in versions)
 
@@ -141,7 +142,7 @@ def _is_compaction(actions: list[dict[str, Any]]) -> bool:
 
 
 def _contents(files: list[Path]) -> pa.Table:
-    """How often each place is in the files, and how many bytes its keys and values have."""
+    """How often each offset is in the files, and how many bytes its keys and values have."""
     parts = [_places(path) for path in files]
     if not parts:
         return pa.table({"rows": pa.array([], pa.int64())})
@@ -171,11 +172,11 @@ def _sum(contents: pa.Table) -> int:
 
 
 def _vacuum(directory: Path, hours: int) -> int:
-    gone = 0
+    removed = 0
     for place in (directory, directory / CONTINUITY_DIRECTORY):
         if DeltaTable.is_deltatable(str(place)):
             delta = DeltaTable(str(place))
-            gone += len(
+            removed += len(
                 delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
             )
-    return gone
+    return removed

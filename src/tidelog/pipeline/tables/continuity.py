@@ -1,13 +1,13 @@
 """Continuity: do the rows of a batch account for every offset that the batch was to read?
 
-A batch of the ingest has a *planned range* `[start, end)` per partition, written down by Spark
-before anything is read. The tasks that write the rows also observe them, in passing, and report a
-*piece* per partition: how many rows, from where to where, which epochs. `judge` holds the pieces
-against the plan and against what the table had before, and says one line per partition, which goes
-into the table's commit and into the table `_continuity`.
+A batch of the ingest has a *planned range* `[start, end)` per partition, which Spark logs before
+the batch reads anything. The tasks that write the rows also observe them and report a *piece* per
+partition: the number of rows, the first and last offset, the epochs. `judge` compares the pieces
+with the plan and with the table's positions. It makes one line per partition, which goes into the
+table's commit and into the table `_continuity`.
 
-An offset of the range is a row, or a control record (a transaction marker, which is no row), or a
-gap. A gap is explained only where the topic is compacted.
+An offset of the range is a row, or a control record (a transaction marker, which is not a row), or
+a gap. A gap is explained only where the topic is compacted.
 
 | status | meaning |
 | --- | --- |
@@ -17,10 +17,10 @@ gap. A gap is explained only where the topic is compacted.
 | `EPOCH_REGRESSION` | a leader epoch is lower than one at a smaller offset |
 | `DUPLICATE` | an offset came twice, or the table has it already |
 
-The last three are violations. A duplicate is never written, because the table would no longer be
-what it promises; the other two are facts about the topic, and are written and told.
+The last three are violations. A duplicate is never written, because the table must hold each record
+once. The other two are facts about the topic, and are written and reported.
 
-Left out: whether the bytes of a record are right; the decoder checks the CRC of every batch.
+Left out: whether the bytes of a record are right; the reader checks the CRC of every batch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ the checkpoint whose batch it was."""
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one task saw of one partition, in the order in which it saw it."""
+    """The records of one partition that one task observed, in its order."""
 
     topic: str
     partition: int
@@ -82,7 +82,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class TablePosition:
-    """How far a table has one partition."""
+    """The position of a table in one partition."""
 
     end: int
     """Exclusive."""
@@ -108,7 +108,7 @@ class Continuity:
 
     @property
     def is_violation(self) -> bool:
-        """Something is wrong with the topic or with the read."""
+        """Whether the status is one of `VIOLATIONS`."""
         return self.status in VIOLATIONS
 
     def __str__(self) -> str:
@@ -121,7 +121,7 @@ class Continuity:
 
 
 class Observer:
-    """Watches rows go by and sums them up, a piece per partition."""
+    """Counts rows as they are written, a piece per partition."""
 
     def __init__(self) -> None:
         # By topic and partition, in the order in which they were first seen.
@@ -151,7 +151,7 @@ class Observer:
 
 
 def joined(before: Piece, after: Piece) -> Piece:
-    """Two pieces of one partition as one, where `after` was seen or stands behind `before`."""
+    """Two pieces of one partition as one; `after` was observed, or lies, behind `before`."""
     return Piece(
         before.topic,
         before.partition,
@@ -198,8 +198,8 @@ def judge(
     """The account of a batch: a line per planned range, and one for each partition that was read
     without a plan.
 
-    A planned start of -1 is one that nobody knew: of a partition that is new. It begins where the
-    table ends, or at the first record that came.
+    A planned start of -1 is unknown, because the partition is new. The range then begins where the
+    table ends, or at the first record that was read.
     """
     found: dict[TopicPartition, Piece] = {}
     for piece in sorted(pieces, key=lambda one: (one.topic, one.partition, one.first, one.last)):
@@ -263,7 +263,7 @@ def _status(
     *,
     compacted: bool,
 ) -> str:
-    """The worst that is true of a range."""
+    """The first status that holds, from the worst on."""
     if before is not None and wanted.start < before.end:
         return DUPLICATE
     if piece is not None:
@@ -281,7 +281,7 @@ def _status(
 def positions_after(
     before: Mapping[TopicPartition, TablePosition], account: Iterable[Continuity]
 ) -> dict[TopicPartition, TablePosition]:
-    """How far the table has each partition once the batch of the account is in it."""
+    """The table's positions after the commit of the batch of this account."""
     after = dict(before)
     for line in account:
         tp = TopicPartition(line.topic, line.partition)

@@ -1,29 +1,29 @@
-"""The table sink's driver side: a Delta table whose commits say which offsets they hold.
+"""The table sink's driver side: a Delta table whose commits hold their ranges of offsets.
 
 **Exactly once** rests on three things, none of them a clock:
 
-1. Spark writes the range of a batch into its checkpoint before it reads it, and after a crash it
-   plays the same batch, with the same number and the same range, again.
+1. Spark writes the range of a batch into its checkpoint before it reads it. After a crash it
+   repeats the batch, with the same number and the same range.
 2. All files of a batch enter the table by one commit of the Delta log, which either exists or does
    not. The commit carries the transaction (*app*, batch number), where the app stands for the
    checkpoint. A batch whose transaction the table has is not written again.
 3. The commit also carries the transaction (`tidelog-topic-T`, n), one more than the one before. Of
-   two writers of the same topic, one loses: the Delta log refuses a commit whose transaction
-   somebody else has moved meanwhile. And before every commit the ranges are held against the
-   positions that the table has: what it holds is not written again, whoever asks.
+   two writers of the same topic, one loses: the Delta log refuses a commit if another writer has
+   moved its transaction meanwhile. And before every commit the writer compares the ranges with the
+   table's positions: offsets that the table holds are not written again, by any writer.
 
-So the table itself knows how far it has each partition. A checkpoint that is lost loses nothing:
-a new one begins where the table ends.
+So the table itself has its position in each partition. A lost checkpoint loses nothing: a new one
+begins where the table ends.
 
 A commit's metadata, under the key `tidelog`: the app, the batch, the topic and its id, `offsets`
-(`{"topic:partition": [start, end)}`), `positions` (how far the table now has every partition of
+(`{"topic:partition": [start, end)}`), `positions` (the table's next offset in every partition of
 the topic, and the highest epoch there) and the account of `continuity.py`. The Delta table
-`_continuity` inside the table's directory holds the accounts as rows; it is made from the commits,
-so a crash between the two commits is made good by the next run.
+`_continuity` inside the table's directory holds the accounts as rows. It is made from the commits,
+so after a crash between the two commits the next run adds what is missing.
 
 Left out: object stores (the directory must be reachable as files by driver and executors), schema
-evolution. Process kills are what this withstands; the files are not forced to the disk, so a power
-cut may take the last commits' files. Source: the Delta transaction protocol.
+evolution. The table withstands killed processes. The files are not forced to the disk, so a power
+cut may remove the last commits' files. Source: the Delta transaction protocol.
 """
 
 import json
@@ -64,7 +64,7 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """What one commit brings."""
+    """The content of one commit."""
 
     app: str
     batch: int
@@ -73,19 +73,19 @@ class TableBatch:
 
 
 class BronzeTable:
-    """One Delta table of `BRONZE_SCHEMA`, as the writer of one topic sees it."""
+    """One Delta table of `BRONZE_SCHEMA`, for the writer of one topic."""
 
     def __init__(self, delta: DeltaTable, directory: Path, topic: str, topic_id: str) -> None:
-        # The table at the version that was last looked at.
+        # The table at the version that was last read.
         self._delta = delta
         # Absolute.
         self.directory = directory
         self._topic = topic
-        # Kafka's id of the topic, in hexadecimal: a topic made anew has another.
+        # Kafka's id of the topic, in hexadecimal: a topic that was created anew has another.
         self._topic_id = topic_id
-        # How far the table has each partition of the topic; moved by `commit`.
+        # The next offset in each partition of the topic; moved by `commit`.
         self.positions: dict[TopicPartition, TablePosition] = {}
-        # The topic's transaction that `positions` are as of: whoever moves it, moves them.
+        # The topic's transaction at which `positions` hold: every writer moves both.
         self._generation = 0
 
     @classmethod
@@ -94,7 +94,7 @@ class BronzeTable:
     ) -> "BronzeTable":
         """The table in `directory`, which with `create` is made if it is not there.
 
-        Raises `UsageError` when there is something else, or when it holds another topic of the
+        Raises `UsageError` when the directory has other files, or the table another topic of the
         same name.
         """
         directory = directory.absolute()
@@ -104,11 +104,11 @@ class BronzeTable:
 
     @property
     def table_id(self) -> str:
-        """What the Delta log calls the table; another one in the same place has another id."""
+        """The table's id in the Delta log; a new table in the same directory has another."""
         return str(self._delta.metadata().id)
 
     def reload(self) -> None:
-        """Takes the table as it is now, whoever wrote meanwhile. Raises `UsageError`."""
+        """Reads the table as it is now, with commits of other writers. Raises `UsageError`."""
         self._delta.update_incremental()
         self._read_positions()
 
@@ -119,9 +119,9 @@ class BronzeTable:
         return newest is not None and newest >= batch
 
     def commit(self, new: TableBatch) -> None:
-        """Makes the files of a batch part of the table, all of them at once.
+        """Adds the files of a batch to the table, all of them at once.
 
-        Raises `TableConflict` for offsets that the table has, and when somebody else writes the
+        Raises `TableConflict` for offsets that the table has, and when another writer writes the
         same topic into it.
         """
         for line in new.account:
@@ -133,7 +133,7 @@ class BronzeTable:
         self._delta.update_incremental()
         try:
             if self._fence_version() != self._generation:
-                raise CommitFailedError(f"transaction {self._fence_version()} is there")
+                raise CommitFailedError(f"it has committed transaction {self._fence_version()}")
             self._delta.create_write_transaction(
                 [_add_action(file) for file in new.files],
                 "append",
@@ -146,7 +146,7 @@ class BronzeTable:
             )
         except CommitFailedError as error:
             raise TableConflict(
-                f"somebody else writes topic `{self._topic}` into `{self.directory}`: {error}"
+                f"another writer writes topic `{self._topic}` into `{self.directory}`: {error}"
             ) from error
         self.positions, self._generation = after, generation
 
@@ -182,7 +182,8 @@ class BronzeTable:
                 raise UsageError(
                     f"`{self.directory}` holds another topic `{self._topic}`: its id is "
                     f"`{metadata['topic_id']}`, the cluster's is `{self._topic_id}`",
-                    "the topic was made anew, or the cluster is another; ingest into a new table",
+                    "the topic was deleted and created again, or this is another cluster; "
+                    "ingest into a new table",
                 )
             found = from_text(metadata["positions"])
             self.positions = {tp: TablePosition(end, epoch) for tp, (end, epoch) in found.items()}
@@ -192,13 +193,13 @@ class BronzeTable:
     # The table of continuity ---------------------------------------------------------------
 
     def sync_continuity(self) -> None:
-        """Adds to `_continuity` what the commits say and it does not have yet."""
+        """Adds the accounts of the commits to `_continuity` that it does not have yet."""
         for attempt in range(_ATTEMPTS):
             try:
                 self._add_continuity()
                 return
             except CommitFailedError:
-                # The writer of another topic was faster, and has added ours as well.
+                # The writer of another topic was faster, and has added these accounts too.
                 if attempt + 1 == _ATTEMPTS:
                     raise
 
@@ -247,9 +248,9 @@ def _open_delta(directory: Path, create: bool) -> DeltaTable:
     try:
         if not create and not DeltaTable.is_deltatable(str(directory)):
             raise UsageError(
-                f"`{directory}` is no Delta table, and the checkpoint is that of one",
+                f"`{directory}` is not a Delta table, but the checkpoint belongs to one",
                 "give the `--table` that the checkpoint belongs to, or a new `--checkpoint`; "
-                "`tidelog spark checkpoint show` says which table it was",
+                "`tidelog spark checkpoint show` names that table",
             )
         directory.mkdir(parents=True, exist_ok=True)
         strangers = sorted(
@@ -259,7 +260,7 @@ def _open_delta(directory: Path, create: bool) -> DeltaTable:
             delta = DeltaTable(str(directory))
         elif strangers:
             raise UsageError(
-                f"`{directory}` is no Delta table, and not empty: there is `{strangers[0]}`",
+                f"`{directory}` is not a Delta table and not empty: there is `{strangers[0]}`",
                 "give the table a directory of its own with `--table`",
             )
         else:
@@ -296,7 +297,7 @@ def _check_schema(delta: DeltaTable, directory: Path) -> None:
 
 
 def _positions_of_rows(delta: DeltaTable, topic: str) -> dict[TopicPartition, TablePosition]:
-    """How far the rows themselves go: for a table whose log was cleaned up."""
+    """The positions by the rows themselves: for a table whose log was cleaned up."""
     dataset = delta.to_pyarrow_dataset()
     columns = ["partition", "offset", "leader_epoch"]
     rows = dataset.to_table(columns=columns, filter=pc.field("topic") == topic)
@@ -335,10 +336,10 @@ def _continuity_file(place: Path, rows: pa.Table) -> AddAction:
 
 
 def open_existing(directory: Path) -> DeltaTable:
-    """A table that an ingest has made. Raises `UsageError` for anything else."""
+    """A table that an ingest has made. Raises `UsageError` for any other directory."""
     if not DeltaTable.is_deltatable(str(directory)):
         raise UsageError(
-            f"`{directory}` is no Delta table", "give the `--table` of `tidelog spark ingest`"
+            f"`{directory}` is not a Delta table", "give the `--table` of `tidelog spark ingest`"
         )
     delta = DeltaTable(str(directory))
     _check_schema(delta, directory)
@@ -346,5 +347,5 @@ def open_existing(directory: Path) -> DeltaTable:
 
 
 def table_files(directory: Path) -> Sequence[str]:
-    """The data files of the newest version, as paths: what a reader without Delta may read."""
+    """The data files of the newest version, as paths, for readers without Delta."""
     return [str(uri) for uri in DeltaTable(str(directory)).file_uris()]

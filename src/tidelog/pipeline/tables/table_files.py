@@ -1,8 +1,8 @@
-"""What a task of the table sink does: rows to Parquet files, and what was seen of them.
+"""What a task of the table sink does: rows to Parquet files, and a report of both.
 
-A task writes into files with names of their own, under the table's directory, and reports them;
-nobody sees a file until the driver names it in a commit. A task that dies, is killed, or runs twice
-leaves *orphans*: files that no commit names. Readers of the table do not see them, and
+A task writes into files with unique names, under the table's directory, and reports them. Readers
+see a file once the driver names it in a commit. A task that dies, is killed, or runs twice leaves
+*orphans*: files that no commit names. Readers of the table do not see them, and
 `tidelog spark compact --vacuum-hours` removes them.
 
 Rows keep the order in which they come, which is by partition and offset. Control records are
@@ -37,8 +37,8 @@ BRONZE_SCHEMA: Final = pa.schema(
         ("ingest_file", pa.string()),
     ]
 )
-"""A row of the table: the record, where it stood, and how it got here. `ingest_file` is the file
-into which it was first written, whatever compaction does with it later."""
+"""A row of the table: the record, its place in the topic, and its batch and file of the ingest.
+`ingest_file` is the file into which it was first written; compaction does not change it."""
 PARTITION_COLUMN: Final = "topic"
 _FILE_SCHEMA: Final = pa.schema([field for field in BRONZE_SCHEMA if field.name != "topic"])
 
@@ -61,7 +61,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """Everything that the driver must know of a task."""
+    """Everything that the driver needs of a task."""
 
     files: tuple[DataFile, ...]
     pieces: tuple[Piece, ...]
@@ -94,7 +94,7 @@ class TableTask:
 
 
 def write_files(task: TableTask, batches: Iterator[pa.RecordBatch]) -> TaskReport:
-    """Writes the rows of a task. Raises `OSError`; then the files begun are gone again."""
+    """Writes the rows of a task. Raises `OSError`; then it has deleted its files."""
     observer = Observer()
     with _Files(task) as files:
         for batch in batches:
@@ -202,8 +202,8 @@ class _OpenFile:
         return DataFile(self._name, self.topic, status.st_size, modified_ms, stats)
 
     def discard(self) -> None:
-        """Gives the file up."""
-        with suppress(OSError):  # There may be no room for the end of it.
+        """Deletes the unfinished file."""
+        with suppress(OSError):  # The disk may be full.
             self._writer.close()
         self._file.close()
         self._path.unlink(missing_ok=True)

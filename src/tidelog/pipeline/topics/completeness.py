@@ -1,9 +1,9 @@
-"""Whether the batches of an answer are all that should be there.
+"""Completeness: do the batches of a Fetch response hold every record?
 
-Offsets of a partition have no holes unless the topic is compacted. So batches must follow each
-other without a gap, and a batch must hold as many records as it spans offsets; the decoder makes
-sure that the records it finds ascend within that span. Together: no record is missing. Control
-batches and aborted transactions take offsets like any other.
+Offsets of a partition have no gaps unless the topic is compacted. So batches must follow each
+other without a gap, and a batch must hold as many records as it spans offsets; the decoder checks
+that its records ascend within that span. Together: no record is missing. Control batches and
+aborted transactions take offsets like any other.
 """
 
 import numpy as np
@@ -12,8 +12,8 @@ from tidelog.pipeline.batches import BatchTable
 
 
 def first_gap(table: BatchTable, position: int, end: int) -> str | None:
-    """What keeps these batches from holding every offset from `position` on, below `end`;
-    `None` when nothing does."""
+    """The first place where offsets from `position` up to `end` are missing from these batches, as
+    text; `None` when all are there."""
     bases, lasts = table.base_offsets, table.last_offsets
     expected = np.concatenate(([position], lasts[:-1] + 1))
     gaps = bases > expected

@@ -1,8 +1,8 @@
-"""Records that are gone, and what that means to a query: its end, or a warning.
+"""Lost records, and what they mean for a query: its end, or a warning.
 
-Whoever finds a loss reports it here and then goes on with what is there; whether that is allowed
-(`failOnDataLoss`) is decided in this one place. Batches that are damaged rather than gone are
-another matter, and `reader.py`'s own.
+The code that finds a loss reports it here and then goes on with the records that are left. Only
+this module decides whether that is allowed (`failOnDataLoss`). For damaged batches, `reader.py`
+decides.
 """
 
 import logging

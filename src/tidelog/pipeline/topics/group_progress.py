@@ -1,8 +1,8 @@
-"""Telling a consumer group how far a stream is, so that lag tools see it.
+"""Committing a stream's progress to a consumer group, so that lag tools see it.
 
-Spark's own checkpoint decides where a query goes on; what is committed here is for others to look
-at. So a commit that fails later is a warning, never a failed query; but a cluster that has no
-groups at all is told at once, because nobody would ever see what the option promised.
+Spark's own checkpoint decides where a query goes on; the commit here only informs other tools. So a
+commit that fails later is a warning, never a failed query. But a cluster without consumer groups is
+an error at once, because then the option could have no effect.
 
 The commit is that of a consumer without a membership (generation -1), which brokers accept for a
 group without members. Source: the Kafka protocol guide, OffsetCommit.
@@ -40,13 +40,13 @@ def check_groups_are_served(client: Client, group: str) -> None:
     if not has_groups:
         raise UsageError(
             f"`kafka.group.id` is `{group}`, but the brokers have no consumer groups",
-            "leave it out; progress reports of the query tell its lag",
+            "leave it out; progress reports of the query show its lag",
         )
 
 
 def commit_progress(client: Client, group: str, offsets: Offsets) -> bool:
-    """Commits the next offsets of a stream; whether the group has them now. A coordinator that is
-    just coming up, as for the very first commit of a cluster, is waited for a little."""
+    """Commits the next offsets of a stream; returns whether that succeeded. Waits a second for a
+    coordinator that is just starting, as for the first commit of a cluster."""
     retry = Retry(now_ms(), _PATIENCE_S)
     while True:
         try:
@@ -55,7 +55,7 @@ def commit_progress(client: Client, group: str, offsets: Offsets) -> bool:
         except (TryAgain, Unreachable) as error:
             refused = str(error)
             if not isinstance(error, TryAgain) or retry.is_over(now_ms()):
-                # Whatever was under way on the connections is of no use to the next question.
+                # The next request must not get a late response to this one.
                 client.close()
                 break
         time.sleep(_BACKOFF_S)
@@ -65,7 +65,8 @@ def commit_progress(client: Client, group: str, offsets: Offsets) -> bool:
 
 
 def _commit(client: Client, group: str, offsets: Offsets) -> str:
-    """What was refused; empty when nothing was. Raises `TryAgain`, `Unreachable`."""
+    """The partitions that were refused, as text; empty when none was. Raises `TryAgain`,
+    `Unreachable`."""
     coordinator = _coordinator(client.brokers.first(find_request(group)))
     answer = client.brokers.connection(coordinator).call(commit_request(group, offsets))
     codes = {

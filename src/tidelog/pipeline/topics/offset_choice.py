@@ -1,4 +1,4 @@
-"""Where a read begins and ends, as the user says it: the connector's offset and time options.
+"""Where a read begins and ends, as the user gives it: the connector's offset and time options.
 
 Offsets are `earliest`, `latest`, or JSON like `{"flights": {"0": 120, "1": -2}}`, where -2 is
 earliest and -1 latest and every partition of every topic must be named. Times are milliseconds
@@ -7,7 +7,7 @@ since 1970: one for all partitions (`startingTimestamp`), or the same JSON
 Where no record is that late, an end is the end of the log, and a start is an error, or the end of
 the log by `startingOffsetsByTimestampStrategy=latest`.
 
-Of several ways to say the same end, the connector's order holds: the one timestamp, then
+Of several options for the same end, the connector's order holds: the one timestamp, then
 timestamps by partition, then offsets.
 """
 
@@ -35,7 +35,7 @@ _EXAMPLE: Final = '`{"topic": {"0": 120, "1": -2}}`'
 
 @dataclass(frozen=True, slots=True)
 class ByTimestamp:
-    """The first records that are not older."""
+    """The first records with these timestamps or later."""
 
     timestamps: int | Mapping[TopicPartition, int]
     """In ms since 1970; for all partitions, or for each."""
@@ -119,9 +119,9 @@ def _by_partition(
             for partition, value in partitions.items()
         }
     except (ValueError, AttributeError, TypeError) as error:
-        words = "" if lowest == 0 else "neither `earliest` nor `latest` nor "
+        wanted = "" if lowest == 0 else "`earliest`, `latest` or "
         raise UsageError(
-            f"`{name}` is {words or 'no '}JSON by topic and partition: `{text}`",
+            f"`{name}` is not {wanted}JSON by topic and partition: `{text}`",
             f"write numbers like {_EXAMPLE}",
         ) from error
     _check_topics(name, chosen, subscription)
@@ -135,7 +135,7 @@ def _check_topics(
     strangers = sorted({tp.topic for tp in chosen} - names) if names is not None else []
     if strangers:
         raise UsageError(
-            f"`{name}` names topic `{strangers[0]}`, which the reader does not",
+            f"`{name}` names topic `{strangers[0]}`, which the query does not read",
             f"it reads the {subscription}",
         )
 
@@ -200,7 +200,7 @@ def check_complete(
     """Raises `UsageError` unless exactly these partitions are named."""
     for given, wanted, verb in (
         (choice, partitions, "names `{}`, which does not exist"),
-        (partitions, choice, "does not say where `{}` is"),
+        (partitions, choice, "does not name `{}`"),
     ):
         strangers = sorted(set(given) - set(wanted))
         if strangers:

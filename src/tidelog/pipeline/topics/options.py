@@ -1,12 +1,12 @@
 """The options of the Spark source: the official Kafka connector's names and meanings.
 
 A wrong option is refused with one message and a hint before any broker is asked. Unlike the
-connector, an option that nobody knows is refused too, because a misspelt `startingOffsets` would
-otherwise silently read something else; and an option of the connector that means nothing here is
+connector, the source refuses an unknown option too, because a misspelt `startingOffsets` would
+otherwise silently read something else. An option of the connector that has no effect here is
 refused with the reason.
 
-A batch reads from `earliest` to `latest` unless told otherwise; a stream begins at `latest`, once,
-at the birth of its checkpoint, and has no end. Where a read begins and ends is `offset_choice.py`.
+A batch reads from `earliest` to `latest` by default. A stream begins at `latest`, once, when its
+checkpoint is created, and has no end. `offset_choice.py` reads where a read begins and ends.
 """
 
 import json
@@ -92,14 +92,14 @@ _STREAM_ONLY: Final = (
 _MEANINGLESS: Final = {
     "groupidprefix": "no consumer group is made here; leave it out",
     "kafkaconsumer.polltimeoutms": "a task waits a minute for a leader; leave it out",
-    "fetchoffset.numretries": "offsets are asked for until a minute is over; leave it out",
-    "fetchoffset.retryintervalms": "offsets are asked for until a minute is over; leave it out",
-    "kafka.auto.offset.reset": f"say where to begin by `{STARTING_OFFSETS}`",
+    "fetchoffset.numretries": "the source retries for a minute; leave it out",
+    "fetchoffset.retryintervalms": "the source retries for a minute; leave it out",
+    "kafka.auto.offset.reset": f"give `{STARTING_OFFSETS}` instead",
     "kafka.enable.auto.commit": f"progress is committed to `{GROUP_ID}`, if one is given",
     "kafka.key.deserializer": "keys come as binary; cast the column",
     "kafka.value.deserializer": "values come as binary; cast the column",
 }
-"""Options that people bring along from the connector, and what to do instead."""
+"""Options of the connector that have no effect here, and what to do instead."""
 _UNITS_S: Final = {"": 0.001, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -108,7 +108,7 @@ class TaskSizes:
     """How ranges become tasks."""
 
     min_partitions: int = 0
-    """At least so many input partitions, if there are so many records; 0 for no wish."""
+    """At least so many input partitions, if there are so many records; 0 for no minimum."""
     max_records: int | None = None
     """At most so many offsets in one input partition."""
 
@@ -120,13 +120,13 @@ class TriggerLimits:
     max_offsets: int | None = None
     """At most so many offsets in one batch; `None` for all that are there."""
     min_offsets: int = 0
-    """No batch with fewer offsets, unless `max_delay_s` are over."""
+    """No batch with fewer offsets until `max_delay_s` are over."""
     max_delay_s: float = 900.0
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What to read, as the user said it; nothing is resolved yet."""
+    """What to read, as the user gave it; offsets are not resolved yet."""
 
     subscription: Subscription
     starting: OffsetChoice
@@ -137,20 +137,20 @@ class SourceOptions:
     sizes: TaskSizes
     trigger: TriggerLimits
     columns: tuple[str, ...] | None
-    """The columns to offer; `None` for all of `include_headers`."""
+    """The columns of the source; `None` for the default ones, with or without headers."""
     include_headers: bool
     commit_group: str | None
-    """The consumer group that hears of a stream's progress."""
+    """The consumer group to which a stream's progress is committed."""
 
     @property
     def bootstrap(self) -> tuple[Address, ...]:
-        """Whom to ask first."""
+        """The brokers to ask first."""
         return self.rules.bootstrap
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool | None = False) -> SourceOptions:
-    """Reads the options of `spark.read` or `spark.readStream`, or of either while nobody knows yet
-    (`None`); names are compared without regard to case.
+    """Reads the options of `spark.read` or `spark.readStream`, or of either when that is not known
+    yet (`None`). Names are compared without regard to case.
 
     Raises `UsageError`.
     """
@@ -191,7 +191,7 @@ def parse_bootstrap(text: str) -> tuple[Address, ...]:
         address = Address.parse(item)
         if address is None:
             raise UsageError(
-                f"`{item}` in `{BOOTSTRAP_SERVERS}` is no address",
+                f"`{item}` in `{BOOTSTRAP_SERVERS}` is not an address",
                 "write `host:port`, several separated by commas",
             )
         addresses.append(address)
@@ -201,7 +201,7 @@ def parse_bootstrap(text: str) -> tuple[Address, ...]:
 
 
 def _known_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options by the names that we call them."""
+    """The options by our names for them."""
     given: dict[str, str] = {}
     for name, value in options.items():
         known = _KNOWN.get(name.lower())
@@ -249,7 +249,7 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
             re.compile(pattern)
         except re.error as error:
             raise UsageError(
-                f"`{SUBSCRIBE_PATTERN}` is no regular expression: `{pattern}`: {error}",
+                f"`{SUBSCRIBE_PATTERN}` is not a regular expression: `{pattern}`: {error}",
                 "write one that matches whole topic names, like `orders.*`",
             ) from None
         return Subscription(pattern=pattern)
@@ -265,7 +265,7 @@ def _assigned(text: str) -> frozenset[TopicPartition]:
             raise ValueError(text)
     except (ValueError, AttributeError, TypeError):
         raise UsageError(
-            f"`{ASSIGN}` is no JSON of partition numbers by topic: `{text}`",
+            f"`{ASSIGN}` is not JSON of partition numbers by topic: `{text}`",
             'write them like `{"topic": [0, 1]}`',
         ) from None
     return frozenset(TopicPartition(topic, number) for topic, number in pairs)

@@ -1,14 +1,14 @@
 """From options to fixed ranges: what exactly a batch read will read, and in how many tasks.
 
-Offsets are resolved once, here, and not again by the tasks: records that arrive later are not
-part of the read, and records that vanish meanwhile make it fail. Spark plans again for every
-action, so a job that must see the same records twice gives explicit `endingOffsets`.
+Offsets are resolved once, here, and not again by the tasks. Records that arrive later are not part
+of the read, and records that are deleted meanwhile make it fail. Spark plans again for every
+action, so a job that must read the same records twice gives explicit `endingOffsets`.
 
 *Tasks.* A task costs Spark some 70 ms before it has read anything, so ranges with few offsets share
-one: a topic of a thousand idle partitions would otherwise cost a minute of nothing. Large ranges
-stay alone, and options may cut them.
+one: otherwise a topic of a thousand idle partitions would cost a minute. Large ranges stay alone,
+and options may cut them.
 
-Invariants: ranges are disjoint, none is empty, together they are exactly the offsets asked for.
+Invariants: ranges are disjoint, none is empty, together they are exactly the wanted offsets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -101,19 +101,19 @@ def with_topic_ids(
 
 
 def into_tasks(ranges: Sequence[PlannedRange], sizes: TaskSizes) -> Tasks:
-    """Cuts ranges as the options want it, and puts small ones together where nothing is said."""
+    """Cuts ranges as the options want it; without options, small ranges share tasks."""
     pieces = split(ranges, sizes)
     if sizes != TaskSizes():
         return [(piece,) for piece in pieces]
     tasks: list[list[PlannedRange]] = []
-    room = 0
+    space = 0
     for piece in pieces:
-        if piece.wanted.length <= room:
+        if piece.wanted.length <= space:
             tasks[-1].append(piece)
         else:
             tasks.append([piece])
-            room = SHARED_TASK_OFFSETS
-        room -= piece.wanted.length
+            space = SHARED_TASK_OFFSETS
+        space -= piece.wanted.length
     return [tuple(task) for task in tasks]
 
 

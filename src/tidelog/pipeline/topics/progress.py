@@ -20,10 +20,10 @@ from tidelog.pipeline.topics.stream_offsets import Position
 
 @dataclass(frozen=True, slots=True)
 class SourceLag:
-    """What waits in the cluster behind a finished batch."""
+    """How many offsets the cluster has behind a finished batch."""
 
     partitions: Mapping[TopicPartition, int]
-    """Offsets by partition, those that the query does not know yet included."""
+    """Offsets by partition, including partitions that the query does not know yet."""
 
     @property
     def total(self) -> int:
@@ -33,7 +33,7 @@ class SourceLag:
 
 def source_lag(end: Any, latest: Any) -> SourceLag:
     """The lag between `endOffset` and `latestOffset` of a source in a report, each as JSON text or
-    as what that means. Raises `ValueError` when they are not of a tidelog source."""
+    parsed. Raises `ValueError` when they are not of a tidelog source."""
     ends, latests = (_position(each) for each in (end, latest))
     return SourceLag(
         {
@@ -49,7 +49,7 @@ def source_lag(end: Any, latest: Any) -> SourceLag:
 def _position(reported: Any) -> Position:
     found = json.loads(reported) if isinstance(reported, str) else reported
     if not isinstance(found or {}, dict):
-        raise ValueError(f"`{reported}` is no offset of a tidelog source")
+        raise ValueError(f"`{reported}` is not an offset of a tidelog source")
     return Position.from_json(found or {})
 
 
@@ -58,20 +58,20 @@ class LagReporter(StreamingQueryListener):  # type: ignore[misc]
 
     def __init__(self, report: Callable[[dict[str, Any]], object]) -> None:
         super().__init__()
-        # Who wants to know.
+        # The user's function.
         self._report = report
 
     def onQueryStarted(self, event: Any) -> None:
-        """Nothing was read yet."""
+        """Nothing to report yet."""
 
     def onQueryProgress(self, event: Any) -> None:
-        """A batch is over."""
+        """Reports the lag after a batch."""
         progress = event.progress
         for source in progress.sources:
             try:
                 lag = source_lag(source.endOffset, source.latestOffset)
             except ValueError:
-                # Spark calls every Python source the same; ours is known by its offsets.
+                # Spark names every Python source alike; the form of its offsets identifies ours.
                 continue
             self._report(
                 {
@@ -83,7 +83,7 @@ class LagReporter(StreamingQueryListener):  # type: ignore[misc]
             )
 
     def onQueryIdle(self, event: Any) -> None:
-        """Nothing came."""
+        """Nothing new to report."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        """The last report was made."""
+        """Nothing more to report."""

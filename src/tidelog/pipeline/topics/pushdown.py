@@ -1,9 +1,9 @@
-"""Filters of a batch over topics: what they say of topics, partitions, offsets and times.
+"""Filters of a batch over topics: how they narrow topics, partitions, offsets and times.
 
-Partitions and offsets narrow the planned ranges exactly, so Spark need not look again. A time
-narrows only: records of a partition need not be in the order of their timestamps, so the lower
-bound moves a range's start (no earlier record is as late), both bounds drop records before they
-cross into Spark, and Spark compares again. How a filter is read is in `filters.py`.
+Partitions and offsets narrow the planned ranges exactly, so Spark need not evaluate them again. A
+time narrows only partly, because records of a partition need not be in the order of their
+timestamps. The lower bound moves a range's start (no earlier record is as late), both bounds drop
+records before Spark gets them, and Spark compares again. `filters.py` reads the filters.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a query can still want; pairs are inclusive bounds."""
+    """The records that a query can still want; pairs are inclusive bounds."""
 
     topics: frozenset[str] | None = None
     """`None` for all."""
@@ -65,13 +65,13 @@ class Bounds:
 
 @dataclass(slots=True)
 class PushedFilters:
-    """Filters being taken over one by one."""
+    """Collects the filters that the source evaluates itself."""
 
     bounds: Bounds = field(default_factory=Bounds)
-    """What all filters so far say together."""
+    """All filters so far together."""
 
     def take(self, offered: Sequence[Any]) -> list[Any]:
-        """Takes over what it can; returns the filters that Spark must still evaluate."""
+        """Takes the filters that it can evaluate; returns those that Spark must still evaluate."""
         return [each for each in offered if not self._take(each)]
 
     def _take(self, offered: Any) -> bool:

@@ -1,18 +1,18 @@
 """Reading one range of one partition as raw record batches, whole and without gaps.
 
-While the caller works on what one Fetch brought, the next Fetch is already under way on the same
+While the caller works on the batches of one Fetch, the next Fetch is already in flight on the same
 connection. A read survives leader changes: it goes on at the offset it had reached, so a failover
-shows as a pause.
+is only a pause.
 
-*Racks* (KIP-392). The leader is told where the reader stands and may name a follower of the same
-rack; the reader then fetches there. At the first trouble with a follower it returns to the leader
-and stays with it for the rest of the range, which is a task's work and therefore short.
+*Racks* (KIP-392). The reader sends its rack, and the leader may name a follower of the same rack;
+the reader then fetches there. At the first error of a follower it returns to the leader and stays
+with it for the rest of the range, which is short because it is one task's work.
 
-*Completeness* (`completeness.py`) is checked here, where batches are still whole; what is missing
-is `DataLoss`, unless the topic is compacted, where gaps are how it works. The topic's policy is
-asked for at the first gap only. Every batch's CRC is checked, so bytes that changed on the way or
-on the broker's disk are `CorruptBatch`, never records. With `failOnDataLoss=false` both are
-warnings, and the read goes on behind.
+*Completeness* (`completeness.py`) is checked here, where batches are still whole. Missing offsets
+are `DataLoss`, unless the topic is compacted, where gaps are normal. The reader asks for the
+topic's policy at the first gap only. It checks every batch's CRC, so bytes that changed on the way
+or on the broker's disk are `CorruptBatch`, never records. With `failOnDataLoss=false` both are
+warnings, and the read goes on behind them.
 
 *Transactions*: with `read_committed` the batches of aborted transactions are marked as no data
 (`transactions.py`).
@@ -55,7 +55,7 @@ _MAX_FETCH_BYTES: Final = 64 << 20
 _FETCH_WAIT_MS: Final = 500
 _BACKOFF_S: Final = 0.1
 _DAMAGE_CHOICES: Final = (
-    "`tidelog spark audit` tells which replicas are sound; or read around the batch (a batch by "
+    "`tidelog spark audit` shows which replicas are sound; or read around the batch (a batch by "
     "`endingOffsets` and `startingOffsets`), or leave it out with `failOnDataLoss=false`"
 )
 
@@ -80,17 +80,17 @@ class RangeReader:
         self._wanted = planned.wanted
         self._tp = planned.wanted.tp
         self._rules = rules
-        # How long the read may stand still before it fails.
+        # How long the read may make no progress before it fails.
         self._patience_s = patience_s
         # The next offset to read: everything below it was handed out or is lost.
         self._position = planned.wanted.start
-        # The connection on which one Fetch is under way, and the leader it was sent to.
+        # The connection on which one Fetch is in flight.
         self._under_way: Connection | None = None
         # The follower to read from, which the leader named; `None` for the leader.
         self._replica: int | None = None
-        # What the leader is told; emptied for good by trouble with a follower.
+        # The rack in requests; emptied for the rest of the range by an error of a follower.
         self._rack = rules.rack
-        # The end that the last answer told, exclusive; -1 before the first.
+        # The end of the log in the last response, exclusive; -1 before the first.
         self._available_end = -1
         # How much to ask for; grows when a single batch is larger.
         self._fetch_bytes = FETCH_BYTES
@@ -132,7 +132,7 @@ class RangeReader:
                 )
 
     def _reset_after(self, error: Exception) -> None:
-        """Forgets what may be wrong: connections after a broken one, who leads, a follower."""
+        """Drops what may be stale after an error: connections, the leader, the follower."""
         if self._replica is not None:
             self._replica, self._rack = None, ""
         if not isinstance(error, TryAgain):
@@ -196,7 +196,7 @@ class RangeReader:
         return [hide_aborted(sound, answer.aborted or ()) if committed else sound]
 
     def _whole_batches(self, answer: FetchedPartition) -> BatchTable:
-        """The whole batches of an answer; asks for more next time when there is none."""
+        """The whole batches of a response; the next Fetch asks for more bytes if there is none."""
         try:
             table = read_batches(answer.records[0] if answer.records else b"")  # type: ignore[arg-type]
         except CorruptBatch as error:
@@ -208,7 +208,7 @@ class RangeReader:
         return table
 
     def _reject_damage(self, table: BatchTable, row: int) -> None:
-        """Raises `CorruptBatch` for a batch that does not match its CRC, unless that may be."""
+        """Raises `CorruptBatch` for a batch that does not match its CRC, or warns."""
         message = (
             f"{self._wanted}: the batch of offsets {int(table.base_offsets[row])} to "
             f"{int(table.last_offsets[row])} does not match its CRC-32C"
@@ -223,12 +223,12 @@ class RangeReader:
     # Losses ----------------------------------------------------------------------------------
 
     def _lose(self, reason: str, resume_at: int) -> None:
-        """Records from the position on are not there; goes on behind them, if it may."""
+        """Reports records from the position on as lost; goes on behind them, if it may."""
         fail_or_warn(DataLoss(self._wanted, reason), self._rules)
         self._position = max(self._position, min(resume_at, self._wanted.end))
 
     def _out_of_range(self) -> None:
-        """Says what the leader has instead."""
+        """Reports a loss, with the range that the leader has instead."""
         earliest, latest = self._client.earliest_and_latest(
             [self._tp], read_committed=self._rules.read_committed
         )
@@ -241,11 +241,10 @@ class RangeReader:
     # The fetch under way ---------------------------------------------------------------------
 
     def _send(self) -> None:
-        """Sends a Fetch; none is under way afterwards if the topic is another now and that may
-        be."""
+        """Sends a Fetch; sends none if another topic has the name now and the options allow it."""
         leader = self._client.known.leader_of(self._tp)
         if is_other_topic(self._planned.topic_id, leader.topic_id):
-            self._lose("the topic was deleted and made anew since the plan", self._wanted.end)
+            self._lose("the topic was deleted and created again since the plan", self._wanted.end)
             return
         node_id = leader.node_id if self._replica is None else self._replica
         connection = self._client.connection_to(node_id)
@@ -253,7 +252,7 @@ class RangeReader:
         self._under_way = connection
 
     def _send_ahead(self) -> None:
-        """Sends the next Fetch; trouble is left to whoever wants its answer."""
+        """Sends the next Fetch; after an error, `_fetch_once` sends it again."""
         try:
             self._send()
         except TryAgain:
@@ -262,7 +261,7 @@ class RangeReader:
             self._client.close()
 
     def _forget_under_way(self) -> None:
-        """Drops the connection if an answer is under way on it that nobody will read."""
+        """Drops the connection if a response is in flight on it that will not be read."""
         if self._under_way is not None:
             self._client.brokers.drop(self._under_way.address)
             self._under_way = None

@@ -1,13 +1,13 @@
-"""What the Spark source's tasks do: one planned range to Arrow batches in Spark's exact types.
+"""What the Spark source's tasks do: planned ranges to Arrow batches in Spark's exact types.
 
 Columns: `topic, partition, offset, leader_epoch, timestamp, timestamp_type, key, value, headers`.
 The JVM connector has no `leader_epoch`; the other columns mean what they mean there. A user's own
-schema may name any of these columns in any order: Spark's Python sources know no column pruning,
-so this is how a job avoids shipping values that it only counts. It may also name what a record has
-from its batch, `producer_id, producer_epoch, base_offset`, and `is_control`, with which control
+schema may name any of these columns in any order: Spark's Python sources have no column pruning,
+so this is how a job avoids shipping values that it only counts. It may also name fields of the
+record's batch, `producer_id, producer_epoch, base_offset`, and `is_control`, with which control
 records are rows too.
 
-That no record is missing is checked by `reader.py` (batches) and `decode.py` (records).
+`reader.py` (batches) and `decode.py` (records) check that no record is missing.
 
 No Spark import here; `pyspark_tidelog` is the thin shell around it.
 """
@@ -35,8 +35,8 @@ SOURCE_SCHEMA: Final = pa.schema(
 )
 
 _CHOICES: Final = (
-    "its checksum is right, so it was written like that: find its producer; meanwhile read around "
-    "it (a batch by `endingOffsets` and `startingOffsets`, a stream with a new checkpoint)"
+    "its checksum is right, so its producer wrote it like that: find the producer; meanwhile read "
+    "around it (a batch by `endingOffsets` and `startingOffsets`, a stream with a new checkpoint)"
 )
 
 
@@ -82,7 +82,7 @@ def _decoded(
 
 
 def _first_undecodable(table: BatchTable) -> str:
-    """Names the batch by decoding one after the other; this is the end of the read anyway."""
+    """Names the batch by decoding one after the other, because the read ends anyway."""
     for row in range(len(table)):
         one = table.rows(row, row + 1)
         first, last = int(one.base_offsets[0]), int(one.last_offsets[0])

@@ -1,19 +1,22 @@
 """A stream over topics: where it begins, how far the next batch goes, which ranges that makes.
 
-Spark writes the offsets of a batch down before it reads it, and after a crash reads the same
-range again. So everything here is a function of the offsets given and of what the cluster has.
+Spark logs the offsets of a batch before it reads the batch, and after a crash reads the same range
+again. So everything here is a function of the given offsets and of what the cluster has.
 
 A partition that a batch does not know yet was added since; it begins at its first record, because
 all its records are newer than the batch.
 
 *Admission control*: a batch of at most `maxOffsetsPerTrigger` offsets takes from every partition
-in proportion to what waits there, and at least one offset from each that has any, so no partition
-starves behind a large one.
+in proportion to its lag, and at least one offset from each that has any, so no partition starves
+behind a large one.
 
-*Data loss*: a partition that now begins behind the offset wanted (retention was faster) or ends
-before it (an unclean election cut it), a topic that was made anew, and a partition of the
-checkpoint that is not there or not subscribed to any more fail the query, unless
-`failOnDataLoss` is false: then the stream goes on with what is there.
+*Data loss* fails the query, unless `failOnDataLoss` is false: then the stream goes on with what is
+there. It is one of these:
+
+- a partition begins behind the wanted offset, because retention was faster;
+- a partition ends before the wanted offset, because an unclean election cut it;
+- a topic was deleted and created again;
+- a partition of the checkpoint does not exist, or is not subscribed to any more.
 """
 
 from functools import partial
@@ -41,7 +44,7 @@ def initial_position(options: SourceOptions, client: Client) -> Position:
 
 
 def available(options: SourceOptions, client: Client) -> Position:
-    """The end of every partition now, exclusive: what is acknowledged, or decided, lies below."""
+    """The end of every partition now, exclusive: the high watermark or last stable offset."""
     partitions = options.subscription.find(client)
     ends = client.list_offsets(partitions, LATEST, read_committed=options.rules.read_committed)
     return Position(ends, client.known.topic_ids())
@@ -65,10 +68,10 @@ def next_position(
 def readable_position(
     options: SourceOptions, start: Position, ends: Position, begins: Offsets | None = None
 ) -> Position:
-    """What of `start` can be read on: partitions that are there, below their ends.
+    """The part of `start` from which the stream can go on: existing partitions, below their ends.
 
-    Raises `DataLoss` where that is less, unless the options allow it; it names the range from
-    `begins` on.
+    Raises `DataLoss` where that is less than `start`, unless the options allow it; it names the
+    range from `begins` on.
     """
     kept = {}
     for tp, offset in sorted(start.offsets.items()):
@@ -94,7 +97,7 @@ def _find_loss(
     if start.is_other_topic(tp.topic, ends):
         old, new = (uuid_to_text(each.topic_ids[tp.topic]) for each in (start, ends))
         return DataLoss(
-            wanted, f"the topic was deleted and made anew: its id was `{old}` and is `{new}`"
+            wanted, f"the topic was deleted and created again: its id was `{old}` and is `{new}`"
         )
     if ends.offsets[tp] < wanted.end:
         return DataLoss(wanted, f"the log ends at {ends.offsets[tp]}")

@@ -1,8 +1,8 @@
 """The offset of a stream, as Spark keeps it in checkpoints and shows it in progress reports.
 
-A JSON object: `"topic:partition"` is the next offset, and `"topic"` alone the topic's id, by which
-a topic that was deleted and made anew under the same name is told from the one that was read. No
-topic name holds a colon. Checkpoints without ids, and brokers that have none, are understood.
+A JSON object: the value of `"topic:partition"` is the next offset, that of `"topic"` the topic's
+id. By the id the source recognises a topic that was deleted and created again. Topic names have no
+colon. Checkpoints without ids, and brokers that have none, are accepted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,13 +45,13 @@ def ranges_to_text(ranges: Iterable[OffsetRange]) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a stream is: the next offset of each partition."""
+    """The position of a stream: the next offset of each partition."""
 
     offsets: Offsets
     topic_ids: Mapping[str, TopicId] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, int | str]:
-        """As Spark keeps it."""
+        """The JSON object that Spark keeps."""
         topics = {tp.topic for tp in self.offsets}
         ids = {
             topic: uuid_to_text(topic_id)
@@ -72,7 +72,7 @@ class Position:
         return cls(from_text(offsets), topic_ids)
 
     def is_other_topic(self, topic: str, later: "Position") -> bool:
-        """Whether `later` is about another topic of the same name."""
+        """Whether `later` has another topic of the same name."""
         return is_other_topic(
             self.topic_ids.get(topic, ZERO_TOPIC_ID), later.topic_ids.get(topic, ZERO_TOPIC_ID)
         )

@@ -9,8 +9,8 @@ with committed transactions between.
 
 An answer may begin in the midst of an aborted transaction, whose entry is listed all the same.
 
-Such batches are not cut out but *hidden*: they get the control flag, and who decodes the table
-leaves them out with the markers, or accounts for every offset with both.
+Such batches are not cut out but *hidden*: they get the control flag. So the decoder leaves them out
+with the markers, and a caller that accounts for every offset gets both.
 
 Source: KIP-98, `AbortedTransactions` of Fetch.
 """

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from tests.pipeline.health_samples import FIRST_US, story
+from tests.pipeline.health_samples import FIRST_US, sample_events
 from tidelog.pipeline.health.stream import PartitionProcessor
 
 KEY = "orders-0"
@@ -43,8 +43,8 @@ def spans(frame: pd.DataFrame) -> set[tuple[str, float, float | None]]:
 
 
 def of_partition_0() -> list[dict[str, Any]]:
-    """The story's events of the key."""
-    return [one for one in story() if one["partition"] == 0]
+    """The sample events of the key."""
+    return [one for one in sample_events() if one["partition"] == 0]
 
 
 WHOLE = {

@@ -1,4 +1,4 @@
-"""Goal: plots say in marks what the rows say, are whole XML, and escape foreign text."""
+"""Goal: plots draw all rows, are well-formed XML, and escape foreign text."""
 
 from datetime import datetime, timedelta
 from xml.etree import ElementTree
@@ -81,9 +81,9 @@ def test_latencies_rise_with_their_logarithm() -> None:
 def test_an_open_window_reaches_the_end() -> None:
     span = {
         "topic": "orders", "partition": 0, "kind": "unavailable", "start": at(30), "end": None,
-        "duration_ms": None, "cause": "nobody left",
+        "duration_ms": None, "cause": "no replica left",
     }  # fmt: skip
     tree = ElementTree.fromstring(span_lanes([span], AXIS, [("orders", 0)]))
     (bar,) = tree.findall("rect")
     assert float(bar.attrib["x"]) + float(bar.attrib["width"]) == WIDTH - RIGHT
-    assert bar.findtext("title") == "10:00:30 unavailable, open: nobody left"
+    assert bar.findtext("title") == "10:00:30 unavailable, open: no replica left"

@@ -102,7 +102,7 @@ def test_every_core_gets_a_few_tasks_where_there_is_enough_to_do(tmp_path):
 
 
 def test_what_cannot_be_read_is_named(tmp_path):
-    """A link that leads to itself: nobody can follow it, whoever they are."""
+    """A link that leads to itself: no user can follow it."""
     log_dir = write_broker(tmp_path, 1, {"t-0": batches(1)}, 10)
     link = log_dir / "t-0" / f"{50:020d}.log"
     link.symlink_to(link)

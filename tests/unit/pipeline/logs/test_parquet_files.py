@@ -74,7 +74,7 @@ def portion(tmp_path, content, *offsets):
 
 
 @pytest.mark.parametrize(
-    ("bases", "offsets", "told"),
+    ("bases", "offsets", "message"),
     [
         ((0, 20), (0, 30, 0), r"no batch holds the offsets \[10, 20\)"),
         ((0, 20), (0, 30, 19), r"no batch holds the offsets \[10, 20\)"),
@@ -86,9 +86,9 @@ def portion(tmp_path, content, *offsets):
         ((0, 10, 10), (0, 30, 30), "offset 10 follows offset 19"),
     ],
 )
-def test_offsets_that_are_missing_or_come_twice_are_named(tmp_path, out, bases, offsets, told):
+def test_offsets_that_are_missing_or_come_twice_are_named(tmp_path, out, bases, offsets, message):
     torn = portion(tmp_path, [batch(base) for base in bases], *offsets)
-    with pytest.raises(CorruptBatch, match=f"`t-0`\\): {told}"):
+    with pytest.raises(CorruptBatch, match=f"`t-0`\\): {message}"):
         write_file(out, [torn])
     assert not list(out.iterdir())
 

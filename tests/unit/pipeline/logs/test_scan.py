@@ -106,7 +106,7 @@ def test_damaged_records_name_the_file(tmp_path):
 
 
 def test_a_torn_end_is_a_fault_of_records_but_in_the_last_file(tmp_path):
-    """Whoever reads records must not miss those behind a damaged length."""
+    """A reader must not miss the records behind a damaged length."""
     segment = write_segment(tmp_path, [*batches(2), b"no batch"])
     assert len(_rows(scan_records(_place(segment), ["offset"]))) == 20
     (tmp_path / f"{30:020d}.log").write_bytes(b"")

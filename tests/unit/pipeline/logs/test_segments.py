@@ -72,7 +72,7 @@ def test_partitions_being_deleted_are_left_out(tmp_path):
 
 
 def test_a_missing_log_directory_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="no log directory"):
+    with pytest.raises(UsageError, match="not a log directory"):
         partition_directories(tmp_path / "missing")
 
 
@@ -85,7 +85,7 @@ def test_an_empty_checkpoint_was_never_written(tmp_path):
 @pytest.mark.parametrize("text", ["1\n0\n", "0\n2\nt 0 5\n", "0\n1\nt zero 5\n", "0\n1\nt 0\n"])
 def test_a_damaged_checkpoint_is_refused(tmp_path, text):
     (tmp_path / HIGH_WATERMARK_FILE).write_text(text)
-    with pytest.raises(UsageError, match="no offset checkpoint"):
+    with pytest.raises(UsageError, match="not an offset checkpoint"):
         read_offset_checkpoint(tmp_path / HIGH_WATERMARK_FILE)
 
 

@@ -40,7 +40,7 @@ def test_what_spark_itself_needs_is_no_matter():
 
 
 @pytest.mark.parametrize(
-    ("given", "streaming", "said"),
+    ("given", "streaming", "message"),
     [
         ({}, True, "`kafka.bootstrap.servers` is missing"),
         ({**SERVER, "topics": "orders"}, True, "no option `topics`"),
@@ -57,7 +57,7 @@ def test_what_spark_itself_needs_is_no_matter():
         ({"kafka.bootstrap.servers": "nowhere"}, True, "`nowhere`"),
     ],
 )
-def test_wrong_options_are_named(given, streaming, said):
-    with pytest.raises(UsageError, match=said) as caught:
+def test_wrong_options_are_named(given, streaming, message):
+    with pytest.raises(UsageError, match=message) as caught:
         parse_sink_options(given, streaming=streaming)
     assert caught.value.hint

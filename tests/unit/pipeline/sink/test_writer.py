@@ -1,4 +1,4 @@
-"""What a task hands to its producer, and how it speaks of what went wrong."""
+"""What a task hands to its producer, and how it reports errors."""
 
 import pickle
 
@@ -22,14 +22,14 @@ def options(topic: str | None = "orders", **client: str) -> SinkOptions:
 class Taken:
     """A producer that takes records and acknowledges or refuses them when it is polled."""
 
-    def __init__(self, *, room: int = 1_000_000, refusal: KafkaError | None = None) -> None:
+    def __init__(self, *, space: int = 1_000_000, refusal: KafkaError | None = None) -> None:
         self.records: list[tuple] = []
-        self.room = room
+        self.space = space
         self.refusal = refusal
         self.waiting: list[tuple] = []
 
     def produce(self, topic, *, on_delivery, **record):
-        if len(self.waiting) == self.room:
+        if len(self.waiting) == self.space:
             raise BufferError("full")
         self.records.append((topic, record))
         self.waiting.append((topic, record, on_delivery))
@@ -46,7 +46,7 @@ class Taken:
 
 
 class Report:
-    """librdkafka's words on one record."""
+    """librdkafka's report of one record."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = lambda: topic
@@ -89,7 +89,7 @@ def test_a_row_without_a_topic_is_said():
 
 def test_a_full_producer_is_waited_for():
     batch = pa.record_batch({"value": [str(number) for number in range(25)]})
-    producer = Taken(room=10)
+    producer = Taken(space=10)
     assert send_rows(producer, [batch], options()).rows == 25
     assert [record["value"] for _, record in producer.records] == [str(n) for n in range(25)]
 
@@ -128,7 +128,7 @@ def test_every_refusal_crosses_process_borders():
 
 
 @pytest.mark.parametrize(
-    ("types", "topic", "said"),
+    ("types", "topic", "message"),
     [
         ({"key": "string"}, "orders", "no column `value` among `key`"),
         ({"value": "bigint"}, "orders", "column `value` is bigint"),
@@ -137,8 +137,8 @@ def test_every_refusal_crosses_process_borders():
         ({"value": "string", "headers": "string"}, "orders", "column `headers` is string"),
     ],
 )
-def test_columns_that_do_not_fit_are_named(types, topic, said):
-    with pytest.raises(UsageError, match=said):
+def test_columns_that_do_not_fit_are_named(types, topic, message):
+    with pytest.raises(UsageError, match=message):
         check_columns(types, options(topic))
 
 

@@ -1,7 +1,7 @@
 """The archive of Spark's classes: made by the first session, used by the next ones.
 
 `java` is a script here that does what Java does about archives: it notes its arguments, and writes
-the file that it is told to write.
+the file that its options name.
 """
 
 import subprocess
@@ -91,7 +91,7 @@ def test_newer_javas_make_it_in_two_steps_and_say_so_to_nobody(tmp_path, capfd):
 
 
 def test_the_launcher_runs_without(machine):
-    """It is told the class that it shall say how to run."""
+    """Its argument is the class whose command it prints."""
     launcher = f"org.apache.spark.launcher.Main {_SPARK} --master local"
     assert machine.run(*launcher.split(" "))[1] == launcher
 

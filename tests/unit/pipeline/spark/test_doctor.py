@@ -1,4 +1,4 @@
-"""What the doctor finds, and how it says to fix it."""
+"""What the doctor finds, and which fix it names."""
 
 import importlib.metadata
 

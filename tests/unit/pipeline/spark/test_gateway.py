@@ -1,4 +1,4 @@
-"""Java is started, told what Spark's own launcher tells it, and does not outlive Python.
+"""Java starts with the arguments of Spark's own launcher, and does not outlive Python.
 
 `spark-submit` is a script here that notes how it was called and answers as Spark's gateway does.
 """

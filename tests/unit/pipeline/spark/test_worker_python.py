@@ -25,8 +25,8 @@ def test_what_spark_put_on_the_path_is_taken_off_again(tmp_path):
         text=True,
         check=True,
     )
-    told = done.stdout.strip().split("|")
-    assert told == [os.pathsep.join(own), "['x y', '*']", sys.executable]
+    fields = done.stdout.strip().split("|")
+    assert fields == [os.pathsep.join(own), "['x y', '*']", sys.executable]
 
 
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "yarn"])

@@ -104,15 +104,15 @@ def test_ranges_of_what_is_not_ours_are_refused(tmp_path):
         planned_ranges(tmp_path, {}, 0)
     _plan(tmp_path, 0, {})
     (tmp_path / "offsets" / "0").write_text('v1\n{}\n{"t":1}\n{"u":2}')
-    with pytest.raises(UsageError, match="no offset log of a tidelog stream: 2 sources"):
+    with pytest.raises(UsageError, match="not an offset log of a tidelog stream: 2 sources"):
         planned_ranges(tmp_path, {}, 0)
     (tmp_path / "offsets" / "0").write_text('v1\n{}\n{"logOffset": "x"}')
-    with pytest.raises(UsageError, match="no offset log of a tidelog stream"):
+    with pytest.raises(UsageError, match="not an offset log of a tidelog stream"):
         planned_ranges(tmp_path, {}, 0)
 
 
 def test_a_description_has_everything(tmp_path):
-    with pytest.raises(UsageError, match="is no checkpoint"):
+    with pytest.raises(UsageError, match="is not a checkpoint"):
         describe(tmp_path)
     write_identity(tmp_path, KNOWN)
     assert describe(tmp_path)["batches"] == []

@@ -96,7 +96,7 @@ def test_vacuum_takes_only_what_is_old(table, tmp_path, monkeypatch):
 
 
 def test_what_is_no_table_and_what_is_too_young_is_refused(table, tmp_path):
-    with pytest.raises(UsageError, match="is no Delta table"):
+    with pytest.raises(UsageError, match="is not a Delta table"):
         compact(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="another kind"):
         compact(tmp_path / "_continuity")

@@ -1,4 +1,4 @@
-"""The Delta table: one commit a batch, once; what it says of itself; what it refuses."""
+"""The Delta table: one commit a batch, once; its metadata; what it refuses."""
 
 import json
 
@@ -93,7 +93,7 @@ def test_of_two_writers_of_a_topic_one_loses_and_the_table_stays_right(tmp_path)
     second = open_table(tmp_path)
     late = written(second, 0, rows(5, 9), app="another")
     first.commit(written(first, 1, rows(5, 8)))
-    with pytest.raises(TableConflict, match="somebody else writes topic `t`"):
+    with pytest.raises(TableConflict, match="another writer writes topic `t`"):
         second.commit(late)
     assert _places(tmp_path) == [("t", 0, o) for o in range(8)]
     assert open_table(tmp_path).has("another", 0) is False
@@ -136,7 +136,7 @@ def test_a_topic_made_anew_is_another_topic(tmp_path):
 
 
 def test_a_table_that_must_be_there_is_not_made(tmp_path):
-    with pytest.raises(UsageError, match="is no Delta table, and the checkpoint is that of one"):
+    with pytest.raises(UsageError, match="is not a Delta table, but the checkpoint belongs to one"):
         BronzeTable.open(tmp_path / "gone", "t", TOPIC_ID, create=False)
     assert list(tmp_path.iterdir()) == []
 
@@ -149,7 +149,7 @@ def _a_file(place):
 def _other_files(place):
     place.mkdir()
     (place / "notes.txt").write_text("mine")
-    return "no Delta table, and not empty: there is `notes.txt`"
+    return "not a Delta table and not empty: there is `notes.txt`"
 
 
 def _other_schema(place):
@@ -190,7 +190,8 @@ def test_what_is_no_table_of_ours_is_refused_and_left_alone(tmp_path, spoil, bel
 
 
 def test_a_writer_that_looked_at_the_table_meanwhile_still_loses(tmp_path):
-    """Looking at the log (for `_continuity`, for `has`) must not hide that somebody else wrote."""
+    """Looking at the log (for `_continuity`, for `has`) must not hide that another writer has
+    written."""
     first = open_table(tmp_path)
     first.commit(written(first, 0, rows(0, 5)))
     second = open_table(tmp_path)
@@ -198,7 +199,7 @@ def test_a_writer_that_looked_at_the_table_meanwhile_still_loses(tmp_path):
     first.commit(written(first, 1, rows(5, 8)))
     second.sync_continuity()
     assert second.has("another", 0) is False
-    with pytest.raises(TableConflict, match="somebody else writes topic `t`"):
+    with pytest.raises(TableConflict, match="another writer writes topic `t`"):
         second.commit(late)
     assert _places(tmp_path) == [("t", 0, o) for o in range(8)]
 
@@ -207,7 +208,7 @@ def test_of_two_first_writers_one_loses(tmp_path):
     first, second = open_table(tmp_path), open_table(tmp_path)
     late = written(second, 0, rows(0, 9), app="another")
     first.commit(written(first, 0, rows(0, 5)))
-    with pytest.raises(TableConflict, match="somebody else writes topic `t`"):
+    with pytest.raises(TableConflict, match="another writer writes topic `t`"):
         second.commit(late)
 
 

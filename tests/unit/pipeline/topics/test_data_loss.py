@@ -1,4 +1,4 @@
-"""A loss ends a query, or is told and left behind."""
+"""A loss ends a query, or is a warning and the query goes on."""
 
 import logging
 
@@ -20,8 +20,8 @@ def test_a_query_fails_by_its_loss(caplog):
 
 def test_a_query_that_may_go_on_says_without_what(caplog):
     fail_or_warn(_LOSS, ReadRules((), fail_on_data_loss=False))
-    (told,) = caplog.records
-    assert (told.name, told.levelno) == ("tidelog.pipeline", logging.WARNING)
-    assert told.getMessage() == (
+    (logged,) = caplog.records
+    assert (logged.name, logged.levelno) == ("tidelog.pipeline", logging.WARNING)
+    assert logged.getMessage() == (
         "`t-0` [3, 10): the log has [5, 10); goes on because `failOnDataLoss` is false"
     )

@@ -1,4 +1,5 @@
-"""Where a read begins and ends: what may be said, which way wins, and how times are resolved."""
+"""Where a read begins and ends: which values are valid, which option wins, and how times are
+resolved."""
 
 import json
 
@@ -54,8 +55,8 @@ def test_the_default_of_a_stream_is_the_end():
     [
         ({"startingTimestamp": "yesterday"}, "`startingTimestamp` is `yesterday`"),
         ({"startingTimestamp": "-1"}, "`startingTimestamp` is `-1`"),
-        ({"startingOffsetsByTimestamp": "5"}, "`startingOffsetsByTimestamp` is no JSON"),
-        ({"startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "is no JSON"),
+        ({"startingOffsetsByTimestamp": "5"}, "`startingOffsetsByTimestamp` is not JSON"),
+        ({"startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "is not JSON"),
         ({"startingOffsetsByTimestamp": '{"u": {"0": 1}}'}, "names topic `u`"),
         ({"startingOffsetsByTimestampStrategy": "guess"}, "Strategy` is `guess`"),
     ],
@@ -89,5 +90,5 @@ def test_times_are_the_first_record_that_late():
 def test_a_time_after_the_last_record_and_a_partition_left_out_are_refused():
     with pytest.raises(UsageError, match="no record of `t-1` has a timestamp of `1000` or later"):
         _resolve(ByTimestamp(1000, else_latest=False), {_P0: 40, _P1: -1})
-    with pytest.raises(UsageError, match="does not say where `t-1` is"):
+    with pytest.raises(UsageError, match="does not name `t-1`"):
         _resolve(ByTimestamp({_P0: 1}, else_latest=True), {_P0: 40})

@@ -1,4 +1,4 @@
-"""The Spark source's options: what is understood, and what is refused with which words."""
+"""The Spark source's options: what is understood, and what is refused with which message."""
 
 import json
 from pathlib import Path
@@ -59,13 +59,13 @@ def test_names_are_compared_without_case_and_topics_once():
         ({"startingOffsets": '{"flights": {"0": -1}}'}, "may not be latest"),
         ({"endingOffsets": "earliest"}, "may not be earliest"),
         ({"endingOffsets": '{"flights": {"0": -2}}'}, "may not be earliest"),
-        ({"startingOffsets": "soon"}, "neither"),
-        ({"startingOffsets": "[1]"}, "neither"),
-        ({"startingOffsets": '{"flights": 1}'}, "neither"),
-        ({"startingOffsets": '{"flights": {"x": 1}}'}, "neither"),
-        ({"startingOffsets": '{"flights": {"0": 1.5}}'}, "neither"),
-        ({"startingOffsets": '{"flights": {"0": true}}'}, "neither"),
-        ({"startingOffsets": '{"flights": {"0": -3}}'}, "neither"),
+        ({"startingOffsets": "soon"}, "is not `earliest`, `latest` or JSON"),
+        ({"startingOffsets": "[1]"}, "is not `earliest`, `latest` or JSON"),
+        ({"startingOffsets": '{"flights": 1}'}, "is not `earliest`, `latest` or JSON"),
+        ({"startingOffsets": '{"flights": {"x": 1}}'}, "is not `earliest`, `latest` or JSON"),
+        ({"startingOffsets": '{"flights": {"0": 1.5}}'}, "is not `earliest`, `latest` or JSON"),
+        ({"startingOffsets": '{"flights": {"0": true}}'}, "is not `earliest`, `latest` or JSON"),
+        ({"startingOffsets": '{"flights": {"0": -3}}'}, "is not `earliest`, `latest` or JSON"),
         ({"startingOffsets": '{"other": {"0": 1}}'}, "names topic `other`"),
         ({"minPartitions": "-1"}, "`minPartitions` is `-1`"),
         ({"includeHeaders": "yes"}, "`includeHeaders` is `yes`"),
@@ -165,10 +165,10 @@ def test_what_is_wrong_comes_with_advice(changed, message, hint):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"subscribePattern": "*"}, "is no regular expression"),
-        ({"assign": "[]"}, "is no JSON of partition numbers"),
-        ({"assign": "{}"}, "is no JSON of partition numbers"),
-        ({"assign": '{"a": [-1]}'}, "is no JSON of partition numbers"),
+        ({"subscribePattern": "*"}, "is not a regular expression"),
+        ({"assign": "[]"}, "is not JSON of partition numbers"),
+        ({"assign": "{}"}, "is not JSON of partition numbers"),
+        ({"assign": '{"a": [-1]}'}, "is not JSON of partition numbers"),
         ({"subscribe": "a", "maxTriggerDelay": "soon"}, "`maxTriggerDelay` is `soon`"),
         (
             {"subscribe": "a", "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},

@@ -71,7 +71,7 @@ def test_given_offsets_and_special_ones():
             UsageError,
             "no range",
         ),
-        ({"startingOffsets": {"0": 10, "1": 0}}, UsageError, "does not say where `t-2` is"),
+        ({"startingOffsets": {"0": 10, "1": 0}}, UsageError, "does not name `t-2`"),
         ({"startingOffsets": {"0": 10, "1": 0, "2": 5, "3": 0}}, UsageError, "`t-3`, which does"),
     ],
 )

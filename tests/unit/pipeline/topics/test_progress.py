@@ -30,5 +30,5 @@ def test_a_topic_made_anew_waits_from_its_beginning():
 def test_another_source_is_not_understood():
     with pytest.raises(ValueError, match="uuid"):
         source_lag({"logOffset": 3}, {"logOffset": 4})
-    with pytest.raises(ValueError, match="no offset"):
+    with pytest.raises(ValueError, match="not an offset"):
         source_lag("3", "4")

@@ -289,7 +289,7 @@ def test_only_committed_records_come_up_to_the_last_stable_offset():
 def test_a_topic_made_anew_since_the_plan_is_no_continuation():
     partition = _partition(topic_id=TopicId(b"another topic id"))
     with ScriptedCluster({_TP: partition}) as cluster:
-        with pytest.raises(DataLoss, match="deleted and made anew since the plan"):
+        with pytest.raises(DataLoss, match="deleted and created again since the plan"):
             _read(cluster, 0, 100)
         assert _read(cluster, 0, 100, fail_on_data_loss=False) == []
     assert partition.fetches == []
@@ -302,13 +302,13 @@ def test_losses_that_may_be_are_told_and_left_behind(caplog):
     partition = ScriptedPartition(batches, log_start=20, max_batches_per_fetch=1)
     with ScriptedCluster({_TP: partition}) as cluster:
         assert _read(cluster, 0, 100, fail_on_data_loss=False) == [20, 40, 60, 90]
-    for told in (
+    for message in (
         "offset 0 is not there; the leader has [20, 100)",
         "offset 30 should follow, but the next batch begins at 40",
         "the batch of offsets 50 to 59 does not match its CRC-32C",
         "offset 70 should follow, but the next batch begins at 90",
     ):
-        assert told in caplog.text
+        assert message in caplog.text
 
 
 def test_a_header_that_lies_of_its_last_offset_hides_nothing_in_a_compacted_topic():

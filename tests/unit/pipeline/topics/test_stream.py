@@ -98,7 +98,7 @@ def test_a_topic_that_was_made_anew_is_told_though_its_offsets_fit(cluster):
     old = Position(_offsets({"t:0": 20, "t:1": 35, "t:2": 0}), {"t": TopicId(b"old topic's id  ")})
     with Client(options.bootstrap) as client:
         ends = stream.available(options, client)
-        with pytest.raises(DataLoss, match="deleted and made anew: its id was `b2xk"):
+        with pytest.raises(DataLoss, match="deleted and created again: its id was `b2xk"):
             stream.next_position(options, client, old, ends, None)
         end = stream.next_position(lax, client, old, ends, None)
         assert end == ends
@@ -107,7 +107,7 @@ def test_a_topic_that_was_made_anew_is_told_though_its_offsets_fit(cluster):
             OffsetRange("t", 0, 0, 100),
             OffsetRange("t", 1, 30, 50),
         ]
-        with pytest.raises(DataLoss, match="made anew"):
+        with pytest.raises(DataLoss, match="created again"):
             stream.plan_batch(options, client, old, old)
 
 
@@ -149,7 +149,7 @@ def test_a_batch_is_its_ranges(cluster):
     [
         ({"t:1": 10}, {"t:1": 50}, OffsetRange("t", 1, 30, 50)),  # Retention was faster.
         ({"t:1": 40}, {"t:1": 60}, OffsetRange("t", 1, 40, 50)),  # The end was cut off.
-        ({"t:1": 60}, {"t:1": 60}, None),  # The topic was made anew.
+        ({"t:1": 60}, {"t:1": 60}, None),  # The topic was created again.
     ],
 )
 def test_lost_records_fail_the_batch_unless_they_may_be_lost(cluster, start, end, there):

@@ -74,7 +74,7 @@ def test_a_log_begins_with_its_first_segment(spark, directory, tmp_path):
 
 
 def test_a_directory_that_is_there_is_not_touched(spark, directory, tmp_path):
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists already"):
         export(spark, [directory], None, directory)
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"):

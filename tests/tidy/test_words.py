@@ -82,7 +82,7 @@ PRIVATE: Final = {
     r"stor(?:y|ies)": "regression scenario, or what it is",
     r"twins?": "ablation, test double, counterpart",
     r"hears?|heard": "receive, notice",
-    r"tells?|told": "report, return, log, show, distinguish",
+    r"(?<!\.)tells?|told": "report, return, log, show, distinguish",
     r"play(?:s|ed|ing)?": "run",
     r"mend(?:s|ed|ing)?": "fix",
     r"stretch(?:es)?": "run of batches, period",
@@ -104,6 +104,8 @@ PLAIN: Final = (
     "tools/",
     "tests/examples/",
     ".github/",
+    "src/pyspark_tidelog/",
+    "src/pyspark_tidelog_segments/",
     "src/tidelog/__init__.py",
     "src/tidelog/broker/",
     "src/tidelog/client/",
@@ -116,6 +118,7 @@ PLAIN: Final = (
     "src/tidelog/log/",
     "src/tidelog/metadata/",
     "src/tidelog/model.py",
+    "src/tidelog/pipeline/",
     "src/tidelog/records/",
     "src/tidelog/replication/",
     "src/tidelog/rsm/",
@@ -158,7 +161,7 @@ PLAIN: Final = (
 )
 """Where the list holds. The rest joins when its words are plain; the list only grows."""
 
-MADE_OF_CODE: Final = ("docs/reference/errors.md",)
+MADE_OF_CODE: Final[tuple[str, ...]] = ()
 """Pages with sentences of code that has not joined yet; the list only shrinks."""
 
 

@@ -11,8 +11,8 @@ Spark distributes the tasks and the function that runs a seed, and repeats tasks
 lost. It does nothing else here: a query costs a Java that has just started more than most seeds,
 and rows that left a task through Java would not be in the table any earlier.
 
-The caller gives the function that runs a seed (`docs/decisions/`, "A campaign is handed what it
-plays").
+The caller gives the function that runs a seed (`docs/decisions/`, "A campaign is given what it
+runs").
 """
 
 from dataclasses import dataclass

@@ -87,7 +87,7 @@ def find_replicas(
     except OSError as error:
         raise UsageError(
             f"`{error.filename}` cannot be read: {error.strerror}",
-            "run this as a user who may read the brokers' files",
+            "run this as a user with permission to read the brokers' files",
         ) from error
 
 

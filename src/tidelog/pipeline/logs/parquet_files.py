@@ -97,16 +97,16 @@ def portions_of(replica: Replica, *, allow_gaps: bool = False) -> dict[SegmentPl
 def require_new(out: Path) -> None:
     """Raises `UsageError` when the directory exists: files of two exports are never mixed."""
     if out.exists():
-        raise UsageError(f"`{out}` is there already", "name a new directory with `--out`")
+        raise UsageError(f"`{out}` exists already", "name a new directory with `--out`")
 
 
 def write_file(directory: Path, portions: Sequence[Portion]) -> list[Written]:
     """Writes the records of the portions, in their order, with the columns of
-    `SEGMENT_RECORD_SCHEMA`, to a new file in `directory`, which is there; to none when there are no
+    `SEGMENT_RECORD_SCHEMA`, to a new file in the existing `directory`; to none when there are no
     records.
 
-    Raises `CorruptBatch`, also for offsets that are missing, `StorageError`, `OSError`; then there
-    is no file.
+    Raises `CorruptBatch`, also for offsets that are missing, `StorageError`, `OSError`; then it has
+    deleted the file.
     """
     path = directory / f"part-{uuid4()}.parquet"
     counts: dict[tuple[str, int], int] = {}

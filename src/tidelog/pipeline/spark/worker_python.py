@@ -1,9 +1,9 @@
 """The Python that Spark's workers run: the caller's, importing pyspark from where it is installed.
 
-Spark puts a zip of pyspark in front of its workers' path. There are no compiled modules in it, so
-each new worker process compiles what it imports, which takes several times as long as importing it.
-Where the workers are this machine's and this installation's, they are given a script that takes
-what Spark added off the path again and becomes the caller's Python.
+Spark puts a zip of pyspark in front of its workers' path. The zip has no compiled modules,
+so each new worker process compiles what it imports, which takes several times as long as importing
+it. Workers of this machine and this installation get a script instead, which takes what Spark added
+off the path again and becomes the caller's Python.
 """
 
 import shlex

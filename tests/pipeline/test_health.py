@@ -154,7 +154,7 @@ def test_files_are_found_in_a_cluster_directory_and_read_with_one_schema(spark, 
     assert sorted(row.broker for row in events.collect()) == [1, 2]
 
 
-def test_a_directory_without_events_says_how_to_get_them(tmp_path):
+def test_a_directory_without_events_is_refused_with_a_hint(tmp_path):
     with pytest.raises(UsageError, match=r"no `events.jsonl`") as refused:
         find_event_files([tmp_path])
     assert "tidelog.events.enable=true" in refused.value.hint

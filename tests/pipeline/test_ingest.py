@@ -202,7 +202,7 @@ def test_bronze_takes_the_columns_of_the_source_in_their_order(spark):
     assertDataFrameEqual(bronze(shuffled), spark.createDataFrame([row[::-1]], wanted))
 
 
-def test_of_what_spark_says_the_line_that_matters_is_told():
+def test_the_error_of_our_code_in_the_text_of_spark_is_reported():
     java = "[STREAM_FAILED] Query terminated with exception\n  at org.apache.spark.Worker"
     python = (
         "Traceback (most recent call last):\n"

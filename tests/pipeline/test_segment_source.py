@@ -43,7 +43,7 @@ def test_files_that_filters_leave_out_are_not_read(spark, directory, where, rows
     assert _read(spark, directory, mode="records").where(where).count() == rows
 
 
-def test_a_filter_on_base_offset_leaves_the_batches_that_it_says(spark, directory):
+def test_a_filter_on_base_offset_keeps_the_matching_batches(spark, directory):
     found = _read(spark, directory).where("base_offset >= 40 and topic = 'a'")
     assert sorted(row.base_offset for row in found.collect()) == sorted([*range(40, 100, 10)] * 2)
 

@@ -78,7 +78,7 @@ class Listener(LagReporter):
         self.ended.set()
 
 
-def test_a_limit_makes_batches_whose_progress_is_told(spark, run, brokers, tmp_path):
+def test_a_limit_makes_batches_whose_progress_is_reported(spark, run, brokers, tmp_path):
     listener = Listener()
     spark.streams.addListener(listener)
     sizes = run(maxOffsetsPerTrigger="30", **{"kafka.group.id": "dashboards"})

@@ -30,7 +30,7 @@ def table(spark):
     return table
 
 
-def test_a_table_that_is_as_its_accounts_say_has_no_faults(table):
+def test_a_table_that_matches_its_accounts_has_no_faults(table):
     assert faults(*table()) == []
 
 

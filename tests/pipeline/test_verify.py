@@ -98,7 +98,7 @@ def test_another_checksum_is_misplaced(spark):
     assert _faults(_verify(spark, _RECORDS, changed)) == {"misplaced": 1}
 
 
-def test_what_nobody_acknowledged_is_counted_apart(spark):
+def test_unacknowledged_records_are_counted_apart(spark):
     """One with a sequence, one without: neither is a fault."""
     topic = [*_RECORDS, (0, 3, 103, 6, b"a"), (0, 4, 104, None, None)]
     found = _verify(spark, _RECORDS, topic)

@@ -42,10 +42,10 @@ def export(
 ) -> None:
     """Write the committed records of topics to Parquet files, straight from log directories.
 
-    No broker is asked: the nodes may be running, stopped or dead, Tidelog's or Apache Kafka's. What
-    counts as committed is what lies below the high watermark that a broker last wrote down: a clean
-    stop does that, a running broker every five seconds, one that was killed did it before. None of
-    that is left out but what the cleaner removed, and the directory is there when all of it is.
+    It asks no broker: the nodes may be running, stopped or dead, Tidelog's or Apache Kafka's.
+    Committed records are those below the high watermark that a broker last checkpointed. A broker
+    checkpoints it every five seconds and at a clean stop. All of these records are in the files,
+    except those that the cleaner removed. The directory appears when it is complete.
     """
     from tidelog.pipeline.logs.parquet_files import require_new
 

@@ -43,9 +43,9 @@ def needs_spark() -> Iterator[None]:
 def open_session(
     master: str, conf: Mapping[str, str] | None = None, *, prompt: bool = False
 ) -> Iterator[Any]:
-    """A session for one command, by default one that takes a minute or so and whose terminal is
-    the command's own: what Java and its workers write goes to a file, which a failure names and any
-    other ending removes. With `prompt` it is a session for a person at a prompt, who sees that.
+    """A session for one command, by default for one that takes about a minute. What Java and its
+    workers write goes to a file, which is deleted at the end unless a failure named it. With
+    `prompt` it is a session for a person at a prompt, and goes to the terminal.
 
     Raises `UsageError` where Spark is not installed, `WorkFailed` for a job that fails.
     """
@@ -71,8 +71,7 @@ def open_session(
 
 @contextmanager
 def failures_name(log: SparkLog) -> Iterator[None]:
-    """Failures that Spark may know more of name its log. Wrong use, a bad answer and an
-    interrupt are none.
+    """Adds the place of Spark's log to failures; not to wrong use, a bad answer or an interrupt.
 
     Raises `WorkFailed` for a failure that Spark reports; other errors are raised again.
     """
@@ -95,10 +94,10 @@ def failures_name(log: SparkLog) -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM become a question: was the end asked for?
+    """Yields a function that returns whether Ctrl-C or SIGTERM asked for the end.
 
-    Spark's own handler of Ctrl-C, set by every session, raises in the midst of whatever is being
-    sent to its Java, and the command ends in tracebacks. A second Ctrl-C still does.
+    Spark's own handler of Ctrl-C, set by every session, raises in the middle of a call to Java, and
+    the command ends in tracebacks. A second Ctrl-C still does that.
     """
     asked = Event()
 
@@ -116,8 +115,8 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 
 def spark_failure(text: str) -> tuple[str, str]:
-    """Message and hint out of what Spark reports of a failure: the last error of the Python that it
-    ran for us if there is one, else its own first line."""
+    """Message and hint of a failure, out of Spark's text: the last error of our Python code in it,
+    else its first line."""
     errors = list(_PYTHON_ERROR.finditer(text))
     if not errors:
         return text.strip().partition("\n")[0], "run it again with `--debug` for the whole trace"

@@ -1,11 +1,11 @@
 """What Spark's own processes write to stderr: kept aside for a command, shown at a prompt.
 
-Java and the Python workers write much that the command reports better, and on the way out workers
-complain of the sockets that are closed on them. A command whose terminal is its own lets them write
-to a file. When it ends the file is gone, unless it failed for a reason of which the file may have
-more; then the failure names it. A prompt shows what they write, until the session ends.
+Java and the Python workers write much that the command reports better, and at the end workers
+report the sockets that are closed on them. So a command lets them write to a file, and deletes it
+at the end, unless a failure names it because it may have more. A prompt shows what they write,
+until the session ends.
 
-The file and the pipe lie in the temporary directory, and are named after this process.
+The file and the pipe are in the temporary directory, and named after this process.
 """
 
 import os
@@ -26,7 +26,7 @@ class SparkLog(Protocol):
     """To be opened for appending."""
 
     def named(self, hint: str) -> str:
-        """The hint of a failure, with the place of the log where it has something."""
+        """The hint of a failure, with the path of the log unless that is empty."""
 
     def mute(self) -> None:
         """The session is about to end: what is written from now on is of no use."""
@@ -42,7 +42,7 @@ class LogFile:
         self.path = (directory or _temporary()) / f"tidelog-spark-{os.getpid()}.log"
         # Whether a failure named it.
         self._is_named = False
-        # One that a process of the same number left has nothing of this one.
+        # A process with the same number may have left one.
         self.path.unlink(missing_ok=True)
 
     def named(self, hint: str) -> str:

@@ -40,7 +40,7 @@ def test_a_cut_batch_at_the_end_is_left_alone(cut):
     assert table.end == len(whole)
 
 
-def test_the_preallocated_end_of_a_segment_is_no_batch():
+def test_the_preallocated_end_of_a_segment_is_not_a_batch():
     whole = random_batches(Prng(8), 5)
     table = read_batches(whole + bytes(4096))
     assert len(table) == 5

@@ -50,7 +50,7 @@ def _rows(buffer: bytes, **options: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_batches_decode_as_the_plain_decoder_says(seed):
+def test_random_batches_decode_as_by_the_plain_decoder(seed):
     """Many small batches (abreast) and few large ones (one by one)."""
     prng = Prng(seed)
     buffer = random_batches(
@@ -84,7 +84,7 @@ def test_only_the_wanted_columns_come_out_in_their_order():
     assert next(_decode(buffer)).schema == RECORD_SCHEMA
 
 
-def test_who_names_the_columns_of_the_batch_gets_them_and_the_control_records_too():
+def test_columns_of_the_batch_come_on_request_and_control_records_too():
     data = build_batch([Record(1, b"k", b"v")] * 2, base_offset=7, producer_id=9, producer_epoch=2)
     marker = EndTxnMarker(is_commit=True, coordinator_epoch=0)
     data += stamp(build_end_txn_marker(marker, 9, 2, 1), 9, 0)
@@ -154,7 +154,7 @@ def test_wrong_record_counts_are_corrupt():
 
 
 @pytest.mark.parametrize("topic", ["plain", "gzip", "snappy", "lz4", "zstd", "txn", "compact"])
-def test_segments_that_kafka_wrote_decode_as_the_plain_decoder_says(topic):
+def test_segments_that_kafka_wrote_decode_as_by_the_plain_decoder(topic):
     """All codecs, null keys and values, headers, control batches, compaction gaps."""
     segments = {
         path: data

@@ -10,7 +10,7 @@ def _package(root):
     return root
 
 
-def test_any_change_of_what_is_played_changes_it(tmp_path):
+def test_any_change_of_simulated_sources_changes_it(tmp_path):
     package = _package(tmp_path)
     before = source_revision(package)
     assert source_revision(package) == before

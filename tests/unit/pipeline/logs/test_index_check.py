@@ -51,7 +51,7 @@ def test_good_indexes_and_missing_ones_have_no_faults(tmp_path):
         (19, 2 * _SIZE, 2),  # Not above the entry before it.
     ],
 )
-def test_an_offset_entry_that_leads_astray_is_told(tmp_path, offset, position, row):
+def test_a_wrong_offset_entry_is_found(tmp_path, offset, position, row):
     segment = write_segment(tmp_path, batches(), indexed=True)
     _put(segment, ".index", 4, struct.pack(">ii", offset, position))
     faults = _faults(segment)
@@ -59,7 +59,7 @@ def test_an_offset_entry_that_leads_astray_is_told(tmp_path, offset, position, r
 
 
 @pytest.mark.parametrize(("timestamp", "offset", "row"), [(1_058, 59, 5), (1_059, 60, 6)])
-def test_a_time_entry_that_the_batch_does_not_bear_out_is_told(tmp_path, timestamp, offset, row):
+def test_a_wrong_time_entry_is_found(tmp_path, timestamp, offset, row):
     segment = write_segment(tmp_path, batches(), indexed=True)
     _put(segment, ".timeindex", 4, struct.pack(">qi", timestamp, offset))
     faults = _faults(segment)

@@ -34,7 +34,7 @@ def test_names_of_the_sinks_own_options_have_no_case():
     assert options.write_id == "nightly"
 
 
-def test_what_spark_itself_needs_is_no_matter():
+def test_options_of_spark_itself_are_ignored():
     given = {**SERVER, "checkpointLocation": "somewhere", "path": "", "queryName": "copy"}
     assert parse_sink_options(given, streaming=True).bootstrap
 

@@ -77,7 +77,7 @@ def test_the_first_session_leaves_an_archive_and_the_next_begins_from_it(machine
     assert [path.name for path in archive.parent.iterdir() if path.is_file()] == [archive.name]
 
 
-def test_newer_javas_make_it_in_two_steps_and_say_so_to_nobody(tmp_path, capfd):
+def test_newer_javas_make_it_in_two_steps_without_output(tmp_path, capfd):
     machine = Machine(tmp_path, 25)
     archive = machine.find().path
     _, last = machine.run(_SPARK)
@@ -96,7 +96,7 @@ def test_the_launcher_runs_without(machine):
     assert machine.run(*launcher.split(" "))[1] == launcher
 
 
-def test_whoever_has_an_archive_of_their_own_keeps_it(machine):
+def test_an_archive_of_the_user_is_kept(machine):
     machine.run(_SPARK)
     own = f"-XX:SharedArchiveFile=own.jsa {_SPARK}"
     assert machine.run(*own.split(" "))[1] == own

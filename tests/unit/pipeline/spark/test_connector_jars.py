@@ -73,13 +73,13 @@ def test_a_jar_that_changed_is_refused_by_name(environ):
     assert "fetch-jars" in caught.value.hint
 
 
-def test_without_maven_it_says_so(environ):
+def test_a_missing_maven_is_an_error(environ):
     with pytest.raises(UsageError) as caught:
         fetch_jars("4.0.0", {**environ, "PATH": "/nowhere"})
     assert "`mvn` is not on the PATH" in caught.value.message
 
 
-def test_what_maven_says_of_its_failure_is_told_and_nothing_is_left(environ):
+def test_an_error_of_maven_is_reported_and_leaves_no_files(environ):
     with pytest.raises(UsageError) as caught:
         fetch_jars("4.0.0", environ, Maven(code=1))
     assert "no repository" in caught.value.message

@@ -44,7 +44,7 @@ def test_java_is_not_started(tmp_path):
         ("numpy", None, "pip install 'tidelog[spark]'"),
     ],
 )
-def test_what_is_missing_or_wrong_is_named_with_its_mend(monkeypatch, name, version, fix):
+def test_what_is_missing_or_wrong_is_named_with_its_fix(monkeypatch, name, version, fix):
     known = importlib.metadata.version
 
     def versions(package):

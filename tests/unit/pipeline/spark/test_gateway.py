@@ -31,7 +31,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return {"PATH": os.defpath, "SPARK_HOME": str(tmp_path / "spark"), "NOTED": noted}
 
 
-def test_it_is_told_the_conf_and_tells_how_it_is_reached(environ):
+def test_it_gets_the_conf_and_gives_port_and_secret(environ):
     gateway = Gateway({"spark.app.name": "a b", "spark.master": "local[2]"}, environ)
     found = gateway.variables()
     assert found == {"PYSPARK_GATEWAY_PORT": "4660", "PYSPARK_GATEWAY_SECRET": "secret"}
@@ -59,7 +59,7 @@ def test_it_ends_when_its_stdin_closes(environ):
     assert gateway.process.returncode == 0
 
 
-def test_a_java_that_ends_is_no_gateway(environ):
+def test_a_java_that_ends_is_not_a_gateway(environ):
     gateway = Gateway({}, {**environ, "ANSWER": "none"})
     with pytest.raises(NoGateway, match="code 3"):
         gateway.variables()

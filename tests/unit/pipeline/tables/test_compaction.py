@@ -95,7 +95,7 @@ def test_vacuum_takes_only_what_is_old(table, tmp_path, monkeypatch):
     assert open_table(tmp_path).positions == table.positions
 
 
-def test_what_is_no_table_and_what_is_too_young_is_refused(table, tmp_path):
+def test_other_directories_and_young_files_are_refused(table, tmp_path):
     with pytest.raises(UsageError, match="is not a Delta table"):
         compact(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="another kind"):

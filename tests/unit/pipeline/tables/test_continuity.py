@@ -147,7 +147,7 @@ def test_a_partition_without_a_plan_is_a_duplicate():
     ],
     ids=["inside", "between-tasks", "since-the-batch-before"],
 )
-def test_an_epoch_that_goes_back_is_told(batches, before):
+def test_an_epoch_that_goes_back_is_a_violation(batches, before):
     assert _judge(*batches, before=before).status == "EPOCH_REGRESSION"
 
 

@@ -28,7 +28,7 @@ def _accounts(directory):
     return sorted(tuple(row[name] for name in names) for row in table.to_pylist())
 
 
-def test_a_batch_enters_as_a_whole_and_says_what_it_is(tmp_path):
+def test_a_batch_enters_as_a_whole_with_its_metadata(tmp_path):
     table = open_table(tmp_path)
     table.commit(written(table, 0, rows(0, 5), rows(3, 4, partition=1)))
     assert _places(tmp_path) == [("t", 0, o) for o in range(5)] + [("t", 1, 3)]
@@ -79,7 +79,7 @@ def test_a_table_whose_log_was_cleaned_up_looks_at_its_rows(tmp_path):
     assert found == {P0: TablePosition(6, 1), TopicPartition("t", 1): TablePosition(4, 1)}
 
 
-def test_offsets_that_the_table_has_are_refused_whoever_brings_them(tmp_path):
+def test_offsets_that_the_table_has_are_refused_from_any_writer(tmp_path):
     table = open_table(tmp_path)
     table.commit(written(table, 0, rows(0, 5)))
     with pytest.raises(TableConflict, match=r"DUPLICATE `t-0` \[4, 6\).*nothing .* was written"):
@@ -178,7 +178,7 @@ def _other_layout(place):
         (_other_layout, ""),
     ],
 )
-def test_what_is_no_table_of_ours_is_refused_and_left_alone(tmp_path, spoil, below):
+def test_other_directories_and_tables_are_refused_and_left_alone(tmp_path, spoil, below):
     place = tmp_path / "place"
     message = spoil(place)
     before = sorted(path.name for path in tmp_path.rglob("*"))

@@ -28,7 +28,7 @@ def test_rows_get_their_lineage_and_control_records_stay_out(tmp_path):
     assert (piece.rows, piece.control_rows, piece.first, piece.last) == (3, 1, 5, 8)
 
 
-def test_a_file_says_what_is_in_it(tmp_path):
+def test_a_file_has_statistics_of_its_rows(tmp_path):
     batches = [rows(5, 9), rows(0, 2, partition=4)]
     (file,) = write_files(TableTask(str(tmp_path), 3), iter(batches)).files
     assert file.topic == "t"

@@ -18,7 +18,7 @@ def test_a_query_fails_by_its_loss(caplog):
     assert not caplog.records
 
 
-def test_a_query_that_may_go_on_says_without_what(caplog):
+def test_a_query_that_may_go_on_warns_of_what_is_lost(caplog):
     fail_or_warn(_LOSS, ReadRules((), fail_on_data_loss=False))
     (logged,) = caplog.records
     assert (logged.name, logged.levelno) == ("tidelog.pipeline", logging.WARNING)

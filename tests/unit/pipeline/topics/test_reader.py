@@ -101,7 +101,7 @@ def test_a_broken_connection_or_a_passing_error_loses_nothing(outcome):
         assert next(failures, "used") == "used"
 
 
-def test_a_read_that_stands_still_gives_up_and_says_where():
+def test_a_read_without_progress_fails_and_names_the_offset():
     partition = _partition(on_fetch=lambda node, offset: ErrorCode.NOT_LEADER_OR_FOLLOWER)
     with (
         ScriptedCluster({_TP: partition}) as cluster,
@@ -286,7 +286,7 @@ def test_only_committed_records_come_up_to_the_last_stable_offset():
     assert committed == [*range(10), *range(21, 31)]
 
 
-def test_a_topic_made_anew_since_the_plan_is_no_continuation():
+def test_a_topic_created_again_since_the_plan_is_data_loss():
     partition = _partition(topic_id=TopicId(b"another topic id"))
     with ScriptedCluster({_TP: partition}) as cluster:
         with pytest.raises(DataLoss, match="deleted and created again since the plan"):

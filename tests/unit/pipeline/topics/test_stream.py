@@ -46,9 +46,7 @@ def _options(cluster, **given):
         ),
     ],
 )
-def test_a_new_stream_begins_where_it_is_told_and_at_the_end_by_default(
-    cluster, starting, expected
-):
+def test_a_new_stream_begins_at_the_given_offsets_or_at_the_end(cluster, starting, expected):
     options = _options(cluster, **starting)
     with Client(options.bootstrap) as client:
         found = stream.initial_position(options, client)
@@ -93,7 +91,7 @@ def test_the_checkpoint_of_another_query_is_recognised(cluster):
     assert stream.readable_position(lax, start, ends).offsets == _offsets({"t:0": 4})
 
 
-def test_a_topic_that_was_made_anew_is_told_though_its_offsets_fit(cluster):
+def test_a_topic_that_was_created_again_is_data_loss_though_its_offsets_fit(cluster):
     options, lax = _options(cluster), _options(cluster, failOnDataLoss="false")
     old = Position(_offsets({"t:0": 20, "t:1": 35, "t:2": 0}), {"t": TopicId(b"old topic's id  ")})
     with Client(options.bootstrap) as client:

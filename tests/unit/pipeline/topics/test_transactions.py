@@ -120,7 +120,7 @@ def test_transactions_that_kafka_wrote_are_told_apart(topic):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_any_mix_of_transactions_is_told_apart(seed):
+def test_any_mix_of_transactions_is_separated(seed):
     prng = Prng(seed)
     parts, offset = [], 0
     begun: set[int] = set()

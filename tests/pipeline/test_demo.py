@@ -47,8 +47,8 @@ def test_a_users_file_survives_the_death_of_a_leader(tmp_path):
     assert verdict["replicas_identical"] is True
     assert 0 < verdict["failover_ms"] < 60_000
     assert 0 < verdict["isr_restored_ms"] < 60_000
-    ledger = pq.read_table(tmp_path / "out" / "ledger.parquet")
-    assert sorted(ledger.column("sequence").to_pylist()) == list(range(3999))
+    acknowledged = pq.read_table(tmp_path / "out" / "ledger.parquet")
+    assert sorted(acknowledged.column("sequence").to_pylist()) == list(range(3999))
     assert not (tmp_path / "out" / "cluster").exists()
     assert done.stderr == ""
 
@@ -56,7 +56,7 @@ def test_a_users_file_survives_the_death_of_a_leader(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--input", "nowhere.csv"), "`nowhere.csv` is no file"),
+        (("--input", "nowhere.csv"), "`nowhere.csv` is not a file"),
         (("--input", "empty.csv"), "no header line"),
         (("--data-dir", "file.txt"), "`file.txt` cannot be made"),
         (("--data-dir", "kept"), "holds the nodes of an earlier run"),

@@ -179,7 +179,7 @@ def test_a_checkpoint_belongs_to_one_topic_and_one_table(spark, brokers, plan, t
                 checkpoint=tmp_path / "checkpoint",
             )
         )
-    with pytest.raises(UsageError, match="is not a Delta table and"):
+    with pytest.raises(UsageError, match="is not a Delta table, but"):
         prepare(
             IngestPlan(
                 brokers.bootstrap_servers,

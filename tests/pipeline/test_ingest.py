@@ -140,7 +140,7 @@ def test_a_broker_that_fails_once_costs_nothing(spark, brokers, plan, tmp_path):
     assert _places(tmp_path) == _FIRST
 
 
-def test_epochs_that_go_back_are_written_and_told(spark, brokers, plan, tmp_path):
+def test_epochs_that_go_back_are_written_and_reported(spark, brokers, plan, tmp_path):
     brokers.partitions[_P1].batches[1:] = [batch(10, epoch=2)]
     done = ingest(spark, prepare(plan()))
     assert not done.is_clean

@@ -11,6 +11,7 @@ ended. The ingest and this check share no code.
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -45,21 +46,21 @@ class Fault:
 
 def read_table(spark: SparkSession, directory: Path) -> DataFrame:
     """All rows of the newest version, with the columns of `BRONZE_SCHEMA`."""
-    columns = from_arrow_schema(BRONZE_SCHEMA)
-    files = table_files(directory)
-    if not files:
-        return spark.createDataFrame([], columns)
-    reader = spark.read.schema(columns).option("basePath", str(directory.absolute()))
-    return reader.parquet(*files).select(*BRONZE_SCHEMA.names)
+    return _read(spark, directory, BRONZE_SCHEMA)
 
 
 def read_accounts(spark: SparkSession, directory: Path) -> DataFrame:
     """All accounts of a table, with the columns of `CONTINUITY_SCHEMA`."""
-    files = table_files(directory / CONTINUITY_DIRECTORY)
-    columns = from_arrow_schema(CONTINUITY_SCHEMA)
-    return (
-        spark.read.schema(columns).parquet(*files) if files else spark.createDataFrame([], columns)
-    )
+    return _read(spark, directory / CONTINUITY_DIRECTORY, CONTINUITY_SCHEMA)
+
+
+def _read(spark: SparkSession, directory: Path, schema: pa.Schema) -> DataFrame:
+    columns = from_arrow_schema(schema)
+    files = table_files(directory)
+    if not files:
+        return spark.createDataFrame([], columns)
+    reader = spark.read.schema(columns).option("basePath", str(directory.absolute()))
+    return reader.parquet(*files).select(*schema.names)
 
 
 def row_faults(rows: DataFrame) -> DataFrame:

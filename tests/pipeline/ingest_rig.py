@@ -134,12 +134,12 @@ class Feeder:
                     self._topic,
                     b"%d" % number,
                     key=b"%d" % (number % 97),
-                    on_delivery=lambda error, message, n=number: self._heard(n, error, message),
+                    on_delivery=lambda error, message, n=number: self._received(n, error, message),
                 )
                 self._sent += 1
             self._producer.poll(0)
 
-    def _heard(self, number: int, error: Any, message: Any) -> None:
+    def _received(self, number: int, error: Any, message: Any) -> None:
         if error is not None:
             self.failed += 1
         else:

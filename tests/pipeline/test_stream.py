@@ -101,7 +101,7 @@ def test_a_partition_that_is_added_is_read_from_its_beginning(spark, run, broker
     assert _places(spark, tmp_path)[-10:] == [(2, offset) for offset in range(10)]
 
 
-def test_lost_records_stop_the_query_and_say_what_may_be_done(run, brokers):
+def test_lost_records_stop_the_query_with_a_hint(run, brokers):
     run()
     brokers.partitions[_P0].batches[:] = batches(2)
     with pytest.raises(StreamingQueryException) as caught:
@@ -125,7 +125,7 @@ def test_a_topic_made_anew_stops_the_query_though_its_offsets_fit(run, brokers):
     assert run(failOnDataLoss="false") == [70]
 
 
-def test_brokers_without_groups_are_told_before_anything_is_read(run, brokers):
+def test_brokers_without_groups_are_refused_before_anything_is_read(run, brokers):
     del brokers.served[ApiKey.OFFSET_COMMIT]
     with pytest.raises(
         StreamingQueryException, match=r"`kafka\.group\.id` is `g`, but the brokers"

@@ -11,7 +11,7 @@ accounts for every offset asks for the column `is_control`, and gets control rec
 record of a LogAppendTime batch takes the batch's maximal timestamp. Missing headers are null, as in
 the JVM connector.
 
-Invariants: every record's fields end exactly where its length says and every batch's records end
+Invariants: every record's fields end exactly at its length and every batch's records end
 where the batch ends, else `CorruptBatch`; no view points outside the buffer; rows are in buffer
 order; a yielded batch holds at most about `MAX_GROUP_BYTES` of record bytes.
 

@@ -1,4 +1,4 @@
-"""The ledger file."""
+"""The file of acknowledgements."""
 
 from zlib import crc32
 
@@ -12,17 +12,17 @@ from tidelog.pipeline.acknowledgements import (
 
 
 def test_what_was_acknowledged_is_read_back_in_order(tmp_path):
-    path = tmp_path / "ledger.parquet"
-    with AcknowledgementLog(path, "flights") as ledger:
+    path = tmp_path / "acknowledged.parquet"
+    with AcknowledgementLog(path, "flights") as log:
         for number in range(70_000):
-            ledger.add(
+            log.add(
                 partition=number % 6,
                 offset=number // 6,
                 sequence=number,
                 key=None if number % 10 == 0 else b"N%d" % number,
                 value=b"value %d" % number,
             )
-        assert ledger.rows == 70_000
+        assert log.rows == 70_000
     file = pq.ParquetFile(path)
     assert file.num_row_groups == 3
     table = file.read()
@@ -41,8 +41,8 @@ def test_what_was_acknowledged_is_read_back_in_order(tmp_path):
     assert table.column("key").null_count == 7000
 
 
-def test_an_empty_ledger_is_a_file_too(tmp_path):
-    path = tmp_path / "ledger.parquet"
+def test_an_empty_log_is_a_file_too(tmp_path):
+    path = tmp_path / "acknowledged.parquet"
     AcknowledgementLog(path, "flights").close()
     assert pq.read_table(path).num_rows == 0
 

@@ -44,7 +44,7 @@ def test_a_coordinator_that_comes_up_is_waited_for(cluster, client):
     assert cluster.committed == {"g": _OFFSETS}
 
 
-def test_brokers_without_groups_are_told_at_once(cluster, client):
+def test_brokers_without_groups_are_refused_at_once(cluster, client):
     del cluster.served[ApiKey.OFFSET_COMMIT]
     with pytest.raises(UsageError, match=r"`kafka\.group\.id` is `g`, but the brokers have no"):
         check_groups_are_served(client, "g")

@@ -122,7 +122,7 @@ def test_small_ranges_share_tasks_and_large_ones_do_not():
     assert [len(task) for task in alone] == [1] * 120
 
 
-def test_records_that_may_be_lost_are_told_and_left_out(caplog):
+def test_records_that_may_be_lost_are_logged_and_left_out(caplog):
     options = parse_options(
         {
             "kafka.bootstrap.servers": "a:1",

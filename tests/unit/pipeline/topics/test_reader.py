@@ -295,7 +295,7 @@ def test_a_topic_created_again_since_the_plan_is_data_loss():
     assert partition.fetches == []
 
 
-def test_losses_that_may_be_are_told_and_left_behind(caplog):
+def test_allowed_losses_are_logged_and_skipped(caplog):
     damaged = bytearray(_batch(50))
     damaged[-3] ^= 1
     batches = [_batch(20), _batch(40), bytes(damaged), _batch(60), _batch(90)]

@@ -105,7 +105,7 @@ def _decided(segment: bytes) -> tuple[list[int], list[AbortedTransaction]]:
 
 
 @pytest.mark.parametrize("topic", ["txn", "copy"])
-def test_transactions_that_kafka_wrote_are_told_apart(topic):
+def test_transactions_that_kafka_wrote_are_separated(topic):
     segments = {
         path: data
         for path, data in kafka_files("node1").items()

@@ -4,11 +4,7 @@ from typing import Final
 
 from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.controller.messages import (
-    ListReassignments,
-    ListReassignmentsResult,
-    Refused,
-)
+from tidelog.controller.messages import ListReassignments, ListReassignmentsResult, Refused
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested

@@ -7,12 +7,7 @@ from typing import Final
 
 from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
-from tidelog.controller.messages import (
-    FeatureRange,
-    Refused,
-    RegisterBroker,
-    RegisterBrokerResult,
-)
+from tidelog.controller.messages import FeatureRange, Refused, RegisterBroker, RegisterBrokerResult
 from tidelog.model import Endpoint, Uuid
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey

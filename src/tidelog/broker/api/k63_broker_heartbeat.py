@@ -6,11 +6,7 @@ from typing import Final
 
 from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
-from tidelog.controller.messages import (
-    BrokerHeartbeat,
-    BrokerHeartbeatResult,
-    Refused,
-)
+from tidelog.controller.messages import BrokerHeartbeat, BrokerHeartbeatResult, Refused
 from tidelog.model import Uuid
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey

@@ -4,11 +4,7 @@ from typing import Final
 
 from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
-from tidelog.controller.messages import (
-    AllocateProducerIds,
-    AllocateProducerIdsResult,
-    Refused,
-)
+from tidelog.controller.messages import AllocateProducerIds, AllocateProducerIdsResult, Refused
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make

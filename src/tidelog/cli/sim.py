@@ -16,6 +16,7 @@ from tidelog.cli.output import (
     print_aside,
     print_json,
     print_line,
+    print_rows,
     print_table,
     progress,
 )
@@ -196,24 +197,28 @@ def ablate(
     """Switch safeguards off, one by one; exit code 1 if no checker misses one."""
     from tidelog.sim.ablations import SAFEGUARDS
 
-    wanted = [one.name for one in SAFEGUARDS if not only or one.name in only]
-    unknown = set(only or ()) - set(wanted)
-    if unknown:
-        raise UsageError(
-            f"there is no safeguard `{min(unknown)}`",
-            f"use one of {', '.join(one.name for one in SAFEGUARDS)}",
-        )
+    known = [one.name for one in SAFEGUARDS]
+    _require_known(only, known, "safeguard")
+    wanted = [name for name in known if not only or name in only]
     with progress(f"without {len(wanted)} safeguards"):
         rows = list(in_processes(jobs, partial(_run_without, seeds), wanted))
     survivors = [row[0] for row in rows if row[-1] is None]
-    if output is OutputFormat.JSON:
-        killed = len(rows) - len(survivors)
-        print_json({"total": len(rows), "killed": killed, "survivors": survivors})
-    else:
-        columns = ("safeguard", "prevents", "run", "seeds to kill", "what complains")
-        print_table("", columns, [(*row[:-1], row[-1] or "SURVIVED") for row in rows])
+    killed = len(rows) - len(survivors)
+    print_rows(
+        output,
+        {"total": len(rows), "killed": killed, "survivors": survivors},
+        ("safeguard", "prevents", "run", "seeds to kill", "what complains"),
+        [(*row[:-1], row[-1] or "SURVIVED") for row in rows],
+    )
     if survivors:
         raise BadAnswer
+
+
+def _require_known(given: Iterable[str] | None, known: Iterable[str], what: str) -> None:
+    """Raises `UsageError` for a name that is not known."""
+    unknown = set(given or ()).difference(known)
+    if unknown:
+        raise UsageError(f"there is no {what} `{min(unknown)}`", f"use one of {', '.join(known)}")
 
 
 def _run_without(seeds: int, name: str) -> tuple[str, str, str, int, str | None]:
@@ -238,27 +243,16 @@ def regressions(
     from tidelog.sim.campaign.seeds import REGRESSION, run_seed
     from tidelog.sim.regressions.catalogue import REGRESSIONS
 
-    unknown = set(only or ()) - set(REGRESSIONS)
-    if unknown:
-        raise UsageError(
-            f"there is no regression scenario `{min(unknown)}`",
-            f"use one of {', '.join(REGRESSIONS)}",
-        )
-    wanted = [one for number, one in REGRESSIONS.items() if not only or number in only]
-    outcomes = [run_seed(REGRESSION, one.number, 1) for one in wanted]
-    failed = [
-        {"scenario": one.number, "violation": outcome.violation}
-        for one, outcome in zip(wanted, outcomes, strict=True)
-        if outcome.violation is not None
-    ]
-    if output is OutputFormat.JSON:
-        print_json({"total": len(wanted), "failed": failed})
-    else:
-        rows = [
-            (one.number, one.title, one.origin, outcome.violation or "well")
-            for one, outcome in zip(wanted, outcomes, strict=True)
-        ]
-        print_table("", ("scenario", "what must hold", "origin", "result"), rows)
+    _require_known(only, REGRESSIONS, "regression scenario")
+    failed, rows = [], []
+    for number, one in REGRESSIONS.items():
+        if not only or number in only:
+            violation = run_seed(REGRESSION, number, 1).violation
+            rows.append((number, one.title, one.origin, violation or "well"))
+            if violation is not None:
+                failed.append({"scenario": number, "violation": violation})
+    columns = ("scenario", "what must hold", "origin", "result")
+    print_rows(output, {"total": len(rows), "failed": failed}, columns, rows)
     if failed:
         raise BadAnswer
 
@@ -270,10 +264,7 @@ def list_(output: Output = OutputFormat.TABLE) -> None:
     from tidelog.sim.scenarios.families import names
 
     found = {**names(), **{one.number: one.title for one in REGRESSIONS.values()}}
-    if output is OutputFormat.JSON:
-        print_json(found)
-    else:
-        print_table("", ("scenario", "what it is about"), list(found.items()))
+    print_rows(output, found, ("scenario", "what it is about"), list(found.items()))
 
 
 @sim_app.command("sweep", epilog="Example: tidelog sim sweep --jobs 2 --output json")
@@ -302,10 +293,9 @@ def sweep(
             if outcome.violation is not None:
                 sys.stderr.write(f"point {point} failed: {outcome.violation}\n")
     report = done.as_json()
-    if output is OutputFormat.JSON:
-        print_json(report)
-    else:
-        rows = [(name, str(count)) for name, count in done.endings.items()]
-        print_table("", ("ending", "points"), [*rows, ("survived", str(report["survived"]))])
+    endings = {**done.endings, "survived": report["survived"]}
+    print_rows(
+        output, report, ("ending", "points"), [(name, str(endings[name])) for name in endings]
+    )
     if done.failed:
         raise BadAnswer

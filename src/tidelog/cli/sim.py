@@ -197,9 +197,13 @@ def ablate(
     """Switch safeguards off, one by one; exit code 1 if no checker misses one."""
     from tidelog.sim.ablations import SAFEGUARDS
 
-    known = [one.name for one in SAFEGUARDS]
-    _require_known(only, known, "safeguard")
-    wanted = [name for name in known if not only or name in only]
+    wanted = [one.name for one in SAFEGUARDS if not only or one.name in only]
+    unknown = set(only or ()) - set(wanted)
+    if unknown:
+        raise UsageError(
+            f"there is no safeguard `{min(unknown)}`",
+            f"use one of {', '.join(one.name for one in SAFEGUARDS)}",
+        )
     with progress(f"without {len(wanted)} safeguards"):
         rows = list(in_processes(jobs, partial(_run_without, seeds), wanted))
     survivors = [row[0] for row in rows if row[-1] is None]
@@ -212,13 +216,6 @@ def ablate(
     )
     if survivors:
         raise BadAnswer
-
-
-def _require_known(given: Iterable[str] | None, known: Iterable[str], what: str) -> None:
-    """Raises `UsageError` for a name that is not known."""
-    unknown = set(given or ()).difference(known)
-    if unknown:
-        raise UsageError(f"there is no {what} `{min(unknown)}`", f"use one of {', '.join(known)}")
 
 
 def _run_without(seeds: int, name: str) -> tuple[str, str, str, int, str | None]:
@@ -243,7 +240,12 @@ def regressions(
     from tidelog.sim.campaign.seeds import REGRESSION, run_seed
     from tidelog.sim.regressions.catalogue import REGRESSIONS
 
-    _require_known(only, REGRESSIONS, "regression scenario")
+    unknown = set(only or ()) - set(REGRESSIONS)
+    if unknown:
+        raise UsageError(
+            f"there is no regression scenario `{min(unknown)}`",
+            f"use one of {', '.join(REGRESSIONS)}",
+        )
     failed, rows = [], []
     for number, one in REGRESSIONS.items():
         if not only or number in only:

@@ -29,13 +29,7 @@ from tidelog.broker.api.registry import Registry
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.peers import PeerChannels, Purpose
 from tidelog.controller.controller import Controller
-from tidelog.controller.messages import (
-    BrokerHeartbeat,
-    Refused,
-    RegisterBroker,
-    Request,
-    Response,
-)
+from tidelog.controller.messages import BrokerHeartbeat, Refused, RegisterBroker, Request, Response
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.wire import codec

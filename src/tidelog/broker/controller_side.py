@@ -74,19 +74,37 @@ class ControllerSide:
         for node_id in self._detector.suspected:
             self.controller.on_broker_suspected(node_id, now)
 
-    def flow(self, router: Router, now: Instant) -> bool:
-        """Due timers, then the answers of the controller; returns whether there were any."""
-        self.controller.wake(now)
-        outputs = self.controller.take_outputs()
+
+class ControllerFlow:
+    """The controller side as a component of the node: carries the controller's answers to the
+    router and the control link, and its registration to the active controller."""
+
+    def __init__(self, side: ControllerSide, router: Router) -> None:
+        self._side = side
+        self._router = router
+        self._control = router.broker.control
+
+    def flow(self, now: Instant) -> bool:
+        """Due timers and answers, then the call of the registration that is due."""
+        controller, registration = self._side.controller, self._side.registration
+        controller.wake(now)
+        outputs = controller.take_outputs()
         for output in outputs:
             reply_to = output.reply_to
             if isinstance(reply_to, ControllerRequest):
-                router.on_controller_reply(reply_to, output.response)
+                self._router.on_controller_reply(reply_to, output.response)
             else:
                 assert isinstance(reply_to, Call | Forward), f"unknown reply_to {reply_to!r}"
-                router.broker.control.on_controller_reply(reply_to, output.response, now)
+                self._control.on_controller_reply(reply_to, output.response, now)
+        call = registration.next_call(now)
+        if call is not None:
+            self._control.call(call, registration, now)
         return bool(outputs)
 
     def deadline(self) -> Instant | None:
         """When the controller or its registration has something to do."""
-        return earliest(self.controller.deadline(), self.registration.deadline())
+        return earliest(self._side.controller.deadline(), self._side.registration.deadline())
+
+    def check(self) -> None:
+        """The controller's invariants."""
+        self._side.controller.check()

@@ -27,7 +27,7 @@ from tidelog.broker.broker_side import BrokerSide
 from tidelog.broker.call_outcomes import CallOutcomes
 from tidelog.broker.component import Component
 from tidelog.broker.composition import open_parts
-from tidelog.broker.controller_flow import ControllerFlow
+from tidelog.broker.controller_side import ControllerFlow
 from tidelog.broker.detector_link import DetectorLink
 from tidelog.broker.metadata_feed import MetadataFeed
 from tidelog.broker.metadata_loader import ImageFollower, MetadataLoader
@@ -149,7 +149,7 @@ class Node:
         parts = self._parts
         yield self._make_quorum_follower()
         if parts.controller_side is not None:
-            yield ControllerFlow(parts.controller_side, self._router, parts.control)
+            yield ControllerFlow(parts.controller_side, self._router)
         if self._broker_side is not None:
             yield self._broker_side
         yield CallOutcomes(

@@ -5,13 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
-from tidelog.cli.output import (
-    Output,
-    OutputFormat,
-    WorkFailed,
-    ids,
-    print_answer,
-)
+from tidelog.cli.output import Output, OutputFormat, WorkFailed, ids, print_answer
 
 MAX_BROKER_ID: Final = 2**31 - 1
 """The largest id that a request can carry."""

@@ -30,14 +30,7 @@ from tidelog.cli.demo_input import DemoInput, find_input
 from tidelog.cli.demo_report import DemoReport, print_report
 from tidelog.cli.demo_stream import Stream
 from tidelog.cli.demo_view import DemoView
-from tidelog.cli.output import (
-    PIPED_WIDTH,
-    BadAnswer,
-    Output,
-    OutputFormat,
-    print_json,
-    progress,
-)
+from tidelog.cli.output import PIPED_WIDTH, BadAnswer, Output, OutputFormat, print_json, progress
 from tidelog.client.core.values import LATEST
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition

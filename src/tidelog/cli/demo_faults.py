@@ -16,7 +16,6 @@ from typing import Final
 
 from tidelog.cli.demo_stream import Stream
 from tidelog.client import AdminClient, AdminError, Unreachable
-from tidelog.client.core.descriptions import PartitionDescription
 from tidelog.errors import UsageError
 from tidelog.testing.local_cluster import LocalCluster
 from tidelog.testing.waiting import wait_until
@@ -51,8 +50,6 @@ class LeaderFault:
         self._workers = workers
         # The node that leads the watched partition at the kill; `None` before.
         self.victim: int | None = None
-        # The partition as it was just before the kill.
-        self._before: PartitionDescription | None = None
         # Whether the new leader's first acknowledgement was reported.
         self._failover_reported = False
         # The restart, once begun; gives the milliseconds until every ISR was complete.
@@ -101,7 +98,6 @@ class LeaderFault:
     def _kill(self) -> None:
         described = self._cluster.describe_topic(self._topic).partitions[WATCHED_PARTITION]
         node = self._cluster.node(described.leader)
-        self._before = described
         self._log_size_bytes = node.log_file.stat().st_size
         killed_at = time.monotonic()
         self._cluster.kill(node.node_id)

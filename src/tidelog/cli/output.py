@@ -66,6 +66,16 @@ def print_answer(output: OutputFormat, value: object, text: str) -> None:
         print_line(text)
 
 
+def print_rows(
+    output: OutputFormat, value: object, columns: Sequence[str], rows: Sequence[Sequence[object]]
+) -> None:
+    """What a command found: the value as JSON, or the rows of a table."""
+    if output is OutputFormat.JSON:
+        print_json(value)
+    else:
+        print_table("", columns, rows)
+
+
 def counted(number: int, noun: str, nouns: str = "") -> str:
     """So many of something: `1 file`, `2,000 batches`."""
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"

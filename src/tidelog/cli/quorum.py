@@ -15,11 +15,6 @@ quorum_app = typer.Typer(
 )
 
 
-@quorum_app.callback()
-def _quorum() -> None:
-    """Makes the subcommands a group."""
-
-
 @quorum_app.command("describe", epilog="Example: tidelog quorum describe --output json")
 def describe(
     bootstrap: Bootstrap = None,

@@ -16,6 +16,7 @@ from tidelog.cli.output import (
     print_aside,
     print_json,
     print_line,
+    print_rows,
     print_table,
     progress,
 )
@@ -206,12 +207,13 @@ def ablate(
     with progress(f"without {len(wanted)} safeguards"):
         rows = list(in_processes(jobs, partial(_run_without, seeds), wanted))
     survivors = [row[0] for row in rows if row[-1] is None]
-    if output is OutputFormat.JSON:
-        killed = len(rows) - len(survivors)
-        print_json({"total": len(rows), "killed": killed, "survivors": survivors})
-    else:
-        columns = ("safeguard", "prevents", "run", "seeds to kill", "what complains")
-        print_table("", columns, [(*row[:-1], row[-1] or "SURVIVED") for row in rows])
+    killed = len(rows) - len(survivors)
+    print_rows(
+        output,
+        {"total": len(rows), "killed": killed, "survivors": survivors},
+        ("safeguard", "prevents", "run", "seeds to kill", "what complains"),
+        [(*row[:-1], row[-1] or "SURVIVED") for row in rows],
+    )
     if survivors:
         raise BadAnswer
 
@@ -244,21 +246,15 @@ def regressions(
             f"there is no regression scenario `{min(unknown)}`",
             f"use one of {', '.join(REGRESSIONS)}",
         )
-    wanted = [one for number, one in REGRESSIONS.items() if not only or number in only]
-    outcomes = [run_seed(REGRESSION, one.number, 1) for one in wanted]
-    failed = [
-        {"scenario": one.number, "violation": outcome.violation}
-        for one, outcome in zip(wanted, outcomes, strict=True)
-        if outcome.violation is not None
-    ]
-    if output is OutputFormat.JSON:
-        print_json({"total": len(wanted), "failed": failed})
-    else:
-        rows = [
-            (one.number, one.title, one.origin, outcome.violation or "well")
-            for one, outcome in zip(wanted, outcomes, strict=True)
-        ]
-        print_table("", ("scenario", "what must hold", "origin", "result"), rows)
+    failed, rows = [], []
+    for number, one in REGRESSIONS.items():
+        if not only or number in only:
+            violation = run_seed(REGRESSION, number, 1).violation
+            rows.append((number, one.title, one.origin, violation or "well"))
+            if violation is not None:
+                failed.append({"scenario": number, "violation": violation})
+    columns = ("scenario", "what must hold", "origin", "result")
+    print_rows(output, {"total": len(rows), "failed": failed}, columns, rows)
     if failed:
         raise BadAnswer
 
@@ -270,10 +266,7 @@ def list_(output: Output = OutputFormat.TABLE) -> None:
     from tidelog.sim.scenarios.families import names
 
     found = {**names(), **{one.number: one.title for one in REGRESSIONS.values()}}
-    if output is OutputFormat.JSON:
-        print_json(found)
-    else:
-        print_table("", ("scenario", "what it is about"), list(found.items()))
+    print_rows(output, found, ("scenario", "what it is about"), list(found.items()))
 
 
 @sim_app.command("sweep", epilog="Example: tidelog sim sweep --jobs 2 --output json")
@@ -302,10 +295,9 @@ def sweep(
             if outcome.violation is not None:
                 sys.stderr.write(f"point {point} failed: {outcome.violation}\n")
     report = done.as_json()
-    if output is OutputFormat.JSON:
-        print_json(report)
-    else:
-        rows = [(name, str(count)) for name, count in done.endings.items()]
-        print_table("", ("ending", "points"), [*rows, ("survived", str(report["survived"]))])
+    endings = {**done.endings, "survived": report["survived"]}
+    print_rows(
+        output, report, ("ending", "points"), [(name, str(endings[name])) for name in endings]
+    )
     if done.failed:
         raise BadAnswer

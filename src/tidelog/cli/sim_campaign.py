@@ -16,14 +16,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.output import (
-    BadAnswer,
-    Output,
-    OutputFormat,
-    print_json,
-    print_table,
-    progress,
-)
+from tidelog.cli.output import BadAnswer, Output, OutputFormat, print_json, print_table, progress
 from tidelog.cli.sim import Jobs, in_processes, timed
 from tidelog.errors import UsageError
 

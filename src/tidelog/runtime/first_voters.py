@@ -21,12 +21,7 @@ from tidelog.config import NodeConfig
 from tidelog.errors import UsageError
 from tidelog.kraft.messages import Voter
 from tidelog.kraft.voters import by_id
-from tidelog.model import (
-    RESERVED_DIRECTORY_IDS,
-    Endpoint,
-    Uuid,
-    uuid_from_text,
-)
+from tidelog.model import RESERVED_DIRECTORY_IDS, Endpoint, Uuid, uuid_from_text
 
 _CHOICES: Final = "`--standalone`, `--initial-controllers` or `--no-initial-controllers`"
 _VOTER_HINT: Final = (

@@ -25,11 +25,7 @@ from typing import Final
 
 from tidelog.env.disk import DiskSpace, File
 from tidelog.errors import StorageError, UsageError
-from tidelog.runtime.directory_syncs import (
-    DirectorySyncs,
-    fsync_directory,
-    make_directory_durably,
-)
+from tidelog.runtime.directory_syncs import DirectorySyncs, fsync_directory, make_directory_durably
 from tidelog.runtime.open_files import OpenFiles
 from tidelog.runtime.os_file import OPEN_FLAGS, OsFile, guarded, reason_of
 

@@ -34,7 +34,6 @@ from tidelog.model import Endpoint
 from tidelog.runtime import clock
 from tidelog.runtime.driver import EXIT_BUG, Core, Driver
 from tidelog.runtime.event_file import EventFile
-from tidelog.runtime.event_topic import EventTopic, stop_publishing
 from tidelog.runtime.listening import bind, close_all, listen_failure
 from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.node_file import read_node_config
@@ -166,6 +165,9 @@ def _start(
     )
     open_files.sync_later = driver.sync_later
     if events is not None and config.events.topic_enable and config.is_broker:
+        # It brings the client along, which no other part of a node needs.
+        from tidelog.runtime.event_topic import EventTopic, stop_publishing
+
         topic = EventTopic(config.broker_listeners[0])
         events.also = topic.take
         stack.callback(stop_publishing, loop, loop.create_task(topic.run()))

@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from tidelog.broker.api.answers import bare_reply, refused_plainly
 from tidelog.broker.connections import RequestContext
 from tidelog.controller import messages as controller_messages
 from tidelog.controller.messages import Refused
@@ -140,9 +141,9 @@ class ControllerApi(Declaration, Generic[NodeT, MessageT, ResultT]):
     message: type[MessageT]
     result: type[ResultT]
     message_of: Callable[[Entity], MessageT]
-    entity_of: Callable[[NodeT, type, Entity, ResultT], Entity]
+    entity_of: Callable[[NodeT, type, Entity, ResultT], Entity] = bare_reply
     """From the answer's entity class, the request and the result."""
-    refusal_of: Callable[[type, Entity, Refused], Entity]
+    refusal_of: Callable[[type, Entity, Refused], Entity] = refused_plainly
     """The answer when the request is refused as a whole: its entity class, the request, why."""
     sending: Sending[MessageT, ResultT] | None = None
     """With `sent_version`, for what our nodes ask for themselves."""

@@ -13,7 +13,6 @@ from tidelog.controller.messages import (
     Reassignment,
     Refused,
 )
-from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
@@ -53,8 +52,6 @@ def entity_of(
     return reply(
         response_type,
         allow_replication_factor_change=_allows_another_factor(request),
-        error_code=error(ErrorCode.NONE),
-        error_message=None,
         responses=tuple(
             make(topic_type, name=topic, partitions=tuple(partitions))
             for topic, partitions in by_topic.items()
@@ -64,12 +61,10 @@ def entity_of(
 
 def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
     """The code stands at the top."""
-    return refused_at_top(
-        response_type,
-        refused,
-        allow_replication_factor_change=_allows_another_factor(request),
-        responses=(),
+    refuse = refused_at_top(
+        allow_replication_factor_change=_allows_another_factor(request), responses=()
     )
+    return refuse(response_type, request, refused)
 
 
 def _allows_another_factor(request: Entity) -> bool:

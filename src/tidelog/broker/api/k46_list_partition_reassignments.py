@@ -4,11 +4,7 @@ from typing import Final
 
 from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.controller.messages import (
-    ListReassignments,
-    ListReassignmentsResult,
-    Refused,
-)
+from tidelog.controller.messages import ListReassignments, ListReassignmentsResult
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make, nested
@@ -49,11 +45,6 @@ def entity_of(
     )
 
 
-def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
-    """The code stands at the top."""
-    return refused_at_top(response_type, refused, topics=())
-
-
 API: Final = ControllerApi(
     key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
     doc=__doc__,
@@ -64,5 +55,5 @@ API: Final = ControllerApi(
     result=ListReassignmentsResult,
     message_of=message_of,
     entity_of=entity_of,
-    refusal_of=refusal_of,
+    refusal_of=refused_at_top(topics=()),
 )

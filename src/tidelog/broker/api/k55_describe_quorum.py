@@ -5,10 +5,9 @@ A broker forwards the request to the active controller. Fetch and caught-up time
 
 from typing import Final, Protocol
 
-from tidelog.broker.api.answers import refused_at_top
+from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, QuorumQueryApi, VersionRange
 from tidelog.broker.api.needs import HasClock, HasQuorum
-from tidelog.controller.messages import Refused
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import QuorumDescription, ReplicaProgress
@@ -35,19 +34,10 @@ def entity_of(node: Node, response_type: type, request: Entity, now: Instant) ->
             for partition in topic.partitions
         )
         topics.append(make(topic_type, topic_name=topic.topic_name, partitions=partitions))
-    values: dict[str, object] = {
-        "error_code": error(ErrorCode.NONE),
-        "error_message": None,
-        "topics": tuple(topics),
-    }
+    values: dict[str, object] = {}
     if has_field(response_type, "nodes"):
         values["nodes"] = _nodes(node, response_type)
-    return make(response_type, **values)
-
-
-def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
-    """The reply when no active controller could be asked."""
-    return refused_at_top(response_type, refused, topics=(), nodes=())
+    return reply(response_type, topics=tuple(topics), **values)
 
 
 def _partition(node: Node, partition_type: type, index: int, known: bool, now: Instant) -> Entity:
@@ -106,5 +96,5 @@ API: Final = QuorumQueryApi(
     versions=VersionRange(0, 2),
     requires=(on(Operation.DESCRIBE, ResourceType.CLUSTER),),
     entity_of=entity_of,
-    refusal_of=refusal_of,
+    refusal_of=refused_at_top(topics=(), nodes=()),
 )

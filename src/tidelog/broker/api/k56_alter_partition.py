@@ -13,7 +13,6 @@ from tidelog.controller.messages import (
     IsrMember,
     IsrProposal,
     IsrResult,
-    Refused,
 )
 from tidelog.model import TopicId
 from tidelog.security.rights import CLUSTER_ACTION
@@ -76,11 +75,6 @@ def entity_of(
             for topic_id, partitions in by_topic.items()
         ),
     )
-
-
-def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
-    """The code stands at the top."""
-    return refused_at_top(response_type, refused, topics=())
 
 
 def request_of(request_type: type, message: AlterPartition) -> Entity:
@@ -146,6 +140,6 @@ API: Final = ControllerApi(
     result=AlterPartitionResult,
     message_of=message_of,
     entity_of=entity_of,
-    refusal_of=refusal_of,
+    refusal_of=refused_at_top(topics=()),
     sending=Sending(request_of=request_of, result_of=result_of),
 )

@@ -7,12 +7,7 @@ from typing import Final
 
 from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
-from tidelog.controller.messages import (
-    FeatureRange,
-    Refused,
-    RegisterBroker,
-    RegisterBrokerResult,
-)
+from tidelog.controller.messages import FeatureRange, RegisterBroker, RegisterBrokerResult
 from tidelog.model import Endpoint, Uuid
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
@@ -44,11 +39,6 @@ def entity_of(
 ) -> Entity:
     """The reply."""
     return reply(response_type, broker_epoch=result.broker_epoch)
-
-
-def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
-    """No broker epoch."""
-    return refused_at_top(response_type, refused, broker_epoch=-1)
 
 
 def request_of(request_type: type, message: RegisterBroker) -> Entity:
@@ -102,6 +92,6 @@ API: Final = ControllerApi(
     result=RegisterBrokerResult,
     message_of=message_of,
     entity_of=entity_of,
-    refusal_of=refusal_of,
+    refusal_of=refused_at_top(broker_epoch=-1),
     sending=Sending(request_of=request_of, result_of=result_of),
 )

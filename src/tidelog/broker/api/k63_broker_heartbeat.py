@@ -6,11 +6,7 @@ from typing import Final
 
 from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
-from tidelog.controller.messages import (
-    BrokerHeartbeat,
-    BrokerHeartbeatResult,
-    Refused,
-)
+from tidelog.controller.messages import BrokerHeartbeat, BrokerHeartbeatResult
 from tidelog.model import Uuid
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
@@ -43,13 +39,6 @@ def entity_of(
     )
 
 
-def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
-    """A refused broker counts as fenced."""
-    return refused_at_top(
-        response_type, refused, is_caught_up=False, is_fenced=True, should_shut_down=False
-    )
-
-
 def request_of(request_type: type, message: BrokerHeartbeat) -> Entity:
     """The wire request."""
     return make(
@@ -79,6 +68,6 @@ API: Final = ControllerApi(
     result=BrokerHeartbeatResult,
     message_of=message_of,
     entity_of=entity_of,
-    refusal_of=refusal_of,
+    refusal_of=refused_at_top(is_caught_up=False, is_fenced=True, should_shut_down=False),
     sending=Sending(request_of=request_of, result_of=result_of),
 )

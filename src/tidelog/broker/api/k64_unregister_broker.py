@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.controller.messages import Refused, UnregisterBroker, UnregisterBrokerResult
+from tidelog.controller.messages import UnregisterBroker, UnregisterBrokerResult
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
@@ -15,19 +14,7 @@ def message_of(request: Entity) -> UnregisterBroker:
     return UnregisterBroker(request.broker_id)
 
 
-def entity_of(
-    node: object, response_type: type, request: Entity, result: UnregisterBrokerResult
-) -> Entity:
-    """The reply."""
-    return reply(response_type)
-
-
-def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
-    """The reply with code and message."""
-    return refused_at_top(response_type, refused)
-
-
-API: Final = ControllerApi(
+API: Final[ControllerApi[object, UnregisterBroker, UnregisterBrokerResult]] = ControllerApi(
     key=ApiKey.UNREGISTER_BROKER,
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
@@ -36,6 +23,4 @@ API: Final = ControllerApi(
     message=UnregisterBroker,
     result=UnregisterBrokerResult,
     message_of=message_of,
-    entity_of=entity_of,
-    refusal_of=refusal_of,
 )

@@ -4,11 +4,7 @@ from typing import Final
 
 from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
-from tidelog.controller.messages import (
-    AllocateProducerIds,
-    AllocateProducerIdsResult,
-    Refused,
-)
+from tidelog.controller.messages import AllocateProducerIds, AllocateProducerIdsResult
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make
@@ -26,11 +22,6 @@ def entity_of(
     return reply(
         response_type, producer_id_start=result.first_producer_id, producer_id_len=result.count
     )
-
-
-def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
-    """An empty block."""
-    return refused_at_top(response_type, refused, producer_id_start=-1, producer_id_len=0)
 
 
 def request_of(request_type: type, message: AllocateProducerIds) -> Entity:
@@ -54,6 +45,6 @@ API: Final = ControllerApi(
     result=AllocateProducerIdsResult,
     message_of=message_of,
     entity_of=entity_of,
-    refusal_of=refusal_of,
+    refusal_of=refused_at_top(producer_id_start=-1, producer_id_len=0),
     sending=Sending(request_of=request_of, result_of=result_of),
 )

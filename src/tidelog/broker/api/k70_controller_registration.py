@@ -2,11 +2,9 @@
 
 from typing import Final
 
-from tidelog.broker.api.answers import refused_at_top, reply
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
 from tidelog.controller.messages import (
     FeatureRange,
-    Refused,
     RegisterController,
     RegisterControllerResult,
 )
@@ -30,18 +28,6 @@ def message_of(request: Entity) -> RegisterController:
             for item in request.features
         },
     )
-
-
-def entity_of(
-    node: object, response_type: type, request: Entity, result: RegisterControllerResult
-) -> Entity:
-    """The reply."""
-    return reply(response_type)
-
-
-def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
-    """The reply with code and message."""
-    return refused_at_top(response_type, refused)
 
 
 def request_of(request_type: type, message: RegisterController) -> Entity:
@@ -80,7 +66,7 @@ def result_of(entity: Entity) -> RegisterControllerResult:
     return RegisterControllerResult()
 
 
-API: Final = ControllerApi(
+API: Final[ControllerApi[object, RegisterController, RegisterControllerResult]] = ControllerApi(
     key=ApiKey.CONTROLLER_REGISTRATION,
     doc=__doc__,
     listeners=CONTROLLERS,
@@ -90,7 +76,5 @@ API: Final = ControllerApi(
     message=RegisterController,
     result=RegisterControllerResult,
     message_of=message_of,
-    entity_of=entity_of,
-    refusal_of=refusal_of,
     sending=Sending(request_of=request_of, result_of=result_of),
 )

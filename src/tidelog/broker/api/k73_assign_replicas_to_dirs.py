@@ -10,7 +10,6 @@ from tidelog.controller.messages import (
     AssignedReplica,
     AssignReplicas,
     AssignReplicasResult,
-    Refused,
     ReplicaDirectory,
 )
 from tidelog.model import TopicId, Uuid
@@ -43,11 +42,6 @@ def entity_of(
 ) -> Entity:
     """The reply, grouped by directory and topic."""
     return reply(response_type, directories=_grouped(response_type, result.results))
-
-
-def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
-    """The code stands at the top."""
-    return refused_at_top(response_type, refused, directories=())
 
 
 def _grouped(
@@ -115,6 +109,6 @@ API: Final = ControllerApi(
     result=AssignReplicasResult,
     message_of=message_of,
     entity_of=entity_of,
-    refusal_of=refusal_of,
+    refusal_of=refused_at_top(directories=()),
     sending=Sending(request_of=request_of, result_of=result_of),
 )

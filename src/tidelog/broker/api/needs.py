@@ -1,7 +1,8 @@
 """What handlers need of their node: one small protocol for each part.
 
 A handler names the parts that it uses, `class Node(HasImage, HasReplicas, Protocol)`, and sees no
-more of the node. `broker/context.py` has them all; mypy checks that in `broker/api/catalogue.py`.
+more of the node; it sets none of them. `broker/context.py` has them all; mypy checks that in
+`broker/api/catalogue.py`.
 """
 
 from typing import Any, Protocol
@@ -21,19 +22,15 @@ from tidelog.replication.replicas import Replicas
 
 
 class HasApis(Protocol):
-    """What is served."""
+    """The declarations of what is served."""
 
-    @property
-    def apis(self) -> Registry[Any]:
-        """The declarations."""
+    apis: Registry[Any]
 
 
 class HasAutoTopics(Protocol):
-    """Topics that are created because a client asks about them."""
+    """The topics that are being created because a client asked about them."""
 
-    @property
-    def auto_topics(self) -> AutoTopics:
-        """Those under way."""
+    auto_topics: AutoTopics
 
 
 class HasClock(Protocol):
@@ -44,88 +41,66 @@ class HasClock(Protocol):
 
 
 class HasClusterId(Protocol):
-    """Which cluster this is."""
+    """The id that the log directory was formatted with."""
 
-    @property
-    def cluster_id(self) -> str:
-        """As the directory was formatted."""
+    cluster_id: str
 
 
 class HasConfig(Protocol):
-    """The node's own configuration."""
+    """The node's own configuration, as it was at the start."""
 
-    @property
-    def config(self) -> NodeConfig:
-        """All of it, as it was at the start."""
+    config: NodeConfig
 
 
 class HasDisk(Protocol):
-    """The log directory."""
+    """The log directory, for how full it is."""
 
-    @property
-    def disk(self) -> Disk:
-        """For how full it is."""
+    disk: Disk
 
 
 class HasFetchSessions(Protocol):
-    """Incremental fetches."""
+    """The incremental fetch sessions of all clients."""
 
-    @property
-    def fetch_sessions(self) -> FetchSessions:
-        """The sessions of all clients."""
+    fetch_sessions: FetchSessions
 
 
 class HasHeldQuestions(Protocol):
-    """Questions that wait until this broker can know the answer."""
+    """The questions that wait until this broker can know the answer."""
 
-    @property
-    def held_questions(self) -> HeldQuestions:
-        """Those that wait."""
+    held_questions: HeldQuestions
 
 
 class HasImage(Protocol):
-    """The metadata."""
+    """The newest committed metadata that the replicas have applied."""
 
-    @property
-    def image(self) -> MetadataImage:
-        """The newest committed image that the replicas have applied."""
+    image: MetadataImage
 
 
 class HasProducerIds(Protocol):
-    """Producer ids."""
+    """This broker's block of producer ids."""
 
-    @property
-    def producer_ids(self) -> ProducerIds:
-        """The block of this broker."""
+    producer_ids: ProducerIds
 
 
 class HasQuorum(Protocol):
-    """The metadata quorum."""
+    """This node's replica of the metadata log."""
 
-    @property
-    def quorum(self) -> Quorum:
-        """This node's replica of it."""
+    quorum: Quorum
 
 
 class HasReplicas(Protocol):
-    """The partitions."""
+    """The replicas of partitions that are hosted here."""
 
-    @property
-    def replicas(self) -> Replicas:
-        """The replicas that are hosted here."""
+    replicas: Replicas
 
 
 class HasTrace(Protocol):
-    """Events."""
+    """Where the node's events go."""
 
-    @property
-    def trace(self) -> Trace:
-        """The node's."""
+    trace: Trace
 
 
 class HasUnreachable(Protocol):
-    """Nodes in doubt."""
+    """The nodes that may have died a moment ago."""
 
-    @property
-    def unreachable(self) -> frozenset[int]:
-        """Nodes that may have died a moment ago."""
+    unreachable: frozenset[int]

@@ -13,10 +13,19 @@ The replacements live here and not in the product: a switch in production code c
 | `log` | recovery, epochs, producers, devices |
 | `controller` | elections, registrations, proposals |
 | `quorum` | votes, the metadata log |
-| `catalogue` | all of them |
 """
 
-from tidelog.sim.ablations.catalogue import SAFEGUARDS
+from typing import Final
+
+from tidelog.sim.ablations import controller, log, quorum, replication
 from tidelog.sim.ablations.safeguard import Kill, Safeguard, ablate, switched_off
+
+SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
+    *replication.SAFEGUARDS,
+    *log.SAFEGUARDS,
+    *controller.SAFEGUARDS,
+    *quorum.SAFEGUARDS,
+)
+"""The rows of the kill table."""
 
 __all__ = ["SAFEGUARDS", "Kill", "Safeguard", "ablate", "switched_off"]

@@ -1,6 +1,6 @@
 """What checkers are given, and how they speak."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -39,6 +39,13 @@ class Evidence:
     """What another one read after the last restart of all nodes, where there was one."""
     newest_image: MetadataImage = EMPTY_IMAGE
     """The newest committed metadata that any node ever had, also one that is dead by now."""
+
+    def replicas(self) -> Iterator[tuple[Host, Partition]]:
+        """Every replica of every node that runs, with its host."""
+        for host in self.world.hosts.values():
+            if host.node is not None:
+                for partition in host.node.broker.replicas.partitions.values():
+                    yield host, partition
 
 
 class LeaderChecker(Protocol):

@@ -21,19 +21,16 @@ class CommittedNeverTruncated:
     def sweep(self, evidence: Evidence) -> None:
         """Compares each log end with it."""
         live: dict[Partition, int] = {}
-        for host in evidence.world.hosts.values():
-            if host.node is None:
+        for host, partition in evidence.replicas():
+            if partition.offline is not None:
                 continue
-            for partition in host.node.broker.replicas.partitions.values():
-                if partition.offline is not None:
-                    continue
-                log = partition.log
-                known = self._known.get(partition, 0)
-                if log.log_end_offset < known:
-                    raise Violation(
-                        self.name,
-                        f"{host.name} {partition_id(partition)} ends at {log.log_end_offset}, "
-                        f"its high watermark was {known}",
-                    )
-                live[partition] = max(known, log.high_watermark)
+            log = partition.log
+            known = self._known.get(partition, 0)
+            if log.log_end_offset < known:
+                raise Violation(
+                    self.name,
+                    f"{host.name} {partition_id(partition)} ends at {log.log_end_offset}, "
+                    f"its high watermark was {known}",
+                )
+            live[partition] = max(known, log.high_watermark)
         self._known = live

@@ -25,13 +25,10 @@ class LogMatching:
     def sweep(self, evidence: Evidence) -> None:
         """Looks at all replicas of all running nodes."""
         live: dict[Partition, int] = {}
-        for host in evidence.world.hosts.values():
-            if host.node is None or not host.disk.is_well:
-                continue
-            for partition in host.node.broker.replicas.partitions.values():
-                true_log = evidence.oracle.logs.get(partition_id(partition))
-                if true_log is not None and partition.offline is None:
-                    live[partition] = self._compare(host, partition, true_log)
+        for host, partition in evidence.replicas():
+            true_log = evidence.oracle.logs.get(partition_id(partition))
+            if true_log is not None and partition.offline is None and host.disk.is_well:
+                live[partition] = self._compare(host, partition, true_log)
         self._compared = live
 
     def _compare(self, host: Host, partition: Partition, true_log: TrueLog) -> int:

@@ -22,30 +22,25 @@ class MaximalIsrSuperset:
     def sweep(self, evidence: Evidence) -> None:
         """Looks at all leaders."""
         image = evidence.newest_image
-        for host in evidence.world.hosts.values():
-            if host.node is None:
+        for host, partition in evidence.replicas():
+            leadership = partition.leadership
+            if leadership is None:
                 continue
-            for partition in host.node.broker.replicas.partitions.values():
-                leadership = partition.leadership
-                if leadership is None:
-                    continue
-                topic = image.topics_by_id.get(partition.topic_id)
-                newest = (
-                    topic.partitions.get(partition.topic_partition.partition) if topic else None
+            topic = image.topics_by_id.get(partition.topic_id)
+            newest = topic.partitions.get(partition.topic_partition.partition) if topic else None
+            if newest is None or newest.leader != host.node_id:
+                continue
+            if newest.leader_epoch != partition.leader_epoch:
+                continue
+            wanted = newest.isr
+            may_commit = len(leadership.isr) >= leadership.min_isr
+            if may_commit and newest.partition_epoch >= partition.partition_epoch:
+                wanted += newest.eligible_leaders
+            missing = [one for one in wanted if one not in leadership.maximal_isr]
+            if missing:
+                raise Violation(
+                    self.name,
+                    f"{host.name} leads {partition_id(partition)} in epoch "
+                    f"{partition.leader_epoch} and waits for {leadership.maximal_isr}, "
+                    f"in sync are {newest.isr}, eligible {newest.eligible_leaders}",
                 )
-                if newest is None or newest.leader != host.node_id:
-                    continue
-                if newest.leader_epoch != partition.leader_epoch:
-                    continue
-                wanted = newest.isr
-                may_commit = len(leadership.isr) >= leadership.min_isr
-                if may_commit and newest.partition_epoch >= partition.partition_epoch:
-                    wanted += newest.eligible_leaders
-                missing = [one for one in wanted if one not in leadership.maximal_isr]
-                if missing:
-                    raise Violation(
-                        self.name,
-                        f"{host.name} leads {partition_id(partition)} in epoch "
-                        f"{partition.leader_epoch} and waits for {leadership.maximal_isr}, "
-                        f"in sync are {newest.isr}, eligible {newest.eligible_leaders}",
-                    )

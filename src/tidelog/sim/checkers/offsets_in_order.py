@@ -12,16 +12,13 @@ class OffsetsInOrder:
 
     def sweep(self, evidence: Evidence) -> None:
         """Compares the four."""
-        for host in evidence.world.hosts.values():
-            if host.node is None:
-                continue
-            for partition in host.node.broker.replicas.partitions.values():
-                log = partition.log
-                offsets = (
-                    log.log_start_offset,
-                    log.last_stable_offset,
-                    log.high_watermark,
-                    log.log_end_offset,
-                )
-                if list(offsets) != sorted(offsets):
-                    raise Violation(self.name, f"{host.name} {partition_id(partition)}: {offsets}")
+        for host, partition in evidence.replicas():
+            log = partition.log
+            offsets = (
+                log.log_start_offset,
+                log.last_stable_offset,
+                log.high_watermark,
+                log.log_end_offset,
+            )
+            if list(offsets) != sorted(offsets):
+                raise Violation(self.name, f"{host.name} {partition_id(partition)}: {offsets}")

@@ -24,13 +24,7 @@ from tidelog.kraft.messages import Voter
 from tidelog.sim.engine.client_machine import CLIENT, ClientMachine
 from tidelog.sim.engine.disk import ProcessKilled
 from tidelog.sim.engine.driver import Driver
-from tidelog.sim.engine.formation import (
-    WALL_START_MS,
-    Formation,
-    new_disk,
-    voters_of,
-    write_voters,
-)
+from tidelog.sim.engine.formation import WALL_START_MS, Formation, new_disk, voters_of, write_voters
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.network import Network
 from tidelog.sim.engine.timeline import Simulation

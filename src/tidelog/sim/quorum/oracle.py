@@ -36,15 +36,12 @@ class QuorumOracle:
         self._shown_in: dict[int, int] = {}
         # Exclusive end of everything committed.
         self.end_offset = 0
-        # Elections won.
-        self.election_count = 0
 
     def check_election_safety(self, node_id: int, epoch: int) -> bool:
         """A replica says that it leads; returns whether that is news."""
         known = self._leaders.get(epoch)
         if known is None:
             self._leaders[epoch] = node_id
-            self.election_count += 1
             return True
         if known != node_id:
             raise Violation("ElectionSafety", f"{known} and {node_id} lead in epoch {epoch}")

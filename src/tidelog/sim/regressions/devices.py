@@ -78,8 +78,7 @@ def r21_append_after_an_error(testbed: Testbed) -> None:
     Case: a write fails; before the node has noticed, the next one comes.
     Must: it is refused, and so are reads; the node learns that the directory failed.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2)
+    cluster = testbed.topic(1, 2)
     cluster.send(1, "a")
     cluster.run(150)
     cluster.brokers[1].disk.failing = "input/output error"
@@ -103,8 +102,7 @@ def r22_start_over(testbed: Testbed) -> None:
     log away and begins where the leader's begins.
     Must: log start, high watermark and log end move together; all bounds hold at each step.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2, segment_bytes="200")
+    cluster = testbed.topic(1, 2, segment_bytes="200")
     cluster.send(1, "a")
     cluster.run(150)
     cluster.cut |= {(1, 2), (2, 1)}
@@ -131,8 +129,7 @@ def r39_flush_fails_once(testbed: Testbed) -> None:
     Must: the replica is out of service at the first failure; what was acknowledged is on the
     others.
     """
-    cluster = testbed.replicas(1, 2, 3)
-    cluster.topic(1, 2, 3, flush_messages="1", min_insync_replicas="1")
+    cluster = testbed.topic(1, 2, 3, flush_messages="1", min_insync_replicas="1")
     cluster.send(1, "a")
     cluster.run(200)
     cluster.cut |= {(1, 2), (2, 1), (1, 3), (3, 1)}

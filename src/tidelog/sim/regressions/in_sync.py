@@ -21,8 +21,7 @@ def r05_newcomer_below_the_epoch_start(testbed: Testbed) -> None:
     committed; broker 3, which has none, fetches from the beginning; broker 2 dies.
     Must: broker 3 is not in the ISR before it has reached the start of the term.
     """
-    cluster = testbed.replicas(1, 2, 3)
-    cluster.topic(1, 2, 3)
+    cluster = testbed.topic(1, 2, 3)
     cluster.cut |= {(1, 3), (3, 1)}
     cluster.feed.change("orders", isr=(1, 2))
     cluster.run(1600)
@@ -57,8 +56,7 @@ def r08_changes_in_flight(testbed: Testbed) -> None:
     """
     _expansion_in_flight(testbed.replicas(1, 2))
     _shrink_in_flight(testbed.replicas(1, 2))
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2)
+    cluster = testbed.topic(1, 2)
     cluster.kill(2)
     cluster.send(1, "b")
     cluster.run(1_600)
@@ -110,8 +108,7 @@ def r09_fenced_newcomer(testbed: Testbed) -> None:
     is fenced, and the leader has not read that.
     Must: the proposal is refused.
     """
-    cluster = testbed.replicas(1, 2, 3, controlled=True)
-    cluster.topic(1, 2, 3)
+    cluster = testbed.topic(1, 2, 3, controlled=True)
     cluster.silent.add(3)
     cluster.run(600)
     testbed.must(cluster.feed.partition("orders").isr == (1, 2), "Setup", "broker 3 is in the ISR")
@@ -137,8 +134,7 @@ def r10_fetch_from_before_a_reboot(testbed: Testbed) -> None:
     Must: broker 2 is not in the ISR until the new process itself has everything: the broker epoch
     is looked at in the fetch, in the leader's decision and in the controller's.
     """
-    cluster = testbed.replicas(1, 2, controlled=True)
-    cluster.topic(1, 2)
+    cluster = testbed.topic(1, 2, controlled=True)
     cluster.send(1, "a")
     cluster.run(200)
     cluster.held.add((2, 1))
@@ -169,8 +165,7 @@ def r12_below_the_min_isr(testbed: Testbed) -> None:
     eligible replica, which left when all that was committed was on it, is elected.
     Must: the high watermark stands still; no consumer reads what the eligible replica lacks.
     """
-    cluster = testbed.replicas(1, 2, 3)
-    cluster.topic(1, 2, 3, min_insync_replicas="2")
+    cluster = testbed.topic(1, 2, 3, min_insync_replicas="2")
     cluster.send(1, "a")
     cluster.run(150)
     cluster.kill(2)
@@ -201,8 +196,7 @@ def r45_removed_and_added_again(testbed: Testbed) -> None:
     partition, deletes its log, is added again and starts empty; the fetch arrives; the others die.
     Must: the fetch is fenced, because removing it began a new leader epoch.
     """
-    cluster = testbed.replicas(1, 2, 3, controlled=True)
-    cluster.topic(1, 2, 3)
+    cluster = testbed.topic(1, 2, 3, controlled=True)
     feed = cluster.feed
     assert isinstance(feed, ControlledFeed), "the real controller decides"
     cluster.send(1, "a")
@@ -231,8 +225,7 @@ def s12_proposal_of_a_deposed_leader(testbed: Testbed) -> None:
     proposes an ISR without it.
     Must: the proposal is refused by its leader epoch.
     """
-    cluster = testbed.replicas(1, 2, 3, controlled=True)
-    cluster.topic(1, 2, 3)
+    cluster = testbed.topic(1, 2, 3, controlled=True)
     cluster.send(1, "a")
     cluster.run(200)
     cluster.brokers[1].sees_metadata = False

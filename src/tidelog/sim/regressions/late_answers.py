@@ -22,8 +22,7 @@ def r04_fetch_of_another_term(testbed: Testbed) -> None:
     and makes it cut b, then broker 1 leads again and still waits for b to be committed.
     Must: the fetch is fenced; b is not acknowledged on the strength of it.
     """
-    cluster = testbed.replicas(1, 2, 3)
-    cluster.topic(1, 2, 3)
+    cluster = testbed.topic(1, 2, 3)
     cluster.send(1, "a")
     cluster.run(150)
     cluster.held |= {(1, 2), (3, 1)}

@@ -19,8 +19,7 @@ def s02_old_metadata_after_an_answer(testbed: Testbed) -> None:
     before any metadata; then the metadata of the first one arrives.
     Must: the partition stays as the second answer said.
     """
-    cluster = testbed.replicas(1, 2, 3)
-    cluster.topic(1, 2, 3)
+    cluster = testbed.topic(1, 2, 3)
     cluster.kill(2)
     cluster.kill(3)
     cluster.feed.change("orders", isr=(1,))
@@ -48,8 +47,7 @@ def s03_group_commit(testbed: Testbed) -> None:
     Must: nothing was acknowledged that is not on both disks.
     """
     for lazy in (1, 2):
-        cluster = testbed.replicas(1, 2)
-        cluster.topic(1, 2, flush_messages="1")
+        cluster = testbed.topic(1, 2, flush_messages="1")
         cluster.send(1, "a")
         cluster.run(200)
         testbed.must(len(cluster.acknowledged) == 1, "Setup", "not acknowledged")
@@ -74,8 +72,7 @@ def s04_later_epochs_are_skipped(testbed: Testbed) -> None:
     the new term behind one of the old.
     Must: the follower takes the first batch only.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2)
+    cluster = testbed.topic(1, 2)
     cluster.send(1, "a")
     cluster.run(150)
     cluster.brokers[2].sees_metadata = False
@@ -105,8 +102,7 @@ def s05_offsets_after_an_election(testbed: Testbed) -> None:
     but does not know that it is committed; the client asks again.
     Must: OFFSET_NOT_AVAILABLE until the high watermark has reached the start of the term.
     """
-    cluster = testbed.replicas(1, 2, 3)
-    cluster.topic(1, 2, 3)
+    cluster = testbed.topic(1, 2, 3)
     cluster.send(1, "a")
     cluster.run(3)
     cluster.held |= {(1, 2), (1, 3)}
@@ -139,8 +135,7 @@ def s06_acks_end_with_the_leadership(testbed: Testbed) -> None:
     Must: the producer receives NOT_LEADER_OR_FOLLOWER at once, not after its time-out; it must
     not receive that the record is committed.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2)
+    cluster = testbed.topic(1, 2)
     cluster.cut |= {(1, 2), (2, 1)}
     name = cluster.send(1, "b")
     cluster.feed.change("orders", leader=2, isr=(2,))
@@ -158,8 +153,7 @@ def s07_acknowledged_is_committed(testbed: Testbed) -> None:
     and the follower is elected.
     Must: the batch was not acknowledged one record early.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2)
+    cluster = testbed.topic(1, 2)
     cluster.send(1, "a")
     cluster.run(150)
     cluster.held.add((2, 1))
@@ -183,8 +177,7 @@ def s09_metadata_of_a_former_life(testbed: Testbed) -> None:
     through its own past, in which it led; a client writes to it; meanwhile another one is elected.
     Must: it acts only once its present registration is in the metadata.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2)
+    cluster = testbed.topic(1, 2)
     cluster.send(1, "a")
     cluster.run(150)
     cluster.kill(1)
@@ -239,8 +232,7 @@ def s13_a_cut_is_not_damage(testbed: Testbed) -> None:
     cut, and it is killed before the disk has done anything.
     Must: its log is sound: no checkpoint claims what was cut.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2, flush_messages="1", min_insync_replicas="2")
+    cluster = testbed.topic(1, 2, flush_messages="1", min_insync_replicas="2")
     cluster.send(1, "a")
     cluster.run(100)
     cluster.held |= {(1, 2), (2, 1)}

@@ -18,8 +18,7 @@ def r25_state_is_cut_with_the_log(testbed: Testbed) -> None:
     the producer tries the same batch again.
     Must: the batch is appended; it is not a duplicate of what was cut.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2)
+    cluster = testbed.topic(1, 2)
     cluster.send(1, "a", producer=Producer(7, 0, 0))
     cluster.run(150)
     cluster.cut |= {(1, 2), (2, 1)}
@@ -47,8 +46,7 @@ def r26_unknown_producers_are_welcome(testbed: Testbed) -> None:
     there as well.
     Must: the follower takes what its leader took, and as leader goes on with both producers.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2, segment_bytes="200")
+    cluster = testbed.topic(1, 2, segment_bytes="200")
     cluster.cut |= {(1, 2), (2, 1)}
     cluster.feed.change("orders", isr=(1,))
     cluster.run(1_600)
@@ -83,8 +81,7 @@ def r27_retries_after_a_crash(testbed: Testbed) -> None:
     is deleted, and it gets the last one again.
     Must: each is appended once, and each answer names the original offset.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2, segment_bytes="200")
+    cluster = testbed.topic(1, 2, segment_bytes="200")
     for sequence in range(5):
         cluster.send(1, f"v{sequence}", producer=Producer(7, 0, sequence))
         cluster.run(30)

@@ -7,12 +7,7 @@ Source: KIP-595, KIP-996; KAFKA-12181, 12460.
 from dataclasses import replace
 
 from tidelog.errors import ErrorCode
-from tidelog.kraft.messages import (
-    QuorumFetchRequest,
-    QuorumFetchResponse,
-    SendRequest,
-    VoteRequest,
-)
+from tidelog.kraft.messages import QuorumFetchRequest, QuorumFetchResponse, SendRequest, VoteRequest
 from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, decode_state
 from tidelog.model import ZERO_UUID, EpochEndOffset
 from tidelog.sim.quorum.cluster import QuorumCluster

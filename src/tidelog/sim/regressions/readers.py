@@ -23,8 +23,7 @@ def r23_read_committed(testbed: Testbed) -> None:
     with read_committed while the high watermark moves.
     Must: nothing at or above the last stable offset is given.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2)
+    cluster = testbed.topic(1, 2)
     cluster.send(1, "a")
     cluster.run(150)
     cluster.send(1, "open", producer=Producer(7, 0, 0, is_transactional=True))
@@ -51,8 +50,7 @@ def r28_visible_and_lost(testbed: Testbed) -> None:
     another replica is elected.
     Must: the record was not shown.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2)
+    cluster = testbed.topic(1, 2)
     cluster.send(1, "a")
     cluster.run(150)
     cluster.cut |= {(1, 2), (2, 1)}
@@ -76,8 +74,7 @@ def r42_reads_from_followers(testbed: Testbed) -> None:
     offset does not exist.
     """
     config = replace(CONFIG, replica_selector_class=RACK_AWARE_SELECTOR)
-    cluster = testbed.replicas(1, 2, 3, config=config)
-    cluster.topic(1, 2, 3)
+    cluster = testbed.topic(1, 2, 3, config=config)
     cluster.send(1, "a")
     cluster.run(150)
     cluster.cut |= {(1, 3), (3, 1)}

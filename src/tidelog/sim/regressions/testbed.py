@@ -82,6 +82,18 @@ class Testbed:
         self._made.append(cluster)
         return cluster
 
+    def topic(
+        self,
+        *nodes: int,
+        controlled: bool = False,
+        config: ReplicationConfig = CONFIG,
+        **topic_configs: str,
+    ) -> WatchedCluster:
+        """Brokers with a replica each of the topic `orders`; the first one leads."""
+        cluster = self.replicas(*nodes, controlled=controlled, config=config)
+        cluster.topic(*nodes, **topic_configs)
+        return cluster
+
     def quorum(
         self, voters: int, *, config: QuorumConfig = QUICK, saving: Saving = NO_SNAPSHOTS
     ) -> QuorumCluster:

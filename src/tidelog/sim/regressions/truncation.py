@@ -18,8 +18,7 @@ def r01_truncate_by_epoch(testbed: Testbed) -> None:
     restarts, then the leader dies and the follower is elected.
     Must: m2 survives: logs are cut by epoch, never by high watermark.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2)
+    cluster = testbed.topic(1, 2)
     cluster.send(1, "m1")
     cluster.run(150)
     cluster.send(1, "m2")
@@ -46,8 +45,7 @@ def r02_two_lose_power(testbed: Testbed) -> None:
     writes m3 where m2 was; the other one returns with the same end and the same high watermark.
     Must: the logs do not diverge: the one that returns cuts m2.
     """
-    cluster = testbed.replicas(1, 2)
-    cluster.topic(1, 2)
+    cluster = testbed.topic(1, 2)
     cluster.brokers[2].flushes = False
     cluster.send(1, "m1")
     cluster.run(150)
@@ -83,8 +81,7 @@ def r03_two_quick_elections(testbed: Testbed) -> None:
     follower, which does not have that epoch either, cuts to the end of its own epoch below, and
     they repeat until they agree.
     """
-    cluster = testbed.replicas(1, 2, 3)
-    cluster.topic(1, 2, 3)
+    cluster = testbed.topic(1, 2, 3)
     cluster.send(1, "m0")
     cluster.run(150)
     _isolate(cluster.cut, (1, 2, 3))
@@ -154,8 +151,7 @@ def r07_same_leader_again(testbed: Testbed) -> None:
     again and writes c where b was; broker 3 has b and receives all that at once.
     Must: broker 3 cuts b.
     """
-    cluster = testbed.replicas(1, 2, 3)
-    cluster.topic(1, 2, 3)
+    cluster = testbed.topic(1, 2, 3)
     cluster.send(1, "a")
     cluster.run(150)
     cluster.held.add((1, 2))

@@ -154,10 +154,6 @@ class MetadataFeed:
         """The broker's process is gone; the next one reads from the beginning."""
         self._applied.pop(node_id, None)
 
-    def is_behind(self, node_id: int) -> bool:
-        """Whether there is something that the broker has not applied."""
-        return self._applied.get(node_id, EMPTY_IMAGE).offset < self.image.offset
-
     def publish(self, node_id: int, replicas: Replicas, now: Instant, upto: int = 2**62) -> None:
         """Applies what the broker has not seen, in one delta."""
         image = self._applied.get(node_id, EMPTY_IMAGE)

@@ -76,12 +76,6 @@ class ClusterView:
             self._asking_sessions[node_id] = session
         return session
 
-    def drop_session(self, node_id: int) -> None:
-        """Closes the connection to a node."""
-        session = self._sessions.pop(node_id, None)
-        if session is not None:
-            session.close()
-
     def refresh(self, then: Callable[[], None]) -> None:
         """Asks for all topics, then goes on, after a pause that grows by chance."""
         self._waiters.append(then)

@@ -10,7 +10,7 @@ import pytest
 from tidelog.pipeline.spark.java import spark_home
 from tidelog.pipeline.spark.worker_python import worker_python
 
-_TELL = "import os, sys; print(os.environ['PYTHONPATH'], sys.argv[1:], sys.executable, sep='|')"
+_PRINT = "import os, sys; print(os.environ['PYTHONPATH'], sys.argv[1:], sys.executable, sep='|')"
 
 
 def test_what_spark_put_on_the_path_is_taken_off_again(tmp_path):
@@ -19,7 +19,7 @@ def test_what_spark_put_on_the_path_is_taken_off_again(tmp_path):
     own = [str(tmp_path / "a b"), str(tmp_path / "*")]
     script = worker_python("local[2]", tmp_path, {})
     done = subprocess.run(
-        [script, "-c", _TELL, "x y", "*"],
+        [script, "-c", _PRINT, "x y", "*"],
         env={"PYTHONPATH": os.pathsep.join([*added, *own]), "PATH": os.defpath},
         capture_output=True,
         text=True,

@@ -16,13 +16,8 @@ from tidelog.replication.remote_replica import RemoteReplica
 from tidelog.replication.replicas import Replicas
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
 from tidelog.sim.replicas.feed import topic_id_of
-from tidelog.sim.replicas.reading import written_in
+from tidelog.sim.replicas.reading import values_in
 from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest
-
-
-def values_in(part: FetchedPartition) -> list[bytes | None]:
-    """The values of all records in an answer."""
-    return [record.value for record in written_in(part)]
 
 
 @pytest.fixture

@@ -26,6 +26,11 @@ def joined(chunks: Iterable[Chunk]) -> bytes:
     )
 
 
+def values_in(part: FetchedPartition) -> list[bytes]:
+    """The values of all records in an answer."""
+    return [record.value or b"" for record in _records_in(joined(part.records))]
+
+
 def written_in(part: FetchedPartition) -> list[Written]:
     """All records in an answer, with their offsets."""
     return list(_records_in(joined(part.records)))

@@ -15,7 +15,7 @@ def produce(bootstrap_servers: str, topic: str, count: int) -> int:
     def on_delivery(error, message):
         nonlocal acknowledged
         if error is not None:
-            raise SystemExit(f"not written: {error}")
+            raise SystemExit(f"not acknowledged: {error}")
         acknowledged += 1
 
     producer = Producer({"bootstrap.servers": bootstrap_servers, "acks": "all", "linger.ms": 5})

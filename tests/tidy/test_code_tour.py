@@ -1,4 +1,5 @@
-"""Goal: the code tour leads to code. Method: each link of it names a file, and what is in there."""
+"""Goal: the code tour leads to code. Method: each link of it names a file, and what is in there; on
+a path of calls, the file of each step names the next step."""
 
 import ast
 import re
@@ -8,7 +9,9 @@ import pytest
 from tests.tidy.source import ROOT
 
 TOUR = ROOT / "docs/explanation/code-tour.md"
-STEPS = re.findall(r"\[`(\w+)`\]\s*\(([^)]+\.py)\)", TOUR.read_text())
+LINK = r"\[`(\w+)`\]\s*\(([^)]+\.py)\)"
+STEPS = list(dict.fromkeys(re.findall(LINK, TOUR.read_text())))
+CALLS = re.findall(f"(?={LINK}" + r"(?: of `\w+`)?\s*→\s*" + f"{LINK})", TOUR.read_text())
 
 
 def defined(path) -> set[str]:
@@ -29,15 +32,29 @@ def test_the_tour_leads_to_what_it_names(name, target):
     assert name in defined(path), f"{name} has moved from {target}: follow it in {TOUR.name}"
 
 
+@pytest.mark.parametrize(
+    ("name", "target", "called"),
+    [call[:3] for call in CALLS],
+    ids=[f"{call[0]}-{call[2]}" for call in CALLS],
+)
+def test_each_step_of_a_path_names_the_next(name, target, called):
+    text = (TOUR.parent / target).read_text()
+    uses = re.findall(rf"(?<!def )\b{called}\b", text)
+    assert uses, f"{name} in {target} no longer leads to {called}: follow it in {TOUR.name}"
+
+
 def test_the_tour_answers_the_newcomers_questions():
     text = TOUR.read_text()
-    assert len(STEPS) >= 10
+    assert len(STEPS) >= 40
+    assert len(CALLS) >= 40
     for question in (
         "Where is the ISR shrunk?",
+        "Where does the controller shrink an ISR by itself?",
         "Where does acks=all wait?",
         "Where is a configuration key defined?",
         "Where is it checked?",
         "How does a Spark read find its leaders?",
         "How do I add an API?",
+        "How does a request get to the controller's decider?",
     ):
         assert f"**{question}**" in text

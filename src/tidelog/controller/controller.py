@@ -18,13 +18,14 @@ where topics allow it (`rounds.py`), and the bootstrap records of an empty log.
 Requests are decided by the modules beside this one, each a function of a `View`; this one routes,
 keeps time, and applies to the sessions what a decision meant for them.
 
-Invariants: those of the kernel and of `metadata/invariants.py`; a request gets exactly one answer.
+Invariants: those of the kernel and of `metadata/invariants.py`; a request gets exactly one answer;
+each message of the union `Request` has exactly one decider, which the import asserts.
 
 Source: KIP-500, KIP-631; Kafka's quorum controller.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from tidelog.config import ControllerConfig
 from tidelog.controller import brokers
@@ -462,3 +463,7 @@ _STATEFUL_DECIDERS: Final[dict[type, Callable[[Controller, Any, Instant], Contro
     UpdateFeatures: Controller._decide_features,
 }
 """Requests that touch sessions, or need more than the metadata."""
+
+_DECIDED: Final = [*_DECIDERS, *_STATEFUL_DECIDERS]
+assert len(_DECIDED) == len(set(_DECIDED)), "a request is decided twice"
+assert set(_DECIDED) == set(get_args(Request)), "a request has no decider, or is not in `Request`"

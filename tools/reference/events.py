@@ -16,9 +16,11 @@ from tools.reference.markdown import code, first_paragraph, page, section, table
 _ROOT = Path(tidelog.__file__).parent
 _INTRODUCTION = """
 A node makes an event where it decides something. A log line, a line of `events.jsonl`, the
-simulator's marks and `tidelog spark health` are projections of these values. *Kind* is the name
-that an event has in [event files](event-files.md); an event without a kind is logged only. The
-level MEASURE marks a figure that is never logged.
+simulator's marks and `tidelog spark health` are all printed from the same event. A heading has the
+event's class, then the decision that its log line shows. *Handler* is the function under which it
+was decided. *Kind* is the name that an event has in [event files](event-files.md); an event without
+a kind is logged only. An event of level MEASURE, most of them figures, is only in event files and
+never logged.
 """
 
 

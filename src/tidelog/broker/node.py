@@ -15,9 +15,10 @@ each other, so each way between two of them has a module here:
 - `stopping.py` is the end.
 
 A *tick* is what a driver does once per turn of its loop: any number of `receive`, then one `wake`.
-`receive` only takes input; `wake` runs due timers and drives all components (`component.py`) in
-rounds until none of them moves anything (at most `MAX_ROUNDS` rounds, more is a bug), then flushes
-one `Send` per connection. So all appends of one tick complete parked fetches and acks once.
+`receive` handles requests; `wake` completes what waits. It runs due timers and drives all
+components (`component.py`) in rounds until none of them moves anything (at most `MAX_ROUNDS`
+rounds, more is a bug), then flushes one `Send` per connection. So all appends of one tick complete
+parked fetches and acks once.
 """
 
 from collections.abc import Iterator
@@ -311,5 +312,3 @@ class Node:
             self._replicas.on_flush_failed(subject, error, now)
         else:
             self._stopping.on_flush_failed(subject, error)
-
-    # Forwarded requests --------------------------------------------------------------------

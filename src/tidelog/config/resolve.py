@@ -1,8 +1,9 @@
 """From names and texts to the frozen values: a node's file, a topic's overrides.
 
-Precedence of a topic's value: its own override, then `NodeConfig.log`, which already holds the
-broker's synonyms or the defaults. Errors: `UsageError` for a node (start-up, exit code 2),
-`ProtocolError(INVALID_CONFIG)` for a topic or a dynamic broker value (a client's fault).
+Precedence of a topic's value: its own override, the dynamic broker values
+(`apply_broker_overrides`), then `NodeConfig.log`, which holds the file's synonyms or the defaults.
+Errors: `UsageError` for a node (start-up, exit code 2), `ProtocolError(INVALID_CONFIG)` for a topic
+or a dynamic broker value (a client's fault).
 """
 
 from collections.abc import Mapping

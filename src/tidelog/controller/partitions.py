@@ -30,7 +30,8 @@ from tidelog.model import NO_LEADER
 
 
 def decide_broker_left(view: View, broker_id: int, cause: Cause) -> list[MetadataRecord]:
-    """The broker leaves every ISR and leads nothing any more."""
+    """The broker leads nothing any more and leaves every ISR, except where it is the last member
+    and ELRs are off."""
 
     def may_lead(replica: int) -> bool:
         return replica != broker_id and view.image.is_active(replica)
@@ -55,7 +56,8 @@ def decide_leaderless(view: View, cause: Cause) -> list[MetadataRecord]:
 
 
 def decide_unclean_restart(view: View, broker_id: int, cause: Cause) -> list[MetadataRecord]:
-    """The broker may have lost its last records: it leaves every ISR and every ELR."""
+    """The broker may have lost its last records: it leaves every ELR, and every ISR as in
+    `decide_broker_left`."""
 
     def may_lead(replica: int) -> bool:
         return replica != broker_id and view.image.is_active(replica)

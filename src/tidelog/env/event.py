@@ -1,8 +1,8 @@
 """Events: what a node decides and measures, as small typed values.
 
-Theory. A component that decides something makes an event where it decides: a frozen dataclass with
-typed fields, declared in the `events.py` of its package, and hands it to its `Trace`. Everything
-that reads decisions is a projection of that value, and none of them parses text:
+Theory. A component that decides something makes an event where it decides: a dataclass with
+typed fields, declared with `event` in the `events.py` of its package (or in its package `events/`),
+and hands it to its `Trace`. All readers of decisions use that value, and none of them parses text:
 
 - the log line and the line of the simulator's trace: `Event.text`;
 - a record of `events.jsonl`: `record_of`, for events that have a `kind`;
@@ -12,10 +12,11 @@ that reads decisions is a projection of that value, and none of them parses text
 So words can change without a reader noticing, and a field that a reader needs cannot vanish
 without the type checker noticing.
 
-An event class is declared with `event`: the function that decides (`handler`), what it decides
-(`decision`), how loud the event is (`level`) and, if event files keep it, its `kind`. Its fields
-are the numbers at that moment. Where several reasons are possible, the field `reason` is a
-`StrEnum` of that event: its members are the whole list. Example::
+An event class is declared with `event`: the function under which it is decided (`handler`), what it
+decides (`decision`), how loud the event is (`level`) and, if event files keep it, its `kind`. Its
+fields are the numbers at that moment. Where several reasons are possible, the field `reason` is
+mostly a `StrEnum`, which related events may share (`RoleReason`), or an `ErrorCode` or text from
+elsewhere; an event with one reason only has it as a `ClassVar`. Example::
 
     @event("truncate", "truncated", Kind.TRUNCATE)
     class Truncated(PartitionEvent):
@@ -45,8 +46,8 @@ _SHOWN: Final[dict[type, tuple[str, ...]]] = {}
 
 
 class Level(IntEnum):
-    """How loud an event is. DEBUG: routine. INFO: a state change. WARN: a fault was met. MEASURE: a
-    figure for event files and marks, never a log line."""
+    """How loud an event is. DEBUG: routine. INFO: a state change. WARN: a fault was met. MEASURE:
+    for event files and marks only, never a log line; most are figures."""
 
     MEASURE = 5
     DEBUG = 10
@@ -109,7 +110,8 @@ class Event:
 
     @property
     def handler(self) -> str:
-        """The function that decided: `on_fetch`, `become_leader`."""
+        """The function under which it was decided: `on_fetch`, `become_leader`. A helper function
+        of it may be what makes the event."""
         raise NotImplementedError
 
     @property

@@ -4,9 +4,9 @@
 `fetcher.py` replicate, `committed.py` hands out what is committed, `core.py` holds what they share.
 Theory and named properties: `docs/protocol/kraft.md`.
 
-One input at a time: a method is called, the parts act, then everything is settled: requests that a
-role wants to send are sent, the election state is written if it changed, and what is to be sent is
-sealed behind that write.
+One input at a time: a method is called, the parts act, then everything is settled (after all but
+`append`): requests that a role wants to send are sent, the election state is written if it changed,
+and what is to be sent is sealed behind that write.
 
 The driver calls `wake(now)` at the end of each tick (and at the deadline). There, the parked
 fetches are answered once for everything that the tick brought, and one flush is requested for

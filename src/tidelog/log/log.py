@@ -81,7 +81,8 @@ class Log(LogState):
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
-        """Validates, stamps and appends exactly one batch.
+        """Validates, stamps and appends exactly one batch. A duplicate of an idempotent producer is
+        not appended; the result has the offsets of the first append.
 
         Raises `ProtocolError` (`InvalidRecords` lists the refused records where it can) and leaves
         the log untouched, or `StorageError`. `records` is not kept.
@@ -182,7 +183,7 @@ class Log(LogState):
         return self.ledger.truncation_count
 
     def continue_after(self, truncation_count: int) -> None:
-        """An earlier object of this log was given up in this process, after so many cuts."""
+        """Continues the truncation count of the `Log` object that it replaces."""
         self.ledger.begin_after(truncation_count)
 
     # Rolling and durability ------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 A leader proposes that a follower joins as soon as its fetch shows that it may (`maybe_expand_isr`),
 and that members leave that have lagged for too long (`maybe_shrink_isr`, called by `isr_checks`).
-From then on the partition's `IsrState` counts for both outcomes (`isr`), until the controller has
-answered:
+Until the controller has answered, the partition's ISR state (`isr.py`) assumes that either answer
+may come:
 
 | answer | the proposal |
 | --- | --- |

@@ -14,7 +14,7 @@ Which replicas count:
    and stays eligible as leader.
 
 A replica that has not fetched since this leadership began has no claim (`remote_replica`). So the
-high watermark is frozen after an election until every member has fetched once.
+high watermark is frozen after the election of another leader until every member has fetched once.
 
 Invariants: `HighWatermarkBounds`, `HighWatermarkIsReplicated`, `MaximalIsrSuperset`,
 `MinIsrFreeze`, `GroupCommitFirst` (all explained in `docs/protocol/replication.md`).
@@ -181,7 +181,7 @@ class LeaderState:
 
     @property
     def min_isr(self) -> int:
-        """The effective one: a partition with fewer replicas than configured needs all."""
+        """The smaller of `min.insync.replicas` and the replication factor."""
         return min(self._log.config.min_insync_replicas, self.replica_count)
 
     @property

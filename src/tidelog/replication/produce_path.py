@@ -140,7 +140,9 @@ class ProducePath:
     # Completion -----------------------------------------------------------------------------
 
     def complete_acks(self, partition: Partition) -> None:
-        """The high watermark of a led partition moved: answers what it satisfies."""
+        """Answers the acks of a led partition that its high watermark satisfies.
+        `Replicas.end_tick` calls it for each changed partition with acks, also if the high
+        watermark stood still."""
         leadership = partition.leadership
         assert leadership is not None, f"{partition} is not led by this node"
         enough = leadership.min_isr <= len(leadership.maximal_isr)

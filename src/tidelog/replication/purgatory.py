@@ -1,9 +1,10 @@
 """Requests that wait: for the high watermark (acks=all), for records to read (long polls), or for
 all replicas to let go of records (DeleteRecords).
 
-A parked request completes exactly once, by progress or at its deadline, whichever comes first
-(`OneReply`). Progress is looked at once per tick: everything that moved during a tick is noted,
-and `end_tick` then completes what became ready. So a hundred appends wake a parked fetch once.
+A parked request completes exactly once (`OneReply`): by progress, at its deadline, or when the
+replica stops leading, whichever comes first. Progress is looked at once per tick: everything that
+moved during a tick is noted, and `end_tick` then completes what became ready. So a hundred appends
+wake a parked fetch once.
 
 - **Acks** wait per partition in the order of the offset they need. The high watermark only moves
   forward, so completing is taking from the left of a queue: the cost is that of what completes,

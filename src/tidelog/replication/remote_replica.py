@@ -2,7 +2,8 @@
 keeps up.
 
 A replica that has not fetched since this leadership began has end offset -1: what it claimed to a
-former leader, or in an earlier epoch of this one, proves nothing.
+former leader proves nothing. When the same leader is elected again in the next epoch, the claims
+stay (`begin_epoch`).
 
 "Caught up" is about time, not offsets: a follower is in sync while it has been level with the
 leader's end within `replica.lag.time.max.ms`. The leader's end is sampled *before* the follower's

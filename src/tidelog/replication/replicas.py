@@ -20,13 +20,14 @@ waiting |
 | `metadata_changes`, `hosting`, `roles` | which partitions to host, and what that takes |
 | `flushing`, `checkpoints` | what is durable |
 
-**A tick.** Inputs of one tick (requests, answers, metadata, flushes) only note what changed.
-`end_tick` then, in this order: advances high watermarks and answers acks; answers parked fetches;
-asks for flushes; sends ISR proposals; sends the next fetches. So a hundred appends of one tick move
-the high watermark once and wake a parked fetch once.
+**A tick.** Inputs act at once where nothing has to wait: a produce appends and answers acks=0 and
+acks=1, an answer of the controller commits an ISR. For the rest they note which partitions changed.
+`end_tick` then, in this order: advances high watermarks, answers acks and DeleteRecords; answers
+parked fetches; asks for flushes; sends ISR proposals and reports of damage; sends the next fetches.
+So a hundred appends of one tick move the high watermark once and wake a parked fetch once.
 
 Invariants: `ActsOnPresentMetadata` (`hosting`), `FollowsItsLeader` (`fetchers`), and those of the
-parts; all are explained in `docs/protocol/replication.md`.
+parts. `docs/protocol/replication.md` explains them, but for `DamagedNotServed` (`quarantine`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -334,8 +335,8 @@ class Replicas:
         self._flushing.on_flush_failed(subject, error)
 
     def on_checkpointed(self, subject: Checkpointed, now: Instant) -> None:
-        """A checkpoint without what is to be cut or was renamed, or with where logs start, is
-        durable."""
+        """A checkpoint is durable that no longer names the logs to truncate or rename, or that
+        holds new log starts."""
         match subject:
             case TruncationsAnnounced():
                 self._take_outcome(self._fetchers.on_announced(subject), now)

@@ -12,11 +12,9 @@ answers:
 | `QuorumQueryApi` | the quorum's leader, at once, from what it knows; a broker forwards |
 | `VoterChangeApi` | the quorum's leader, when it is committed; a broker forwards |
 | `QuorumApi` | this node's replica of the metadata log |
-| `EnvelopeApi` | the active controller, to the broker that forwards |
+| `EnvelopeApi` | the active controller; it wraps a client's request from a broker |
 
-The router matches a declaration by its kind, and mypy checks that no kind is forgotten. A
-coordinator (groups, transactions, share groups) becomes one more kind, like `ControllerApi` with
-the coordinator's key.
+The router matches a declaration by its kind, and mypy checks that no kind is forgotten.
 
 The type parameters tie the parts of a declaration together. `NodeT` is what a handler needs of its
 node, a protocol of `broker/api/needs.py`. A `ControllerApi` has one message type and one result

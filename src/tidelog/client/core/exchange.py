@@ -1,12 +1,13 @@
 """One connection as a state: calls become bytes to send, bytes that arrive become answers.
 
 A shell owns the socket. It sends what `greeting` gives until that is `None`, then what `send`
-gives; it receives into `buffer` and reports how much to `received`, which hands out each answer
-when its last byte is there. Calls may be pipelined: several are sent, then as many answers come, in
-the same order. An answer of many megabytes is received into its place, and nothing is copied.
+gives; it receives into `buffer` and reports how much to `received`, which returns each frame when
+its last byte is there. `answer` decodes the frame. Calls may be pipelined: several are sent, then
+as many answers come, in the same order. An answer of many megabytes is received into its place, and
+nothing is copied.
 
 The greeting asks for the API versions that the broker serves (KIP-35), in version 0, which every
-broker answers. The exchanges of SASL will follow it there.
+broker answers.
 
 After any `Unreachable` the connection is of no use. Source: the Kafka protocol guide.
 """
@@ -30,7 +31,7 @@ _API_VERSIONS: Final = request(ApiKey.API_VERSIONS)
 
 
 class Exchange:
-    """See the module's docstring."""
+    """The state of one connection: its calls under way, and the frame that is being received."""
 
     def __init__(self, address: Address, client_id: str) -> None:
         # Where the connection leads, for messages.
@@ -44,7 +45,7 @@ class Exchange:
         self._served: dict[int, VersionRange] | None = None
         # The answer that is being received, or the four bytes of its length.
         self._incoming = memoryview(bytearray(_LENGTH.size))
-        # How much of it is there, and whether it is the length.
+        # Bytes received so far, and whether we read the length or the body.
         self._received_bytes = 0
         self._in_length = True
 

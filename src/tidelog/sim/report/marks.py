@@ -4,9 +4,9 @@ A mark is a type of event, or an event for one of its reasons. A campaign that n
 says nothing about it, whatever it counts; so it prints the marks that it never hit. New events need
 a line here only when they are rare or matter; what is not listed is not counted.
 
-The table is typed: a reason of another event's does not type-check, so a mark that no event can
-hit does not either. A mark's name is made of the package, the event and the reason's member, and
-words can change without it.
+The table is typed: a reason of a foreign enum does not type-check. A member that the event never
+has still does. A mark's name is made of the package, the event and the reason's member, so
+rewording a message keeps the mark's name.
 """
 
 from collections.abc import Callable, Iterator

@@ -26,6 +26,8 @@ class DumpedRecord(NamedTuple):
 
     offset: int
     timestamp: int
+    key_size: int
+    value_size: int
 
 
 class DumpedBatch(NamedTuple):
@@ -92,7 +94,9 @@ def kafka_dump(path: str) -> list[DumpedBatch]:
 def _dumped_record(line: str) -> DumpedRecord:
     fields = dict(re.findall(r"(\w+): (-?\d+)", line))
     timestamp = fields.get("CreateTime", fields.get("LogAppendTime", "-1"))
-    return DumpedRecord(int(fields["offset"]), int(timestamp))
+    return DumpedRecord(
+        int(fields["offset"]), int(timestamp), int(fields["keySize"]), int(fields["valueSize"])
+    )
 
 
 @cache

@@ -166,11 +166,7 @@ def main() -> None:
     options = parser.parse_args()
     figures: dict[str, dict[str, float]] = {}
     report = print if options.output == "table" else lambda text: None
-    for kind, rounds in (
-        ("kill", options.kills),
-        ("pause", options.pauses),
-        ("cut", options.cuts),
-    ):
+    for kind, rounds in (("kill", options.kills), ("pause", options.pauses), ("cut", options.cuts)):
         if rounds:
             gaps = measure(kind, rounds, options.base_port, report)
             figures[kind] = {

@@ -84,9 +84,7 @@ def main() -> int:
     console.print(Text("$ tidelog demo", style="bold"))
     console.print(Text.from_ansi(shown.strip("\n")))
     svg = console.export_svg(
-        title="tidelog demo",
-        code_format=_FONT_FACE.sub("", CONSOLE_SVG_FORMAT),
-        unique_id="demo",
+        title="tidelog demo", code_format=_FONT_FACE.sub("", CONSOLE_SVG_FORMAT), unique_id="demo"
     )
     _TARGET.parent.mkdir(parents=True, exist_ok=True)
     _TARGET.write_text(svg)

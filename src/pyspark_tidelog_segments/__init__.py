@@ -35,12 +35,7 @@ from tidelog.pipeline.spark_columns import (
     hint_in_message,
 )
 
-_PLACE_TYPES: Final = {
-    "broker": "int",
-    "topic": "string",
-    "partition": "int",
-    "segment": "string",
-}
+_PLACE_TYPES: Final = {"broker": "int", "topic": "string", "partition": "int", "segment": "string"}
 BATCH_TYPES: Final = _PLACE_TYPES | {
     "position": "bigint",
     "size": "int",

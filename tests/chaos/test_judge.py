@@ -108,11 +108,7 @@ def test_runs_hold_what_lies_side_by_side():
         (5, -1, 2),
     ]
     values = [(7, value_of("a", 1, 0)), (8, value_of("a", 1, 1)), (9, b"junk"), (10, None)]
-    assert poll_runs(values, 1) == [
-        ("a", 0, 7, 2),
-        (None, "b'junk'", 9, 1),
-        (None, "None", 10, 1),
-    ]
+    assert poll_runs(values, 1) == [("a", 0, 7, 2), (None, "b'junk'", 9, 1), (None, "None", 10, 1)]
 
 
 def test_a_value_that_was_changed_on_the_way_has_no_writer():
@@ -163,10 +159,7 @@ def log_of(directory: Path, node: int, data: bytes) -> Path:
     ids=["equal", "other record", "other epoch", "shorter", "hole", "flipped"],
 )
 def test_replicas_are_compared_byte_by_byte(tmp_path, data, complaint):
-    places = {
-        1: log_of(tmp_path, 1, batch(0, b"a") + batch(1, b"b")),
-        2: log_of(tmp_path, 2, data),
-    }
+    places = {1: log_of(tmp_path, 1, batch(0, b"a") + batch(1, b"b")), 2: log_of(tmp_path, 2, data)}
     found = compare_replicas(places, {("t", 0): [1, 2]})
     assert any(complaint in text for text in found) if complaint else found == []
 

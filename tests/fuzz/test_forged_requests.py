@@ -207,10 +207,7 @@ FETCHES: dict[str, tuple[Callable[[Forgery], ErrorCode], ErrorCode]] = {
         N.UNKNOWN_LEADER_EPOCH,
     ),
     "in a later leader epoch": (lambda f: f.fetch(leader_epoch=7), N.UNKNOWN_LEADER_EPOCH),
-    "of another topic id": (
-        lambda f: f.fetch(topic_id=TopicId(b"q" * 16)),
-        N.UNKNOWN_TOPIC_ID,
-    ),
+    "of another topic id": (lambda f: f.fetch(topic_id=TopicId(b"q" * 16)), N.UNKNOWN_TOPIC_ID),
     "beyond the leader's end": (lambda f: f.fetch(offset=3), N.OFFSET_OUT_OF_RANGE),
 }
 

@@ -13,13 +13,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.fuzz.mutations import (
-    REQUEST_MUTATIONS,
-    RESPONSE_MUTATIONS,
-    lie,
-    mutated,
-    random_bytes,
-)
+from tests.fuzz.mutations import REQUEST_MUTATIONS, RESPONSE_MUTATIONS, lie, mutated, random_bytes
 from tests.wire_corpus import wire_corpus
 from tidelog.env.prng import Prng
 from tidelog.errors import MalformedFrame, ProtocolError

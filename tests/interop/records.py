@@ -18,11 +18,7 @@ def produce(
     """
     failures: list[str] = []
     producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "enable.idempotence": True,
-            "log_level": 2,
-        }
+        {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 2}
     )
     for index, value in enumerate(values):
         producer.produce(

@@ -37,10 +37,7 @@ def options(cluster: LocalCluster) -> dict[str, str]:
 
 def create(cluster: LocalCluster, topic: str) -> None:
     cluster.create_topic(
-        topic,
-        partitions=PARTITIONS,
-        replication_factor=3,
-        configs={"min.insync.replicas": "2"},
+        topic, partitions=PARTITIONS, replication_factor=3, configs={"min.insync.replicas": "2"}
     )
     for partition in range(PARTITIONS):
         cluster.wait_for_isr(topic, partition, ALL, timeout_s=START_TIMEOUT_S)

@@ -27,10 +27,7 @@ def tools(cluster: LocalCluster) -> JavaTools:
 
 
 def create(
-    cluster: LocalCluster,
-    topic: str,
-    partitions: int = 1,
-    configs: Mapping[str, str] | None = None,
+    cluster: LocalCluster, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
 ) -> None:
     cluster.create_topic(topic, partitions=partitions, replication_factor=3, configs=configs)
     for partition in range(partitions):

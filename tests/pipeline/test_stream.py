@@ -18,10 +18,7 @@ _P0, _P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 @pytest.fixture
 def brokers():
-    partitions = {
-        _P0: ScriptedPartition(batches(5)),
-        _P1: ScriptedPartition(batches(2), leader=2),
-    }
+    partitions = {_P0: ScriptedPartition(batches(5)), _P1: ScriptedPartition(batches(2), leader=2)}
     with ScriptedCluster(partitions) as started:
         yield started
 

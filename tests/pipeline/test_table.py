@@ -19,8 +19,7 @@ def table(spark):
     def table(more_rows=(), accounts=_ACCOUNTS, rows=_ROWS):
         return (
             spark.createDataFrame(
-                [*rows, *more_rows],
-                "topic string, partition int, offset long, leader_epoch int",
+                [*rows, *more_rows], "topic string, partition int, offset long, leader_epoch int"
             ),
             spark.createDataFrame(
                 accounts, "topic string, partition int, start long, end long, rows long"

@@ -72,10 +72,9 @@ def test_losses_of_random_runs_are_reported():
 
 def test_some_clusters_rather_lose_records_than_wait():
     marks = run_seed(CLUSTER, data_loss.NAME, 1).marks
-    assert {
-        "controller.LeaderElected.UNCLEAN",
-        "controller.UncleanLeaderElected.UNCLEAN",
-    } <= set(marks)
+    assert {"controller.LeaderElected.UNCLEAN", "controller.UncleanLeaderElected.UNCLEAN"} <= set(
+        marks
+    )
     assert {data_loss.data_loss_swarm(seed).unclean_elections for seed in range(9)} == {
         "", "topics", "cluster",
     }  # fmt: skip

@@ -9,13 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tests.unit.replication.test_replicas_random import (
-    KEY,
-    NODES,
-    STORM_CONFIG,
-    Storm,
-    Violation,
-)
+from tests.unit.replication.test_replicas_random import KEY, NODES, STORM_CONFIG, Storm, Violation
 
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode

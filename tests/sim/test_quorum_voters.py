@@ -15,13 +15,7 @@ from tidelog.sim.campaign.seeds import run_seed
 from tidelog.sim.campaign.tally import Tally
 from tidelog.sim.engine.formation import CLUSTER_ID
 from tidelog.sim.quorum.cluster import QuorumCluster
-from tidelog.sim.quorum.membership import (
-    MARKS,
-    VoterOracle,
-    directory_of,
-    draw_change,
-    endpoint_of,
-)
+from tidelog.sim.quorum.membership import MARKS, VoterOracle, directory_of, draw_change, endpoint_of
 from tidelog.sim.quorum.options import QUICK, Composition, Conditions, Saving
 from tidelog.sim.report.violation import Violation
 from tidelog.sim.runs.quorum import draw_quorum

@@ -108,5 +108,5 @@ def test_a_witness_sees_every_operation_before_it_is_done():
         disk.rename("v-0", "w-0")
     assert disk.exists("v-0")
     assert [operation.value for operation, _ in seen if operation is not Operation.LOOK] == [
-        *("make-dir", "create", "append", "rename"),
+        *("make-dir", "create", "append", "rename")
     ]

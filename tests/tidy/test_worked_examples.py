@@ -79,12 +79,7 @@ def test_the_batch_says_what_the_page_says():
 
 def test_the_batch_is_what_the_builder_builds():
     built = build_batch(
-        RECORDS,
-        base_offset=40,
-        leader_epoch=3,
-        producer_id=2000,
-        producer_epoch=0,
-        base_sequence=7,
+        RECORDS, base_offset=40, leader_epoch=3, producer_id=2000, producer_epoch=0, base_sequence=7
     )
     assert built == example("batch")
 

@@ -13,11 +13,7 @@ from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, LocalApi,
 from tidelog.broker.api.registry import Registry
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.context import Broker
-from tidelog.controller.topic_messages import (
-    CreateTopics,
-    CreateTopicsResult,
-    DeleteTopicsResult,
-)
+from tidelog.controller.topic_messages import CreateTopics, CreateTopicsResult, DeleteTopicsResult
 from tidelog.env.instant import Instant
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity

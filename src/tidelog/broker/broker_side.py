@@ -131,9 +131,7 @@ class BrokerSide:
         if not self._broker.held_questions.has_any:
             return
         self._broker.held_questions.answer_due(
-            caught_up=self.lifecycle.has_caught_up,
-            connections=self._broker.connections,
-            now=now,
+            caught_up=self.lifecycle.has_caught_up, connections=self._broker.connections, now=now
         )
 
     def deadline(self) -> Instant | None:

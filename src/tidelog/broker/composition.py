@@ -159,9 +159,7 @@ def make_quorum(config: NodeConfig, directory: LogDirectory, env: QuorumEnv) -> 
     )
     voters = {
         node_id: Voter(
-            node_id,
-            directory.directory_id if node_id == config.node_id else ZERO_UUID,
-            (endpoint,),
+            node_id, directory.directory_id if node_id == config.node_id else ZERO_UUID, (endpoint,)
         )
         for node_id, endpoint in config.voters.items()
     }

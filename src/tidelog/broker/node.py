@@ -105,12 +105,7 @@ class Node:
         self._turns = Turns(
             self._connections, self._router, parts.detector, trace, node_id=config.node_id, now=now
         )
-        self._quorum_link = QuorumLink(
-            config,
-            self._quorum,
-            peers=self._peers,
-            router=self._router,
-        )
+        self._quorum_link = QuorumLink(config, self._quorum, peers=self._peers, router=self._router)
         self._replica_link = ReplicaLink(config, self._replicas, self._peers)
         self._stopping = Stopping(
             parts.effects,

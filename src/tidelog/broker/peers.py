@@ -97,15 +97,7 @@ class _InFlight:
 class _Channel:
     """One connection to one peer."""
 
-    __slots__ = (
-        "address",
-        "connection_id",
-        "established",
-        "frames",
-        "in_flight",
-        "key",
-        "unsent",
-    )
+    __slots__ = ("address", "connection_id", "established", "frames", "in_flight", "key", "unsent")
 
     def __init__(self, key: ChannelKey, address: tuple[str, int]) -> None:
         # The peer and the purpose.

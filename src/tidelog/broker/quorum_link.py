@@ -34,12 +34,7 @@ class QuorumLink:
     """Carries the quorum's outputs to `peers` and the router, and answers back to it."""
 
     def __init__(
-        self,
-        config: NodeConfig,
-        quorum: Quorum,
-        *,
-        peers: PeerChannels,
-        router: Router,
+        self, config: NodeConfig, quorum: Quorum, *, peers: PeerChannels, router: Router
     ) -> None:
         self._config = config
         self._quorum = quorum

@@ -113,7 +113,7 @@ class Stopping:
         self._trace.event(MetadataFlushFailed(reason=error, what=str(subject)))
         self.fail(
             f"metadata could not be made durable: {error}; hint: free space or repair the disk, "
-            "then start the node again",
+            "then start the node again"
         )
 
     def on_storage_error(self, error: StorageError | LogDamaged) -> None:
@@ -121,7 +121,7 @@ class Stopping:
         self._trace.event(DirectoryFailed(reason=str(error)))
         self.fail(
             f"the log directory failed: {error}; hint: free space or repair the disk, then start "
-            "the node again",
+            "the node again"
         )
 
     def fail(self, message: str) -> None:

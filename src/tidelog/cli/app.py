@@ -64,8 +64,7 @@ app.command(
     "server", epilog="Example: tidelog server server.properties --override log.dirs=/data/1"
 )(server)
 app.command(
-    "format",
-    epilog="Example: tidelog format server.properties --cluster-id MkU3OEVBNTcwNTJENDM2Qk",
+    "format", epilog="Example: tidelog format server.properties --cluster-id MkU3OEVBNTcwNTJENDM2Qk"
 )(format_)
 app.command("random-uuid", epilog="Example: tidelog random-uuid")(random_uuid)
 app.add_typer(topics_app, name="topics")
@@ -76,8 +75,7 @@ sim_app.command("campaign", epilog="Example: tidelog sim campaign --jobs 2 --rou
 app.add_typer(sim_app, name="sim")
 app.add_typer(spark_app, name="spark")
 app.command(
-    "dump-log",
-    epilog="Example: tidelog dump-log --deep tidelog-data/node-1/data/orders-0/*.log",
+    "dump-log", epilog="Example: tidelog dump-log --deep tidelog-data/node-1/data/orders-0/*.log"
 )(dump_log)
 
 

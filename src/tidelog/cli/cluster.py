@@ -276,10 +276,7 @@ def start(
 
 
 def _act(
-    data_dir: Path,
-    node_id: int,
-    output: OutputFormat,
-    action: "Callable[[NodeProcesses], object]",
+    data_dir: Path, node_id: int, output: OutputFormat, action: "Callable[[NodeProcesses], object]"
 ) -> None:
     processes = _processes(data_dir)
     with progress(f"node {node_id}"):

@@ -58,8 +58,7 @@ def format_(
         ),
     ] = None,
     no_initial_controllers: Annotated[
-        bool,
-        typer.Option("--no-initial-controllers", help="Join a quorum that exists."),
+        bool, typer.Option("--no-initial-controllers", help="Join a quorum that exists.")
     ] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:

@@ -55,8 +55,7 @@ def describe(
 
 
 @quorum_app.command(
-    "add-controller",
-    epilog="Example: tidelog quorum add-controller controller-4.properties",
+    "add-controller", epilog="Example: tidelog quorum add-controller controller-4.properties"
 )
 def add_controller(
     file: Annotated[

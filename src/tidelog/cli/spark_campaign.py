@@ -40,8 +40,7 @@ def campaign(
         str, typer.Option("--seeds", metavar="A:B", help="From A up to, without, B; or one seed.")
     ],
     out: Annotated[
-        Path,
-        typer.Option("--out", metavar="DIR", help="Where the table of runs is, or shall be."),
+        Path, typer.Option("--out", metavar="DIR", help="Where the table of runs is, or shall be.")
     ],
     scenario: Scenario = "all",
     tier: Tier = "cluster",

@@ -34,8 +34,7 @@ def export(
         typer.Option("--topic", metavar="NAME", help="Only this topic; give it several times."),
     ] = None,
     allow_gaps: Annotated[
-        bool,
-        typer.Option("--allow-gaps", help="Write what there is where offsets are missing."),
+        bool, typer.Option("--allow-gaps", help="Write what there is where offsets are missing.")
     ] = False,
     master: Master = "local[*]",
     output: Output = OutputFormat.TABLE,

@@ -42,11 +42,7 @@ PRODUCER_EXPIRATION: Final = "producer.id.expiration.ms"
 
 def _rate(name: str, doc: str) -> Property:
     return Property(
-        name=name,
-        type=PropertyType.LONG,
-        doc=doc,
-        check=at_least(0),
-        default=str(LONG_MAX),
+        name=name, type=PropertyType.LONG, doc=doc, check=at_least(0), default=str(LONG_MAX)
     )
 
 

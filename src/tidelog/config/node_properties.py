@@ -30,9 +30,7 @@ _IDENTITY: Final = (
     ),
     row("controller.listener.names", LIST, "Listeners that serve the controller's APIs."),
     row(
-        "inter.broker.listener.name",
-        STRING,
-        "The listener on which brokers fetch from each other.",
+        "inter.broker.listener.name", STRING, "The listener on which brokers fetch from each other."
     ),
     row(
         "controller.quorum.voters",

@@ -269,9 +269,7 @@ def unfence(view: View, broker: BrokerImage) -> list[MetadataRecord]:
         records += decide_broker_returned(view, broker.node_id, cause)
     view.trace.event(
         BrokerUnfenced(
-            node_id=broker.node_id,
-            broker_epoch=broker.broker_epoch,
-            elections=len(records) - 1,
+            node_id=broker.node_id, broker_epoch=broker.broker_epoch, elections=len(records) - 1
         )
     )
     return records
@@ -283,9 +281,7 @@ def _begin_controlled_shutdown(view: View, broker: BrokerImage) -> list[Metadata
     records += decide_broker_left(view, broker.node_id, cause)
     view.trace.event(
         ControlledShutdownBegun(
-            node_id=broker.node_id,
-            broker_epoch=broker.broker_epoch,
-            partitions=len(records) - 1,
+            node_id=broker.node_id, broker_epoch=broker.broker_epoch, partitions=len(records) - 1
         )
     )
     return records

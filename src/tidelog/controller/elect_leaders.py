@@ -44,10 +44,7 @@ from tidelog.metadata.image import PartitionImage
 from tidelog.metadata.records import MetadataRecord
 from tidelog.model import NO_LEADER
 
-_ELECTIONS = {
-    ElectionType.PREFERRED: Election.PREFERRED,
-    ElectionType.UNCLEAN: Election.UNCLEAN,
-}
+_ELECTIONS = {ElectionType.PREFERRED: Election.PREFERRED, ElectionType.UNCLEAN: Election.UNCLEAN}
 _CAUSES = {
     ElectionType.PREFERRED: CauseKind.PREFERRED_BY_HAND,
     ElectionType.UNCLEAN: CauseKind.UNCLEAN_BY_HAND,

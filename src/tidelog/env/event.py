@@ -181,13 +181,7 @@ def event(
 
     A process declares some two hundred of them when it starts. So equality and `repr` are those of
     `Event`, and nothing is generated to freeze an event: that is two thirds of the time."""
-    given = {
-        "handler": handler,
-        "decision": decision,
-        "kind": kind,
-        "level": level,
-        "about": about,
-    }
+    given = {"handler": handler, "decision": decision, "kind": kind, "level": level, "about": about}
 
     def declare(event_type: Declared) -> Declared:
         for name, value in given.items():

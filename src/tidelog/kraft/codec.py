@@ -223,9 +223,7 @@ def _api_of_response(
             return ApiKey.END_QUORUM_EPOCH
 
 
-def response_of(
-    entity: Entity,
-) -> VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse:
+def response_of(entity: Entity) -> VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse:
     """The value of a Vote, BeginQuorumEpoch or EndQuorumEpoch response of any version.
 
     Raises `MalformedFrame` when it is not about exactly the metadata partition.

@@ -131,9 +131,7 @@ class Epochs:
             )
 
     def _leader_error(
-        self,
-        request: BeginQuorumEpochRequest | EndQuorumEpochRequest,
-        named_disk: Uuid = ZERO_UUID,
+        self, request: BeginQuorumEpochRequest | EndQuorumEpochRequest, named_disk: Uuid = ZERO_UUID
     ) -> ErrorCode:
         core = self._core
         leader_id, epoch = request.leader_id, request.leader_epoch

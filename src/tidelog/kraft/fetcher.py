@@ -143,11 +143,7 @@ class Fetcher:
         )
 
     def on_fetch_response(
-        self,
-        peer_id: int,
-        request: QuorumFetchRequest,
-        response: QuorumFetchResponse,
-        now: Instant,
+        self, peer_id: int, request: QuorumFetchRequest, response: QuorumFetchResponse, now: Instant
     ) -> None:
         """An answer that was waited for."""
         core = self._core
@@ -332,12 +328,7 @@ class Fetcher:
             self._retry_later(role, f"useless divergence {tuple(diverging)}", now)
             return
         core.env.trace.event(
-            LogTruncated(
-                to=offset,
-                log_end=log_end_offset,
-                leader=role.leader_id,
-                epoch=role.epoch,
-            )
+            LogTruncated(to=offset, log_end=log_end_offset, leader=role.leader_id, epoch=role.epoch)
         )
         core.log.truncate_to(offset)
         on_truncated(core)

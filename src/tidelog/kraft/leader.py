@@ -81,11 +81,7 @@ class Progress:
     def describe(self, node_id: int) -> ReplicaProgress:
         """For DescribeQuorum."""
         return ReplicaProgress(
-            node_id,
-            self.directory_id,
-            self.log_end_offset,
-            self.fetched_at,
-            self.last_caught_up_at,
+            node_id, self.directory_id, self.log_end_offset, self.fetched_at, self.last_caught_up_at
         )
 
 

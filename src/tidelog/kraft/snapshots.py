@@ -252,10 +252,7 @@ class Snapshots:
     # Writing ---------------------------------------------------------------------------------
 
     def begin(
-        self,
-        snapshot_id: SnapshotId,
-        append_time_ms: int,
-        control_entries: Sequence[ControlEntry],
+        self, snapshot_id: SnapshotId, append_time_ms: int, control_entries: Sequence[ControlEntry]
     ) -> SnapshotWriter:
         """Begins a snapshot of the own state."""
         assert not self.is_busy, f"a snapshot is on its way, {snapshot_id} must wait"

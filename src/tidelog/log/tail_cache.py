@@ -23,15 +23,7 @@ _COMPACT_AFTER: Final = 1024
 class TailCache:
     """A bounded window over the end of one log."""
 
-    __slots__ = (
-        "_bases",
-        "_batches",
-        "_budget",
-        "_first",
-        "_lasts",
-        "_limit_bytes",
-        "_size_bytes",
-    )
+    __slots__ = ("_bases", "_batches", "_budget", "_first", "_lasts", "_limit_bytes", "_size_bytes")
 
     def __init__(
         self, limit_bytes: int = TAIL_CACHE_BYTES, budget: TailBudget | None = None

@@ -64,12 +64,7 @@ class DeletePath:
         self._deadlines = deadlines
 
     def delete(
-        self,
-        wanted: Sequence[RecordsToDelete],
-        reply_to: ReplyTo,
-        now: Instant,
-        *,
-        timeout_ms: int,
+        self, wanted: Sequence[RecordsToDelete], reply_to: ReplyTo, now: Instant, *, timeout_ms: int
     ) -> list[Partition]:
         """Raises what can be raised; answers at once or leaves the request waiting. Returns the
         partitions of which the followers are to be answered."""

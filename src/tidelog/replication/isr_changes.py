@@ -158,10 +158,7 @@ class IsrChanges:
     # Answers ------------------------------------------------------------------------------
 
     def on_alter_partition_response(
-        self,
-        token: Token,
-        results: Sequence[AlterPartitionResult] | ErrorCode | None,
-        now: Instant,
+        self, token: Token, results: Sequence[AlterPartitionResult] | ErrorCode | None, now: Instant
     ) -> None:
         """The answer to a `SendAlterPartition`: see `Replicas.on_alter_partition_response`."""
         for proposal, result in self._updates.on_response(token, results, now):

@@ -90,10 +90,7 @@ class IsrUpdates:
         return True
 
     def on_response(
-        self,
-        token: Token,
-        results: Sequence[AlterPartitionResult] | ErrorCode | None,
-        now: Instant,
+        self, token: Token, results: Sequence[AlterPartitionResult] | ErrorCode | None, now: Instant
     ) -> list[tuple[AlterPartitionProposal, AlterPartitionResult]]:
         """Takes the answer of a request; returns each proposal with its own answer."""
         if token != self._token:

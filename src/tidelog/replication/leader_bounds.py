@@ -68,10 +68,7 @@ class LeaderBounds:
         return True
 
     def on_list_offsets_response(
-        self,
-        results: Sequence[ListOffsetsResult] | None,
-        outcome: FetchOutcome,
-        now: Instant,
+        self, results: Sequence[ListOffsetsResult] | None, outcome: FetchOutcome, now: Instant
     ) -> None:
         """Applies the answer to the request in flight, `None` when there was none."""
         assert self.token is not None, "no ListOffsets is in flight"

@@ -156,10 +156,7 @@ class ProducePath:
         self._resolve(partition.acks.take_all(), code, hint)
 
     def _resolve(
-        self,
-        acks: Iterable[tuple[DelayedProduce, int]],
-        code: ErrorCode,
-        leader: LeaderHint | None,
+        self, acks: Iterable[tuple[DelayedProduce, int]], code: ErrorCode, leader: LeaderHint | None
     ) -> None:
         for delayed, index in acks:
             if delayed.resolve(index, code, leader):

@@ -112,13 +112,7 @@ class Quarantine:
     )
 
     def __init__(
-        self,
-        node_id: int,
-        directory: DamagedLogs,
-        *,
-        outbox: Outbox,
-        retry_ms: int,
-        trace: Trace,
+        self, node_id: int, directory: DamagedLogs, *, outbox: Outbox, retry_ms: int, trace: Trace
     ) -> None:
         self._node_id = node_id
         self._directory = directory

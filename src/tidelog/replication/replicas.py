@@ -249,12 +249,7 @@ class Replicas:
             self._reader.expandable.clear()
 
     def delete_records(
-        self,
-        wanted: Sequence[RecordsToDelete],
-        reply_to: ReplyTo,
-        now: Instant,
-        *,
-        timeout_ms: int,
+        self, wanted: Sequence[RecordsToDelete], reply_to: ReplyTo, now: Instant, *, timeout_ms: int
     ) -> None:
         """Raises log starts; the `Reply` follows when all alive replicas have raised theirs."""
         self._stir()
@@ -314,10 +309,7 @@ class Replicas:
         return self._quarantine.is_reporting
 
     def on_alter_partition_response(
-        self,
-        token: Token,
-        results: Sequence[AlterPartitionResult] | ErrorCode | None,
-        now: Instant,
+        self, token: Token, results: Sequence[AlterPartitionResult] | ErrorCode | None, now: Instant
     ) -> None:
         """The answer to a `SendAlterPartition`: a result for each partition, or the error of the
         whole request, or `None` when no controller could be reached."""

@@ -52,10 +52,7 @@ def listen_failure(endpoint: Endpoint, error: OSError) -> UsageError:
 def _addresses(endpoint: Endpoint) -> list[tuple[socket.AddressFamily, Any]]:
     # Any: an address is a pair or a quadruple by family, and goes back to the socket as it came.
     found = socket.getaddrinfo(
-        endpoint.host or None,
-        endpoint.port,
-        type=socket.SOCK_STREAM,
-        flags=socket.AI_PASSIVE,
+        endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
     addresses: list[tuple[socket.AddressFamily, Any]] = list(
         dict.fromkeys((family, address) for family, _, _, _, address in found)

@@ -208,10 +208,7 @@ def open_events(config: NodeConfig, log: LogLines) -> EventFile | None:
 
 
 async def _listen(
-    driver: Driver,
-    sockets: list[tuple[Endpoint, socket.socket]],
-    config: NodeConfig,
-    log: LogLines,
+    driver: Driver, sockets: list[tuple[Endpoint, socket.socket]], config: NodeConfig, log: LogLines
 ) -> None:
     for endpoint, sock in sockets:
         try:

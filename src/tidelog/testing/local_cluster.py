@@ -255,12 +255,7 @@ class LocalCluster:
         return self._wait_for_partition(topic, partition, leader, timeout_s, "leader")
 
     def wait_for_isr(
-        self,
-        topic: str,
-        partition: int,
-        isr: Collection[int],
-        *,
-        timeout_s: float = WAIT_TIMEOUT_S,
+        self, topic: str, partition: int, isr: Collection[int], *, timeout_s: float = WAIT_TIMEOUT_S
     ) -> None:
         """Waits until the in-sync replicas are exactly these."""
         wanted = set(isr)
@@ -318,11 +313,7 @@ class LocalCluster:
         )
 
     def _wait_for_topic(
-        self,
-        name: str,
-        read: Callable[[TopicDescription], T | None],
-        timeout_s: float,
-        what: str,
+        self, name: str, read: Callable[[TopicDescription], T | None], timeout_s: float, what: str
     ) -> T:
         seen: list[object] = ["nothing"]
 

@@ -206,12 +206,7 @@ def _read_response(
 
 
 def _read_answer(
-    version: int,
-    notation: Notation,
-    view: memoryview,
-    position: int,
-    topic: str,
-    topic_id: TopicId,
+    version: int, notation: Notation, view: memoryview, position: int, topic: str, topic_id: TopicId
 ) -> tuple[FetchedPartition, int]:
     fixed, aborted, preferred_read_replica, position = _read_fixed(
         version, notation, view, position

@@ -234,12 +234,7 @@ def _by_topic(partitions: list[ProducedPartition]) -> list[list[ProducedPartitio
 def _write_answer(
     version: int, notation: Notation, out: bytearray, answer: ProducedPartition
 ) -> None:
-    fixed = (
-        answer.partition,
-        answer.error_code,
-        answer.base_offset,
-        answer.log_append_time_ms,
-    )
+    fixed = (answer.partition, answer.error_code, answer.base_offset, answer.log_append_time_ms)
     if version < _LOG_START_FROM:
         out += _ANSWER_3.pack(*fixed)
         return
@@ -300,11 +295,7 @@ def _read_response(
 
 
 def _read_answer(
-    version: int,
-    notation: Notation,
-    view: memoryview,
-    position: int,
-    topic: tuple[str, TopicId],
+    version: int, notation: Notation, view: memoryview, position: int, topic: tuple[str, TopicId]
 ) -> tuple[ProducedPartition, int]:
     log_start_offset = -1
     if version >= _LOG_START_FROM:

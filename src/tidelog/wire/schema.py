@@ -192,9 +192,7 @@ class _Tagged(NamedTuple):
     """A value with this encoding is left out."""
 
 
-def _tagged_steps(
-    tagged: dict[int, _Tagged],
-) -> tuple[ReadStep, WriteStep, int]:
+def _tagged_steps(tagged: dict[int, _Tagged]) -> tuple[ReadStep, WriteStep, int]:
     ascending = sorted(tagged.items())
 
     def read(buffer: Any, position: int, values: dict[str, Any]) -> int:

@@ -59,11 +59,7 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
         "append_fetched",
         _append_whatever_comes,
     ),
-    "election_without_records_still_answers_for_its_epoch": (
-        Log,
-        "assign_epoch",
-        lambda *_: False,
-    ),
+    "election_without_records_still_answers_for_its_epoch": (Log, "assign_epoch", lambda *_: False),
     "follower_below_the_epoch_start_stays_out_of_isr": (
         LeaderState,
         "may_expand",
@@ -100,11 +96,7 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
         "_is_unsettled",
         lambda *_: False,
     ),
-    "parked_fetches_end_when_leadership_begins": (
-        FetchPath,
-        "release_followers",
-        lambda *_: None,
-    ),
+    "parked_fetches_end_when_leadership_begins": (FetchPath, "release_followers", lambda *_: None),
     "pending_expand_counts_at_once": (LeaderState, "waits_for", _wait_for_committed_isr),
     "pending_shrink_still_counts": (
         PendingShrink,
@@ -118,11 +110,7 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
         _forget_who_left,
     ),
     "stale_broker_epoch_never_joins_isr": (BrokerEpochs, "may_join_isr", lambda *_: True),
-    "unreachable_leader_is_not_hammered": (
-        fetcher,
-        "pause_ms",
-        lambda *_: 0,
-    ),
+    "unreachable_leader_is_not_hammered": (fetcher, "pause_ms", lambda *_: 0),
 }
 
 

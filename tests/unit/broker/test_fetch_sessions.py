@@ -64,9 +64,7 @@ def response(*answers: FetchedPartition) -> FetchResponse:
 
 def created(sessions: FetchSessions, *indexes: int, now: int = NOW, **changes) -> FetchSession:
     session, _ = sessions.open(
-        request(partitions=tuple(wanted(index) for index in indexes), **changes),
-        True,
-        Instant(now),
+        request(partitions=tuple(wanted(index) for index in indexes), **changes), True, Instant(now)
     )
     assert session is not None
     return session
@@ -389,11 +387,7 @@ def test_a_client_that_trusts_its_session_sees_what_a_full_fetch_would_show(seed
             )
         sent = sessions.close(response(*answers), session, full)
         for entry in sent.partitions:
-            view[entry.partition] = (
-                entry.high_watermark,
-                entry.log_start_offset,
-                entry.error_code,
-            )
+            view[entry.partition] = (entry.high_watermark, entry.log_start_offset, entry.error_code)
         for entry in answers:
             shown = (entry.high_watermark, entry.log_start_offset, entry.error_code)
             assert view[entry.partition] == shown

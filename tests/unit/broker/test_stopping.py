@@ -59,9 +59,7 @@ def test_a_broker_that_cannot_register_in_time_stops_cleanly_and_says_why():
     """Two voters of three are not there. Its logs are as they were: the next start trusts them."""
     voters = ",".join(f"{i}@host{i}:9093" for i in (1, 2, 3))
     node = OneNode(
-        alone=False,
-        controller_quorum_voters=voters,
-        initial_broker_registration_timeout_ms="700",
+        alone=False, controller_quorum_voters=voters, initial_broker_registration_timeout_ms="700"
     )
     begun = node.now
     node.run_until_exit()

@@ -50,13 +50,7 @@ def test_status_shows_processes_without_any_broker(
     assert done.json["healthy"] is False
     assert done.json["quorum_leader"] is None
     assert done.json["nodes"] == [
-        {
-            "node_id": 1,
-            "pid": os.getpid(),
-            "port": 93,
-            "state": "running",
-            "broker": "unknown",
-        },
+        {"node_id": 1, "pid": os.getpid(), "port": 93, "state": "running", "broker": "unknown"},
         {"node_id": 2, "pid": None, "port": 94, "state": "stopped", "broker": "unknown"},
     ]
 

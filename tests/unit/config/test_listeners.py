@@ -65,10 +65,7 @@ def test_bad_listeners_are_refused(changes: dict[str, str], problem: str) -> Non
 def test_voters_are_read_by_id() -> None:
     settings = {"controller.quorum.voters": "1@a:9093, 2@[::1]:9094"}
     voters = resolve_voters(settings, "CONTROLLER")
-    assert voters == {
-        1: Endpoint("CONTROLLER", "a", 9093),
-        2: Endpoint("CONTROLLER", "::1", 9094),
-    }
+    assert voters == {1: Endpoint("CONTROLLER", "a", 9093), 2: Endpoint("CONTROLLER", "::1", 9094)}
 
 
 @pytest.mark.parametrize("text", ["", " ", "a:9093", "x@a:9093", "1@a", "1@:9093", "1@a:1,1@b:2"])

@@ -86,10 +86,7 @@ def a_broker(broker_id: int, **fields: Any) -> BrokerImage:
 
 
 def an_image(
-    *brokers: BrokerImage,
-    elr: bool = True,
-    configs: Any = None,
-    **topics: Sequence[PartitionImage],
+    *brokers: BrokerImage, elr: bool = True, configs: Any = None, **topics: Sequence[PartitionImage]
 ) -> MetadataImage:
     """An image of these brokers and topics at offset 1000."""
     images = [

@@ -50,8 +50,7 @@ def stage() -> Stage:
 def test_set_and_delete(stage: Stage) -> None:
     """Goal: a resource's operations take effect together."""
     results = alter(
-        stage,
-        change(TOPIC, "orders", ("segment.ms", SET, "9000"), ("retention.ms", DELETE, None)),
+        stage, change(TOPIC, "orders", ("segment.ms", SET, "9000"), ("retention.ms", DELETE, None))
     )
     assert results == (ConfigResourceResult(TOPIC, "orders", ErrorCode.NONE),)
     assert stage.controller.image.topic_configs("orders") == {"segment.ms": "9000"}
@@ -214,10 +213,7 @@ def test_who_is_eligible_stays_while_nothing_can_be_committed(
 
 @pytest.mark.parametrize(
     "resource",
-    [
-        one("min.insync.replicas", SET, "1"),
-        change(BROKER, "", ("min.insync.replicas", SET, "1")),
-    ],
+    [one("min.insync.replicas", SET, "1"), change(BROKER, "", ("min.insync.replicas", SET, "1"))],
 )
 def test_a_partition_that_waits_for_its_elr_keeps_it(
     stage: Stage, resource: ConfigResourceChange

@@ -5,21 +5,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.unit.controller.harness import (
-    CONFIG,
-    Stage,
-    a_broker,
-    a_stage,
-    a_view,
-    after,
-    an_image,
-)
+from tests.unit.controller.harness import CONFIG, Stage, a_broker, a_stage, a_view, after, an_image
 from tidelog.config import ControllerConfig
-from tidelog.controller.elect_leaders import (
-    decide_balance,
-    decide_elect_leaders,
-    decide_unclean,
-)
+from tidelog.controller.elect_leaders import decide_balance, decide_elect_leaders, decide_unclean
 from tidelog.controller.messages import (
     ConfigChange,
     ConfigOperation,
@@ -145,9 +133,7 @@ def test_each_partition_is_answered_once_in_the_order_of_the_request() -> None:
 
 def test_a_request_for_all_is_silent_about_those_that_need_nothing() -> None:
     image = an_image(
-        *LIVE,
-        a=[replace(LED_BY_2, leader=1), LED_BY_2],
-        b=[replace(LED_BY_2, isr=(2, 3))],
+        *LIVE, a=[replace(LED_BY_2, leader=1), LED_BY_2], b=[replace(LED_BY_2, isr=(2, 3))]
     )
     assert codes_of(elect(image, PREFERRED, None)) == [
         ("a", 1, ErrorCode.NONE),

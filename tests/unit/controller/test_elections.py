@@ -221,11 +221,7 @@ CASES = [
         (),
         (3,),
         PartitionChange(
-            isr=(3,),
-            leader=3,
-            eligible_leaders=(),
-            recovering=True,
-            outcome=Outcome.UNCLEAN,
+            isr=(3,), leader=3, eligible_leaders=(), recovering=True, outcome=Outcome.UNCLEAN
         ),
         unclean=True,
     ),

@@ -33,11 +33,7 @@ def test_a_cause_names_the_broker_that_it_happened_to(cause: Cause, words: str) 
 
 def test_a_fenced_broker_is_recorded_with_the_reason() -> None:
     fenced = BrokerFenced(
-        node_id=2,
-        reason=FenceReason.SESSION_EXPIRED,
-        silent_ms=900,
-        broker_epoch=9,
-        partitions=3,
+        node_id=2, reason=FenceReason.SESSION_EXPIRED, silent_ms=900, broker_epoch=9, partitions=3
     )
     assert record_of(fenced) == EventRecord(
         Kind.FENCED,

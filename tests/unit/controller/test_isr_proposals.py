@@ -18,10 +18,7 @@ from tidelog.controller.messages import (
 from tidelog.controller.view import ControllerDecision
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import MetadataImage, PartitionImage
-from tidelog.metadata.records import (
-    MetadataRecord,
-    PartitionChangeRecord,
-)
+from tidelog.metadata.records import MetadataRecord, PartitionChangeRecord
 from tidelog.model import TopicId
 
 ORDERS = topic_id_of("orders")
@@ -75,9 +72,7 @@ FAULTS = {
         ErrorCode.NOT_CONTROLLER, WORST._replace(leader_epoch=3), sender=2
     ),
     "leader epoch behind": Fault(
-        ErrorCode.FENCED_LEADER_EPOCH,
-        WORST._replace(leader_epoch=3, partition_epoch=7),
-        sender=2,
+        ErrorCode.FENCED_LEADER_EPOCH, WORST._replace(leader_epoch=3, partition_epoch=7), sender=2
     ),
     "the sender does not lead": Fault(
         ErrorCode.INVALID_REQUEST, WORST._replace(leader_epoch=4, partition_epoch=7), sender=2

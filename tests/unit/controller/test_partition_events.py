@@ -5,15 +5,9 @@ from dataclasses import replace
 from tests.unit.controller.harness import a_broker, a_view, after, an_image, topic_id_of
 from tidelog.controller.events import Cause, CauseKind, PartitionElected, PartitionState
 from tidelog.controller.isr_proposals import decide_alter_partition
-from tidelog.controller.messages import (
-    AlterPartition,
-    IsrMember,
-    IsrProposal,
-)
+from tidelog.controller.messages import AlterPartition, IsrMember, IsrProposal
 from tidelog.controller.partition_events import measure_unhealthy
-from tidelog.controller.partitions import (
-    decide_broker_left,
-)
+from tidelog.controller.partitions import decide_broker_left
 from tidelog.controller.view import View
 from tidelog.env.trace import Trace, TraceList
 from tidelog.metadata.image import MetadataImage, PartitionImage

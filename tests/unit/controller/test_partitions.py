@@ -15,11 +15,7 @@ from tidelog.controller.partitions import (
     decide_unclean_restart,
 )
 from tidelog.metadata.image import ConfigResource, PartitionImage
-from tidelog.metadata.records import (
-    FENCE,
-    UNFENCE,
-    PartitionChangeRecord,
-)
+from tidelog.metadata.records import FENCE, UNFENCE, PartitionChangeRecord
 
 ORDERS = topic_id_of("orders")
 PARTITION = PartitionImage((1, 2, 3), (1, 2), 1, 4, 8)

@@ -25,10 +25,7 @@ from tidelog.controller.messages import (
     Reassignment,
     ReassignmentInProgress,
 )
-from tidelog.controller.reassignments import (
-    decide_alter_reassignments,
-    decide_list_reassignments,
-)
+from tidelog.controller.reassignments import decide_alter_reassignments, decide_list_reassignments
 from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import ConfigResource, MetadataImage, PartitionImage
@@ -95,14 +92,7 @@ CASES = [
         isr=(1, 2),
         elected=True,
     ),
-    Case(
-        "the move is cancelled",
-        MOVING,
-        None,
-        (1, 2, 3),
-        isr=(1,),
-        elected=True,
-    ),
+    Case("the move is cancelled", MOVING, None, (1, 2, 3), isr=(1,), elected=True),
     Case(
         "cancelled with a newcomer as leader",
         replace(MOVING, leader=4, isr=(1, 4)),
@@ -123,22 +113,9 @@ CASES = [
         code=INVALID,
     ),
     Case(
-        "nothing to cancel",
-        PARTITION,
-        None,
-        (1, 2, 3),
-        code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+        "nothing to cancel", PARTITION, None, (1, 2, 3), code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     ),
-    Case(
-        "another target",
-        MOVING,
-        (5, 1),
-        (5, 1, 2, 3),
-        (5,),
-        (2, 3),
-        isr=(1,),
-        elected=True,
-    ),
+    Case("another target", MOVING, (5, 1), (5, 1, 2, 3), (5,), (2, 3), isr=(1,), elected=True),
     Case("no replica", PARTITION, (), (1, 2, 3), code=INVALID),
     Case("a stranger", PARTITION, (1, 9), (1, 2, 3), code=INVALID),
     Case("twice the same", PARTITION, (4, 4), (1, 2, 3), code=INVALID),

@@ -136,10 +136,7 @@ BAD: dict[str, tuple[NewTopic, ErrorCode]] = {
         NewTopic("orders", 1, 1, configs=(("retention.ms", None),)),
         ErrorCode.INVALID_CONFIG,
     ),
-    "manual with a factor": (
-        manual((0, (1,)), replication_factor=1),
-        ErrorCode.INVALID_REQUEST,
-    ),
+    "manual with a factor": (manual((0, (1,)), replication_factor=1), ErrorCode.INVALID_REQUEST),
     "manual with a count": (manual((0, (1,)), num_partitions=1), ErrorCode.INVALID_REQUEST),
     "partition twice": (manual((0, (1,)), (0, (2,))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     "a gap": (manual((0, (1,)), (2, (1,))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),

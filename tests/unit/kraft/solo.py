@@ -27,12 +27,7 @@ from tidelog.kraft.messages import (
     VoterIdentity,
 )
 from tidelog.kraft.quorum import Quorum, QuorumEnv
-from tidelog.kraft.quorum_state import (
-    QUORUM_STATE_PATH,
-    ElectionState,
-    RoleName,
-    encode_state,
-)
+from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, ElectionState, RoleName, encode_state
 from tidelog.log.loading import open_log
 from tidelog.log.values import Checkpoints, LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Endpoint, Uuid

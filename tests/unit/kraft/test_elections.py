@@ -25,11 +25,7 @@ from tidelog.kraft.messages import (
 )
 from tidelog.kraft.quorum_state import ElectionState, RoleName
 from tidelog.kraft.roles import Campaign, Follower
-from tidelog.kraft.timers import (
-    LOST_WAIT_MS,
-    SUSPICION_JITTER_MS,
-    YIELD_MS,
-)
+from tidelog.kraft.timers import LOST_WAIT_MS, SUSPICION_JITTER_MS, YIELD_MS
 
 # The start -----------------------------------------------------------------------------------
 
@@ -205,11 +201,7 @@ def test_a_voter_of_another_cluster_teaches_nothing_and_is_reported_to_the_opera
     solo.trace_lines()
     answer = VoteResponse(ErrorCode.INCONSISTENT_CLUSTER_ID, 3, 8, False)
     solo.quorum.on_response(2, request, answer, Instant(201))
-    assert (role(solo), solo.quorum.epoch, solo.quorum.leader_id) == (
-        RoleName.PROSPECTIVE,
-        0,
-        -1,
-    )
+    assert (role(solo), solo.quorum.epoch, solo.quorum.leader_id) == (RoleName.PROSPECTIVE, 0, -1)
     (line,) = solo.trace_lines()
     assert "the voter is of another cluster; hint: " in line
     assert f"voter=2 cluster_id={CLUSTER_ID}" in line

@@ -29,9 +29,7 @@ from tidelog.kraft.messages import (
     VoteResponse,
 )
 from tidelog.kraft.quorum_state import ElectionState, RoleName
-from tidelog.kraft.timers import (
-    end_epoch_backoff_ms,
-)
+from tidelog.kraft.timers import end_epoch_backoff_ms
 
 
 @pytest.mark.parametrize(
@@ -115,8 +113,7 @@ def test_successors_wait_by_rank(position: int, count: int, wait_ms: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("successors", "asks_at"),
-    [((1, 3), 10), ((3, 1), 510), ((3,), 1010), ((), 1010)],
+    ("successors", "asks_at"), [((1, 3), 10), ((3, 1), 510), ((3,), 1010), ((), 1010)]
 )
 def test_a_resignation_makes_successors_ask_in_order(
     successors: tuple[int, ...], asks_at: int

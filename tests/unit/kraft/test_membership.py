@@ -161,10 +161,7 @@ def test_requests_that_do_not_fit_are_refused_in_kafkas_order() -> None:
             ErrorCode.INVALID_REQUEST,
         ),
         (AddVoterRequest(None, cluster.as_voters[follower]), ErrorCode.DUPLICATE_VOTER),
-        (
-            RemoveVoterRequest(None, ReplicaKey(4, fourth.directory_id)),
-            ErrorCode.VOTER_NOT_FOUND,
-        ),
+        (RemoveVoterRequest(None, ReplicaKey(4, fourth.directory_id)), ErrorCode.VOTER_NOT_FOUND),
         (
             RemoveVoterRequest(None, ReplicaKey(follower, Uuid(b"w" * 16))),
             ErrorCode.VOTER_NOT_FOUND,

@@ -12,10 +12,7 @@ ROOT = Path(__file__).parents[3]
 def test_a_replica_that_does_not_lead_answers_with_kafkas_code() -> None:
     """The controller turns it into its own answer."""
     error = NotLeader("node 2 is follower")
-    assert (error.code, error.message) == (
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        "node 2 is follower",
-    )
+    assert (error.code, error.message) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, "node 2 is follower")
 
 
 def test_a_replica_is_its_id_and_its_directory() -> None:

@@ -8,15 +8,7 @@ import pytest
 
 from tests.fixtures import kafka_disk, kafka_dump
 from tests.unit.kraft.cluster import Cluster, Conditions
-from tests.unit.kraft.solo import (
-    CLUSTER_ID,
-    LOG_CONFIG,
-    WALL_ZERO_MS,
-    Solo,
-    fetch,
-    vote,
-    voters_of,
-)
+from tests.unit.kraft.solo import CLUSTER_ID, LOG_CONFIG, WALL_ZERO_MS, Solo, fetch, vote, voters_of
 from tidelog.config import QuorumConfig
 from tidelog.env.effects import EffectQueue
 from tidelog.env.instant import Instant
@@ -26,20 +18,9 @@ from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.fetch_server import FetchServer
 from tidelog.kraft.fetcher import Fetcher
 from tidelog.kraft.leader import Leader
-from tidelog.kraft.messages import (
-    NotLeader,
-    ReplicaKey,
-    ReplicaProgress,
-    Reply,
-    VoterIdentity,
-)
+from tidelog.kraft.messages import NotLeader, ReplicaKey, ReplicaProgress, Reply, VoterIdentity
 from tidelog.kraft.quorum import Quorum, QuorumEnv
-from tidelog.kraft.quorum_state import (
-    ElectionState,
-    QuorumStateFile,
-    QuorumStateFlush,
-    RoleName,
-)
+from tidelog.kraft.quorum_state import ElectionState, QuorumStateFile, QuorumStateFlush, RoleName
 from tidelog.kraft.requests import PeerRequests
 from tidelog.kraft.roles import Ballot, Role, Unattached
 from tidelog.log.loading import open_log

@@ -32,12 +32,7 @@ def started(state: ElectionState | None = None, **options: object) -> Solo:
     ],
 )
 def test_what_others_know_moves_a_replica_on(
-    epoch: int,
-    leader_id: int,
-    moved: bool,
-    role: RoleName,
-    leader_after: int,
-    epoch_after: int,
+    epoch: int, leader_id: int, moved: bool, role: RoleName, leader_after: int, epoch_after: int
 ) -> None:
     """From epoch 3 without a leader. It follows neither itself nor unknown nodes."""
     solo = started(ElectionState(3))

@@ -2,24 +2,12 @@
 
 import pytest
 
-from tests.unit.kraft.solo import (
-    Solo,
-    begin,
-    pre_vote,
-    vote,
-)
+from tests.unit.kraft.solo import Solo, begin, pre_vote, vote
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.kraft.messages import (
-    BeginQuorumEpochResponse,
-    Reply,
-    VoteRequest,
-    VoteResponse,
-)
+from tidelog.kraft.messages import BeginQuorumEpochResponse, Reply, VoteRequest, VoteResponse
 from tidelog.kraft.quorum_state import ElectionState
-from tidelog.kraft.timers import (
-    YIELD_MS,
-)
+from tidelog.kraft.timers import YIELD_MS
 from tidelog.model import ZERO_UUID, Endpoint, Uuid
 
 WRONG_DIRECTORY = Uuid(b"\x77" * 16)

@@ -144,11 +144,7 @@ def test_kafkas_directory_survives_our_recovery() -> None:
     disk.delete("recovery-point-offset-checkpoint")
     effects = EffectQueue()
     directory = LogDirectory.open(
-        disk,
-        effects=effects,
-        trace=Trace(TraceList()),
-        default_config=LogConfig(),
-        wall_ms=0,
+        disk, effects=effects, trace=Trace(TraceList()), default_config=LogConfig(), wall_ms=0
     )
     directory.check()
     for effect in effects.take():

@@ -67,8 +67,7 @@ def test_kafkas_files_read_and_write_back(partition: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "entries",
-    [((5, 10), (5, 20)), ((5, 10), (6, 10)), ((5, 10), (6, 1_000)), ((-1, 0), (3, 9))],
+    "entries", [((5, 10), (5, 20)), ((5, 10), (6, 10)), ((5, 10), (6, 1_000)), ((-1, 0), (3, 9))]
 )
 def test_senseless_offset_entries_are_refused(entries: tuple[tuple[int, int], ...]) -> None:
     """Goal: order and range are checked; a refused index is empty."""

@@ -6,10 +6,7 @@ import pytest
 
 from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, file_of, read_all
 from tidelog.config import LogConfig
-from tidelog.log.checkpoint import (
-    CleanShutdown,
-    encode_epochs,
-)
+from tidelog.log.checkpoint import CleanShutdown, encode_epochs
 from tidelog.log.events import IndexRebuilt, TailCut
 from tidelog.log.file_names import offset_name
 

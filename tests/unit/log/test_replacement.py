@@ -4,9 +4,7 @@ from dataclasses import replace
 
 from tests.unit.log.harness import PARTITION, LogBench, batch, file_of, read_all
 from tidelog.config import LogConfig
-from tidelog.log.checkpoint import (
-    CleanShutdown,
-)
+from tidelog.log.checkpoint import CleanShutdown
 from tidelog.records.batch import stamp
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=200)

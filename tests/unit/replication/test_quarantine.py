@@ -32,11 +32,7 @@ class Ward:
         self.files = self.listing()
         self.outbox = Outbox()
         self.quarantine = Quarantine(
-            1,
-            self.bench.directory,
-            outbox=self.outbox,
-            retry_ms=50,
-            trace=Trace(self.bench.trace),
+            1, self.bench.directory, outbox=self.outbox, retry_ms=50, trace=Trace(self.bench.trace)
         )
         self.quarantine.take_out(PARTITION, TOPIC_ID, LogDamaged("`x` is damaged", self.bad))
 

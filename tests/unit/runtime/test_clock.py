@@ -13,9 +13,7 @@ def test_now_is_whole_monotonic_milliseconds() -> None:
     assert before <= clock.now() <= time.monotonic_ns() // 1_000_000
 
 
-def test_the_offset_is_given_once_and_again_after_a_step(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_offset_is_given_once_and_again_after_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Method: the operating system's clocks are replaced by numbers."""
     wall_ms = [1_000_000]
     monkeypatch.setattr(time, "monotonic_ns", lambda: 400_000 * 1_000_000)

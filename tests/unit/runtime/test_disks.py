@@ -198,11 +198,7 @@ def test_a_log_lives_on_it(make: DiskMaker, tmp_path: Path) -> None:
 
     def start() -> LogDirectory:
         return LogDirectory.open(
-            disk,
-            effects=effects,
-            trace=Trace(TraceList()),
-            default_config=config,
-            wall_ms=WALL_MS,
+            disk, effects=effects, trace=Trace(TraceList()), default_config=config, wall_ms=WALL_MS
         )
 
     directory = start()

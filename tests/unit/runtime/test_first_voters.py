@@ -8,11 +8,7 @@ from tidelog.errors import UsageError
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, read_snapshot
 from tidelog.kraft.voters import BOOTSTRAP_PATH, VoterHistory, write_first_voters
 from tidelog.model import Uuid, uuid_to_text
-from tidelog.runtime.first_voters import (
-    FirstVoters,
-    decide_first_voters,
-    parse_voters,
-)
+from tidelog.runtime.first_voters import FirstVoters, decide_first_voters, parse_voters
 
 NEW, GIVEN = Uuid(b"n" * 16), Uuid(b"g" * 16)
 DYNAMIC = {
@@ -73,8 +69,7 @@ RESERVED = "1@a:9093:" + "A" * 21 + "Q"
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "1@a:9093", "1@a:x:" + "A" * 22, "x@a:1:" + "A" * 22, LIST + "," + LIST, RESERVED],
+    "text", ["", "1@a:9093", "1@a:x:" + "A" * 22, "x@a:1:" + "A" * 22, LIST + "," + LIST, RESERVED]
 )
 def test_a_malformed_list_is_refused(text: str) -> None:
     with pytest.raises(UsageError):

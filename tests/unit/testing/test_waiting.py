@@ -20,8 +20,5 @@ def test_a_timeout_reports_what_was_seen() -> None:
 
     with pytest.raises(TimeoutError, match=r"no leader within 0\.05 s; last seen: 3 or more"):
         wait_until(
-            count,
-            0.05,
-            "leader",
-            last_seen=lambda: "3 or more" if seen[0] >= 3 else seen[0],
+            count, 0.05, "leader", last_seen=lambda: "3 or more" if seen[0] >= 3 else seen[0]
         )

@@ -11,12 +11,7 @@ from tidelog.env.prng import Prng
 from tidelog.errors import MalformedFrame
 from tidelog.wire.api import parse_header
 from tidelog.wire.codec import encode_request
-from tidelog.wire.fetch import (
-    FetchPartition,
-    FetchRequest,
-    pack_request,
-    parse_request,
-)
+from tidelog.wire.fetch import FetchPartition, FetchRequest, pack_request, parse_request
 
 VERSIONS = pytest.mark.parametrize("version", range(4, 19))
 

@@ -98,7 +98,7 @@ def answer(node: Node, context: RequestContext, request: Entity, now: Instant) -
             topics=tuple(topics),
             cluster_authorized_operations=OPERATIONS_NOT_ASKED,
             error_code=error(ErrorCode.NONE),
-        ),
+        )
     )
 
 
@@ -175,11 +175,7 @@ def _topic_entity(
 
 
 def _partition_entity(
-    node: Node,
-    context: RequestContext,
-    partition_type: type,
-    index: int,
-    partition: PartitionImage,
+    node: Node, context: RequestContext, partition_type: type, index: int, partition: PartitionImage
 ) -> Entity:
     code, leader_id = ErrorCode.NONE, partition.leader
     if not node.image.is_alive(partition.leader) or partition.leader in node.unreachable:

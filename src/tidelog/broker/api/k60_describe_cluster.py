@@ -57,7 +57,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
                 for n, host, port, rack, fenced in rows
             ),
             cluster_authorized_operations=OPERATIONS_NOT_ASKED,
-        ),
+        )
     )
 
 

@@ -3,11 +3,7 @@
 from typing import Final
 
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, Sending, VersionRange
-from tidelog.controller.messages import (
-    FeatureRange,
-    RegisterController,
-    RegisterControllerResult,
-)
+from tidelog.controller.messages import FeatureRange, RegisterController, RegisterControllerResult
 from tidelog.model import Endpoint, Uuid
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey

@@ -61,9 +61,7 @@ def answer(node: Node, context: RequestContext, request: Entity) -> None:
         if len(page) < len(indexes):
             next_cursor = _cursor(response_type, name, indexes[len(page)])
             break
-    context.answer(
-        reply(response_type, topics=tuple(topics), next_cursor=next_cursor),
-    )
+    context.answer(reply(response_type, topics=tuple(topics), next_cursor=next_cursor))
 
 
 def _cursor(response_type: type, name: str, partition: int) -> Entity:

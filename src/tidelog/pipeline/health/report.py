@@ -14,13 +14,7 @@ from html import escape
 from typing import Any, Final
 
 from tidelog.pipeline.health.figures import Health, leader_name
-from tidelog.pipeline.health.svg import (
-    STATE_LABELS,
-    Axis,
-    isr_timeline,
-    latency_chart,
-    span_lanes,
-)
+from tidelog.pipeline.health.svg import STATE_LABELS, Axis, isr_timeline, latency_chart, span_lanes
 
 Rows = Sequence[Mapping[str, Any]]
 

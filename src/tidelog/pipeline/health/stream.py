@@ -33,7 +33,7 @@ _COLUMNS: Final = tuple(column.split()[0] for column in FOLLOWED.split(", "))
 STREAM_CONF: Final = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
+    )
 }
 """Conf that a session needs for this state."""
 

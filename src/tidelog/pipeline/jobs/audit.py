@@ -54,12 +54,7 @@ from tidelog.pipeline.logs.batch_runs import (
     read_single_batches,
     scan_batch_runs,
 )
-from tidelog.pipeline.logs.layout import (
-    Replica,
-    SegmentPlace,
-    find_replicas,
-    tasks_for_cores,
-)
+from tidelog.pipeline.logs.layout import Replica, SegmentPlace, find_replicas, tasks_for_cores
 
 HARMLESS: Final = frozenset(("TORN_TAIL",))
 """Findings that are not faults."""
@@ -73,10 +68,7 @@ _MAX_EXPLAINED: Final = 20
 _TASKS_PER_CORE: Final = 2
 _TASK_BYTES: Final = 512 << 20
 """More than other tasks read: an audit reads a gigabyte or two in a second."""
-_FEW_ROWS: Final = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-}
+_FEW_ROWS: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
 """Adaptive planning and compiled queries cost more than they save on few rows."""
 
 _Task = tuple[tuple[SegmentPlace, Bounds], ...]

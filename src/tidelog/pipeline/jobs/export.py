@@ -32,12 +32,7 @@ from pyspark.sql import SparkSession
 
 from tidelog.errors import CorruptBatch, UsageError
 from tidelog.pipeline.jobs.task_list import rows_of_tasks
-from tidelog.pipeline.logs.layout import (
-    Replica,
-    SegmentPlace,
-    find_replicas,
-    tasks_for_cores,
-)
+from tidelog.pipeline.logs.layout import Replica, SegmentPlace, find_replicas, tasks_for_cores
 from tidelog.pipeline.logs.parquet_files import (
     WRITTEN_SCHEMA,
     Portion,

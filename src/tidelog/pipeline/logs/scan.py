@@ -117,10 +117,7 @@ def scan_records(
             check_crcs(table)
             on_batches(table)
             for batch in decode_table(
-                table,
-                start_offset=start_offset,
-                end_offset=end_offset,
-                columns=own or ["offset"],
+                table, start_offset=start_offset, end_offset=end_offset, columns=own or ["offset"]
             ):
                 arrays = [
                     batch.column(name) if name in own else place_column(place, name, len(batch))

@@ -83,12 +83,7 @@ def session(
 
     Raises `UsageError` when no fitting Java is found or Spark does not start on it.
     """
-    given = {
-        "spark.app.name": app_name,
-        "spark.master": master,
-        **_default_conf(),
-        **(conf or {}),
-    }
+    given = {"spark.app.name": app_name, "spark.master": master, **_default_conf(), **(conf or {})}
     pyspark = sys.modules.get("pyspark")
     if pyspark is not None and pyspark.SparkContext._active_spark_context is not None:
         return _get_or_create(given)
@@ -178,11 +173,7 @@ def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[st
         conf.mkdir()
         (conf / _LOG4J_FILE).write_text(_LOG4J)
     make_java_home(
-        java,
-        directory / "java",
-        log_file and log_file.absolute(),
-        options=options,
-        archive=archive,
+        java, directory / "java", log_file and log_file.absolute(), options=options, archive=archive
     )
     return {
         "JAVA_HOME": str(directory / "java"),

@@ -55,10 +55,7 @@ class Compaction:
 
 
 def compact(
-    directory: Path,
-    *,
-    target_bytes: int = TARGET_FILE_BYTES,
-    vacuum_hours: int | None = None,
+    directory: Path, *, target_bytes: int = TARGET_FILE_BYTES, vacuum_hours: int | None = None
 ) -> Compaction:
     """Rewrites small files, `_continuity`'s too, and checks the result.
 

@@ -21,11 +21,7 @@ from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import DataLoss
 from tidelog.pipeline.topics.data_loss import fail_or_warn
-from tidelog.pipeline.topics.offset_choice import (
-    ENDING_OFFSETS,
-    STARTING_OFFSETS,
-    resolve_choice,
-)
+from tidelog.pipeline.topics.offset_choice import ENDING_OFFSETS, STARTING_OFFSETS, resolve_choice
 from tidelog.pipeline.topics.options import SourceOptions, TaskSizes
 from tidelog.pipeline.topics.pushdown import Bounds
 from tidelog.pipeline.values import OffsetRange, Offsets, PlannedRange

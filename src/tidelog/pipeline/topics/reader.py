@@ -66,12 +66,7 @@ class RangeReader:
     """One pass over one range."""
 
     def __init__(
-        self,
-        client: Client,
-        planned: PlannedRange,
-        rules: ReadRules,
-        *,
-        patience_s: float = 60.0,
+        self, client: Client, planned: PlannedRange, rules: ReadRules, *, patience_s: float = 60.0
     ) -> None:
         # Whose connections and metadata are used; not closed here.
         self._client = client

@@ -21,12 +21,7 @@ import pyarrow as pa
 from tidelog.errors import CorruptBatch
 from tidelog.pipeline.batches import BatchTable
 from tidelog.pipeline.cluster import Client
-from tidelog.pipeline.decode import (
-    DECODED_COLUMNS,
-    LINEAGE_SCHEMA,
-    RECORD_SCHEMA,
-    decode_table,
-)
+from tidelog.pipeline.decode import DECODED_COLUMNS, LINEAGE_SCHEMA, RECORD_SCHEMA, decode_table
 from tidelog.pipeline.topics.reader import RangeReader
 from tidelog.pipeline.values import OffsetRange, PlannedRange, ReadRules
 
@@ -62,10 +57,7 @@ def read_ranges(
 
 
 def _decoded(
-    table: BatchTable,
-    wanted: OffsetRange,
-    columns: Sequence[str],
-    times_ms: tuple[int, int] | None,
+    table: BatchTable, wanted: OffsetRange, columns: Sequence[str], times_ms: tuple[int, int] | None
 ) -> Iterator[pa.RecordBatch]:
     """The records of whole batches. Raises `CorruptBatch`, which names the batch."""
     try:

@@ -9,13 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tidelog.model import (
-    ZERO_TOPIC_ID,
-    TopicId,
-    TopicPartition,
-    uuid_from_text,
-    uuid_to_text,
-)
+from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition, uuid_from_text, uuid_to_text
 from tidelog.pipeline.values import OffsetRange, Offsets, is_other_topic
 
 T = TypeVar("T")

@@ -177,8 +177,5 @@ class HighWatermarkStalled(PartitionEvent):
         found = Event.payload(self)
         if self.log_ends is not None:
             del found["log_ends"]
-            found |= {
-                "followers": tuple(self.log_ends),
-                "log_ends": tuple(self.log_ends.values()),
-            }
+            found |= {"followers": tuple(self.log_ends), "log_ends": tuple(self.log_ends.values())}
         return found

@@ -129,10 +129,7 @@ SAFEGUARDS: Final = (
         (ProducerStates, "admit", _refuse_unknown(ProducerStates.admit)),
     ),
     of_regression(
-        "r27",
-        "idempotence",
-        "a retry appended twice",
-        (ProducerStates, "admit", lambda *_: None),
+        "r27", "idempotence", "a retry appended twice", (ProducerStates, "admit", lambda *_: None)
     ),
     of_regression(
         "r27",

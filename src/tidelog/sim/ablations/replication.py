@@ -60,11 +60,7 @@ def _cut_to_high_watermark(add: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _believe_the_leaders_end(
-    diverging: EpochEndOffset,
-    own: EpochEndOffset,
-    *,
-    high_watermark: int,
-    log_end_offset: int,
+    diverging: EpochEndOffset, own: EpochEndOffset, *, high_watermark: int, log_end_offset: int
 ) -> int:
     """The leader's end offset is taken whatever epoch it is of."""
     return min(diverging.end_offset, log_end_offset)

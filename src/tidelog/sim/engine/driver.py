@@ -42,11 +42,7 @@ class Driver:
     """Inputs, ticks, timers and effects of every host's process."""
 
     def __init__(
-        self,
-        simulation: Simulation,
-        network: Network,
-        prng: Prng,
-        on_ended: Callable[[Host], None],
+        self, simulation: Simulation, network: Network, prng: Prng, on_ended: Callable[[Host], None]
     ) -> None:
         self._simulation = simulation
         self._network = network

@@ -146,8 +146,7 @@ class Exchange:
 
     def _fail(self, sender: Replica, peer_id: int, request: Request) -> None:
         self._timeline.at(
-            REFUSED_MS,
-            sender.in_this_life(lambda: self.answer(sender, peer_id, request, None)),
+            REFUSED_MS, sender.in_this_life(lambda: self.answer(sender, peer_id, request, None))
         )
 
 

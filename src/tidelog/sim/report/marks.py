@@ -242,11 +242,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
     *_Marks(damage.DamagedLogDeleted).because(DamagedLogReason.NOT_PLACED),
     # Logs.
     *_whenever(
-        log.EpochsRebuilt,
-        log.LogDeleted,
-        log.LogTruncated,
-        log.RecoveryPointsMissing,
-        log.TailCut,
+        log.EpochsRebuilt, log.LogDeleted, log.LogTruncated, log.RecoveryPointsMissing, log.TailCut
     ),
     *_Marks(log.DirectoryLoaded).because(*LastStop),
     *_Marks(log.TopicIdUnknown).because(*IdentityFault),

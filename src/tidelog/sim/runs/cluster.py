@@ -95,11 +95,7 @@ class ClusterRun:
             leaders=leader_checkers(),
             images=(fold,),
             newest=(EpochsRise(), FencedNeverInSync(), ValidIsrAndElr()),
-            sweeps=(
-                *sweep_checkers(),
-                fold,
-                *self.disks.sweeps,
-            ),
+            sweeps=(*sweep_checkers(), fold, *self.disks.sweeps),
             sweep_every=SWEEP_EVERY,
         )
         self._at_end: list[EndChecker] = [

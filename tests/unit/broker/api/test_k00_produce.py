@@ -243,7 +243,4 @@ def test_good_and_bad_partitions_share_a_request(wire):
     frame = wire.ask(ApiKey.PRODUCE, entity)
     _, response = codec.decode_response(ApiKey.PRODUCE, 9, frame)
     codes = {topic.name: code(topic.partition_responses[0]) for topic in response.responses}
-    assert codes == {
-        "t": ErrorCode.NONE,
-        "absent": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
+    assert codes == {"t": ErrorCode.NONE, "absent": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}

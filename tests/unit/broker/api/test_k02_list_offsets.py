@@ -64,12 +64,7 @@ def test_both_ends_and_a_time_between(wire, version):
     produce(wire, 9)
     produce(wire, 9)
     earliest, latest, middle, beyond = list_offsets(
-        wire,
-        version,
-        ("t", 0, EARLIEST),
-        ("t", 1, LATEST),
-        ("u", 0, LATEST),
-        ("v", 0, LATEST),
+        wire, version, ("t", 0, EARLIEST), ("t", 1, LATEST), ("u", 0, LATEST), ("v", 0, LATEST)
     )
     assert (code(earliest), earliest.offset, earliest.timestamp) == (ErrorCode.NONE, 0, -1)
     assert (code(latest), latest.offset) == (ErrorCode.NONE, 0)
@@ -86,8 +81,7 @@ def test_both_ends_and_a_time_between(wire, version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
-    ("timestamp", "since", "offset"),
-    [(LARGEST, 7, 1), (EARLIEST_LOCAL, 8, 0)],
+    ("timestamp", "since", "offset"), [(LARGEST, 7, 1), (EARLIEST_LOCAL, 8, 0)]
 )
 def test_special_timestamps_came_with_versions(wire, version, timestamp, since, offset):
     produce(wire, 9)

@@ -16,10 +16,7 @@ VERSIONS = versions(ApiKey.API_VERSIONS)
 
 def ask(wire, version, name="client", release="1.0"):
     return wire.call(
-        ApiKey.API_VERSIONS,
-        version,
-        client_software_name=name,
-        client_software_version=release,
+        ApiKey.API_VERSIONS, version, client_software_name=name, client_software_version=release
     )
 
 

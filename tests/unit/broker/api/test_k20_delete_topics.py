@@ -56,10 +56,7 @@ def test_results(broker, version):
     entity = module.API.answer(broker, version, by_name(version), result)
     gone, failed = answered(KEY, version, entity).responses
     assert (gone.name, error_of(gone.error_code)) == ("a", ErrorCode.NONE)
-    assert (failed.name, error_of(failed.error_code)) == (
-        "b",
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    )
+    assert (failed.name, error_of(failed.error_code)) == ("b", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert field(failed, "error_message", "no `b`") == "no `b`"
     if version >= 6:
         assert bytes_of(gone.topic_id) == ID

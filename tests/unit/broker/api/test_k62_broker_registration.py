@@ -6,12 +6,7 @@ from tests.unit.broker.api.wire_turns import answered, request, sent, versions
 from tests.unit.broker.one_node import CLUSTER_ID
 from tidelog.broker.api import k62_broker_registration as module
 from tidelog.broker.features import FEATURES
-from tidelog.controller.messages import (
-    FeatureRange,
-    Refused,
-    RegisterBroker,
-    RegisterBrokerResult,
-)
+from tidelog.controller.messages import FeatureRange, Refused, RegisterBroker, RegisterBrokerResult
 from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint, Uuid
 from tidelog.wire import codec

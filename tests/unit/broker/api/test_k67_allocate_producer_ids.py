@@ -2,11 +2,7 @@
 
 from tests.unit.broker.api.wire_turns import answered, sent
 from tidelog.broker.api import k67_allocate_producer_ids as module
-from tidelog.controller.messages import (
-    AllocateProducerIds,
-    AllocateProducerIdsResult,
-    Refused,
-)
+from tidelog.controller.messages import AllocateProducerIds, AllocateProducerIdsResult, Refused
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey

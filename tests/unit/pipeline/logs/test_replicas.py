@@ -82,21 +82,9 @@ def _flipped(batch: bytes, position: int) -> bytes:
 @pytest.mark.parametrize(
     ("segment", "offset", "what"),
     [
-        (
-            [*_BATCHES[:5], _flipped(_BATCHES[5], -1), *_BATCHES[6:]],
-            50,
-            "node 2 stores CRC",
-        ),
-        (
-            [*_BATCHES[:5], _batch(50, value=b"other"), *_BATCHES[6:]],
-            50,
-            "CRC is",
-        ),
-        (
-            [*_BATCHES[:5], _batch(50, value=b"longer value"), *_BATCHES[6:]],
-            50,
-            "size in bytes is",
-        ),
+        ([*_BATCHES[:5], _flipped(_BATCHES[5], -1), *_BATCHES[6:]], 50, "node 2 stores CRC"),
+        ([*_BATCHES[:5], _batch(50, value=b"other"), *_BATCHES[6:]], 50, "CRC is"),
+        ([*_BATCHES[:5], _batch(50, value=b"longer value"), *_BATCHES[6:]], 50, "size in bytes is"),
         ([*_BATCHES[:5], _batch(50, epoch=2), *_BATCHES[6:]], 50, "leader epoch is 1"),
         ([*_BATCHES[:5], *_BATCHES[6:]], 50, "base offset is 50 on node 1 and 60 on node 2"),
         (

@@ -8,13 +8,7 @@ import json
 import pytest
 
 from tidelog.errors import UsageError
-from tidelog.pipeline.sink.commits import (
-    COMMITS_PARTITIONS,
-    Note,
-    Task,
-    check_repeated,
-    is_noted,
-)
+from tidelog.pipeline.sink.commits import COMMITS_PARTITIONS, Note, Task, check_repeated, is_noted
 
 TASK = Task("query", 5, 3)
 

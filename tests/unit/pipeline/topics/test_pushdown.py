@@ -19,11 +19,7 @@ from pyspark.sql.datasource import (
 from tidelog.pipeline.topics.pushdown import Bounds, PushedFilters
 from tidelog.pipeline.values import OffsetRange
 
-_RANGES = [
-    OffsetRange("a", 0, 0, 100),
-    OffsetRange("a", 1, 50, 60),
-    OffsetRange("b", 0, 10, 20),
-]
+_RANGES = [OffsetRange("a", 0, 0, 100), OffsetRange("a", 1, 50, 60), OffsetRange("b", 0, 10, 20)]
 _PARTITION, _OFFSET, _TOPIC, _TIME = ("partition",), ("offset",), ("topic",), ("timestamp",)
 
 

@@ -103,10 +103,7 @@ def test_a_broken_connection_or_a_passing_error_loses_nothing(outcome):
 
 def test_a_read_without_progress_fails_and_names_the_offset():
     partition = _partition(on_fetch=lambda node, offset: ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    with (
-        ScriptedCluster({_TP: partition}) as cluster,
-        pytest.raises(ClusterUnavailable) as caught,
-    ):
+    with ScriptedCluster({_TP: partition}) as cluster, pytest.raises(ClusterUnavailable) as caught:
         _read(cluster, 5, 100)
     assert "`t-0` [5, 100): stood at offset 5" in str(caught.value)
     assert "NOT_LEADER_OR_FOLLOWER" in str(caught.value)

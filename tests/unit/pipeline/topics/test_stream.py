@@ -40,10 +40,7 @@ def _options(cluster, **given):
     [
         ({}, {"t:0": 100, "t:1": 50, "t:2": 0}),
         ({"startingOffsets": "earliest"}, {"t:0": 0, "t:1": 30, "t:2": 0}),
-        (
-            {"startingOffsets": '{"t": {"0": 7, "1": -1, "2": -2}}'},
-            {"t:0": 7, "t:1": 50, "t:2": 0},
-        ),
+        ({"startingOffsets": '{"t": {"0": 7, "1": -1, "2": -2}}'}, {"t:0": 7, "t:1": 50, "t:2": 0}),
     ],
 )
 def test_a_new_stream_begins_at_the_given_offsets_or_at_the_end(cluster, starting, expected):

@@ -7,7 +7,7 @@ does so up to given ends and is done. Each writes its history (`lines.py`) and e
 
 | producer | client | acks | what it may lose |
 | --- | --- | --- | --- |
-| `idempotent` | confluent-kafka | all | nothing, in order, nothing twice |
+| `idempotent` | confluent-kafka | all | nothing, in order, nothing twice in a producer epoch |
 | `plain` | confluent-kafka, no retries | all | nothing that was acknowledged |
 | `leader` | confluent-kafka, no retries | 1 | what the leader alone had, never what was read |
 | `async` | aiokafka, idempotent | all | nothing, in order, nothing twice |

@@ -5,19 +5,26 @@ anomaly of a log and nothing of this package. The second is a dozen lines of ari
 reading: every acknowledged record is there once, at its acknowledged offset, and offsets have no
 holes. A checker that is wrong would have to be wrong twice. It runs in a process of its own, since
 a million records want a gigabyte, and so that the next round need not wait.
+
+Two clients append a record twice by themselves, and the copy is judged as a write without an
+acknowledgement. A producer that is not idempotent: librdkafka sends a batch again after
+NOT_LEADER_OR_FOLLOWER whatever its `retries` say. And an idempotent one that raises its epoch:
+after a gap in its sequences librdkafka numbers anew what is not acknowledged, in all partitions,
+although it may have been appended. The segments show which copies are of that kind: their batches
+have different producer epochs. Two appends within one epoch are the broker's fault.
 """
 
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from tests.chaos.clients import RESENT
-from tests.chaos.lines import Line, operations, read_lines
-from tests.chaos.replicas import compare_replicas
+from tests.chaos.lines import Line, Written, operations, read_lines
+from tests.chaos.replicas import Replicas, compare_replicas, read_replicas
 from tidelog.sim.checkers.log_history.checker import WITHOUT_ISOLATION, check_history
 
 CRASH: Final = re.compile(r"Traceback \(most recent|stopped by a bug|runtime: crashed")
@@ -25,25 +32,34 @@ READER: Final = "reader"
 _SHOWN: Final = 20
 
 
-def judge_topic(topic: str, lines: Sequence[Line]) -> list[str]:
-    """Anomalies in what the clients of a topic did and saw."""
+class _Everything:
+    """All values."""
+
+    def __contains__(self, value: object) -> bool:
+        return True
+
+
+def judge_topic(
+    topic: str, lines: Sequence[Line], renumbered: Container[Written] = ()
+) -> list[str]:
+    """Anomalies in what the clients of a topic did and saw; `renumbered` values may be there under
+    several producer epochs."""
     found = [
         f"{topic} {line.process}: {line.fields['why']}"
         for line in lines
         if line.fields["f"] == "trouble"
     ]
-    resent = topic in RESENT
+    resent = _Everything() if topic in RESENT else renumbered
     # Sent again one by one, records of one producer change places.
-    legal = WITHOUT_ISOLATION | ({"int-nonmonotonic-send"} if resent else frozenset())
-    report = check_history(operations(topic, lines, resent=resent), legal)
+    legal = WITHOUT_ISOLATION | ({"int-nonmonotonic-send"} if topic in RESENT else frozenset())
+    report = check_history(operations(topic, lines, resent), legal)
     found += [f"{topic} {anomaly}" for anomaly in report.anomalies]
-    return found + [f"{topic} {text}" for text in final_reading(lines, resent=resent)]
+    return found + [f"{topic} {text}" for text in final_reading(lines, resent)]
 
 
-def final_reading(lines: Iterable[Line], *, resent: bool = False) -> list[str]:
+def final_reading(lines: Iterable[Line], resent: Container[Written] = ()) -> list[str]:
     """The second judge: the final reading against the acknowledgements."""
-    rows: dict[int, list[tuple[int, tuple[str, int]]]] = {}
-    acked: dict[tuple[int, str, int], int] = {}
+    acked: dict[Written, int] = {}
     for line in lines:
         fields = line.fields
         if fields["f"] == "send" and fields["o"] == "ok":
@@ -51,24 +67,46 @@ def final_reading(lines: Iterable[Line], *, resent: bool = False) -> list[str]:
                 for i in range(count):
                     at = offset + i if offset >= 0 else -1
                     acked[fields["p"], line.process, n + i] = at
-        elif fields["f"] == "poll" and line.process.startswith(READER):
-            for partition, runs in fields["r"].items():
-                read = rows.setdefault(int(partition), [])
-                for writer, n, offset, count in runs:
-                    read += [(offset + i, (writer, n + i if writer else n)) for i in range(count)]
     found = []
-    where: dict[tuple[int, str, int], list[int]] = {}
-    for partition, read in rows.items():
+    where: dict[Written, list[int]] = {}
+    for partition, read in _read_at_end(lines).items():
         if [offset for offset, _ in read] != list(range(len(read))):
             found.append(f"partition {partition}: the offsets read at the end have holes")
         for offset, (writer, n) in read:
             where.setdefault((partition, writer, n), []).append(offset)
     for value, offset in acked.items():
         seen = where.get(value, [])
-        once = len(seen) == 1 or (resent and seen)
+        once = len(seen) == 1 or (value in resent and seen)
         if not once or offset not in (-1, *seen):
             found.append(f"{value} acknowledged at {offset}, read at {seen}")
     return found
+
+
+def renumbered_values(topic: str, lines: Iterable[Line], replicas: Replicas) -> set[Written]:
+    """Values of the final reading that were appended once in each of several producer epochs."""
+    found = set()
+    for partition, read in _read_at_end(lines).items():
+        places: dict[tuple[str, Any], list[int]] = {}
+        for offset, value in read:
+            places.setdefault(value, []).append(offset)
+        # All replicas are equal, or that is an anomaly of its own.
+        for log in [*replicas.get((topic, partition), {}).values()][:1]:
+            for (writer, n), offsets in places.items():
+                if 1 < len(offsets) == len({log.producer_at(offset) for offset in offsets}):
+                    found.add((partition, writer, n))
+    return found
+
+
+def _read_at_end(lines: Iterable[Line]) -> dict[int, list[tuple[int, tuple[str, Any]]]]:
+    """What the reader got of each partition: (offset, (writer, n)) in order."""
+    rows: dict[int, list[tuple[int, tuple[str, Any]]]] = {}
+    for line in lines:
+        if line.fields["f"] == "poll" and line.process.startswith(READER):
+            for partition, runs in line.fields["r"].items():
+                read = rows.setdefault(int(partition), [])
+                for writer, n, offset, count in runs:
+                    read += [(offset + i, (writer, n + i if writer else n)) for i in range(count)]
+    return rows
 
 
 def acknowledged(lines: Iterable[Line]) -> tuple[int, int]:
@@ -103,16 +141,19 @@ def judge(directory: Path) -> dict[str, Any]:
     """The verdict on a round's directory, by its `round.json`."""
     facts = json.loads((directory / "round.json").read_text(encoding="utf-8"))
     anomalies: list[str] = list(facts["mishaps"])
-    totals, by_topic, gaps = [0, 0], {}, {}
+    data_dirs = {int(node): directory / path for node, path in facts["data_dirs"].items()}
+    replicas = read_replicas(data_dirs, _partitions(facts["replicas"]))
+    totals, by_topic, gaps, renumbered_count = [0, 0], {}, {}, 0
     for topic in facts["topics"]:
         lines = read_lines(sorted((directory / "history" / topic).glob("*.jsonl")))
-        anomalies += judge_topic(topic, lines)
+        renumbered = renumbered_values(topic, lines, replicas)
+        renumbered_count += len(renumbered)
+        anomalies += judge_topic(topic, lines, renumbered)
         counts = acknowledged(lines)
         totals = [a + b for a, b in zip(totals, counts, strict=True)]
         by_topic[topic] = max(counts)
         gaps[topic] = longest_gap_ms(lines)
-    data_dirs = {int(node): directory / path for node, path in facts["data_dirs"].items()}
-    anomalies += compare_replicas(data_dirs, _partitions(facts["replicas"]))
+    anomalies += compare_replicas(replicas)
     anomalies += crashes(sorted((directory / "cluster").glob("node-*/server.log")))
     return {
         "anomalies": len(anomalies),
@@ -120,6 +161,7 @@ def judge(directory: Path) -> dict[str, Any]:
         "acknowledged": totals[0],
         "acknowledged_by_leader": totals[1],
         "acknowledged_by_topic": by_topic,
+        "renumbered_by_client": renumbered_count,
         "longest_gap_ms": max(gaps.values(), default=0),
         "longest_gap_ms_by_topic": gaps,
     }

@@ -15,7 +15,7 @@ nothing of the others. A poll's `writer` is null for a value that no producer ca
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -23,6 +23,8 @@ from tidelog.sim.evidence.history import Key, Kind, Op, Outcome, Polled, Sent
 
 VALUE_BYTES: Final = 60
 
+Written = tuple[int, str, int]
+"""A value: partition, writer and number."""
 SendRun = tuple[int, int, int]
 PollRun = tuple[str | None, Any, int, int]
 
@@ -138,14 +140,13 @@ def read_lines(paths: Sequence[Path]) -> list[Line]:
 class _Names:
     """One string per value, shared: a record is named three times at least.
 
-    A producer that is not idempotent may append a record twice: librdkafka sends a batch again
-    after NOT_LEADER_OR_FOLLOWER whatever its `retries` say, and the first attempt may have been
-    appended all the same. Such a copy is a write of its own without an acknowledgement. With
-    `resent`, a value at another offset than its own (the acknowledged one, else the one that was
-    seen first) gets a name of its own, and `copies` has it.
+    A client may send a record again as a new one although the first attempt was appended
+    (`judge.py`). Such a copy is a write of its own without an acknowledgement. A value of `resent`
+    at another offset than its own (the acknowledged one, else the one that was seen first) gets a
+    name of its own, and `copies` has it.
     """
 
-    def __init__(self, lines: Iterable[Line], *, resent: bool) -> None:
+    def __init__(self, lines: Iterable[Line], resent: Container[Written]) -> None:
         self._known: dict[tuple[str, int], list[str]] = {}
         self._resent = resent
         # Where each value is, by writer and partition.
@@ -174,17 +175,19 @@ class _Names:
         if self._resent:
             places = self._places.setdefault((writer, partition), {})
             for i in range(count):
+                if (partition, writer, n + i) not in self._resent:
+                    continue
                 if places.setdefault(n + i, offset + i) != offset + i:
                     names[i] = f"{names[i]}@{offset + i}"
                     self.copies[partition, writer, names[i]] = None
         return names
 
 
-def operations(topic: str, lines: Sequence[Line], *, resent: bool = False) -> list[Op]:
-    """The lines of a topic's clients as the log checker wants them; `resent` for producers that may
-    append a record twice."""
+def operations(topic: str, lines: Sequence[Line], resent: Container[Written] = ()) -> list[Op]:
+    """The lines of a topic's clients as the log checker wants them; values of `resent` may be
+    there more than once."""
     ops: list[Op] = []
-    names = _Names(lines, resent=resent)
+    names = _Names(lines, resent)
     keys: dict[int, Key] = {}
     for line in lines:
         if line.fields["f"] == "send":

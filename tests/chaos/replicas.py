@@ -3,10 +3,12 @@
 Below the high watermark the logs of a partition's replicas are equal, byte for byte: a follower
 writes what it fetched as it came. At the end of a round every replica is in sync and no client
 writes, so the high watermark is the log's end, and the logs are compared as a whole. On the way
-each batch is read as its reader would: checksum right, offsets without holes.
+each batch is read as its reader would: checksum right, offsets without holes, and the sequences of
+an idempotent producer's epoch one after the other, which is all that a broker promises it.
 """
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -23,12 +25,21 @@ class ReplicaLog(NamedTuple):
     """The next offset."""
     size_bytes: int
     flaws: tuple[str, ...]
+    producers: tuple[tuple[int, int, int], ...]
+    """The producer id and epoch from an offset on: (offset, id, epoch)."""
+
+    def producer_at(self, offset: int) -> tuple[int, int]:
+        """The id and epoch under which the record at this offset was appended."""
+        _, producer_id, epoch = self.producers[bisect_right(self.producers, (offset, 1 << 62)) - 1]
+        return producer_id, epoch
 
 
 def read_replica(directory: Path) -> ReplicaLog:
     """All segments of a partition's directory."""
     digest, size, expected = hashlib.sha256(), 0, None
     flaws: list[str] = []
+    producers: list[tuple[int, int, int]] = []
+    next_sequences: dict[tuple[int, int], int] = {}
     for path in sorted(directory.glob("*.log")):
         data = path.read_bytes()
         digest.update(data)
@@ -40,18 +51,42 @@ def read_replica(directory: Path) -> ReplicaLog:
                 if not verify_crc(data, position):
                     flaws.append(f"{path.name}: bad checksum at offset {header.base_offset}")
                 expected = header.last_offset + 1
+                producer = (header.producer_id, header.producer_epoch)
+                if not producers or producers[-1][1:] != producer:
+                    producers.append((header.base_offset, *producer))
+                if header.producer_id >= 0:
+                    sequence = next_sequences.get(producer, header.base_sequence)
+                    if header.base_sequence != sequence:
+                        flaws.append(
+                            f"{path.name}: offset {header.base_offset} has sequence "
+                            f"{header.base_sequence} of producer {producer}, not {sequence}"
+                        )
+                    next_sequences[producer] = header.last_sequence + 1
         except CorruptBatch as error:
             flaws.append(f"{path.name}: {error}")
-    return ReplicaLog(digest.hexdigest(), expected or 0, size, tuple(flaws))
+    return ReplicaLog(digest.hexdigest(), expected or 0, size, tuple(flaws), tuple(producers))
 
 
-def compare_replicas(
+Replicas = Mapping[tuple[str, int], Mapping[int, ReplicaLog]]
+"""The log of each replica, by topic and partition, then by node."""
+
+
+def read_replicas(
     data_dirs: Mapping[int, Path], partitions: Mapping[tuple[str, int], Sequence[int]]
-) -> list[str]:
-    """What is wrong with the logs of these partitions, given the nodes that have them."""
+) -> Replicas:
+    """The logs of these partitions, given the nodes that have them."""
+    return {
+        (topic, number): {
+            node: read_replica(data_dirs[node] / f"{topic}-{number}") for node in nodes
+        }
+        for (topic, number), nodes in partitions.items()
+    }
+
+
+def compare_replicas(replicas: Replicas) -> list[str]:
+    """What is wrong with these logs."""
     wrong = []
-    for (topic, number), nodes in partitions.items():
-        logs = {node: read_replica(data_dirs[node] / f"{topic}-{number}") for node in nodes}
+    for (topic, number), logs in replicas.items():
         for node, log in logs.items():
             wrong += [f"{topic}-{number} on node {node}: {flaw}" for flaw in log.flaws]
         if len({(log.digest, log.end) for log in logs.values()}) > 1:

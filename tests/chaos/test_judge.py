@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.judge import crashes, final_reading, judge, judge_topic, longest_gap_ms
+from tests.chaos.judge import (
+    crashes,
+    final_reading,
+    judge,
+    judge_topic,
+    longest_gap_ms,
+    renumbered_values,
+)
 from tests.chaos.lines import (
     HistoryFile,
     Line,
@@ -15,7 +22,7 @@ from tests.chaos.lines import (
     send_runs,
     value_of,
 )
-from tests.chaos.replicas import compare_replicas
+from tests.chaos.replicas import compare_replicas, read_replicas
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 
@@ -73,6 +80,41 @@ def test_copies_of_a_producer_that_sends_again_are_legal_only_for_that_one():
     lines = [sent(9, -1, 2, 1, process="plain", outcome="info"), lines[0], first, lines[1]]
     assert judge_topic("plain", lines) == []
     assert any("duplicate" in text for text in judge_topic("t", lines))
+
+
+def idempotent_log(place: Path, *batches: tuple[int, int]) -> Path:
+    """Node 1's log with these (epoch, sequence), one record each."""
+    data = b"".join(
+        build_batch(
+            [Record(1, None, b"v")],
+            base_offset=offset,
+            leader_epoch=0,
+            producer_id=5,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+        )
+        for offset, (epoch, sequence) in enumerate(batches)
+    )
+    return log_of(place, 1, data)
+
+
+@pytest.mark.parametrize(
+    ("batches", "complaint"),
+    [
+        ([(0, 0), (0, 1), (1, 0), (1, 1)], ""),
+        ([(0, 0), (0, 1), (0, 2), (0, 3)], "duplicate"),
+        ([(0, 0), (0, 1), (0, 1), (0, 2)], "sequence 1 of producer (5, 0), not 2"),
+        ([(0, 0), (0, 1), (0, 3), (0, 4)], "sequence 3 of producer (5, 0), not 2"),
+    ],
+    ids=["under a new epoch", "renumbered in one epoch", "appended twice", "a gap"],
+)
+def test_a_copy_in_another_producer_epoch_is_the_clients(tmp_path, batches, complaint):
+    """Value 1 is at offsets 1 and 2, and was acknowledged at the second one."""
+    lines = [sent(0, 0, 1, 0), sent(1, 2, 2, 0), read((0, 0, 2), (1, 2, 2), at=50)]
+    replicas = read_replicas({1: idempotent_log(tmp_path, *batches)}, {("t", 0): [1]})
+    renumbered = renumbered_values("t", lines, replicas)
+    found = [*judge_topic("t", lines, renumbered), *compare_replicas(replicas)]
+    assert any(complaint in text for text in found) if complaint else found == []
 
 
 def test_a_record_that_the_leader_alone_had_may_be_lost_until_it_was_read():
@@ -160,7 +202,7 @@ def log_of(directory: Path, node: int, data: bytes) -> Path:
 )
 def test_replicas_are_compared_byte_by_byte(tmp_path, data, complaint):
     places = {1: log_of(tmp_path, 1, batch(0, b"a") + batch(1, b"b")), 2: log_of(tmp_path, 2, data)}
-    found = compare_replicas(places, {("t", 0): [1, 2]})
+    found = compare_replicas(read_replicas(places, {("t", 0): [1, 2]}))
     assert any(complaint in text for text in found) if complaint else found == []
 
 

@@ -36,7 +36,6 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
 from tidelog.log.log import Log
 from tidelog.model import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.messages import (
     TO_HIGH_WATERMARK,
     DeletedRecords,
@@ -46,9 +45,9 @@ from tidelog.replication.messages import (
     Reply,
     ReplyTo,
 )
-from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition
-from tidelog.replication.purgatory import Deadlines, DelayedDelete
+from tidelog.replication.purgatory import DelayedDelete
+from tidelog.replication.shared import Env
 
 _DELETE: Final = "delete"
 
@@ -56,12 +55,10 @@ _DELETE: Final = "delete"
 class DeletePath:
     """Deletions that are asked for, and those that wait."""
 
-    __slots__ = ("_deadlines", "_hosted", "_outbox")
+    __slots__ = ("_env",)
 
-    def __init__(self, hosted: Hosted, outbox: Outbox, deadlines: Deadlines) -> None:
-        self._hosted = hosted
-        self._outbox = outbox
-        self._deadlines = deadlines
+    def __init__(self, env: Env) -> None:
+        self._env = env
 
     def delete(
         self, wanted: Sequence[RecordsToDelete], reply_to: ReplyTo, now: Instant, *, timeout_ms: int
@@ -73,7 +70,7 @@ class DeletePath:
         raised = []
         for want in wanted:
             topic, number, offset = want
-            found = self._hosted.find(topic, number, ZERO_TOPIC_ID, NO_EPOCH)
+            found = self._env.hosted.find(topic, number, ZERO_TOPIC_ID, NO_EPOCH)
             if not isinstance(found, Partition):
                 results.append(DeletedRecords(topic, number, found))
                 continue
@@ -86,6 +83,7 @@ class DeletePath:
             try:
                 if _raise(log, offset):
                     raised.append(found)
+                    self._env.changed.mark(found, log_changed=False)
             except ProtocolError as error:
                 results.append(DeletedRecords(topic, number, error.code))
                 continue
@@ -94,14 +92,14 @@ class DeletePath:
                 delayed.register(found.deletions, len(results), offset)
             results.append(DeletedRecords(topic, number, ErrorCode.NONE, low_watermark))
         if delayed.pending:
-            self._deadlines.add(delayed)
+            self._env.deadlines.add(delayed)
         else:
             delayed.done = True
             self._reply(delayed)
         return raised
 
     def _reply(self, delayed: DelayedDelete) -> None:
-        self._outbox.emit(Reply(delayed.reply_to, DeleteRecordsResult(delayed.results)))
+        self._env.outbox.emit(Reply(delayed.reply_to, DeleteRecordsResult(delayed.results)))
 
     # Completion -----------------------------------------------------------------------------
 
@@ -123,7 +121,7 @@ class DeletePath:
 
     def _resolve(self, delayed: DelayedDelete, index: int, code: ErrorCode) -> None:
         if delayed.resolve(index, code):
-            self._deadlines.note_answered(delayed)
+            self._env.deadlines.note_answered(delayed)
             self._reply(delayed)
 
     def expire(self, delayed: DelayedDelete) -> None:
@@ -137,23 +135,21 @@ class DeletePath:
         """What to delete once the log starts are on the device; `None` for nothing."""
         starts = tuple(
             (key, partition.topic_id, partition.log.log_start_offset)
-            for key, partition in self._hosted.partitions.items()
+            for key, partition in self._env.hosted.partitions.items()
             if partition.offline is None and _has_dead_segments(partition.log)
         )
         return LogStartsSaved(starts) if starts else None
 
-    def on_log_starts_saved(self, subject: LogStartsSaved) -> list[tuple[Partition, StorageError]]:
-        """They are: deletes the segments below. Returns where the device failed."""
-        failed = []
+    def on_log_starts_saved(self, subject: LogStartsSaved) -> None:
+        """They are: deletes the segments below."""
         for key, topic_id, log_start_offset in subject.starts:
-            partition = self._hosted.partitions.get(key)
+            partition = self._env.hosted.partitions.get(key)
             if partition is None or partition.topic_id != topic_id or partition.offline is not None:
                 continue
             try:
                 partition.log.delete_segments_below_start(log_start_offset)
             except StorageError as error:
-                failed.append((partition, error))
-        return failed
+                self._env.changed.failed.append((partition, error))
 
 
 def _raise(log: Log, offset: int) -> bool:

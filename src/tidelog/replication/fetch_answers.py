@@ -25,40 +25,21 @@ from tidelog.replication.events.following import (
     RestartReason,
     TruncationReason,
 )
-from tidelog.replication.fetch_state import (
-    Cut,
-    FetcherEnv,
-    FetchOutcome,
-    FetchState,
-    FollowedPartitions,
-    Phase,
-    pause_ms,
-)
-from tidelog.replication.follower import Progress, append_fetched, restart, truncate, where_to_agree
-from tidelog.replication.follower_throttle import FollowerThrottle
+from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase, pause_ms
+from tidelog.replication.follower import Cut, Progress, append_fetched, apply_cut, where_to_agree
 from tidelog.wire.fetch import FetchedPartition
 
 
 class FetchAnswers:
     """Applies one leader's answers to the partitions that follow it."""
 
-    __slots__ = ("_env", "_followed", "_leader_id", "_throttle")
+    __slots__ = ("_env", "_followed")
 
-    def __init__(
-        self,
-        leader_id: int,
-        env: FetcherEnv,
-        followed: FollowedPartitions,
-        throttle: FollowerThrottle,
-    ) -> None:
-        self._leader_id = leader_id
-        self._env = env
+    def __init__(self, followed: FollowedPartitions) -> None:
+        self._env = followed.env
         self._followed = followed
-        self._throttle = throttle
 
-    def on_partition(
-        self, state: FetchState, fetched: FetchedPartition, outcome: FetchOutcome, now: Instant
-    ) -> None:
+    def on_partition(self, state: FetchState, fetched: FetchedPartition, now: Instant) -> None:
         """Applies the answer of one FETCHING partition."""
         partition = state.partition
         if state.sent_offset != partition.log.log_end_offset:
@@ -72,11 +53,11 @@ class FetchAnswers:
             return
         try:
             if fetched.diverging_epoch is not None:
-                self._on_divergence(state, fetched, outcome, now)
+                self._on_divergence(state, fetched, now)
             else:
-                self._on_records(state, fetched, outcome, now)
+                self._on_records(state, fetched, now)
         except (StorageError, LogDamaged) as error:
-            self.fail(state, error, outcome)
+            self.fail(state, error)
         except ProtocolError as error:
             self.delay(state, DelayReason.BAD_RECORDS, now, detail=error.message)
 
@@ -89,11 +70,9 @@ class FetchAnswers:
         else:
             self.delay(state, code, now)
 
-    def _on_records(
-        self, state: FetchState, fetched: FetchedPartition, outcome: FetchOutcome, now: Instant
-    ) -> None:
+    def _on_records(self, state: FetchState, fetched: FetchedPartition, now: Instant) -> None:
         log = state.partition.log
-        self._throttle.record(state, fetched.records_bytes, now)
+        self._followed.count_bytes(state, fetched.records_bytes, now)
         progress = append_fetched(log, fetched, state.leader_epoch, self._env.trace)
         state.lags = log.log_end_offset < fetched.high_watermark
         if fetched.records_bytes and progress is not Progress.APPENDED:
@@ -102,14 +81,12 @@ class FetchAnswers:
             return
         state.errors = 0
         if progress is not Progress.NOTHING:
-            outcome.changed.append(state.partition)
+            self._env.changed.mark(state.partition)
             self._followed.stale[state] = None
 
     # Cutting --------------------------------------------------------------------------------
 
-    def _on_divergence(
-        self, state: FetchState, fetched: FetchedPartition, outcome: FetchOutcome, now: Instant
-    ) -> None:
+    def _on_divergence(self, state: FetchState, fetched: FetchedPartition, now: Instant) -> None:
         diverging = fetched.diverging_epoch
         assert diverging is not None, "asked to cut without a diverging epoch"
         leader_start = fetched.log_start_offset
@@ -118,13 +95,13 @@ class FetchAnswers:
         if target <= leader_start and leader_start > 0:
             # Where the logs part is not known any more, only that nothing above is common.
             cut = Cut(leader_start, RestartReason.DIVERGED_BELOW_START, diverging)
-        if self.cut(state, cut, outcome):
+        if self.cut(state, cut):
             state.errors = 0
         else:
             detail = f"no progress with {diverging}"
             self.delay(state, DelayReason.NO_PROGRESS, now, detail=detail)
 
-    def cut(self, state: FetchState, cut: Cut, outcome: FetchOutcome) -> bool:
+    def cut(self, state: FetchState, cut: Cut) -> bool:
         """Cuts a log; durable records only once no checkpoint claims them any more. Returns whether
         anything changes. Raises `StorageError` and `LogDamaged`."""
         log = state.partition.log
@@ -132,44 +109,36 @@ class FetchAnswers:
             self._followed.enter(state, Phase.CUTTING)
             state.cut = cut
             log.announced_end = cut.target
-            outcome.cutting.append(state)
+            self._followed.cutting.append(state)
             return True
-        if not self._truncate(state, cut):
+        if not apply_cut(log, cut, self._env.trace):
             return False
-        self.fetch_on(state, outcome)
+        self.fetch_on(state)
         return True
 
-    def _truncate(self, state: FetchState, cut: Cut) -> bool:
-        log, trace = state.partition.log, self._env.trace
-        if isinstance(cut.reason, RestartReason):
-            return restart(log, cut.target, trace, cut.reason, cut.diverging)
-        return truncate(log, cut.target, trace, cut.reason, cut.diverging)
-
-    def on_announced(self, state: FetchState, outcome: FetchOutcome) -> None:
+    def on_announced(self, state: FetchState) -> None:
         """The checkpoint that was written for a CUTTING partition is durable."""
         cut = state.cut
         if cut is None or not self._followed.is_followed(state):
             return
         try:
-            self._truncate(state, cut)
+            apply_cut(state.partition.log, cut, self._env.trace)
         except (StorageError, LogDamaged) as error:
-            self.fail(state, error, outcome)
+            self.fail(state, error)
         else:
-            self.fetch_on(state, outcome)
+            self.fetch_on(state)
 
     # Phases ---------------------------------------------------------------------------------
 
-    def fetch_on(self, state: FetchState, outcome: FetchOutcome) -> None:
+    def fetch_on(self, state: FetchState) -> None:
         """The log has another end: fetching begins there."""
-        outcome.changed.append(state.partition)
+        self._env.changed.mark(state.partition)
         self._followed.enter(state, Phase.FETCHING)
 
-    def fail(
-        self, state: FetchState, error: StorageError | LogDamaged, outcome: FetchOutcome
-    ) -> None:
+    def fail(self, state: FetchState, error: StorageError | LogDamaged) -> None:
         """The log cannot be written or is damaged: it is not fetched any more."""
         self._followed.enter(state, Phase.FAILED)
-        outcome.failed.append((state.partition, error))
+        self._env.changed.failed.append((state.partition, error))
 
     def delay(
         self,
@@ -193,7 +162,7 @@ class FetchAnswers:
                 reason=reason,
                 detail=detail,
                 ms=wait_ms,
-                leader=self._leader_id,
+                leader=self._followed.leader_id,
                 leader_epoch=state.leader_epoch,
                 fetch_offset=state.sent_offset,
             )

@@ -25,28 +25,27 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.model import NO_OFFSET
-from tidelog.replication.fetch_reading import FetchReader, Reading
-from tidelog.replication.hosted import Hosted
-from tidelog.replication.messages import Reply, ReplyTo
-from tidelog.replication.outbox import Outbox
+from tidelog.replication.fetch_reading import Reading
+from tidelog.replication.isr_changes import IsrChanges
+from tidelog.replication.messages import Reply
 from tidelog.replication.partition import Partition
-from tidelog.replication.purgatory import Deadlines, DelayedFetch, Waiters
+from tidelog.replication.purgatory import DelayedFetch, Waiters
+from tidelog.replication.read_replica import ReadReplicaSelector
+from tidelog.replication.shared import Env
 from tidelog.wire.fetch import FETCH_ANY_HIGH_WATERMARK, READ_COMMITTED, FetchRequest, FetchResponse
 
 
 class FetchPath:
     """Fetches on arrival, and those that wait."""
 
-    __slots__ = ("_deadlines", "_hosted", "_outbox", "_parked_followers", "_released", "reader")
+    __slots__ = ("_env", "_isr_changes", "_parked_followers", "_released", "_selector")
 
-    def __init__(
-        self, hosted: Hosted, reader: FetchReader, outbox: Outbox, deadlines: Deadlines
-    ) -> None:
-        self._hosted = hosted
-        # Reads, and collects what reading has shown since `Replicas` last looked.
-        self.reader = reader
-        self._outbox = outbox
-        self._deadlines = deadlines
+    def __init__(self, env: Env, isr_changes: IsrChanges) -> None:
+        self._env = env
+        # Which consumers are sent to followers.
+        self._selector = ReadReplicaSelector(env)
+        # Where followers go that may join the ISR.
+        self._isr_changes = isr_changes
         # Fetches of followers that wait, by replica id.
         self._parked_followers: dict[int, Waiters] = {}
         # Parked fetches to be answered at the end of this tick, whatever they find.
@@ -54,19 +53,12 @@ class FetchPath:
 
     # On arrival -------------------------------------------------------------------------------
 
-    def fetch(
-        self,
-        request: FetchRequest,
-        reply_to: ReplyTo,
-        now: Instant,
-        *,
-        followers_may_serve: bool,
-        listener: str,
-    ) -> None:
+    def fetch(self, parked: DelayedFetch, now: Instant) -> None:
         """Answers at once or parks the request."""
-        parked = DelayedFetch(reply_to, request, now=now, followers_may_serve=followers_may_serve)
-        parked.listener = listener
-        reading = self.reader.read(parked, now, on_arrival=True)
+        request = parked.request
+        reading = Reading(self._env, self._selector, parked, now, on_arrival=True)
+        if reading.expandable:
+            self._isr_changes.expand(reading.expandable)
         if (
             request.max_wait_ms <= 0
             or reading.at_once
@@ -74,23 +66,23 @@ class FetchPath:
             or not request.partitions
         ):
             parked.complete()
-            self._reply(reply_to, reading)
+            self._reply(parked, reading)
             return
-        reading.remember(parked)
-        by_key = self._hosted.by_key
+        reading.remember()
+        by_key = self._env.hosted.by_key
         for want in request.partitions:
             waiters = by_key[want.topic, want.partition].fetch_waiters
             parked.register(waiters, want.fetch_offset, want.high_watermark)
         if request.replica_id >= 0:
             waiters = self._parked_followers.setdefault(request.replica_id, {})
             parked.register(waiters, NO_OFFSET, FETCH_ANY_HIGH_WATERMARK)
-        self._deadlines.add(parked)
+        self._env.deadlines.add(parked)
 
-    def _reply(self, reply_to: ReplyTo, reading: Reading) -> None:
+    def _reply(self, parked: DelayedFetch, reading: Reading) -> None:
         if reading.throttled_bytes:
-            self.reader.throttles.leader.record(reading.throttled_bytes, reading.now)
+            self._env.throttles.leader.record(reading.throttled_bytes, reading.now)
         response = FetchResponse(0, ErrorCode.NONE, 0, reading.answers)
-        self._outbox.emit(Reply(reply_to, response))
+        self._env.outbox.emit(Reply(parked.reply_to, response))
 
     # Completion -------------------------------------------------------------------------------
 
@@ -123,24 +115,27 @@ class FetchPath:
         for parked in hopeful:
             if parked.done:
                 continue
-            reading = self.reader.read(parked, now, on_arrival=False)
+            reading = self._read_again(parked, now)
             if reading.at_once or reading.has_enough:
                 self._finish(parked, reading)
             else:
-                reading.remember(parked)
+                reading.remember()
 
     def complete(self, parked: DelayedFetch, now: Instant) -> None:
         """Answers a parked fetch with what there is."""
-        self._finish(parked, self.reader.read(parked, now, on_arrival=False))
+        self._finish(parked, self._read_again(parked, now))
+
+    def _read_again(self, parked: DelayedFetch, now: Instant) -> Reading:
+        return Reading(self._env, self._selector, parked, now, on_arrival=False)
 
     def _finish(self, parked: DelayedFetch, reading: Reading) -> None:
         parked.complete()
-        self._deadlines.note_answered(parked)
-        self._reply(parked.reply_to, reading)
+        self._env.deadlines.note_answered(parked)
+        self._reply(parked, reading)
 
     def check(self) -> None:
         """Asserts what must hold between two events."""
-        for partition in self._hosted.partitions.values():
+        for partition in self._env.hosted.partitions.values():
             for parked in partition.fetch_waiters:
                 assert not parked.done, f"OneReply: {parked.reply_to} is answered and waits"
 

@@ -32,164 +32,133 @@ Invariant: `ReadsBelowHighWatermark` (asserted for each consumer read).
 Source: KIP-320, KIP-392, KIP-595, KIP-903, KIP-1166.
 """
 
-from tidelog.config import ReplicationConfig
+from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
 from tidelog.log.log import Log
-from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset, TopicId
-from tidelog.replication.brokers import BrokerEpochs
-from tidelog.replication.hosted import Hosted
+from tidelog.log.values import LogRead
+from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
 from tidelog.replication.partition import Partition
 from tidelog.replication.purgatory import DelayedFetch
 from tidelog.replication.read_replica import READ_HERE, ReadReplicaSelector
 from tidelog.replication.remote_replica import RemoteReplica
-from tidelog.replication.throttle import Throttles
-from tidelog.wire.fetch import (
-    READ_COMMITTED,
-    AbortedTransaction,
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-)
-
-
-class FetchReader:
-    """Reads for requests, and collects what that shows of partitions and followers."""
-
-    __slots__ = (
-        "_brokers",
-        "_hosted",
-        "expandable",
-        "failed",
-        "max_bytes",
-        "progressed",
-        "selector",
-        "throttles",
-    )
-
-    def __init__(
-        self,
-        hosted: Hosted,
-        *,
-        brokers: BrokerEpochs,
-        config: ReplicationConfig,
-        selector: ReadReplicaSelector,
-        throttles: Throttles,
-    ) -> None:
-        self._hosted = hosted
-        self._brokers = brokers
-        # No answer is larger, but for a single large batch.
-        self.max_bytes = config.fetch_max_bytes
-        # Which consumers are sent to followers.
-        self.selector = selector
-        # What throttled followers may get.
-        self.throttles = throttles
-        # Led partitions of which a follower's end moved since `Replicas` last looked.
-        self.progressed: dict[Partition, None] = {}
-        # (partition, follower) that may join the ISR, found since then.
-        self.expandable: list[tuple[Partition, int]] = []
-        # Partitions whose device failed or whose log is damaged, found since then.
-        self.failed: list[tuple[Partition, StorageError | LogDamaged]] = []
-
-    def read(self, parked: DelayedFetch, now: Instant, *, on_arrival: bool) -> "Reading":
-        """One pass over the partitions of a request. On arrival a follower's fetch counts as its
-        progress; when it is read again it does not."""
-        request = parked.request
-        reading = Reading(self, parked, now, on_arrival)
-        answers = reading.answers
-        by_key = self._hosted.by_key
-        known, changed = parked.answers, parked.changed
-        for index, want in enumerate(request.partitions):
-            if known is not None and (want.topic, want.partition) not in changed:
-                answers.append(known[index])
-                continue
-            partition = by_key.get((want.topic, want.partition))
-            if partition is None:
-                code = self._hosted.error_of_missing(want.topic, want.partition)
-                answers.append(reading.refuse(want, code))
-                continue
-            try:
-                answers.append(reading.read(partition, want))
-            except (StorageError, LogDamaged) as error:
-                self.failed.append((partition, error))
-                answers.append(reading.refuse(want, ErrorCode.KAFKA_STORAGE_ERROR))
-            except ProtocolError as error:
-                answers.append(reading.refuse(want, error.code))
-        return reading
-
-    def is_stale(self, request: FetchRequest) -> bool:
-        """Whether a follower's fetch comes from another process than the registered one."""
-        return self._brokers.is_stale(request.replica_id, request.replica_epoch)
-
-    def knows_topic(self, topic_id: TopicId) -> bool:
-        """Whether there is a topic with this id, whatever its name."""
-        return topic_id in self._hosted.image.topics_by_id
+from tidelog.replication.shared import Env
+from tidelog.wire.fetch import READ_COMMITTED, AbortedTransaction, FetchedPartition, FetchPartition
 
 
 class Reading:
-    """One pass over the partitions of a request."""
+    """One pass over the partitions of a request, made as it is constructed. What it shows of
+    followers is noted only when the request arrives, not when it is read again."""
 
     __slots__ = (
         "_by_follower",
         "_committed_only",
         "_enough_bytes",
-        "_followers_may_serve",
+        "_env",
         "_left_bytes",
-        "_listener",
         "_on_arrival",
-        "_reader",
+        "_parked",
         "_request",
+        "_selector",
         "_stale",
         "answers",
         "at_once",
+        "expandable",
         "now",
         "records_bytes",
         "throttled_bytes",
     )
 
     def __init__(
-        self, reader: FetchReader, parked: DelayedFetch, now: Instant, on_arrival: bool
+        self,
+        env: Env,
+        selector: ReadReplicaSelector,
+        parked: DelayedFetch,
+        now: Instant,
+        on_arrival: bool,
     ) -> None:
         request = parked.request
-        self._reader = reader
+        self._env = env
+        self._selector = selector
+        self._parked = parked
         self._request = request
         self._by_follower = request.replica_id >= 0
         # The follower is another process than the one that is registered.
-        self._stale = self._by_follower and reader.is_stale(request)
+        self._stale = self._by_follower and env.brokers.is_stale(
+            request.replica_id, request.replica_epoch
+        )
         self._committed_only = request.isolation_level == READ_COMMITTED
-        self._followers_may_serve = parked.followers_may_serve
-        # Where the consumer came in; a replica it is sent to must have the same.
-        self._listener = parked.listener
         self.now = now
         # Whether a follower's fetch still counts as its progress.
         self._on_arrival = on_arrival
         # What may still be read, but for the first batch of all.
-        self._left_bytes = max(0, min(request.max_bytes, reader.max_bytes))
+        self._left_bytes = max(0, min(request.max_bytes, env.config.fetch_max_bytes))
         # No reader may wait for more than an answer can hold.
         self._enough_bytes = min(request.min_bytes, self._left_bytes)
         # In the order of the request.
         self.answers: list[FetchedPartition] = []
+        # (partition, follower) that may join the ISR.
+        self.expandable: list[tuple[Partition, int]] = []
         # An error or a divergence: the sender must be answered now.
         self.at_once = False
         # Record bytes found so far, and those of them that count towards the leaders' quota.
         self.records_bytes = 0
         self.throttled_bytes = 0
+        self._read_all(parked.answers)
+
+    def _read_all(self, known: list[FetchedPartition] | None) -> None:
+        answers, hosted = self.answers, self._env.hosted
+        by_key, changed = hosted.by_key, self._parked.changed
+        for index, want in enumerate(self._request.partitions):
+            if known is not None and (want.topic, want.partition) not in changed:
+                answers.append(known[index])
+                continue
+            partition = by_key.get((want.topic, want.partition))
+            if partition is None:
+                code = hosted.error_of_missing(want.topic, want.partition)
+                answers.append(self._refuse(want, code))
+                continue
+            try:
+                answers.append(self.read(partition, want))
+            except (StorageError, LogDamaged) as error:
+                self._env.changed.failed.append((partition, error))
+                answers.append(self._refuse(want, ErrorCode.KAFKA_STORAGE_ERROR))
+            except ProtocolError as error:
+                answers.append(self._refuse(want, error.code))
 
     @property
     def has_enough(self) -> bool:
         """Whether the records found are worth an answer."""
         return self.records_bytes >= self._enough_bytes
 
-    def remember(self, parked: DelayedFetch) -> None:
+    def remember(self) -> None:
         """The fetch goes on waiting: what was found need not be looked for again."""
-        parked.answers = None if self.records_bytes else self.answers
-        parked.changed.clear()
+        self._parked.answers = None if self.records_bytes else self.answers
+        self._parked.changed.clear()
 
-    def refuse(self, want: FetchPartition, code: ErrorCode) -> FetchedPartition:
-        """The answer of a partition that is not read."""
+    def _refuse(
+        self,
+        want: FetchPartition,
+        code: ErrorCode,
+        log_start: int = NO_OFFSET,
+        diverging: EpochEndOffset | None = None,
+    ) -> FetchedPartition:
+        """The answer of a partition that is not read.
+
+        The follower does not look at the high watermark of a divergence, so it must not be counted
+        as sent: a fetch session mentions only what changed since it was sent."""
         self.at_once = True
         return FetchedPartition(
-            want.topic, want.topic_id, want.partition, code, -1, -1, NO_OFFSET, [], 0
+            want.topic,
+            want.topic_id,
+            want.partition,
+            code,
+            NO_OFFSET,
+            NO_OFFSET,
+            log_start,
+            [],
+            0,
+            diverging,
         )
 
     def read(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
@@ -201,28 +170,32 @@ class Reading:
             or partition.offline is not None
         ):
             code = partition.error_of_request(topic_id, epoch)
-            if code is ErrorCode.INCONSISTENT_TOPIC_ID and not self._reader.knows_topic(topic_id):
+            if (
+                code is ErrorCode.INCONSISTENT_TOPIC_ID
+                and topic_id not in self._env.hosted.image.topics_by_id
+            ):
                 # The topic was deleted while the fetch waited, and made again under its name.
                 code = ErrorCode.UNKNOWN_TOPIC_ID
             if code is not ErrorCode.NONE:
-                return self.refuse(want, code)
+                return self._refuse(want, code)
         leadership = partition.leadership
-        if leadership is None and (self._by_follower or not self._followers_may_serve):
-            return self.refuse(want, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if leadership is None and (self._by_follower or not self._parked.followers_may_serve):
+            return self._refuse(want, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         remote = None
         if self._by_follower:
             assert leadership is not None, f"{partition} serves a follower without leading"
             remote = leadership.remotes.get(self._request.replica_id)
             if remote is None or self._stale:
-                return self.refuse(want, self._error_of_follower(epoch))
+                return self._refuse(want, self._error_of_follower(epoch))
         log = partition.log
         log_end = log.log_end_offset
         if last_epoch != NO_EPOCH:
             diverging = _divergence(log, want)
             if diverging is not None:
-                return self._diverged(log, want, diverging)
+                start = log.log_start_offset
+                return self._refuse(want, ErrorCode.NONE, start, diverging)
         if not log.log_start_offset <= fetch_offset <= log_end:
-            return self.refuse(want, ErrorCode.OFFSET_OUT_OF_RANGE)
+            return self._refuse(want, ErrorCode.OFFSET_OUT_OF_RANGE)
         if remote is None:
             return self._answer_consumer(partition, want)
         if known_high_watermark < fetch_offset and known_high_watermark < log.high_watermark:
@@ -236,7 +209,7 @@ class Reading:
 
     def _answer_throttled(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
         """A follower's answer where the topic throttles some replicas, maybe this leader's."""
-        log, leadership, throttles = partition.log, partition.leadership, self._reader.throttles
+        log, leadership, throttles = partition.log, partition.leadership, self._env.throttles
         assert leadership is not None, f"{partition} serves a follower without leading"
         listed = log.config.leader_replication_throttled_replicas
         if not throttles.names(listed, partition.topic_partition.partition):
@@ -252,12 +225,12 @@ class Reading:
         log, leadership = partition.log, partition.leadership
         if leadership is None:
             partition.last_consumer_read = self.now
-        elif self._reader.selector.by_rack and self._followers_may_serve:
-            preferred = self._reader.selector.decide(
+        elif self._selector.by_rack and self._parked.followers_may_serve:
+            preferred = self._selector.decide(
                 leadership,
                 want.fetch_offset,
                 rack_id=self._request.rack_id,
-                listener=self._listener,
+                listener=self._parked.listener,
                 now=self.now,
             )
             if preferred != READ_HERE:
@@ -285,16 +258,22 @@ class Reading:
             now=self.now,
         )
         if moved:
-            self._reader.progressed[partition] = None
+            self._env.changed.progressed[partition] = None
         leadership = partition.leadership
         assert leadership is not None, f"{partition} serves a follower without leading"
         replica_id = request.replica_id
         if replica_id not in leadership.maximal_isr and leadership.may_expand(replica_id):
-            self._reader.expandable.append((partition, replica_id))
+            self.expandable.append((partition, replica_id))
 
     def _answer(self, log: Log, want: FetchPartition, upper: int) -> FetchedPartition:
+        chunks: list[Chunk] = []
+        size_bytes = 0
+        aborted: list[AbortedTransaction] | None = [] if self._committed_only else None
         if want.fetch_offset < upper and (self._left_bytes or not self.records_bytes):
-            return self._answer_with_records(log, want, upper)
+            got = self._read_records(log, want, upper)
+            chunks, size_bytes = got.chunks, got.size_bytes
+            if self._committed_only and chunks:
+                aborted = log.aborted_in(want.fetch_offset, got.next_offset)
         return FetchedPartition(
             want.topic,
             want.topic_id,
@@ -303,15 +282,15 @@ class Reading:
             log.high_watermark,
             log.last_stable_offset,
             log.log_start_offset,
-            [],
-            0,
+            chunks,
+            size_bytes,
             None,
             None,
             None,
-            [] if self._committed_only else None,
+            aborted,
         )
 
-    def _answer_with_records(self, log: Log, want: FetchPartition, upper: int) -> FetchedPartition:
+    def _read_records(self, log: Log, want: FetchPartition, upper: int) -> LogRead:
         got = log.read(
             want.fetch_offset,
             max(0, min(want.max_bytes, self._left_bytes)),
@@ -326,43 +305,7 @@ class Reading:
             self.at_once = True
         self.records_bytes += got.size_bytes
         self._left_bytes = max(0, self._left_bytes - got.size_bytes)
-        aborted: list[AbortedTransaction] | None = None
-        if self._committed_only:
-            aborted = log.aborted_in(want.fetch_offset, got.next_offset) if got.chunks else []
-        return FetchedPartition(
-            want.topic,
-            want.topic_id,
-            want.partition,
-            ErrorCode.NONE,
-            log.high_watermark,
-            log.last_stable_offset,
-            log.log_start_offset,
-            got.chunks,
-            got.size_bytes,
-            None,
-            None,
-            None,
-            aborted,
-        )
-
-    def _diverged(
-        self, log: Log, want: FetchPartition, diverging: EpochEndOffset
-    ) -> FetchedPartition:
-        # The follower does not look at the high watermark of such an answer, so it must not be
-        # counted as sent: a fetch session mentions only what changed since it was sent.
-        self.at_once = True
-        return FetchedPartition(
-            want.topic,
-            want.topic_id,
-            want.partition,
-            ErrorCode.NONE,
-            NO_OFFSET,
-            NO_OFFSET,
-            log.log_start_offset,
-            [],
-            0,
-            diverging,
-        )
+        return got
 
 
 def _divergence(log: Log, want: FetchPartition) -> EpochEndOffset | None:

@@ -6,11 +6,14 @@ A partition is in one of these phases:
 | --- | --- |
 | FETCHING | the next answer |
 | DELAYED | the end of a pause after an error of its own |
-| THROTTLED | the exceeded quota of this node's throttled followers (`follower_throttle`) |
+| THROTTLED | the exceeded quota of this node's throttled followers |
 | NEEDS_LOG_END, NEEDS_LOG_START | the bounds of the leader's log, after OFFSET_OUT_OF_RANGE \
 (`leader_bounds`) |
 | CUTTING | a recovery point on the disk that does not claim what is to be cut |
 | FAILED | new metadata: its leader epoch is fenced, or its log is broken |
+
+While the follower quota (`throttle`) is exceeded, throttled partitions that lag are not fetched.
+Those that keep up still are: they are in sync, and acks=all waits for them.
 
 A new leader epoch makes a new `FetchState`, so an answer to the old one finds a state that has sent
 nothing.
@@ -19,37 +22,20 @@ Invariant: a state is in the registers of its own phase and in no other; only FE
 the session. `enter` is the only way from one phase to another.
 """
 
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant
-from tidelog.env.trace import Trace
-from tidelog.errors import LogDamaged, StorageError
 from tidelog.log.state import UNCUT
-from tidelog.model import NO_OFFSET, EpochEndOffset, TopicPartition
-from tidelog.replication.brokers import BrokerEpochs
-from tidelog.replication.events.following import RestartReason, TruncationReason
+from tidelog.model import NO_OFFSET, TopicPartition
 from tidelog.replication.fetch_session import FollowerSession, SessionKey
-from tidelog.replication.outbox import Outbox
+from tidelog.replication.follower import Cut
 from tidelog.replication.partition import Partition
-from tidelog.replication.throttle import Throttles
+from tidelog.replication.shared import Env
 
 FIRST_BACKOFF_MS: Final = 20
 """The first pause after an error; each further one doubles it."""
-
-
-@dataclass(frozen=True, slots=True)
-class FetcherEnv:
-    """What all fetchers of a node share."""
-
-    node_id: int
-    config: ReplicationConfig
-    brokers: BrokerEpochs
-    outbox: Outbox
-    trace: Trace
-    throttles: Throttles
 
 
 def pause_ms(failures: int, config: ReplicationConfig) -> int:
@@ -67,15 +53,6 @@ class Phase(Enum):
     NEEDS_LOG_START = "needs log start"
     CUTTING = "cutting"
     FAILED = "failed"
-
-
-class Cut(NamedTuple):
-    """Where a log is to be cut and why."""
-
-    target: int
-    reason: TruncationReason | RestartReason
-    """With a `RestartReason` nothing is kept: the log begins anew at the target."""
-    diverging: EpochEndOffset | None = None
 
 
 class FetchState:
@@ -113,24 +90,26 @@ class FetchState:
         self.lags = True
 
 
-@dataclass(slots=True)
-class FetchOutcome:
-    """What answers did to this node's followers."""
-
-    changed: list[Partition] = field(default_factory=list)
-    """Log end, high watermark or log start changed."""
-    failed: list[tuple[Partition, StorageError | LogDamaged]] = field(default_factory=list)
-    """The device failed under them, or their own logs are damaged."""
-    cutting: list[FetchState] = field(default_factory=list)
-    """They are to be cut once the recovery points are checkpointed."""
-
-
 class FollowedPartitions:
     """Every partition that is fetched from one leader, by its phase."""
 
-    __slots__ = ("by_key", "delayed", "queried", "session", "stale", "throttled", "unqueried")
+    __slots__ = (
+        "by_key",
+        "cutting",
+        "delayed",
+        "env",
+        "leader_id",
+        "queried",
+        "session",
+        "stale",
+        "throttled",
+        "throttled_until",
+        "unqueried",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, leader_id: int, env: Env) -> None:
+        self.leader_id = leader_id
+        self.env = env
         # Every partition that is followed here, whatever its phase.
         self.by_key: dict[SessionKey, FetchState] = {}
         # What the leader is asked to send: the FETCHING ones.
@@ -139,8 +118,11 @@ class FollowedPartitions:
         self.stale: dict[FetchState, None] = {}
         # DELAYED states.
         self.delayed: dict[FetchState, None] = {}
-        # THROTTLED states.
+        # THROTTLED states, and when the quota is looked at again for them.
         self.throttled: dict[FetchState, None] = {}
+        self.throttled_until: Instant | None = None
+        # CUTTING states for which no checkpoint is asked yet.
+        self.cutting: list[FetchState] = []
         # States that need a bound of the leader's log and that no request in flight names.
         self.unqueried: dict[FetchState, None] = {}
         # Those that the ListOffsets in flight names.
@@ -178,10 +160,8 @@ class FollowedPartitions:
         if state.cut is not None:
             state.partition.log.announced_end = UNCUT
             state.cut = None
-        self.stale.pop(state, None)
-        self.delayed.pop(state, None)
-        self.throttled.pop(state, None)
-        self.unqueried.pop(state, None)
+        for register in (self.stale, self.delayed, self.throttled, self.unqueried):
+            register.pop(state, None)
         self.queried.pop(state.partition.topic_partition, None)
         self.session.drop(state.partition.topic_partition.topic, state.key)
 
@@ -190,6 +170,28 @@ class FollowedPartitions:
         for state in list(self.delayed):
             if state.retry_at <= now:
                 self.enter(state, Phase.FETCHING)
+
+    def throttle(self, now: Instant) -> None:
+        """Takes throttled partitions out of the fetches, or all of them back."""
+        quota = self.env.throttles.follower
+        if not quota.is_exceeded(now):
+            for state in list(self.throttled):
+                self.enter(state, Phase.FETCHING)
+            return
+        self.throttled_until = quota.free_at(now)
+        for state in self.by_key.values():
+            if state.phase is Phase.FETCHING and state.lags and self._is_throttled(state):
+                self.enter(state, Phase.THROTTLED)
+
+    def count_bytes(self, state: FetchState, size_bytes: int, now: Instant) -> None:
+        """Counts what was fetched of a partition, if it is a throttled one."""
+        if size_bytes and self._is_throttled(state):
+            self.env.throttles.follower.record(size_bytes, now)
+
+    def _is_throttled(self, state: FetchState) -> bool:
+        partition = state.partition
+        listed = partition.log.config.follower_replication_throttled_replicas
+        return self.env.throttles.names(listed, partition.topic_partition.partition)
 
     def check(self) -> None:
         """Asserts what must hold between two events."""

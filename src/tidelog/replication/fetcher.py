@@ -24,20 +24,12 @@ from tidelog.model import NO_EPOCH
 from tidelog.replication.events.following import FetchesPaused, FetchesPausedAgain, TruncationReason
 from tidelog.replication.events.shape import NoAnswer
 from tidelog.replication.fetch_answers import FetchAnswers
-from tidelog.replication.fetch_state import (
-    FetcherEnv,
-    FetchOutcome,
-    FetchState,
-    FollowedPartitions,
-    Phase,
-    key_of,
-    pause_ms,
-)
-from tidelog.replication.follower import truncate
-from tidelog.replication.follower_throttle import FollowerThrottle
+from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase, key_of, pause_ms
+from tidelog.replication.follower import Cut, apply_cut
 from tidelog.replication.leader_bounds import LeaderBounds
 from tidelog.replication.messages import SendFetch, Token
 from tidelog.replication.partition import Partition
+from tidelog.replication.shared import Env
 from tidelog.wire.fetch import (
     FETCH_ANY_HIGH_WATERMARK,
     READ_UNCOMMITTED,
@@ -58,7 +50,6 @@ class ReplicaFetcher:
         "_blocked_until",
         "_env",
         "_failures",
-        "_throttle",
         "answers",
         "bounds",
         "followed",
@@ -66,14 +57,13 @@ class ReplicaFetcher:
         "token",
     )
 
-    def __init__(self, leader_id: int, env: FetcherEnv) -> None:
+    def __init__(self, leader_id: int, env: Env) -> None:
         self.leader_id = leader_id
         self._env = env
         # The partitions, and what the leader knows of them.
-        self.followed = FollowedPartitions()
-        self._throttle = FollowerThrottle(env.throttles, self.followed)
-        self.answers = FetchAnswers(leader_id, env, self.followed, self._throttle)
-        self.bounds = LeaderBounds(leader_id, env, self.followed, self.answers)
+        self.followed = FollowedPartitions(leader_id, env)
+        self.answers = FetchAnswers(self.followed)
+        self.bounds = LeaderBounds(self.followed, self.answers)
         # The Fetch in flight.
         self.token: Token | None = None
         # Nothing is sent before this instant, because the leader could not be reached.
@@ -98,7 +88,8 @@ class ReplicaFetcher:
             return False
         # Without a single epoch the log cannot be compared with the leader's: keep only what is
         # known to be committed.
-        return truncate(log, log.high_watermark, self._env.trace, TruncationReason.NO_EPOCH)
+        cut = Cut(log.high_watermark, TruncationReason.NO_EPOCH)
+        return apply_cut(log, cut, self._env.trace)
 
     def remove(self, partition: Partition) -> None:
         """Follows a partition no longer."""
@@ -119,7 +110,7 @@ class ReplicaFetcher:
     def poll(self, now: Instant) -> None:
         """Sends what can be sent; called once per tick."""
         self.followed.resume_due(now)
-        self._throttle.apply(now)
+        self.followed.throttle(now)
         if self._blocked_until is not None:
             if now < self._blocked_until:
                 return
@@ -172,9 +163,7 @@ class ReplicaFetcher:
 
     # Answers --------------------------------------------------------------------------------
 
-    def on_fetch_response(
-        self, response: FetchResponse | None, outcome: FetchOutcome, now: Instant
-    ) -> None:
+    def on_fetch_response(self, response: FetchResponse | None, now: Instant) -> None:
         """Applies the answer to the Fetch in flight, `None` when there was none."""
         assert self.token is not None, "OneFetchInFlight: no fetch is in flight"
         self.token = None
@@ -192,7 +181,7 @@ class ReplicaFetcher:
         for fetched in response.partitions:
             state = self.followed.by_key.get((fetched.topic_id, fetched.partition))
             if state is not None and state.phase is Phase.FETCHING:
-                self.answers.on_partition(state, fetched, outcome, now)
+                self.answers.on_partition(state, fetched, now)
 
     def _block(self, reason: NoAnswer | ErrorCode, now: Instant) -> None:
         wait_ms = pause_ms(self._failures, self._env.config)
@@ -210,7 +199,8 @@ class ReplicaFetcher:
         """When `poll` has something to do that no answer brings about."""
         resumes = (state.retry_at for state in self.followed.delayed)
         blocked_until = self._blocked_until if self.followed.by_key else None
-        return earliest(blocked_until, self._throttle.deadline(), *resumes)
+        throttled_until = self.followed.throttled_until if self.followed.throttled else None
+        return earliest(blocked_until, throttled_until, *resumes)
 
     def check(self) -> None:
         """Asserts what must hold between two events."""

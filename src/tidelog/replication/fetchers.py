@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 
 from tidelog.env.instant import Instant, earliest
 from tidelog.model import NO_LEADER
-from tidelog.replication.fetch_state import FetcherEnv, FetchOutcome, FetchState
+from tidelog.replication.fetch_state import FetchState
 from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.messages import ListOffsetsResult, Role, Token, TruncationsAnnounced
 from tidelog.replication.partition import Partition
+from tidelog.replication.shared import Env
 from tidelog.wire.fetch import FetchResponse
 
 
@@ -20,7 +21,7 @@ class Fetchers:
 
     __slots__ = ("_announced", "_announced_count", "_by_leader", "_by_partition", "_env")
 
-    def __init__(self, env: FetcherEnv) -> None:
+    def __init__(self, env: Env) -> None:
         self._env = env
         # By the broker id of the leader; one without partitions waits for its last answer.
         self._by_leader: dict[int, ReplicaFetcher] = {}
@@ -30,9 +31,8 @@ class Fetchers:
         self._announced: dict[TruncationsAnnounced, list[FetchState]] = {}
         self._announced_count = 0
 
-    def follow(self, partition: Partition) -> bool:
-        """Fetches a partition from its leader, in its leader's epoch, from now on; returns
-        whether its log had to be cut.
+    def follow(self, partition: Partition) -> None:
+        """Fetches a partition from its leader, in its leader's epoch, from now on.
 
         Raises `StorageError`.
         """
@@ -42,7 +42,8 @@ class Fetchers:
             fetcher = ReplicaFetcher(partition.leader_id, self._env)
             self._by_leader[partition.leader_id] = fetcher
         self._by_partition[partition] = fetcher
-        return fetcher.add(partition, partition.leader_epoch)
+        if fetcher.add(partition, partition.leader_epoch):
+            self._env.directory.checkpoint_recovery_points()
 
     def stop(self, partition: Partition) -> None:
         """Fetches a partition no longer."""
@@ -62,43 +63,42 @@ class Fetchers:
         for fetcher in self._by_leader.values():
             fetcher.poll(now)
 
-    def on_fetch_response(
-        self, token: Token, response: FetchResponse | None, now: Instant
-    ) -> FetchOutcome:
+    def on_fetch_response(self, token: Token, response: FetchResponse | None, now: Instant) -> None:
         """Applies the answer to a `SendFetch`."""
-        outcome = FetchOutcome()
         for fetcher in self._by_leader.values():
             if fetcher.token == token:
-                fetcher.on_fetch_response(response, outcome, now)
-                return outcome
+                fetcher.on_fetch_response(response, now)
+                self._announce_cuts(fetcher)
+                return
         raise AssertionError(f"OneFetchInFlight: no fetcher waits for token {token}")
 
     def on_list_offsets_response(
         self, token: Token, results: Sequence[ListOffsetsResult] | None, now: Instant
-    ) -> FetchOutcome:
+    ) -> None:
         """Applies the answer to a `SendListOffsets`."""
-        outcome = FetchOutcome()
         for fetcher in self._by_leader.values():
             if fetcher.bounds.token == token:
-                fetcher.bounds.on_list_offsets_response(results, outcome, now)
-                return outcome
+                fetcher.bounds.on_list_offsets_response(results, now)
+                self._announce_cuts(fetcher)
+                return
         raise AssertionError(f"no fetcher waits for token {token}")
 
-    def announce(self, cutting: list[FetchState]) -> TruncationsAnnounced:
-        """The subject of the checkpoint for which these wait."""
-        self._announced_count += 1
-        subject = TruncationsAnnounced(self._announced_count)
-        self._announced[subject] = cutting
-        return subject
+    def _announce_cuts(self, fetcher: ReplicaFetcher) -> None:
+        """Asks for the checkpoint for which truncations wait."""
+        cutting = fetcher.followed.cutting
+        if cutting:
+            fetcher.followed.cutting = []
+            self._announced_count += 1
+            subject = TruncationsAnnounced(self._announced_count)
+            self._announced[subject] = cutting
+            self._env.directory.checkpoint_recovery_points(subject)
 
-    def on_announced(self, subject: TruncationsAnnounced) -> FetchOutcome:
+    def on_announced(self, subject: TruncationsAnnounced) -> None:
         """The checkpoint is durable: cuts what waits for it and is still to be cut."""
-        outcome = FetchOutcome()
         for state in self._announced.pop(subject):
             fetcher = self._by_partition.get(state.partition)
             if fetcher is not None:
-                fetcher.answers.on_announced(state, outcome)
-        return outcome
+                fetcher.answers.on_announced(state)
 
     def deadline(self) -> Instant | None:
         """When `poll` has something to do that no answer brings about."""

@@ -24,20 +24,15 @@ Source: KIP-101, KIP-279, KIP-595 (divergence in Fetch), KAFKA-18723.
 """
 
 from enum import Enum
+from typing import NamedTuple
 
 from tidelog.env.disk import Buffer, FileSlice
 from tidelog.env.effects import Chunk
 from tidelog.env.trace import Trace
 from tidelog.log.log import Log
 from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
-from tidelog.replication.events.following import (
-    BatchesSkipped,
-    LogRestarted,
-    LogTruncated,
-    LogTruncatedBelowHighWatermark,
-    RestartReason,
-    TruncationReason,
-)
+from tidelog.replication.events import following
+from tidelog.replication.events.following import RestartReason, TruncationReason
 from tidelog.wire.fetch import FetchedPartition
 
 
@@ -48,6 +43,16 @@ class Progress(Enum):
     BOUNDS = "bounds"
     """High watermark or log start moved."""
     APPENDED = "appended"
+
+
+class Cut(NamedTuple):
+    """Where a log is to be cut and why."""
+
+    target: int
+    reason: TruncationReason | RestartReason
+    """With a `RestartReason` nothing is kept: the log begins anew at the target."""
+    diverging: EpochEndOffset | None = None
+    """What the leader answered."""
 
 
 def decide_truncation(
@@ -77,54 +82,45 @@ def where_to_agree(log: Log, diverging: EpochEndOffset) -> int:
     )
 
 
-def truncate(
-    log: Log,
-    target: int,
-    trace: Trace,
-    reason: TruncationReason,
-    diverging: EpochEndOffset | None = None,
-) -> bool:
-    """Cuts the log at `target`; returns whether its end or its newest epoch changed."""
-    before = (log.log_end_offset, log.latest_epoch)
-    high_watermark = log.high_watermark
-    event = LogTruncatedBelowHighWatermark if target < high_watermark else LogTruncated
-    log.truncate_to(target)
-    after = (log.log_end_offset, log.latest_epoch)
-    if after == before:
+def apply_cut(log: Log, cut: Cut, trace: Trace) -> bool:
+    """Cuts the log; returns whether its end or its newest epoch changed."""
+    if isinstance(cut.reason, RestartReason):
+        return _restart(log, cut.target, cut.reason, cut.diverging, trace)
+    log_end, epoch, high_watermark = log.log_end_offset, log.latest_epoch, log.high_watermark
+    log.truncate_to(cut.target)
+    if (log.log_end_offset, log.latest_epoch) == (log_end, epoch):
         return False
+    below = cut.target < high_watermark
+    event = following.LogTruncatedBelowHighWatermark if below else following.LogTruncated
     trace.event(
         event(
             partition=log.topic_partition,
-            reason=reason,
-            log_end_before=before[0],
-            log_end=after[0],
-            epoch_before=before[1],
-            epoch=after[1],
+            reason=cut.reason,
+            log_end_before=log_end,
+            log_end=log.log_end_offset,
+            epoch_before=epoch,
+            epoch=log.latest_epoch,
             high_watermark=high_watermark,
-            diverging=diverging,
+            diverging=cut.diverging,
         )
     )
     return True
 
 
-def restart(
-    log: Log,
-    start: int,
-    trace: Trace,
-    reason: RestartReason,
-    diverging: EpochEndOffset | None = None,
+def _restart(
+    log: Log, start: int, reason: RestartReason, diverging: EpochEndOffset | None, trace: Trace
 ) -> bool:
-    """Empties the log, which goes on at its leader's log start; returns whether it changed."""
-    before = (log.log_start_offset, log.log_end_offset)
-    if before == (start, start) and log.latest_epoch == NO_EPOCH:
+    """Empties the log, which goes on at its leader's log start."""
+    bounds = (log.log_start_offset, log.log_end_offset)
+    if bounds == (start, start) and log.latest_epoch == NO_EPOCH:
         return False
     trace.event(
-        LogRestarted(
+        following.LogRestarted(
             partition=log.topic_partition,
             reason=reason,
             leader_start=start,
-            log_start=before[0],
-            log_end=before[1],
+            log_start=bounds[0],
+            log_end=bounds[1],
             high_watermark=log.high_watermark,
             diverging=diverging,
         )
@@ -145,13 +141,13 @@ def append_fetched(log: Log, fetched: FetchedPartition, sent_epoch: int, trace: 
             # 1. Records were deleted up to the middle of a batch. 2. This log ends there with other
             # batches: they are of another history, and below the leader's start epochs are not
             # compared.
-            restart(log, log.log_end_offset, trace, RestartReason.BATCH_BEGINS_BELOW)
+            apply_cut(log, Cut(log.log_end_offset, RestartReason.BATCH_BEGINS_BELOW), trace)
         appended = log.append_as_follower(records, sent_epoch)
         if appended.size_bytes:
             progress = Progress.APPENDED
         if appended.skipped_bytes:
             trace.event(
-                BatchesSkipped(
+                following.BatchesSkipped(
                     partition=log.topic_partition,
                     fetch_epoch=sent_epoch,
                     bytes=appended.skipped_bytes,

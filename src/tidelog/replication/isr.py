@@ -36,55 +36,23 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingExpand:
-    """One replica is proposed to join."""
+class Pending:
+    """One replica is proposed to join, or some to leave."""
 
-    last: Committed
-    """What to fall back to when the controller refuses."""
-    new_member: int
+    isr: tuple[int, ...]
+    """The committed ISR, which counts again when the controller refuses."""
     proposal: AlterPartitionProposal
     """Answers to any other proposal are stale."""
 
     @property
-    def isr(self) -> tuple[int, ...]:
-        """The committed ISR."""
-        return self.last.isr
+    def proposed_isr(self) -> tuple[int, ...]:
+        """What the ISR will be if the controller agrees."""
+        return tuple(member.broker_id for member in self.proposal.new_isr)
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """The committed ISR and the newcomer."""
-        return (*self.last.isr, self.new_member)
-
-    @property
-    def proposed_isr(self) -> frozenset[int]:
-        """What the ISR will be if the controller agrees."""
-        return frozenset(member.broker_id for member in self.proposal.new_isr)
+        """The committed ISR, members that may leave included, and the newcomer."""
+        return (*self.isr, *(member for member in self.proposed_isr if member not in self.isr))
 
 
-@dataclass(frozen=True, slots=True)
-class PendingShrink:
-    """Some replicas are proposed to leave."""
-
-    last: Committed
-    """What to fall back to when the controller refuses."""
-    leaving: tuple[int, ...]
-    proposal: AlterPartitionProposal
-    """Answers to any other proposal are stale."""
-
-    @property
-    def isr(self) -> tuple[int, ...]:
-        """The committed ISR, members that may leave included."""
-        return self.last.isr
-
-    @property
-    def maximal_isr(self) -> tuple[int, ...]:
-        """The committed ISR, members that may leave included."""
-        return self.last.isr
-
-    @property
-    def proposed_isr(self) -> frozenset[int]:
-        """What the ISR will be if the controller agrees."""
-        return frozenset(member.broker_id for member in self.proposal.new_isr)
-
-
-IsrState = Committed | PendingExpand | PendingShrink
+IsrState = Committed | Pending

@@ -26,7 +26,6 @@ from typing import Final
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_EPOCH
-from tidelog.replication.changed_partitions import ChangedPartitions
 from tidelog.replication.events.in_sync import (
     IsrCommitted,
     IsrExpansionProposed,
@@ -35,8 +34,7 @@ from tidelog.replication.events.in_sync import (
     IsrProposalRetried,
     IsrShrinkProposed,
 )
-from tidelog.replication.hosted import Hosted
-from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
+from tidelog.replication.isr import Committed, Pending
 from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.messages import (
@@ -45,7 +43,8 @@ from tidelog.replication.messages import (
     IsrMember,
     Token,
 )
-from tidelog.replication.partition import Partition, PartitionEnv
+from tidelog.replication.partition import Partition
+from tidelog.replication.shared import Env
 
 _STAY_PENDING: Final = frozenset(
     (
@@ -64,16 +63,12 @@ then the proposal may be committed for all this leader knows, so it stays in the
 class IsrChanges:
     """Proposes for the partitions that this node leads, and applies what comes back."""
 
-    __slots__ = ("_changed", "_env", "_hosted", "_updates")
+    __slots__ = ("_env", "_updates")
 
-    def __init__(
-        self, hosted: Hosted, updates: IsrUpdates, changed: ChangedPartitions, env: PartitionEnv
-    ) -> None:
-        self._hosted = hosted
+    def __init__(self, env: Env, updates: IsrUpdates) -> None:
+        self._env = env
         # The queue towards the controller.
         self._updates = updates
-        self._changed = changed
-        self._env = env
 
     # Proposals ----------------------------------------------------------------------------
 
@@ -91,21 +86,20 @@ class IsrChanges:
         proposal of the partition is under way."""
         if not self._updates.takes(partition.topic_partition, partition.topic_id):
             return False
-        last = Committed(leadership.isr)
-        proposal = self._proposal(partition, leadership, (*last.isr, replica_id))
-        leadership.isr_state = PendingExpand(last, replica_id, proposal)
+        isr = leadership.isr
+        proposal = self._propose(partition, leadership, (*isr, replica_id))
         self._env.trace.event(
             IsrExpansionProposed(
                 partition=partition.topic_partition,
                 replica=replica_id,
-                isr=last.isr,
+                isr=isr,
                 log_end=leadership.remotes[replica_id].log_end_offset,
                 high_watermark=partition.log.high_watermark,
                 epoch_start=leadership.epoch_start_offset,
             )
         )
         self._updates.submit(proposal)
-        self._changed.mark(partition)
+        self._env.changed.mark(partition)
         return True
 
     def maybe_shrink_isr(self, partition: Partition, leadership: LeaderState, now: Instant) -> bool:
@@ -113,21 +107,20 @@ class IsrChanges:
         partition is under way. They count until the controller confirms."""
         if not self._updates.takes(partition.topic_partition, partition.topic_id):
             return False
-        laggards = leadership.laggards(now)
-        if not laggards:
+        leaving = leadership.laggards(now)
+        if not leaving:
             return False
-        last = Committed(leadership.isr)
-        leaving = tuple(laggard.replica_id for laggard in laggards)
-        remaining = tuple(member for member in last.isr if member not in leaving)
-        proposal = self._proposal(partition, leadership, remaining)
-        leadership.isr_state = PendingShrink(last, leaving, proposal)
+        isr = leadership.isr
+        remaining = tuple(member for member in isr if member not in leaving)
+        proposal = self._propose(partition, leadership, remaining)
+        remotes = [leadership.remotes[member] for member in leaving]
         self._env.trace.event(
             IsrShrinkProposed(
                 partition=partition.topic_partition,
                 leaving=leaving,
-                isr=last.isr,
-                log_ends=tuple(laggard.log_end_offset for laggard in laggards),
-                level_ms_ago=tuple(laggard.caught_up_ms_ago for laggard in laggards),
+                isr=isr,
+                log_ends=tuple(remote.log_end_offset for remote in remotes),
+                level_ms_ago=tuple(remote.caught_up_ms_ago(now) for remote in remotes),
                 high_watermark=partition.log.high_watermark,
                 log_end=partition.log.log_end_offset,
                 lag_time_max_ms=self._env.config.replica_lag_time_max_ms,
@@ -136,7 +129,7 @@ class IsrChanges:
         self._updates.submit(proposal)
         return True
 
-    def _proposal(
+    def _propose(
         self, partition: Partition, leadership: LeaderState, isr: tuple[int, ...]
     ) -> AlterPartitionProposal:
         members = []
@@ -146,7 +139,7 @@ class IsrChanges:
                 continue
             seen = leadership.remotes[member].broker_epoch
             members.append(IsrMember(member, NO_EPOCH if seen is None else seen))
-        return AlterPartitionProposal(
+        proposal = AlterPartitionProposal(
             topic_partition=partition.topic_partition,
             topic_id=partition.topic_id,
             leader_epoch=partition.leader_epoch,
@@ -154,6 +147,8 @@ class IsrChanges:
             new_isr=tuple(members),
             recovering=False,
         )
+        leadership.isr_state = Pending(leadership.isr, proposal)
+        return proposal
 
     # Answers ------------------------------------------------------------------------------
 
@@ -162,12 +157,12 @@ class IsrChanges:
     ) -> None:
         """The answer to a `SendAlterPartition`: see `Replicas.on_alter_partition_response`."""
         for proposal, result in self._updates.on_response(token, results, now):
-            partition = self._hosted.partitions.get(proposal.topic_partition)
+            partition = self._env.hosted.partitions.get(proposal.topic_partition)
             if partition is None or partition.topic_id != proposal.topic_id:
                 continue
             if self.on_isr_answer(partition, proposal, result):
                 self._updates.resubmit(proposal, now)
-            self._changed.mark(partition)
+            self._env.changed.mark(partition)
 
     def on_isr_answer(
         self, partition: Partition, proposal: AlterPartitionProposal, result: AlterPartitionResult
@@ -183,8 +178,8 @@ class IsrChanges:
         if code is ErrorCode.NONE:
             return self._commit(partition, leadership, result)
         if code in (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA):
-            leadership.isr_state = state.last
-            key, isr = partition.topic_partition, state.last.isr
+            leadership.isr_state = Committed(state.isr)
+            key, isr = partition.topic_partition, state.isr
             self._env.trace.event(IsrProposalRefused(partition=key, reason=code, isr=isr))
             return False
         again = code not in _STAY_PENDING

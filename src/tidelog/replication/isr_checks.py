@@ -13,41 +13,25 @@ all followers wait in the sockets, unread; none of them is judged before the nex
 The checks of different partitions are independent, so that a pass can be cut into slices.
 """
 
-from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant
-from tidelog.env.trace import Trace
-from tidelog.replication.changed_partitions import ChangedPartitions
 from tidelog.replication.events.in_sync import HighWatermarkStalled, IsrCheckSkipped
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.isr_changes import IsrChanges
 from tidelog.replication.leader import LeaderState
-from tidelog.replication.measures import Measures
 from tidelog.replication.partition import Partition
 from tidelog.replication.schedule import Recurring
+from tidelog.replication.shared import Env
 
 
 class IsrChecks:
     """The recurring check of led partitions."""
 
-    __slots__ = ("_changed", "_changes", "_hosted", "_measures", "_trace", "schedule")
+    __slots__ = ("_changes", "_env", "schedule")
 
-    def __init__(
-        self,
-        hosted: Hosted,
-        changes: IsrChanges,
-        changed: ChangedPartitions,
-        measures: Measures,
-        *,
-        config: ReplicationConfig,
-        trace: Trace,
-    ) -> None:
-        self._hosted = hosted
+    def __init__(self, env: Env, changes: IsrChanges) -> None:
+        self._env = env
         self._changes = changes
-        self._changed = changed
-        self._measures = measures
-        self._trace = trace
         # When the next check is due.
-        self.schedule = Recurring(max(1, config.replica_lag_time_max_ms // 2))
+        self.schedule = Recurring(max(1, env.config.replica_lag_time_max_ms // 2))
 
     def run_due(self, now: Instant) -> None:
         """Checks all led partitions if it is time to."""
@@ -57,24 +41,21 @@ class IsrChecks:
 
     def check_isrs(self, late_ms: int, now: Instant) -> None:
         """Checks all led partitions, `late_ms` after it was due."""
-        partitions = self._hosted.partitions.values()
-        self._changed.mark_uncommitted(partitions)
+        partitions, measures = self._env.hosted.partitions.values(), self._env.measures
+        self._env.changed.mark_uncommitted(partitions)
         if late_ms > self.schedule.interval_ms:
-            self._trace.event(IsrCheckSkipped(late_ms=late_ms))
+            self._env.trace.event(IsrCheckSkipped(late_ms=late_ms))
             return
         led = 0
         for partition in partitions:
             leadership = partition.leadership
             if leadership is not None:
                 led += 1
-                self._check(partition, leadership, now)
-        self._measures.set_leader_count(led)
-
-    def _check(self, partition: Partition, leadership: LeaderState, now: Instant) -> None:
-        self._changes.maybe_shrink_isr(partition, leadership, now)
-        self._explain_stall(partition, leadership, now)
-        if self._measures.enabled:
-            self._measures.report_lag(partition, leadership, now)
+                self._changes.maybe_shrink_isr(partition, leadership, now)
+                self._explain_stall(partition, leadership, now)
+                if measures.enabled:
+                    measures.report_lag(partition, leadership, now)
+        measures.set_leader_count(led)
 
     def _explain_stall(self, partition: Partition, leadership: LeaderState, now: Instant) -> None:
         if leadership.stall_reported:
@@ -87,7 +68,7 @@ class IsrChecks:
         if stalled_ms <= self.schedule.interval_ms:
             return
         leadership.stall_reported = True
-        self._trace.event(
+        self._env.trace.event(
             HighWatermarkStalled(
                 partition=partition.topic_partition,
                 **leadership.held_back_by(now)._asdict(),

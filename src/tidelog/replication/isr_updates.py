@@ -28,7 +28,7 @@ from tidelog.replication.messages import (
     SendAlterPartition,
     Token,
 )
-from tidelog.replication.outbox import Outbox
+from tidelog.replication.shared import Outbox
 
 
 class IsrUpdates:

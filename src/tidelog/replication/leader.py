@@ -36,15 +36,6 @@ from tidelog.replication.isr import Committed, IsrState
 from tidelog.replication.remote_replica import RemoteReplica
 
 
-class Laggard(NamedTuple):
-    """A member of the ISR that is to leave, with the numbers that are the reason."""
-
-    replica_id: int
-    log_end_offset: int
-    caught_up_ms_ago: int
-    """-1: never under this leadership."""
-
-
 class HeldBack(NamedTuple):
     """What a high watermark waits for; the numbers are those of `HighWatermarkStalled`."""
 
@@ -285,21 +276,18 @@ class LeaderState:
             and self._brokers.may_join_isr(replica_id, remote.broker_epoch)
         )
 
-    def laggards(self, now: Instant) -> list[Laggard]:
+    def laggards(self, now: Instant) -> tuple[int, ...]:
         """Members of the ISR that have not been level for too long; none while a change is in
         flight."""
         if not isinstance(self._isr_state, Committed):
-            return []
-        leader_end = self._log.log_end_offset
-        lag_time_max_ms = self._config.replica_lag_time_max_ms
-        found = []
-        for replica_id in self.isr:
-            remote = self.remotes.get(replica_id)
-            if remote is None or remote.is_caught_up(leader_end, lag_time_max_ms, now):
-                continue
-            ago = remote.caught_up_ms_ago(now)
-            found.append(Laggard(replica_id, remote.log_end_offset, ago))
-        return found
+            return ()
+        leader_end, limit_ms = self._log.log_end_offset, self._config.replica_lag_time_max_ms
+        return tuple(
+            member
+            for member in self.isr
+            if (remote := self.remotes.get(member)) is not None
+            and not remote.is_caught_up(leader_end, limit_ms, now)
+        )
 
     def check(self) -> None:
         """Asserts what must hold between two events."""

@@ -17,14 +17,8 @@ from tidelog.errors import ErrorCode, LogDamaged, StorageError
 from tidelog.model import TopicPartition
 from tidelog.replication.events.following import DelayReason, LogLeftBehind, TruncationReason
 from tidelog.replication.fetch_answers import FetchAnswers
-from tidelog.replication.fetch_state import (
-    Cut,
-    FetcherEnv,
-    FetchOutcome,
-    FetchState,
-    FollowedPartitions,
-    Phase,
-)
+from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase
+from tidelog.replication.follower import Cut
 from tidelog.replication.messages import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -38,13 +32,9 @@ from tidelog.replication.messages import (
 class LeaderBounds:
     """Asks one leader for the bounds of its logs, and applies the answers."""
 
-    __slots__ = ("_answers", "_env", "_followed", "_leader_id", "token")
+    __slots__ = ("_answers", "_followed", "token")
 
-    def __init__(
-        self, leader_id: int, env: FetcherEnv, followed: FollowedPartitions, answers: FetchAnswers
-    ) -> None:
-        self._leader_id = leader_id
-        self._env = env
+    def __init__(self, followed: FollowedPartitions, answers: FetchAnswers) -> None:
         self._followed = followed
         self._answers = answers
         # The ListOffsets in flight.
@@ -63,12 +53,13 @@ class LeaderBounds:
             queries.append(ListOffsetsQuery(topic, partition, state.leader_epoch, timestamp))
             followed.queried[state.partition.topic_partition] = state
         followed.unqueried.clear()
-        self.token = self._env.outbox.new_token()
-        self._env.outbox.emit(SendListOffsets(self._leader_id, self.token, tuple(queries)))
+        outbox = followed.env.outbox
+        self.token = outbox.new_token()
+        outbox.emit(SendListOffsets(followed.leader_id, self.token, tuple(queries)))
         return True
 
     def on_list_offsets_response(
-        self, results: Sequence[ListOffsetsResult] | None, outcome: FetchOutcome, now: Instant
+        self, results: Sequence[ListOffsetsResult] | None, now: Instant
     ) -> None:
         """Applies the answer to the request in flight, `None` when there was none."""
         assert self.token is not None, "no ListOffsets is in flight"
@@ -82,25 +73,21 @@ class LeaderBounds:
                 self._delay(state, result.error_code, now)
                 continue
             try:
-                self._on_offset(state, result.offset, outcome, now)
+                self._on_offset(state, result.offset, now)
             except (StorageError, LogDamaged) as error:
-                self._answers.fail(state, error, outcome)
+                self._answers.fail(state, error)
         for state in queried.values():
             self._delay(state, DelayReason.NO_ANSWER, now)
 
-    def _on_offset(
-        self, state: FetchState, offset: int, outcome: FetchOutcome, now: Instant
-    ) -> None:
+    def _on_offset(self, state: FetchState, offset: int, now: Instant) -> None:
         log = state.partition.log
         latest = state.phase is Phase.NEEDS_LOG_END
         if latest and offset >= log.log_end_offset:
             self._followed.enter(state, Phase.NEEDS_LOG_START)
-            return
-        if latest:
-            self._answers.cut(state, Cut(offset, TruncationReason.LEADER_ENDS_HERE), outcome)
-            return
-        if offset > log.log_end_offset:
-            self._env.trace.event(
+        elif latest:
+            self._answers.cut(state, Cut(offset, TruncationReason.LEADER_ENDS_HERE))
+        elif offset > log.log_end_offset:
+            self._followed.env.trace.event(
                 LogLeftBehind(
                     partition=state.partition.topic_partition,
                     log_end=log.log_end_offset,
@@ -108,7 +95,7 @@ class LeaderBounds:
                 )
             )
             log.truncate_fully_and_start_at(offset)
-            self._answers.fetch_on(state, outcome)
+            self._answers.fetch_on(state)
         else:
             # Not at once: nothing here has changed, and the same answer may come again.
             self._delay(state, DelayReason.IN_RANGE, now)

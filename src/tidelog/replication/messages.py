@@ -9,11 +9,12 @@ token; a peer that cannot be reached is answered with `None`. `Reply` answers a 
 handed in with its `reply_to`, exactly once.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
+from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode
 from tidelog.model import EpochEndOffset, TopicId, TopicPartition, Uuid
 from tidelog.wire.fetch import FetchRequest, FetchResponse
@@ -24,6 +25,9 @@ ReplyTo = Hashable
 
 Token = int
 """Ties the answer of a peer to what was sent; never used twice by one `Replicas`."""
+
+LogConfigs = Callable[[str], LogConfig]
+"""Topic name to the configuration that its logs obey."""
 
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2

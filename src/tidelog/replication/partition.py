@@ -196,7 +196,9 @@ class Partition:
     def _follow_isr(self, leadership: LeaderState, image: PartitionImage) -> None:
         state = leadership.isr_state
         if set(state.isr) != set(image.isr):
-            proposed = not isinstance(state, Committed) and state.proposed_isr == set(image.isr)
+            proposed = not isinstance(state, Committed) and set(state.proposed_isr) == set(
+                image.isr
+            )
             reason = IsrUpdateReason.AS_PROPOSED if proposed else IsrUpdateReason.BY_THE_CONTROLLER
             self._env.trace.event(
                 IsrUpdated(

@@ -26,12 +26,10 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
 from tidelog.log.values import InvalidRecords
 from tidelog.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
-from tidelog.replication.hosted import Hosted
-from tidelog.replication.measures import Measures
 from tidelog.replication.messages import Reply, ReplyTo
-from tidelog.replication.outbox import Outbox
 from tidelog.replication.partition import Partition
-from tidelog.replication.purgatory import Deadlines, DelayedProduce
+from tidelog.replication.purgatory import DelayedProduce
+from tidelog.replication.shared import Env
 from tidelog.wire.fetch import LeaderHint
 from tidelog.wire.produce import (
     ProducedPartition,
@@ -47,50 +45,39 @@ _ACKS: Final = frozenset((ACKS_ALL, 0, 1))
 class ProducePath:
     """Appends of clients, and the acks that wait."""
 
-    __slots__ = ("_deadlines", "_fresh", "_hosted", "_measures", "_outbox", "appended", "failed")
+    __slots__ = ("_env", "_fresh")
 
-    def __init__(
-        self, hosted: Hosted, outbox: Outbox, deadlines: Deadlines, measures: Measures
-    ) -> None:
-        self._hosted = hosted
-        self._outbox = outbox
-        # Where requests go that are still waiting at the end of their tick.
-        self._deadlines = deadlines
-        # Notes appends, to time their commits.
-        self._measures = measures
+    def __init__(self, env: Env) -> None:
+        self._env = env
         # Requests of this tick that wait.
         self._fresh: list[DelayedProduce] = []
-        # Partitions appended to since `Replicas` last looked.
-        self.appended: dict[Partition, None] = {}
-        # Partitions whose device failed since then.
-        self.failed: list[tuple[Partition, StorageError]] = []
 
     def produce(
         self, request: ProduceRequest, reply_to: ReplyTo, now: Instant, wall_ms: int
     ) -> None:
         """Appends what can be appended; answers at once or leaves the request waiting."""
-        acks = request.acks
+        env, acks = self._env, request.acks
         if acks not in _ACKS:
             refused = [
                 _failure(part, ErrorCode.INVALID_REQUIRED_ACKS) for part in request.partitions
             ]
-            self._outbox.emit(Reply(reply_to, ProduceResponse(refused)))
+            env.outbox.emit(Reply(reply_to, ProduceResponse(refused)))
             return
         results: list[ProducedPartition] = []
         waiting: list[tuple[Partition, int, int]] = []
         for part in request.partitions:
-            found = self._hosted.find(part.topic, part.partition, part.topic_id, NO_EPOCH)
+            found = env.hosted.find(part.topic, part.partition, part.topic_id, NO_EPOCH)
             if not isinstance(found, Partition):
                 results.append(_failure(part, found))
                 continue
             result, required = self._append(found, part, acks, wall_ms)
-            if self._measures.enabled and result.error_code is ErrorCode.NONE:
-                self._measures.on_append(found, now)
+            if env.measures.enabled and result.error_code is ErrorCode.NONE:
+                env.measures.on_append(found, now)
             if acks == ACKS_ALL and result.error_code is ErrorCode.NONE:
                 waiting.append((found, required, len(results)))
             results.append(result)
         if not waiting:
-            self._outbox.emit(Reply(reply_to, ProduceResponse(results)))
+            env.outbox.emit(Reply(reply_to, ProduceResponse(results)))
             return
         delayed = DelayedProduce(reply_to, results, now=now, timeout_ms=request.timeout_ms)
         for partition, required, index in waiting:
@@ -123,9 +110,9 @@ class ProducePath:
         except ProtocolError as error:
             return _failure(part, error.code, error.message), NO_OFFSET
         except StorageError as error:
-            self.failed.append((partition, error))
+            self._env.changed.failed.append((partition, error))
             return _failure(part, ErrorCode.KAFKA_STORAGE_ERROR), NO_OFFSET
-        self.appended[partition] = None
+        self._env.changed.appended[partition] = None
         result = ProducedPartition(
             part.topic,
             part.topic_id,
@@ -160,19 +147,19 @@ class ProducePath:
     ) -> None:
         for delayed, index in acks:
             if delayed.resolve(index, code, leader):
-                self._deadlines.note_answered(delayed)
-                self._outbox.emit(Reply(delayed.reply_to, ProduceResponse(delayed.results)))
+                self._env.deadlines.note_answered(delayed)
+                self._env.outbox.emit(Reply(delayed.reply_to, ProduceResponse(delayed.results)))
 
     def expire(self, delayed: DelayedProduce) -> None:
         """The deadline of a waiting request has come."""
         delayed.expire()
-        self._outbox.emit(Reply(delayed.reply_to, ProduceResponse(delayed.results)))
+        self._env.outbox.emit(Reply(delayed.reply_to, ProduceResponse(delayed.results)))
 
     def end_tick(self) -> None:
         """Gives a deadline to the requests of this tick that still wait."""
         for delayed in self._fresh:
             if not delayed.done:
-                self._deadlines.add(delayed)
+                self._env.deadlines.add(delayed)
         self._fresh.clear()
 
 

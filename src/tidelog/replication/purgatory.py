@@ -93,7 +93,13 @@ class DelayedFetch:
     )
 
     def __init__(
-        self, reply_to: ReplyTo, request: FetchRequest, *, now: Instant, followers_may_serve: bool
+        self,
+        reply_to: ReplyTo,
+        request: FetchRequest,
+        *,
+        now: Instant,
+        followers_may_serve: bool,
+        listener: str = "",
     ) -> None:
         # Whose answer it is.
         self.reply_to = reply_to
@@ -102,7 +108,7 @@ class DelayedFetch:
         # Whether a consumer may be served by a follower.
         self.followers_may_serve = followers_may_serve
         # The listener that a consumer came in by.
-        self.listener = ""
+        self.listener = listener
         # When it is answered at the latest, with whatever there is.
         self.deadline = Instant(now + request.max_wait_ms)
         # What was found last, in request order, where no partition had records; `None` otherwise.

@@ -33,55 +33,21 @@ directories and leaves the repair to the operator.
 """
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
+from tidelog.log.directory import LogDirectory
 from tidelog.log.log import Log
-from tidelog.log.repair import Damage
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import LOST_DIRECTORY, NO_LEADER, TopicId, TopicPartition, Uuid
-from tidelog.replication.events.damage import (
-    DamagedLogCut,
-    DamagedLogDeleted,
-    DamagedLogReason,
-    DamagedLogStuck,
-    LogFoundDamaged,
-    LogReportedLost,
-    LostLogSound,
-    RepairReason,
-)
+from tidelog.replication.events import damage as events
 from tidelog.replication.messages import ReplicaDirectory, SendAssignReplicas, Token
-from tidelog.replication.outbox import Outbox
+from tidelog.replication.shared import Outbox
 
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
-
-
-class DamagedLogs(Protocol):
-    """What quarantine needs of a log directory; `log.directory.LogDirectory` is one."""
-
-    @property
-    def directory_id(self) -> Uuid:
-        """Its id, as the broker has registered it."""
-
-    @property
-    def logs(self) -> dict[TopicPartition, Log]:
-        """The logs in service."""
-
-    @property
-    def damaged(self) -> dict[TopicPartition, Damage]:
-        """The logs out of service."""
-
-    def quarantine(self, topic_partition: TopicPartition, error: LogDamaged) -> None:
-        """Takes a log out of service."""
-
-    def repair(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
-        """Removes what is bad and puts the rest into service."""
-
-    def schedule_delete(self, topic_partition: TopicPartition) -> None:
-        """Takes a log out of service and marks its directory for deletion."""
 
 
 @dataclass(slots=True)
@@ -112,7 +78,7 @@ class Quarantine:
     )
 
     def __init__(
-        self, node_id: int, directory: DamagedLogs, *, outbox: Outbox, retry_ms: int, trace: Trace
+        self, node_id: int, directory: LogDirectory, *, outbox: Outbox, retry_ms: int, trace: Trace
     ) -> None:
         self._node_id = node_id
         self._directory = directory
@@ -143,7 +109,7 @@ class Quarantine:
         """Keeps a damaged log out of service from now on."""
         case = self.cases[key] = Case(topic_id, cause)
         bad_from = self._directory.damaged[key].base_offset
-        self._trace.event(LogFoundDamaged(partition=key, reason=cause, bad_from=bad_from))
+        self._trace.event(events.LogFoundDamaged(partition=key, reason=cause, bad_from=bad_from))
         return case
 
     # As the metadata demands -------------------------------------------------------------------
@@ -169,7 +135,7 @@ class Quarantine:
         if not case.reported:
             case.reported = True
             self._trace.event(
-                LogReportedLost(
+                events.LogReportedLost(
                     partition=key,
                     leader=partition.leader,
                     leader_epoch=partition.leader_epoch,
@@ -180,7 +146,7 @@ class Quarantine:
         if partition.leader in (NO_LEADER, self._node_id):
             self.report_stuck(key, case)
             return True
-        self.repair(key, topic_id, config, RepairReason.LEADER_KNOWN, partition.leader)
+        self.repair(key, topic_id, config, events.RepairReason.LEADER_KNOWN, partition.leader)
         return False
 
     def _case_of(
@@ -189,7 +155,7 @@ class Quarantine:
         case = self.cases.get(key)
         damage = self._directory.damaged.get(key)
         if damage is not None and damage.is_of_another_topic(topic_id):
-            self.delete_case(key, DamagedLogReason.OTHER_TOPIC)
+            self.delete_case(key, events.DamagedLogReason.OTHER_TOPIC)
             return None
         if case is not None and case.topic_id == topic_id:
             return case
@@ -212,7 +178,7 @@ class Quarantine:
             case.reported = True
             return case
         start, end = log.log_start_offset, log.log_end_offset
-        self._trace.event(LostLogSound(partition=key, log_start=start, log_end=end))
+        self._trace.event(events.LostLogSound(partition=key, log_start=start, log_end=end))
         self._report(key, topic_id, self._directory.directory_id)
         return None
 
@@ -226,14 +192,14 @@ class Quarantine:
             "partition's directory back and restart this node; or give up what is missing with "
             f"{UNCLEAN_ELECTION}=true on the topic"
         )
-        self._trace.event(DamagedLogStuck(partition=key, cause=case.cause, hint=hint))
+        self._trace.event(events.DamagedLogStuck(partition=key, cause=case.cause, hint=hint))
 
     def repair(
         self,
         key: TopicPartition,
         topic_id: TopicId,
         config: LogConfig,
-        reason: RepairReason,
+        reason: events.RepairReason,
         leader: int = NO_LEADER,
     ) -> None:
         """Removes what is bad and puts the rest into service. Raises `StorageError`."""
@@ -242,7 +208,7 @@ class Quarantine:
         del self.cases[key]
         self._report(key, topic_id, self._directory.directory_id)
         self._trace.event(
-            DamagedLogCut(
+            events.DamagedLogCut(
                 partition=key,
                 reason=reason,
                 leader=leader,
@@ -258,15 +224,15 @@ class Quarantine:
         for key in list(self.cases):
             partition = image.partition(self.cases[key].topic_id, key.partition)
             if partition is None or self._node_id not in partition.replicas:
-                self.delete_case(key, DamagedLogReason.NOT_PLACED)
+                self.delete_case(key, events.DamagedLogReason.NOT_PLACED)
         for key, report in list(self._unreported.items()):
             partition = image.partition(report.topic_id, key.partition)
             if partition is None or self._node_id not in partition.replicas:
                 del self._unreported[key]
 
-    def delete_case(self, key: TopicPartition, reason: DamagedLogReason) -> None:
+    def delete_case(self, key: TopicPartition, reason: events.DamagedLogReason) -> None:
         """Deletes a damaged log that is of no use here. Raises `StorageError`."""
-        self._trace.event(DamagedLogDeleted(partition=key, reason=reason))
+        self._trace.event(events.DamagedLogDeleted(partition=key, reason=reason))
         self.cases.pop(key, None)
         self._unreported.pop(key, None)
         self._directory.schedule_delete(key)
@@ -277,7 +243,7 @@ class Quarantine:
         case = self.cases[key]
         if not (case.stuck and _allows_unclean(image, key.topic)):
             return False
-        self.repair(key, case.topic_id, config, RepairReason.RECORDS_GIVEN_UP)
+        self.repair(key, case.topic_id, config, events.RepairReason.RECORDS_GIVEN_UP)
         return True
 
     # Reports to the controller -----------------------------------------------------------------

@@ -24,8 +24,8 @@ from typing import Final
 
 from tidelog.config import RACK_AWARE_SELECTOR
 from tidelog.env.instant import Instant
-from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.leader import LeaderState
+from tidelog.replication.partition import PartitionEnv
 
 READ_HERE: Final = -1
 """No other replica is preferred."""
@@ -36,11 +36,11 @@ class ReadReplicaSelector:
 
     __slots__ = ("_brokers", "_node_id", "by_rack")
 
-    def __init__(self, selector_class: str, node_id: int, brokers: BrokerEpochs) -> None:
+    def __init__(self, env: PartitionEnv) -> None:
         # Whether racks matter at all; nothing else is looked at when they do not.
-        self.by_rack = selector_class == RACK_AWARE_SELECTOR
-        self._node_id = node_id
-        self._brokers = brokers
+        self.by_rack = env.config.replica_selector_class == RACK_AWARE_SELECTOR
+        self._node_id = env.node_id
+        self._brokers = env.brokers
 
     def decide(
         self,

@@ -18,7 +18,8 @@ waiting |
 | `throttle` | how fast replicas that catch up may be fed |
 | `read_replica` | which replica a consumer is sent to |
 | `metadata_changes`, `hosting`, `roles` | which partitions to host, and what that takes |
-| `flushing`, `checkpoints` | what is durable |
+| `durability` | flushes and checkpoints |
+| `shared` | what the parts share |
 
 **A tick.** Inputs act at once where nothing has to wait: a produce appends and answers acks=0 and
 acks=1, an answer of the controller commits an ISR. For the rest they note which partitions changed.
@@ -37,49 +38,32 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
+from tidelog.log.directory import LogDirectory
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import TopicPartition
+from tidelog.replication import messages
 from tidelog.replication.brokers import BrokerEpochs
-from tidelog.replication.changed_partitions import ChangedPartitions
-from tidelog.replication.checkpoints import Checkpoints
 from tidelog.replication.delete_path import DeletePath
+from tidelog.replication.durability import Durability
 from tidelog.replication.fetch_path import FetchPath
-from tidelog.replication.fetch_reading import FetchReader
-from tidelog.replication.fetch_state import FetcherEnv, FetchOutcome
 from tidelog.replication.fetchers import Fetchers
-from tidelog.replication.flushing import Flushing
-from tidelog.replication.hosted import Hosted
 from tidelog.replication.isr_changes import IsrChanges
 from tidelog.replication.isr_checks import IsrChecks
 from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.measures import Measures
-from tidelog.replication.messages import (
-    AlterPartitionResult,
-    EpochEndQuery,
-    EpochEndResult,
-    ListOffsetsQuery,
-    ListOffsetsResult,
-    LogStartsSaved,
-    Output,
-    PartitionView,
-    RecordsToDelete,
-    ReplyTo,
-    Token,
-    TruncationsAnnounced,
-)
+from tidelog.replication.messages import LogStartsSaved, Token, TruncationsAnnounced
 from tidelog.replication.metadata_changes import MetadataChanges
-from tidelog.replication.offset_queries import OffsetQueries
-from tidelog.replication.outbox import Outbox
-from tidelog.replication.partition import Partition, PartitionEnv
+from tidelog.replication.offset_queries import epoch_end, list_offset
+from tidelog.replication.partition import Partition
 from tidelog.replication.produce_path import ProducePath
-from tidelog.replication.purgatory import Deadlines, DelayedDelete, DelayedProduce
+from tidelog.replication.purgatory import DelayedDelete, DelayedFetch, DelayedProduce
 from tidelog.replication.quarantine import Quarantine
-from tidelog.replication.read_replica import ReadReplicaSelector
-from tidelog.replication.roles import LogConfigs, LogStore, Parts, Roles
+from tidelog.replication.roles import Roles
 from tidelog.replication.schedule import Recurring
+from tidelog.replication.shared import Env
 from tidelog.replication.throttle import Throttles
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceRequest
@@ -92,55 +76,43 @@ class Replicas:
     """Leaders, followers, fetchers, purgatories and ISR updates of one broker."""
 
     def __init__(
-        self, *, node_id: int, directory: LogStore, config: ReplicationConfig, trace: Trace
+        self, *, node_id: int, directory: LogDirectory, config: ReplicationConfig, trace: Trace
     ) -> None:
-        self._directory = directory
-        self._brokers = BrokerEpochs()
-        self._outbox = Outbox()
-        self._hosted = Hosted()
-        # What this tick's inputs have changed.
-        self._changed = ChangedPartitions()
-        # The quotas of throttled replicas; the node sets the rates.
-        self._throttles = Throttles(node_id, config)
-        self._deadlines = Deadlines()
-        # Commit latencies and lags, where the sink of the trace wants them.
-        self._measures = Measures(trace)
-        self._produce = ProducePath(self._hosted, self._outbox, self._deadlines, self._measures)
-        self._reader = FetchReader(
-            self._hosted,
-            brokers=self._brokers,
-            config=config,
-            selector=ReadReplicaSelector(config.replica_selector_class, node_id, self._brokers),
-            throttles=self._throttles,
-        )
-        self._fetch = FetchPath(self._hosted, self._reader, self._outbox, self._deadlines)
-        self._delete = DeletePath(self._hosted, self._outbox, self._deadlines)
-        self._fetchers = Fetchers(
-            FetcherEnv(node_id, config, self._brokers, self._outbox, trace, self._throttles)
+        throttles = Throttles(node_id, config)
+        self._env = env = Env(
+            node_id, config, BrokerEpochs(), trace, directory, throttles, Measures(trace)
         )
         retry_ms = config.alter_partition_retry_ms
-        self._isr_updates = IsrUpdates(self._outbox, retry_ms, trace)
+        self._isr_updates = IsrUpdates(env.outbox, retry_ms, trace)
         self._quarantine = Quarantine(
-            node_id, directory, outbox=self._outbox, retry_ms=retry_ms, trace=trace
+            node_id, directory, outbox=env.outbox, retry_ms=retry_ms, trace=trace
         )
-        self._hosted.damaged = self._quarantine.cases
-        env = PartitionEnv(node_id, config, self._brokers, trace)
-        self._isr_changes = IsrChanges(self._hosted, self._isr_updates, self._changed, env)
-        parts = self._parts()
-        self._roles = Roles(directory, parts, env, trace)
-        self._metadata = MetadataChanges(directory, parts, self._roles, env)
-        self._offset_queries = OffsetQueries(self._hosted, self._roles, self._reader.failed)
-        self._flushing = Flushing(directory, self._hosted, self._changed, self._roles)
-        self._isr_checks = IsrChecks(
-            self._hosted,
-            self._isr_changes,
-            self._changed,
-            self._measures,
-            config=config,
-            trace=trace,
+        env.hosted.damaged = self._quarantine.cases
+        self._isr_changes = IsrChanges(env, self._isr_updates)
+        self._isr_checks = IsrChecks(env, self._isr_changes)
+        self._produce = ProducePath(env)
+        self._fetch = FetchPath(env, self._isr_changes)
+        self._delete = DeletePath(env)
+        self._fetchers = Fetchers(env)
+        self._roles = Roles(
+            env,
+            self._produce,
+            self._fetch,
+            self._delete,
+            self._fetchers,
+            self._isr_updates,
+            self._quarantine,
         )
-        self._checkpoints = Checkpoints(directory, self._delete, config, trace)
+        self._metadata = MetadataChanges(self._roles)
+        self._durability = Durability(self._roles)
         self._expiry_checks = Recurring(config.producer_expiration_check_interval_ms)
+        # All of it begins when the metadata is in force.
+        self._recurring = (
+            self._isr_checks.schedule,
+            self._durability.high_watermarks,
+            self._durability.recovery_points,
+            self._expiry_checks,
+        )
         # Wall time in ms minus monotonic time in ms; set by the node.
         self.wall_offset_ms = 0
         # Whether any input has come since `wake` last had to look: most ticks of a node are about
@@ -148,19 +120,6 @@ class Replicas:
         self._is_stirred = True
         # Kept since then.
         self._deadline = KnownDeadline(self._next_deadline)
-
-    def _parts(self) -> Parts:
-        return Parts(
-            self._hosted,
-            self._produce,
-            self._fetch,
-            self._delete,
-            self._fetchers,
-            self._isr_updates,
-            self._changed,
-            self._outbox,
-            self._quarantine,
-        )
 
     def _stir(self) -> None:
         """Some input has come: the next `wake` looks at everything."""
@@ -171,23 +130,27 @@ class Replicas:
     def broker_epoch(self) -> int:
         """This node's broker epoch, -1 before it is registered. The node sets it after each
         registration; it goes into fetches and AlterPartition."""
-        return self._brokers.own_epoch
+        return self._env.brokers.own_epoch
 
     @broker_epoch.setter
     def broker_epoch(self, value: int) -> None:
-        self._brokers.own_epoch = value
+        self._env.brokers.own_epoch = value
         self._stir()
 
     def set_throttled_rates(self, *, leader: int, follower: int) -> None:
         """Bytes a second that throttled followers may be sent, and may fetch, from now on."""
-        self._throttles.leader.rate = leader
-        self._throttles.follower.rate = follower
+        self._env.throttles.leader.rate = leader
+        self._env.throttles.follower.rate = follower
         self._stir()
 
     # Metadata ---------------------------------------------------------------------------------
 
     def apply(
-        self, delta: MetadataDelta, image: MetadataImage, log_configs: LogConfigs, now: Instant
+        self,
+        delta: MetadataDelta,
+        image: MetadataImage,
+        log_configs: messages.LogConfigs,
+        now: Instant,
     ) -> None:
         """Follows the metadata: creates, opens and deletes logs, changes roles and configs.
 
@@ -201,12 +164,7 @@ class Replicas:
             self._start_recurring(now)
 
     def _start_recurring(self, now: Instant) -> None:
-        for recurring in (
-            self._isr_checks.schedule,
-            self._checkpoints.high_watermarks,
-            self._checkpoints.recovery_points,
-            self._expiry_checks,
-        ):
+        for recurring in self._recurring:
             recurring.start(now)
 
     def remove_strays(self) -> list[TopicPartition]:
@@ -219,7 +177,7 @@ class Replicas:
     # Requests ---------------------------------------------------------------------------------
 
     def produce(
-        self, request: ProduceRequest, reply_to: ReplyTo, now: Instant, wall_ms: int
+        self, request: ProduceRequest, reply_to: messages.ReplyTo, now: Instant, wall_ms: int
     ) -> None:
         """Appends; the `Reply` follows, at once or when the high watermark has passed."""
         self._stir()
@@ -228,7 +186,7 @@ class Replicas:
     def fetch(
         self,
         request: FetchRequest,
-        reply_to: ReplyTo,
+        reply_to: messages.ReplyTo,
         now: Instant,
         *,
         followers_may_serve: bool = True,
@@ -241,57 +199,60 @@ class Replicas:
         partition lists; it patches session id and epoch itself.
         """
         self._stir()
-        self._fetch.fetch(
-            request, reply_to, now, followers_may_serve=followers_may_serve, listener=listener
+        parked = DelayedFetch(
+            reply_to, request, now=now, followers_may_serve=followers_may_serve, listener=listener
         )
-        if self._reader.expandable:
-            self._isr_changes.expand(self._reader.expandable)
-            self._reader.expandable.clear()
+        self._fetch.fetch(parked, now)
 
     def delete_records(
-        self, wanted: Sequence[RecordsToDelete], reply_to: ReplyTo, now: Instant, *, timeout_ms: int
+        self,
+        wanted: Sequence[messages.RecordsToDelete],
+        reply_to: messages.ReplyTo,
+        now: Instant,
+        *,
+        timeout_ms: int,
     ) -> None:
         """Raises log starts; the `Reply` follows when all alive replicas have raised theirs."""
         self._stir()
         for partition in self._delete.delete(wanted, reply_to, now, timeout_ms=timeout_ms):
-            self._changed.mark(partition, log_changed=False)
             self._fetch.release_followers(partition.replicas)
 
     def list_offsets(
-        self, queries: Sequence[ListOffsetsQuery], *, replica_id: int, isolation_level: int
-    ) -> list[ListOffsetsResult]:
+        self, queries: Sequence[messages.ListOffsetsQuery], *, replica_id: int, isolation_level: int
+    ) -> list[messages.ListOffsetsResult]:
         """Answers ListOffsets at once. OFFSET_NOT_AVAILABLE is for version 5 and up; the handler
         turns it into LEADER_NOT_AVAILABLE below."""
         self._stir()
-        return self._offset_queries.list_offsets(
-            queries, replica_id=replica_id, isolation_level=isolation_level
-        )
+        return [list_offset(self._roles, query, replica_id, isolation_level) for query in queries]
 
-    def end_offsets_for_epochs(self, queries: Sequence[EpochEndQuery]) -> list[EpochEndResult]:
+    def end_offsets_for_epochs(
+        self, queries: Sequence[messages.EpochEndQuery]
+    ) -> list[messages.EpochEndResult]:
         """Answers OffsetForLeaderEpoch at once."""
-        return self._offset_queries.end_offsets_for_epochs(queries)
+        return [epoch_end(self._env, query) for query in queries]
 
     # Answers ----------------------------------------------------------------------------------
 
     def on_fetch_response(self, token: Token, response: FetchResponse | None, now: Instant) -> None:
         """The answer to a `SendFetch`; `None` when the leader could not be reached."""
-        self._take_outcome(self._fetchers.on_fetch_response(token, response, now), now)
+        self._fetchers.on_fetch_response(token, response, now)
+        self._stir()
+        self._take_failed(now)
 
     def on_list_offsets_response(
-        self, token: Token, results: Sequence[ListOffsetsResult] | None, now: Instant
+        self, token: Token, results: Sequence[messages.ListOffsetsResult] | None, now: Instant
     ) -> None:
         """The answer to a `SendListOffsets`; `None` when the leader could not be reached."""
-        self._take_outcome(self._fetchers.on_list_offsets_response(token, results, now), now)
-
-    def _take_outcome(self, outcome: FetchOutcome, now: Instant) -> None:
+        self._fetchers.on_list_offsets_response(token, results, now)
         self._stir()
-        for partition in outcome.changed:
-            self._changed.mark(partition)
-        for partition, error in outcome.failed:
+        self._take_failed(now)
+
+    def _take_failed(self, now: Instant) -> None:
+        """What failed under requests and answers."""
+        failed = self._env.changed.failed
+        for partition, error in failed:
             self._roles.on_failure(partition, error, now)
-        if outcome.cutting:
-            announced = self._fetchers.announce(outcome.cutting)
-            self._directory.checkpoint_recovery_points(announced)
+        failed.clear()
 
     def on_assign_replicas_response(self, token: Token, refusal: str | None, now: Instant) -> None:
         """The answer to a `SendAssignReplicas`; `refusal` is why it was not followed, if so."""
@@ -309,7 +270,10 @@ class Replicas:
         return self._quarantine.is_reporting
 
     def on_alter_partition_response(
-        self, token: Token, results: Sequence[AlterPartitionResult] | ErrorCode | None, now: Instant
+        self,
+        token: Token,
+        results: Sequence[messages.AlterPartitionResult] | ErrorCode | None,
+        now: Instant,
     ) -> None:
         """The answer to a `SendAlterPartition`: a result for each partition, or the error of the
         whole request, or `None` when no controller could be reached."""
@@ -319,63 +283,48 @@ class Replicas:
     def on_flushed(self, subject: LogFlush, now: Instant) -> None:
         """A flush of a hosted log is durable."""
         self._stir()
-        self._flushing.on_flushed(subject)
+        self._durability.on_flushed(subject)
 
     def on_flush_failed(self, subject: LogFlush, error: str, now: Instant) -> None:
         """A flush failed: what was not yet durable is taken to be lost."""
         self._stir()
-        self._flushing.on_flush_failed(subject, error)
+        self._durability.on_flush_failed(subject, error)
 
     def on_checkpointed(self, subject: Checkpointed, now: Instant) -> None:
         """A checkpoint is durable that no longer names the logs to truncate or rename, or that
         holds new log starts."""
+        self._stir()
         match subject:
             case TruncationsAnnounced():
-                self._take_outcome(self._fetchers.on_announced(subject), now)
+                self._fetchers.on_announced(subject)
             case LogStartsSaved():
-                for partition, error in self._delete.on_log_starts_saved(subject):
-                    self._roles.go_offline(partition, str(error))
+                self._delete.on_log_starts_saved(subject)
             case RenamesForgotten():
-                self._checkpoints.on_renames_forgotten(subject)
+                self._durability.on_renames_forgotten(subject)
+        self._take_failed(now)
 
     # Time -------------------------------------------------------------------------------------
 
     def end_tick(self, now: Instant) -> None:
         """Completes what this tick's inputs made ready and sends the next requests. Called once
         after each group of inputs; `wake` does it too."""
-        self._collect(now)
-        changed = self._changed.take()
+        self._take_failed(now)
+        changed, measures = self._env.changed.take(), self._env.measures
         for partition in changed:
             leadership = partition.leadership
             if leadership is not None:
-                if leadership.maybe_advance_high_watermark(now) and self._measures.enabled:
-                    self._measures.on_advance(partition, leadership, now)
+                if leadership.maybe_advance_high_watermark(now) and measures.enabled:
+                    measures.on_advance(partition, leadership, now)
                 if partition.acks:
                     self._produce.complete_acks(partition)
                 if partition.deletions:
                     self._delete.complete(partition)
         self._fetch.end_tick(changed, now)
         self._produce.end_tick()
-        self._flushing.end_tick()
+        self._durability.end_tick()
         self._isr_updates.maybe_send(self.broker_epoch, now)
         self._quarantine.maybe_send(self.broker_epoch, now)
         self._fetchers.poll(now)
-
-    def _collect(self, now: Instant) -> None:
-        """Takes over what requests have changed and what failed under them."""
-        appended, progressed = self._produce.appended, self._reader.progressed
-        if appended:
-            for partition in appended:
-                self._changed.mark(partition)
-            appended.clear()
-        if progressed:
-            for partition in progressed:
-                self._changed.mark(partition, log_changed=False)
-            progressed.clear()
-        for failed in (self._produce.failed, self._reader.failed):
-            for partition, error in failed:
-                self._roles.on_failure(partition, error, now)
-            failed.clear()
 
     def wake(self, now: Instant) -> None:
         """Runs what is due: ISR checks, expiries, pauses, checkpoints; then ends the tick."""
@@ -386,23 +335,23 @@ class Replicas:
         if not self._metadata.in_force and self._metadata.maybe_take_effect(now):
             self._start_recurring(now)
         self._isr_checks.run_due(now)
-        self._checkpoints.run_due(now)
+        self._durability.write_due(now)
         if self._expiry_checks.due(now) is not None:
             self._expire_producers(now + self.wall_offset_ms)
         self.end_tick(now)
-        for parked in self._deadlines.take_due(now):
+        for parked in self._env.deadlines.take_due(now):
             if isinstance(parked, DelayedProduce):
                 self._produce.expire(parked)
             elif isinstance(parked, DelayedDelete):
                 self._delete.expire(parked)
             else:
                 self._fetch.complete(parked, now)
-        self._collect(now)
-        self._is_stirred = bool(self._changed) or self._fetch.has_released
+        self._take_failed(now)
+        self._is_stirred = bool(self._env.changed) or self._fetch.has_released
         self._deadline.forget()
 
     def _expire_producers(self, wall_ms: int) -> None:
-        for partition in self._hosted.partitions.values():
+        for partition in self._env.hosted.partitions.values():
             log = partition.log
             log.producers.expire(wall_ms, log.config.producer_id_expiration_ms)
 
@@ -412,43 +361,40 @@ class Replicas:
 
     def _next_deadline(self) -> Instant | None:
         return earliest(
-            self._isr_checks.schedule.due_at,
-            self._checkpoints.high_watermarks.due_at,
-            self._checkpoints.recovery_points.due_at,
-            self._expiry_checks.due_at,
-            self._deadlines.next(),
+            *(recurring.due_at for recurring in self._recurring),
+            self._env.deadlines.next(),
             self._isr_updates.deadline(),
             self._quarantine.deadline(),
             self._fetchers.deadline(),
         )
 
-    def take_outputs(self) -> list[Output]:
+    def take_outputs(self) -> list[messages.Output]:
         """What was decided since the last call, in order."""
-        return self._outbox.take()
+        return self._env.outbox.take()
 
     # Views and invariants ---------------------------------------------------------------------
 
     @property
     def partitions(self) -> Mapping[TopicPartition, Partition]:
         """The hosted replicas, to be looked at and not changed."""
-        return self._hosted.partitions
+        return self._env.hosted.partitions
 
-    def describe(self, now: Instant) -> list[PartitionView]:
+    def describe(self, now: Instant) -> list[messages.PartitionView]:
         """Every hosted partition, ordered by topic and partition."""
-        hosted = self._hosted.partitions
+        hosted = self._env.hosted.partitions
         return [hosted[key].view(now) for key in sorted(hosted)]
 
     def check(self) -> None:
         """Asserts every invariant of the package."""
-        assert self._metadata.in_force or not self._hosted.partitions, "ActsOnPresentMetadata"
+        assert self._metadata.in_force or not self._env.hosted.partitions, "ActsOnPresentMetadata"
         self._deadline.check()
-        for key, partition in self._hosted.partitions.items():
+        for key, partition in self._env.hosted.partitions.items():
             assert key == partition.topic_partition, f"{key} holds {partition}"
             partition.check()
-        self._fetchers.check(self._hosted.partitions.values())
+        self._fetchers.check(self._env.hosted.partitions.values())
         self._fetch.check()
         self._isr_updates.check()
         self._quarantine.check()
         for key in self._quarantine.cases:
-            assert key not in self._hosted.partitions, f"DamagedNotServed: {key}"
-        self._deadlines.check()
+            assert key not in self._env.hosted.partitions, f"DamagedNotServed: {key}"
+        self._env.deadlines.check()

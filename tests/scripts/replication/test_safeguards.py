@@ -21,7 +21,7 @@ from tidelog.replication import (
 )
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_path import FetchPath
-from tidelog.replication.isr import Committed, PendingShrink
+from tidelog.replication.isr import Committed, Pending
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
 from tidelog.replication.remote_replica import RemoteReplica
@@ -99,9 +99,9 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
     "parked_fetches_end_when_leadership_begins": (FetchPath, "release_followers", lambda *_: None),
     "pending_expand_counts_at_once": (LeaderState, "waits_for", _wait_for_committed_isr),
     "pending_shrink_still_counts": (
-        PendingShrink,
+        Pending,
         "maximal_isr",
-        property(lambda self: tuple(m for m in self.last.isr if m not in self.leaving)),
+        property(lambda self: self.proposed_isr),
     ),
     "reader_of_a_follower_sees_commits_at_once": (fetcher, "CONSUMER_INTEREST_MS", -1),
     "shrink_answered_before_a_higher_min_isr_is_known": (

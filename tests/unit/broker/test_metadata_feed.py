@@ -47,7 +47,7 @@ def test_the_image_is_what_the_controller_has_committed(node):
 
 def test_throttled_rates_follow_the_dynamic_configuration(node):
     """A broker's own rate comes before the cluster's; a removed rate throttles no longer."""
-    wire, throttles = node.client(), node.node._replicas._throttles
+    wire, throttles = node.client(), node.node._replicas._env.throttles
     leader, follower = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
     alter(wire, BROKER, "", leader, "700")
     alter(wire, BROKER, "", follower, "800")

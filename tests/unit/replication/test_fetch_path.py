@@ -108,7 +108,7 @@ def append(cluster: Cluster, *values: bytes, partition: int = 0, commit: bool = 
 
 def remote(cluster: Cluster, partition: int = 0) -> RemoteReplica:
     """What broker 1 knows of broker 2."""
-    hosted = cluster.brokers[1].replicas._hosted.partitions[TopicPartition("orders", partition)]
+    hosted = cluster.brokers[1].replicas._env.hosted.partitions[TopicPartition("orders", partition)]
     assert hosted.leadership is not None
     return hosted.leadership.remotes[2]
 
@@ -390,7 +390,7 @@ def test_a_consumer_is_sent_to_the_follower_in_its_rack() -> None:
     cluster.run(200)
     append(cluster, b"a")
     cluster.run(50)
-    brokers = cluster.brokers[1].replicas._brokers
+    brokers = cluster.brokers[1].replicas._env.brokers
     brokers._images = {
         node: replace(
             image, rack=f"rack-{node}", endpoints=(Endpoint("EXTERNAL", f"host{node}", 9092),)

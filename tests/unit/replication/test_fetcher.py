@@ -451,7 +451,7 @@ def test_a_log_without_epochs_keeps_only_what_is_committed() -> None:
 def test_following_the_wrong_leader_is_a_bug() -> None:
     """`check` asserts it."""
     follower = Follower()
-    partition: Partition = follower.replicas._hosted.partitions[TopicPartition("orders", 0)]
+    partition: Partition = follower.replicas._env.hosted.partitions[TopicPartition("orders", 0)]
     fetcher: ReplicaFetcher = follower.replicas._fetchers._by_partition[partition]
     breaks: list[Callable[[], None]] = [
         lambda: setattr(partition, "leader_epoch", 7),

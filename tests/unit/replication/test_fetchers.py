@@ -13,7 +13,7 @@ def test_a_partition_moves_with_its_leader() -> None:
     cluster.feed.create_topic("orders", (1, 2, 3), partitions=2)
     cluster.run(0)
     fetchers = cluster.brokers[3].replicas._fetchers
-    hosted = cluster.brokers[3].replicas._hosted.partitions
+    hosted = cluster.brokers[3].replicas._env.hosted.partitions
     partition = hosted[TopicPartition("orders", 0)]
     assert fetchers._by_partition[partition].leader_id == 1
     cluster.feed.change("orders", leader=2, isr=(2, 3))
@@ -34,7 +34,7 @@ def test_an_isr_change_does_not_restart_the_fetcher() -> None:
     cluster.feed.create_topic("orders", (1, 2))
     cluster.run(0)
     replicas = cluster.brokers[2].replicas
-    partition = replicas._hosted.partitions[TopicPartition("orders", 0)]
+    partition = replicas._env.hosted.partitions[TopicPartition("orders", 0)]
     state = replicas._fetchers._by_partition[partition].followed.by_key
     before = list(state.values())
     cluster.feed.change("orders", isr=(1,))

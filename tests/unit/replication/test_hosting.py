@@ -1,9 +1,11 @@
 """What to host, what to drop, and from which image on."""
 
+import pytest
+
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import EMPTY_IMAGE
+from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage, TopicImage
 from tidelog.metadata.records import TopicRecord
-from tidelog.model import ZERO_TOPIC_ID, TopicPartition
+from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.replication.hosting import (
     Drop,
     Host,
@@ -11,12 +13,14 @@ from tidelog.replication.hosting import (
     changed_topics,
     decide_hosting,
     decide_strays,
+    is_damaged_id,
     is_in_force,
 )
 from tidelog.sim.replicas.cluster import Cluster
 from tidelog.sim.replicas.feed import MetadataFeed, topic_id_of
 
 KEY = TopicPartition("orders", 0)
+OURS, OTHER, GONE = (TopicId(bytes(range(start, start + 16))) for start in (7, 90, 171))
 
 
 def test_metadata_counts_from_the_present_registration_on() -> None:
@@ -36,7 +40,7 @@ def test_only_own_and_changed_partitions_are_hosted() -> None:
     cluster.feed.create_topic("orders", (1,))
     cluster.feed.create_topic("others", (2,))
     cluster.run(0)
-    hosted = cluster.brokers[1].replicas._hosted
+    hosted = cluster.brokers[1].replicas._env.hosted
     topics = all_topics(hosted.image)
     (host,) = decide_hosting(topics, (), {}, 1)
     assert isinstance(host, Host) and host.topic_partition == KEY
@@ -52,7 +56,7 @@ def test_deleted_and_moved_partitions_are_dropped_first() -> None:
     cluster.feed.create_topic("moves", (1,))
     cluster.feed.create_topic("orders", (1,))
     cluster.run(0)
-    hosted = cluster.brokers[1].replicas._hosted.partitions
+    hosted = cluster.brokers[1].replicas._env.hosted.partitions
     old = cluster.feed.image.topics_by_name["orders"]
     cluster.feed.delete_topic("orders")
     new_id = cluster.feed.create_topic("orders", (1,))
@@ -92,3 +96,42 @@ def test_strays() -> None:
     ]
     assert decide_strays(feed.image, {KEY: topic_id_of(51)}, 1) == [KEY]
     assert decide_strays(feed.image, {KEY: ZERO_TOPIC_ID}, 1) == []
+
+
+def an_image() -> MetadataImage:
+    """Two topics."""
+    topics = [TopicImage("t", OURS, {}), TopicImage("u", OTHER, {})]
+    return MetadataImage(
+        offset=9,
+        epoch=1,
+        topics_by_name={topic.name: topic for topic in topics},
+        topics_by_id={topic.topic_id: topic for topic in topics},
+    )
+
+
+def flipped(topic_id: TopicId, *bits: int) -> TopicId:
+    """The id with these bits turned over."""
+    value = int.from_bytes(topic_id)
+    for bit in bits:
+        value ^= 1 << bit
+    return TopicId(value.to_bytes(16))
+
+
+@pytest.mark.parametrize(
+    ("found", "damaged"),
+    [
+        (OURS, False),
+        (GONE, False),
+        (flipped(OURS, 77), True),
+        (flipped(OURS, 12, 13, 14, 15, 16, 17), True),
+        (OTHER, True),
+    ],
+    ids=["right", "of a former topic", "a flipped bit", "another letter", "a write gone astray"],
+)
+def test_what_cannot_have_been_written_there_is_damaged(found: TopicId, damaged: bool) -> None:
+    assert is_damaged_id(found, "t", an_image()) == damaged
+
+
+def test_nothing_is_said_of_topics_that_are_not_there() -> None:
+    assert not is_damaged_id(flipped(OURS, 1), "gone", an_image())
+    assert not is_damaged_id(OURS, "t", EMPTY_IMAGE)

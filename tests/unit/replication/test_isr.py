@@ -1,7 +1,7 @@
 """The maximal ISR covers every ISR that the controller can have."""
 
 from tidelog.model import TopicId, TopicPartition
-from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
+from tidelog.replication.isr import Committed, Pending
 from tidelog.replication.messages import AlterPartitionProposal, IsrMember
 
 
@@ -24,14 +24,14 @@ def test_committed() -> None:
 
 def test_a_newcomer_counts_at_once() -> None:
     """But not as committed."""
-    state = PendingExpand(Committed((1, 2)), 3, proposal(1, 2, 3))
+    state = Pending((1, 2), proposal(1, 2, 3))
     assert state.isr == (1, 2)
     assert state.maximal_isr == (1, 2, 3)
-    assert state.proposed_isr == {1, 2, 3}
+    assert state.proposed_isr == (1, 2, 3)
 
 
 def test_a_leaver_counts_until_the_end() -> None:
     """In both ISRs."""
-    state = PendingShrink(Committed((1, 2, 3)), (3,), proposal(1, 2))
+    state = Pending((1, 2, 3), proposal(1, 2))
     assert state.isr == state.maximal_isr == (1, 2, 3)
-    assert state.proposed_isr == {1, 2}
+    assert state.proposed_isr == (1, 2)

@@ -12,7 +12,7 @@ from tidelog.replication.messages import (
     AlterPartitionResult,
     SendAlterPartition,
 )
-from tidelog.replication.outbox import Outbox
+from tidelog.replication.shared import Outbox
 from tidelog.sim.replicas.feed import topic_id_of
 
 NOW = Instant(1000)

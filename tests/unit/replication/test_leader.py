@@ -10,7 +10,7 @@ from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.events.in_sync import StallReason
-from tidelog.replication.isr import Committed, PendingExpand, PendingShrink
+from tidelog.replication.isr import Committed, Pending
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.remote_replica import RemoteReplica
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
@@ -152,7 +152,7 @@ def test_a_caught_up_outsider_that_may_join_is_waited_for() -> None:
 def test_below_the_min_isr_it_stands_still() -> None:
     """The committed ISR counts, not the maximal one."""
     world = World(isr=(1,), min_insync_replicas=2)
-    world.state.isr_state = PendingExpand(Committed((1,)), 2, proposal(1, 2))
+    world.state.isr_state = Pending((1,), proposal(1, 2))
     world.fetched(2, 10)
     assert world.high_watermark() == 0
     assert world.state.held_back_by(NOW).reason is StallReason.UNDER_MIN_ISR
@@ -167,7 +167,7 @@ def test_a_member_that_left_by_an_answer_counts_until_the_metadata_has_it() -> N
     world.state.commit_isr((1, 2), seen_in_metadata=False)
     assert (world.state.isr, world.state.maximal_isr) == ((1, 2), (1, 2, 3))
     assert world.high_watermark() == 0
-    world.state.isr_state = PendingExpand(Committed((1, 2)), 3, proposal(1, 2, 3))
+    world.state.isr_state = Pending((1, 2), proposal(1, 2, 3))
     world.state.isr_state = Committed((1, 2))
     assert world.high_watermark() == 0
     world.state.assign((1, 2, 3), (1, 2))
@@ -187,9 +187,9 @@ def test_changes_in_flight_are_waited_for(pending: str) -> None:
     world = World(isr=(1, 2))
     world.fetched(2, 10)
     if pending == "expand":
-        world.state.isr_state = PendingExpand(Committed((1, 2)), 3, proposal(1, 2, 3))
+        world.state.isr_state = Pending((1, 2), proposal(1, 2, 3))
     else:
-        world.state.isr_state = PendingShrink(Committed((1, 2, 3)), (3,), proposal(1, 2))
+        world.state.isr_state = Pending((1, 2, 3), proposal(1, 2))
     world.fetched(3, 4)
     assert world.high_watermark(NOW + 10 * LAG_MS) == 4
     held = world.state.held_back_by(NOW)
@@ -241,7 +241,7 @@ def test_who_may_join() -> None:
     world.state.remotes[3].broker_epoch = world.epochs[3] - 1
     assert not world.state.may_expand(3)
     world.fetched(3, 10)
-    world.state.isr_state = PendingShrink(Committed((1, 2)), (2,), proposal(1))
+    world.state.isr_state = Pending((1, 2), proposal(1))
     assert not world.state.may_expand(3)
 
 
@@ -259,13 +259,12 @@ def test_laggards() -> None:
     """Members only, by time only, and never while a change is in flight."""
     world = World(isr=(1, 2))
     world.fetched(2, 4)
-    assert world.state.laggards(Instant(NOW + LAG_MS)) == []
+    assert world.state.laggards(Instant(NOW + LAG_MS)) == ()
     late = Instant(NOW + LAG_MS + 1)
-    (laggard,) = world.state.laggards(late)
-    assert (laggard.replica_id, laggard.log_end_offset) == (2, 4)
-    assert laggard.caught_up_ms_ago == LAG_MS + 1
-    world.state.isr_state = PendingExpand(Committed((1, 2)), 3, proposal(1, 2, 3))
-    assert world.state.laggards(late) == []
+    assert world.state.laggards(late) == (2,)
+    assert world.state.remotes[2].caught_up_ms_ago(late) == LAG_MS + 1
+    world.state.isr_state = Pending((1, 2), proposal(1, 2, 3))
+    assert world.state.laggards(late) == ()
 
 
 def test_an_isr_outside_of_the_assignment_is_a_bug() -> None:

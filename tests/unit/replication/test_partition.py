@@ -6,7 +6,7 @@ from tidelog.errors import ErrorCode
 from tidelog.log.values import LogFlush
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import TopicPartition
-from tidelog.replication.isr import Committed, PendingExpand
+from tidelog.replication.isr import Committed, Pending
 from tidelog.replication.messages import AlterPartitionProposal, AlterPartitionResult, Role
 from tidelog.replication.partition import Partition
 from tidelog.sim.replicas.cluster import Cluster
@@ -30,7 +30,7 @@ def cluster() -> Cluster:
 
 def hosted(cluster: Cluster, node: int = 1) -> Partition:
     """The replica of a broker."""
-    return cluster.brokers[node].replicas._hosted.partitions[TopicPartition("orders", 0)]
+    return cluster.brokers[node].replicas._env.hosted.partitions[TopicPartition("orders", 0)]
 
 
 def proposed(cluster: Cluster) -> tuple[Partition, AlterPartitionProposal]:
@@ -39,7 +39,7 @@ def proposed(cluster: Cluster) -> tuple[Partition, AlterPartitionProposal]:
     partition = hosted(cluster)
     assert partition.leadership is not None
     state = partition.leadership.isr_state
-    assert isinstance(state, PendingExpand)
+    assert isinstance(state, Pending)
     return partition, state.proposal
 
 

@@ -138,7 +138,7 @@ def test_a_deleted_topic_answers_its_waiters(cluster: Cluster) -> None:
 def test_a_shrunken_isr_after_the_append_is_answered(cluster: Cluster) -> None:
     """Committed, but with fewer replicas than the topic now demands."""
     name = send(cluster, to(0, batch(b"a")))
-    partition = next(iter(cluster.brokers[1].replicas._hosted.partitions.values()))
+    partition = next(iter(cluster.brokers[1].replicas._env.hosted.partitions.values()))
     partition.log.update_high_watermark(1)
     cluster.feed.change("orders", isr=(1,))
     cluster.run(0)

@@ -10,8 +10,8 @@ from tidelog.errors import LogDamaged
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import LOST_DIRECTORY, Uuid
 from tidelog.replication.messages import SendAssignReplicas
-from tidelog.replication.outbox import Outbox
 from tidelog.replication.quarantine import Quarantine
+from tidelog.replication.shared import Outbox
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=200)
 OTHER = Uuid(b"o" * 16)

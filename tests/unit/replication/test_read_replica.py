@@ -1,13 +1,18 @@
 """Where a consumer is sent to read."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.replication.test_leader import NOW, World
 from tidelog.config import RACK_AWARE_SELECTOR
 from tidelog.config.values import LEADER_SELECTOR
+from tidelog.env.trace import Trace, TraceList
 from tidelog.metadata.image import BrokerImage
 from tidelog.model import Endpoint, Uuid
+from tidelog.replication.partition import PartitionEnv
 from tidelog.replication.read_replica import READ_HERE, ReadReplicaSelector
+from tidelog.sim.replicas.cluster import CONFIG
 
 RACKS = {1: "a", 2: "b", 3: "b"}
 
@@ -22,7 +27,9 @@ class Racks(World):
         images = {node: self.image(node, rack=rack) for node, rack in (RACKS | racks).items()}
         self.brokers._images = images
         self.images = images
-        self.selector = ReadReplicaSelector(selector_class, 1, self.brokers)
+        config = replace(CONFIG, replica_selector_class=selector_class)
+        env = PartitionEnv(1, config, self.brokers, Trace(TraceList()))
+        self.selector = ReadReplicaSelector(env)
 
     def image(self, node: int, **changes: object) -> BrokerImage:
         """A registered broker."""

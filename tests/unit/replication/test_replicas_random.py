@@ -22,7 +22,7 @@ from tidelog.log.log import Log
 from tidelog.model import TopicPartition
 from tidelog.replication import fetch_reading
 from tidelog.replication.fetcher import ReplicaFetcher
-from tidelog.replication.isr import PendingShrink
+from tidelog.replication.isr import Pending
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.messages import Role
 from tidelog.replication.partition import Partition
@@ -318,9 +318,9 @@ ABLATIONS: dict[str, tuple[object, str, object]] = {
         property(lambda _: False),
     ),
     "a pending shrink no longer counts": (
-        PendingShrink,
+        Pending,
         "maximal_isr",
-        property(lambda self: tuple(m for m in self.last.isr if m not in self.leaving)),
+        property(lambda self: self.proposed_isr),
     ),
     "followers are not waited for": (LeaderState, "waits_for", lambda *_: False),
     "acks come one record early": (

@@ -38,9 +38,11 @@ def test_a_moved_partition_leaves_and_takes_its_log_along(cluster: Cluster) -> N
 def test_old_metadata_changes_nothing(cluster: Cluster) -> None:
     """A delta that holds the same partition again."""
     before = cluster.brokers[1].replicas.describe(cluster.now)
-    image = cluster.brokers[1].replicas._hosted.partitions[KEY].image
+    image = cluster.brokers[1].replicas._env.hosted.partitions[KEY].image
     assert image is not None
-    assert cluster.brokers[1].replicas._hosted.partitions[KEY].objection_to(image) == "unchanged"
+    assert (
+        cluster.brokers[1].replicas._env.hosted.partitions[KEY].objection_to(image) == "unchanged"
+    )
     cluster.feed.create_topic("others", (2,))
     cluster.run(0)
     assert cluster.brokers[1].replicas.describe(cluster.now) == before

@@ -170,4 +170,4 @@ def test_in_sync_replicas_are_counted_and_not_held_up() -> None:
         name = cluster.produce(1, [b"z" * 500])
         cluster.run(10)
         assert cluster.replies[name][0].base_offset == number
-    assert replicas._throttles.leader.is_exceeded(cluster.now)
+    assert replicas._env.throttles.leader.is_exceeded(cluster.now)

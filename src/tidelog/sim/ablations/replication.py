@@ -18,10 +18,10 @@ from tidelog.replication import (
 )
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_answers import FetchAnswers
-from tidelog.replication.fetch_state import FetchState, Phase
+from tidelog.replication.fetch_state import FetchState
 from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.fetchers import Fetchers
-from tidelog.replication.isr import PendingShrink
+from tidelog.replication.isr import Pending
 from tidelog.replication.isr_changes import IsrChanges
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
@@ -74,12 +74,11 @@ def _answer_known_epochs_only(answer: Callable[..., Any]) -> Callable[..., Any]:
     return known_only
 
 
-def _stay_with_the_same_leader(follow: Callable[..., bool]) -> Callable[..., bool]:
-    def follow_new_leaders(self: Fetchers, partition: Partition) -> bool:
+def _stay_with_the_same_leader(follow: Callable[..., None]) -> Callable[..., None]:
+    def follow_new_leaders(self: Fetchers, partition: Partition) -> None:
         fetcher = self._by_partition.get(partition)
-        if fetcher is not None and fetcher.leader_id == partition.leader_id:
-            return False
-        return follow(self, partition)
+        if fetcher is None or fetcher.leader_id != partition.leader_id:
+            follow(self, partition)
 
     return follow_new_leaders
 
@@ -87,28 +86,25 @@ def _stay_with_the_same_leader(follow: Callable[..., bool]) -> Callable[..., boo
 def _cut_by_any_answer(on_partition: Callable[..., None]) -> Callable[..., None]:
     """Where to cut is done, whatever the log was like when the leader was asked."""
 
-    def cut_or_apply(
-        self: FetchAnswers, state: FetchState, fetched: Any, outcome: Any, now: Any
-    ) -> None:
+    def cut_or_apply(self: FetchAnswers, state: FetchState, fetched: Any, now: Any) -> None:
         if fetched.diverging_epoch is not None:
-            self._on_divergence(state, fetched, outcome, now)
+            self._on_divergence(state, fetched, now)
         else:
-            on_partition(self, state, fetched, outcome, now)
+            on_partition(self, state, fetched, now)
 
     return cut_or_apply
 
 
-def _cut_later(self: FetchAnswers, state: FetchState, fetched: Any, outcome: Any, now: Any) -> None:
+def _cut_later(self: FetchAnswers, state: FetchState, fetched: Any, now: Any) -> None:
     """The high watermark of the answer first."""
-    self._on_records(state, fetched, outcome, now)
+    self._on_records(state, fetched, now)
 
 
-def _cut_at_once(self: FetchAnswers, state: FetchState, cut: Any, outcome: Any) -> bool:
+def _cut_at_once(self: FetchAnswers, state: FetchState, cut: Any) -> bool:
     """A log is cut while a checkpoint claims what is cut."""
-    self._truncate(state, cut)
-    outcome.cutting.append(state)
-    outcome.changed.append(state.partition)
-    self._followed.enter(state, Phase.FETCHING)
+    follower.apply_cut(state.partition.log, cut, self._env.trace)
+    self._followed.cutting.append(state)
+    self.fetch_on(state)
     return True
 
 
@@ -128,7 +124,7 @@ def _note_before_comparing(read: Callable[..., Any]) -> Callable[..., Any]:
 def _mark_nothing(self: IsrChanges, token: Any, results: Any, now: Any) -> None:
     """The high watermark is not looked at again when an ISR change is answered."""
     for proposal, result in self._updates.on_response(token, results, now):
-        partition = self._hosted.partitions.get(proposal.topic_partition)
+        partition = self._env.hosted.partitions.get(proposal.topic_partition)
         if partition is not None and self.on_isr_answer(partition, proposal, result):
             self._updates.resubmit(proposal, now)
 
@@ -172,7 +168,7 @@ def _change_nothing(change_role: Callable[..., None]) -> Callable[..., None]:
 
     def change_and_forget(self: Roles, partition: Partition, decision: Any, now: Any) -> None:
         change_role(self, partition, decision, now)
-        self._parts.changed.forget(partition)
+        self.env.changed.forget(partition)
 
     return change_and_forget
 
@@ -264,11 +260,7 @@ SAFEGUARDS: Final = (
         "r08",
         "pending-shrink-counts",
         "electing a leaver that lacks committed records",
-        (
-            PendingShrink,
-            "maximal_isr",
-            property(lambda self: tuple(m for m in self.last.isr if m not in self.leaving)),
-        ),
+        (Pending, "maximal_isr", property(lambda self: self.proposed_isr)),
     ),
     of_regression(
         "r08",

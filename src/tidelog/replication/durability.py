@@ -1,0 +1,106 @@
+"""What of the hosted logs is on the device: flushes, the log directory's checkpoints, and what
+waits until one of them is durable.
+
+**Flushes** are asked for at the end of a tick and answered by the device. A log is flushed when it
+holds `flush.messages` records that are not yet durable; at most one flush of a partition is under
+way (`partition`). The first flush that makes anything of a log durable is followed by a checkpoint
+of the recovery points: a start that finds no recovery point takes the log's records for ones that
+never counted.
+
+A failed flush takes the replica offline: what it should have made durable is taken to be lost, and
+a later flush that succeeds proves nothing.
+
+**Checkpoints**
+
+| file | written | what waits for it |
+| --- | --- | --- |
+| `replication-offset-checkpoint` | at its interval | nothing |
+| `recovery-point-offset-checkpoint` | at its interval, before a cut, after a first flush | \
+cuts of durable records (`fetchers`) |
+| `log-start-offset-checkpoint` | with the recovery points | deletion of segments (`delete_path`) |
+
+A log that was renamed to be deleted leaves all three, and its files go when they are durable
+without it (`RenamesForgotten`).
+"""
+
+from tidelog.env.instant import Instant
+from tidelog.errors import StorageError
+from tidelog.log.partition_directories import RenamesForgotten
+from tidelog.log.values import LogFlush
+from tidelog.replication.events.roles import ClearingPostponed
+from tidelog.replication.partition import Partition
+from tidelog.replication.roles import Roles
+from tidelog.replication.schedule import Recurring
+
+
+class Durability:
+    """Asks for flushes, applies their answers, and writes checkpoints at their intervals."""
+
+    __slots__ = ("_env", "_first_flush", "_roles", "high_watermarks", "recovery_points")
+
+    def __init__(self, roles: Roles) -> None:
+        self._env = roles.env
+        self._roles = roles
+        # Whether this tick made the first records of some log durable.
+        self._first_flush = False
+        # When the high watermarks are due, and all other checkpoints.
+        config = roles.env.config
+        self.high_watermarks = Recurring(config.high_watermark_checkpoint_interval_ms)
+        self.recovery_points = Recurring(config.recovery_point_checkpoint_interval_ms)
+
+    def on_flushed(self, subject: LogFlush) -> None:
+        """A flush of a hosted log is durable."""
+        partition = self._hosted_by(subject)
+        if partition is None:
+            return
+        was_durable = partition.log.recovery_point > 0
+        partition.log.on_flushed(subject)
+        if subject.completes:
+            self._first_flush |= not was_durable and partition.log.recovery_point > 0
+            partition.on_flushed()
+            self._env.changed.mark(partition)
+
+    def on_flush_failed(self, subject: LogFlush, error: str) -> None:
+        """A flush failed: what was not yet durable is taken to be lost."""
+        partition = self._hosted_by(subject)
+        if partition is not None:
+            self._roles.go_offline(partition, f"flush failed: {error}")
+
+    def _hosted_by(self, subject: LogFlush) -> Partition | None:
+        partition = self._env.hosted.partitions.get(subject.topic_partition)
+        if partition is None or partition.topic_id != subject.topic_id:
+            return None
+        return None if partition.offline is not None else partition
+
+    def end_tick(self) -> None:
+        """Asks for the flushes that this tick made necessary."""
+        for partition in self._env.changed.take_unflushed():
+            try:
+                partition.maybe_request_flush()
+            except StorageError as error:
+                self._roles.go_offline(partition, str(error))
+        if self._first_flush:
+            self._first_flush = False
+            self._env.directory.checkpoint_recovery_points()
+
+    def write_due(self, now: Instant) -> None:
+        """Writes the checkpoints whose time has come."""
+        directory = self._env.directory
+        if self.high_watermarks.due(now) is not None:
+            directory.checkpoint_high_watermarks()
+        if self.recovery_points.due(now) is not None:
+            directory.checkpoint_recovery_points()
+            directory.checkpoint_log_start_offsets(self._roles.delete.log_starts_to_save())
+            self._clear_renamed()
+
+    def on_renames_forgotten(self, subject: RenamesForgotten) -> None:
+        """The checkpoints without the renamed logs are durable: deletes their directories."""
+        self._env.directory.on_renames_forgotten(subject)
+        self._clear_renamed()
+
+    def _clear_renamed(self) -> None:
+        try:
+            self._env.directory.clear_renamed()
+        except StorageError as error:
+            # No log reads there any more, so only space is at stake; the next interval tries again.
+            self._env.trace.event(ClearingPostponed(reason=str(error)))

@@ -1,0 +1,156 @@
+"""What all parts of the package share: the hosted replicas, what changed of them, the outputs.
+
+A part is made with the `Env` of its node and notes there what it finds; `Replicas` looks at it at
+the end of each tick. So a part knows of the others only what it calls.
+"""
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+from typing import cast
+
+from tidelog.config import LogConfig
+from tidelog.errors import ErrorCode, LogDamaged, StorageError
+from tidelog.log.directory import LogDirectory
+from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
+from tidelog.model import TopicId, TopicPartition
+from tidelog.replication.measures import Measures
+from tidelog.replication.messages import LogConfigs, Output, Token
+from tidelog.replication.partition import Partition, PartitionEnv
+from tidelog.replication.purgatory import Deadlines
+from tidelog.replication.throttle import Throttles
+
+
+class Hosted:
+    """The replicas that this node hosts, and the errors for those that it does not."""
+
+    __slots__ = ("by_key", "damaged", "image", "log_configs", "partitions")
+
+    def __init__(self) -> None:
+        # By topic and partition number.
+        self.partitions: dict[TopicPartition, Partition] = {}
+        # The same dictionary, for hot paths that have a topic and a number and need no named key.
+        self.by_key = cast(dict[tuple[str, int], Partition], self.partitions)
+        # Partitions that are here and out of service, because their logs are damaged.
+        self.damaged: Container[TopicPartition] = ()
+        # The newest metadata, for partitions that other nodes host; and what it makes of configs.
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.log_configs: LogConfigs = lambda topic: LogConfig()
+
+    def find(
+        self, topic: str, partition: int, topic_id: TopicId, current_leader_epoch: int
+    ) -> Partition | ErrorCode:
+        """The replica a request asks for, or what stands against serving it."""
+        hosted = self.by_key.get((topic, partition))
+        if hosted is None:
+            return self.error_of_missing(topic, partition)
+        code = hosted.error_of_request(topic_id, current_leader_epoch)
+        return hosted if code is ErrorCode.NONE else code
+
+    def error_of_missing(self, topic: str, partition: int) -> ErrorCode:
+        """What to answer for a partition that is not here."""
+        if (topic, partition) in self.damaged:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        known = self.image.topics_by_name.get(topic)
+        if known is None or partition not in known.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class ChangedPartitions:
+    """What this tick's inputs have changed, in the order of the first change."""
+
+    __slots__ = ("_partitions", "_unflushed", "appended", "failed", "progressed")
+
+    def __init__(self) -> None:
+        # Whose log end, high watermark, ISR, role or config may have changed.
+        self._partitions: dict[Partition, None] = {}
+        # Those of them whose log may have grown or whose flush was answered.
+        self._unflushed: dict[Partition, None] = {}
+        # Partitions that clients appended to, and led ones of which a follower's end or start
+        # moved; `take` adds them in this order.
+        self.appended: dict[Partition, None] = {}
+        self.progressed: dict[Partition, None] = {}
+        # Partitions whose device failed or whose log is damaged.
+        self.failed: list[tuple[Partition, StorageError | LogDamaged]] = []
+
+    def mark(self, partition: Partition, *, log_changed: bool = True) -> None:
+        """Something about a partition may have changed."""
+        self._partitions[partition] = None
+        if log_changed:
+            self._unflushed[partition] = None
+
+    def mark_uncommitted(self, partitions: Iterable[Partition]) -> None:
+        """Those that this node leads and that wait for followers are to be looked at again."""
+        for partition in partitions:
+            log = partition.log
+            waits = log.high_watermark < log.log_end_offset or partition.deletions
+            if partition.leadership is not None and waits:
+                self.mark(partition, log_changed=False)
+
+    def __bool__(self) -> bool:
+        return bool(self._partitions or self.appended or self.progressed)
+
+    def forget(self, partition: Partition) -> None:
+        """The replica is out of service."""
+        for register in (self._partitions, self._unflushed, self.appended, self.progressed):
+            register.pop(partition, None)
+
+    def take(self) -> dict[Partition, None]:
+        """All that changed since the last call."""
+        self._unflushed.update(self.appended)
+        partitions = self._partitions
+        partitions.update(self.appended)
+        partitions.update(self.progressed)
+        self._partitions = {}
+        self.appended.clear()
+        self.progressed.clear()
+        return partitions
+
+    def take_unflushed(self) -> dict[Partition, None]:
+        """All that may need a flush since the last call, but for what `take` has not seen."""
+        unflushed = self._unflushed
+        self._unflushed = {}
+        return unflushed
+
+
+class Outbox:
+    """Outputs in the order of their decisions, and the tokens that tie answers to them."""
+
+    __slots__ = ("_last_token", "_pending")
+
+    def __init__(self) -> None:
+        # Outputs since the last `take`.
+        self._pending: list[Output] = []
+        # The newest token given out; they count from 1.
+        self._last_token: Token = 0
+
+    def emit(self, output: Output) -> None:
+        """Adds one output."""
+        self._pending.append(output)
+
+    def new_token(self) -> Token:
+        """A token that was never used before."""
+        self._last_token += 1
+        return self._last_token
+
+    def take(self) -> list[Output]:
+        """Everything since the last call."""
+        pending = self._pending
+        self._pending = []
+        return pending
+
+
+@dataclass(frozen=True, slots=True)
+class Env(PartitionEnv):
+    """The surroundings of the parts of one node."""
+
+    directory: LogDirectory
+    """Where the logs are. `Replicas` does not own those that it does not host."""
+    throttles: Throttles
+    """The quotas of throttled replicas; the node sets the rates."""
+    measures: Measures
+    hosted: Hosted = field(default_factory=Hosted)
+    changed: ChangedPartitions = field(default_factory=ChangedPartitions)
+    outbox: Outbox = field(default_factory=Outbox)
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    """Where requests go that are still waiting at the end of their tick."""

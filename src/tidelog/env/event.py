@@ -37,6 +37,7 @@ from dataclasses import dataclass, fields
 from enum import IntEnum, StrEnum
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar, cast, dataclass_transform
 
+from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 
 Payload = dict[str, object]
@@ -125,8 +126,9 @@ class Event:
         return None, None
 
     def why(self) -> str:
-        """The reason in words; empty when the decision says it."""
-        return str(getattr(self, "reason", ""))
+        """The reason in words, of an error code its name; empty when the decision says it."""
+        reason = getattr(self, "reason", "")
+        return reason.name if isinstance(reason, ErrorCode) else str(reason)
 
     def shown(self) -> tuple[tuple[str, object], ...]:
         """The (key, value) pairs of the log line: all fields that no other part of it shows."""

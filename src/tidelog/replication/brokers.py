@@ -18,43 +18,33 @@ from tidelog.model import NO_EPOCH
 class BrokerEpochs:
     """Registered broker epochs, and which brokers may enter an ISR."""
 
-    __slots__ = ("_active", "_images", "_registered", "own_epoch")
+    __slots__ = ("_images", "own_epoch")
 
     def __init__(self) -> None:
         # This node's own broker epoch; -1 before it is registered. Set by the node.
         self.own_epoch = NO_EPOCH
-        # Broker epoch of each registered broker, fenced ones included.
-        self._registered: dict[int, int] = {}
-        # The same for brokers that are neither fenced nor in controlled shutdown.
-        self._active: dict[int, int] = {}
-        # Every registered broker as the newest metadata has it.
+        # Every registered broker as the newest metadata has it, fenced ones included.
         self._images: Mapping[int, BrokerImage] = {}
 
     def follow(self, image: MetadataImage) -> None:
         """Takes over what the image has."""
-        self._registered = {
-            node_id: broker.broker_epoch for node_id, broker in image.brokers.items()
-        }
-        self._active = {
-            node_id: broker.broker_epoch
-            for node_id, broker in image.brokers.items()
-            if broker.active
-        }
         self._images = image.brokers
 
     def is_stale(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether a fetch comes from another uptime than the registered one; -1 never does. A newer
         one is as good as none: either this node's metadata is behind, and the next fetch will find
         it caught up, or a client has made the number up."""
-        return broker_epoch not in (NO_EPOCH, self._registered.get(broker_id))
+        broker = self._images.get(broker_id)
+        registered = NO_EPOCH if broker is None else broker.broker_epoch
+        return broker_epoch not in (NO_EPOCH, registered)
 
     def may_join_isr(self, broker_id: int, fetched_under: int | None) -> bool:
         """Whether a replica whose last fetch carried this broker epoch may enter an ISR.
         `None`: it has not fetched under this leadership. -1: the follower sent none."""
-        active = self._active.get(broker_id)
-        if active is None or fetched_under is None:
+        broker = self._images.get(broker_id)
+        if broker is None or not broker.active:
             return False
-        return fetched_under in (NO_EPOCH, active)
+        return fetched_under in (NO_EPOCH, broker.broker_epoch)
 
     def is_alive(self, broker_id: int) -> bool:
         """Whether a broker is registered and unfenced (it may be about to leave)."""

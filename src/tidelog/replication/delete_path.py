@@ -39,10 +39,8 @@ from tidelog.model import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID
 from tidelog.replication.messages import (
     TO_HIGH_WATERMARK,
     DeletedRecords,
-    DeleteRecordsResult,
     LogStartsSaved,
     RecordsToDelete,
-    Reply,
     ReplyTo,
 )
 from tidelog.replication.partition import Partition
@@ -95,11 +93,8 @@ class DeletePath:
             self._env.deadlines.add(delayed)
         else:
             delayed.done = True
-            self._reply(delayed)
+            self._env.outbox.emit(delayed.reply())
         return raised
-
-    def _reply(self, delayed: DelayedDelete) -> None:
-        self._env.outbox.emit(Reply(delayed.reply_to, DeleteRecordsResult(delayed.results)))
 
     # Completion -----------------------------------------------------------------------------
 
@@ -121,13 +116,7 @@ class DeletePath:
 
     def _resolve(self, delayed: DelayedDelete, index: int, code: ErrorCode) -> None:
         if delayed.resolve(index, code):
-            self._env.deadlines.note_answered(delayed)
-            self._reply(delayed)
-
-    def expire(self, delayed: DelayedDelete) -> None:
-        """The deadline of a waiting request has come."""
-        delayed.expire()
-        self._reply(delayed)
+            self._env.answer(delayed)
 
     # Files ----------------------------------------------------------------------------------
 

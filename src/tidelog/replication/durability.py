@@ -30,7 +30,7 @@ from tidelog.log.values import LogFlush
 from tidelog.replication.events.roles import ClearingPostponed
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Roles
-from tidelog.replication.schedule import Recurring
+from tidelog.replication.shared import Recurring
 
 
 class Durability:

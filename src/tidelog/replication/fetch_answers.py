@@ -18,15 +18,10 @@ Source: KIP-595; Kafka's fetcher thread for the reactions to errors.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
-from tidelog.replication.events.following import (
-    DelayReason,
-    FetchDelayed,
-    FetchDelayedAgain,
-    RestartReason,
-    TruncationReason,
-)
+from tidelog.replication.events import following as events
+from tidelog.replication.events.following import DelayReason, RestartReason, TruncationReason
 from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase, pause_ms
-from tidelog.replication.follower import Cut, Progress, append_fetched, apply_cut, where_to_agree
+from tidelog.replication.follower import Cut, Progress, append_fetched, truncate, where_to_agree
 from tidelog.wire.fetch import FetchedPartition
 
 
@@ -111,7 +106,7 @@ class FetchAnswers:
             log.announced_end = cut.target
             self._followed.cutting.append(state)
             return True
-        if not apply_cut(log, cut, self._env.trace):
+        if not truncate(log, cut, self._env.trace):
             return False
         self.fetch_on(state)
         return True
@@ -119,10 +114,10 @@ class FetchAnswers:
     def on_announced(self, state: FetchState) -> None:
         """The checkpoint that was written for a CUTTING partition is durable."""
         cut = state.cut
-        if cut is None or not self._followed.is_followed(state):
+        if cut is None or self._followed.by_key.get(state.key) is not state:
             return
         try:
-            apply_cut(state.partition.log, cut, self._env.trace)
+            truncate(state.partition.log, cut, self._env.trace)
         except (StorageError, LogDamaged) as error:
             self.fail(state, error)
         else:
@@ -154,7 +149,7 @@ class FetchAnswers:
         state.errors += 1
         state.retry_at = Instant(now + wait_ms)
         self._followed.enter(state, Phase.DELAYED)
-        event = FetchDelayed if state.errors == 1 else FetchDelayedAgain
+        event = events.FetchDelayed if state.errors == 1 else events.FetchDelayedAgain
         self._env.trace.event(
             event(
                 partition=state.partition.topic_partition,

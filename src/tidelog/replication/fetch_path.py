@@ -23,16 +23,15 @@ from collections.abc import Iterable
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.log.log import Log
 from tidelog.model import NO_OFFSET
-from tidelog.replication.fetch_reading import Reading
+from tidelog.replication.fetch_reading import Reading, fetchable_end
 from tidelog.replication.isr_changes import IsrChanges
 from tidelog.replication.messages import Reply
 from tidelog.replication.partition import Partition
 from tidelog.replication.purgatory import DelayedFetch, Waiters
 from tidelog.replication.read_replica import ReadReplicaSelector
 from tidelog.replication.shared import Env
-from tidelog.wire.fetch import FETCH_ANY_HIGH_WATERMARK, READ_COMMITTED, FetchRequest, FetchResponse
+from tidelog.wire.fetch import FETCH_ANY_HIGH_WATERMARK, FetchResponse
 
 
 class FetchPath:
@@ -140,12 +139,6 @@ class FetchPath:
                 assert not parked.done, f"OneReply: {parked.reply_to} is answered and waits"
 
 
-def _upper_for_consumer(log: Log, request: FetchRequest) -> int:
-    if request.isolation_level == READ_COMMITTED:
-        return log.last_stable_offset
-    return log.high_watermark
-
-
 def _collect_hopeful(partition: Partition, hopeful: dict[DelayedFetch, None]) -> None:
     """Adds the fetches that may find something new in this partition."""
     log = partition.log
@@ -154,7 +147,7 @@ def _collect_hopeful(partition: Partition, hopeful: dict[DelayedFetch, None]) ->
     for parked, (offset, known_high_watermark) in partition.fetch_waiters.items():
         parked.changed.add(key)
         request = parked.request
-        upper = log_end if request.replica_id >= 0 else _upper_for_consumer(log, request)
+        upper = log_end if request.replica_id >= 0 else fetchable_end(log, request.isolation_level)
         if (
             upper > offset
             or not log_start <= offset <= log_end

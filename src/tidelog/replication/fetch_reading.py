@@ -308,6 +308,11 @@ class Reading:
         return got
 
 
+def fetchable_end(log: Log, isolation_level: int) -> int:
+    """Up to where (exclusive) a consumer may read."""
+    return log.last_stable_offset if isolation_level == READ_COMMITTED else log.high_watermark
+
+
 def _divergence(log: Log, want: FetchPartition) -> EpochEndOffset | None:
     """Where the reader's log leaves this one, `None` where it does not.
 

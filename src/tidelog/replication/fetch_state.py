@@ -139,10 +139,6 @@ class FollowedPartitions:
         if state is not None:
             self._leave_phase(state)
 
-    def is_followed(self, state: FetchState) -> bool:
-        """Whether this is still the partition's state."""
-        return self.by_key.get(state.key) is state
-
     def enter(self, state: FetchState, phase: Phase) -> None:
         """Changes the phase."""
         self._leave_phase(state)

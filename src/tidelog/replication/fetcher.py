@@ -25,7 +25,7 @@ from tidelog.replication.events.following import FetchesPaused, FetchesPausedAga
 from tidelog.replication.events.shape import NoAnswer
 from tidelog.replication.fetch_answers import FetchAnswers
 from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase, key_of, pause_ms
-from tidelog.replication.follower import Cut, apply_cut
+from tidelog.replication.follower import Cut, truncate
 from tidelog.replication.leader_bounds import LeaderBounds
 from tidelog.replication.messages import SendFetch, Token
 from tidelog.replication.partition import Partition
@@ -71,9 +71,6 @@ class ReplicaFetcher:
         # Requests without an answer since the last answered one; they lengthen the pause.
         self._failures = 0
 
-    def __len__(self) -> int:
-        return len(self.followed.by_key)
-
     # Which partitions are followed here -----------------------------------------------------
 
     def add(self, partition: Partition, leader_epoch: int) -> bool:
@@ -81,7 +78,7 @@ class ReplicaFetcher:
 
         Raises `StorageError`.
         """
-        self.remove(partition)
+        self.followed.remove(partition)
         self.followed.add(FetchState(partition, leader_epoch))
         log = partition.log
         if log.latest_epoch != NO_EPOCH:
@@ -89,11 +86,7 @@ class ReplicaFetcher:
         # Without a single epoch the log cannot be compared with the leader's: keep only what is
         # known to be committed.
         cut = Cut(log.high_watermark, TruncationReason.NO_EPOCH)
-        return apply_cut(log, cut, self._env.trace)
-
-    def remove(self, partition: Partition) -> None:
-        """Follows a partition no longer."""
-        self.followed.remove(partition)
+        return truncate(log, cut, self._env.trace)
 
     def epoch_of(self, partition: Partition) -> int | None:
         """The leader epoch in which a partition is followed here."""

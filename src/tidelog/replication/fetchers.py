@@ -49,7 +49,7 @@ class Fetchers:
         """Fetches a partition no longer."""
         fetcher = self._by_partition.pop(partition, None)
         if fetcher is not None:
-            fetcher.remove(partition)
+            fetcher.followed.remove(partition)
 
     def resume(self, broker_ids: Iterable[int]) -> None:
         """The metadata has something new about these brokers."""

@@ -82,7 +82,7 @@ def where_to_agree(log: Log, diverging: EpochEndOffset) -> int:
     )
 
 
-def apply_cut(log: Log, cut: Cut, trace: Trace) -> bool:
+def truncate(log: Log, cut: Cut, trace: Trace) -> bool:
     """Cuts the log; returns whether its end or its newest epoch changed."""
     if isinstance(cut.reason, RestartReason):
         return _restart(log, cut.target, cut.reason, cut.diverging, trace)
@@ -141,7 +141,7 @@ def append_fetched(log: Log, fetched: FetchedPartition, sent_epoch: int, trace: 
             # 1. Records were deleted up to the middle of a batch. 2. This log ends there with other
             # batches: they are of another history, and below the leader's start epochs are not
             # compared.
-            apply_cut(log, Cut(log.log_end_offset, RestartReason.BATCH_BEGINS_BELOW), trace)
+            truncate(log, Cut(log.log_end_offset, RestartReason.BATCH_BEGINS_BELOW), trace)
         appended = log.append_as_follower(records, sent_epoch)
         if appended.size_bytes:
             progress = Progress.APPENDED

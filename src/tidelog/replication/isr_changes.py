@@ -26,14 +26,7 @@ from typing import Final
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_EPOCH
-from tidelog.replication.events.in_sync import (
-    IsrCommitted,
-    IsrExpansionProposed,
-    IsrProposalPending,
-    IsrProposalRefused,
-    IsrProposalRetried,
-    IsrShrinkProposed,
-)
+from tidelog.replication.events import in_sync as events
 from tidelog.replication.isr import Committed, Pending
 from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.leader import LeaderState
@@ -89,7 +82,7 @@ class IsrChanges:
         isr = leadership.isr
         proposal = self._propose(partition, leadership, (*isr, replica_id))
         self._env.trace.event(
-            IsrExpansionProposed(
+            events.IsrExpansionProposed(
                 partition=partition.topic_partition,
                 replica=replica_id,
                 isr=isr,
@@ -115,7 +108,7 @@ class IsrChanges:
         proposal = self._propose(partition, leadership, remaining)
         remotes = [leadership.remotes[member] for member in leaving]
         self._env.trace.event(
-            IsrShrinkProposed(
+            events.IsrShrinkProposed(
                 partition=partition.topic_partition,
                 leaving=leaving,
                 isr=isr,
@@ -180,10 +173,10 @@ class IsrChanges:
         if code in (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA):
             leadership.isr_state = Committed(state.isr)
             key, isr = partition.topic_partition, state.isr
-            self._env.trace.event(IsrProposalRefused(partition=key, reason=code, isr=isr))
+            self._env.trace.event(events.IsrProposalRefused(partition=key, reason=code, isr=isr))
             return False
         again = code not in _STAY_PENDING
-        decision = IsrProposalRetried if again else IsrProposalPending
+        decision = events.IsrProposalRetried if again else events.IsrProposalPending
         self._env.trace.event(
             decision(
                 partition=partition.topic_partition, reason=code, maximal_isr=state.maximal_isr
@@ -203,7 +196,7 @@ class IsrChanges:
         seen = image is not None and image.partition_epoch >= result.partition_epoch
         leadership.commit_isr(result.isr, seen_in_metadata=seen)
         self._env.trace.event(
-            IsrCommitted(
+            events.IsrCommitted(
                 partition=partition.topic_partition, isr=result.isr, epoch=result.partition_epoch
             )
         )

@@ -18,8 +18,7 @@ from tidelog.replication.events.in_sync import HighWatermarkStalled, IsrCheckSki
 from tidelog.replication.isr_changes import IsrChanges
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
-from tidelog.replication.schedule import Recurring
-from tidelog.replication.shared import Env
+from tidelog.replication.shared import Env, Recurring
 
 
 class IsrChecks:

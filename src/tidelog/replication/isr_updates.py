@@ -17,7 +17,6 @@ Source: KIP-497; KIP-903 for the broker epochs in version 3.
 from collections.abc import Sequence
 
 from tidelog.env.instant import Instant
-from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId, TopicPartition
 from tidelog.replication.events.in_sync import AlterPartitionRetried
@@ -28,19 +27,18 @@ from tidelog.replication.messages import (
     SendAlterPartition,
     Token,
 )
-from tidelog.replication.shared import Outbox
+from tidelog.replication.shared import Env
 
 
 class IsrUpdates:
     """The queue towards the controller."""
 
-    __slots__ = ("_in_flight", "_outbox", "_queued", "_retry_at", "_retry_ms", "_token", "_trace")
+    __slots__ = ("_env", "_in_flight", "_queued", "_retry_at", "_retry_ms", "_token")
 
-    def __init__(self, outbox: Outbox, retry_ms: int, trace: Trace) -> None:
-        self._outbox = outbox
-        self._trace = trace
+    def __init__(self, env: Env) -> None:
+        self._env = env
         # Pause after a failed request.
-        self._retry_ms = retry_ms
+        self._retry_ms = env.config.alter_partition_retry_ms
         # Proposals for the next request, in the order in which they were made.
         self._queued: dict[TopicPartition, AlterPartitionProposal] = {}
         # Proposals of the request under way, by (topic id, partition).
@@ -72,21 +70,23 @@ class IsrUpdates:
         self._queued.pop(topic_partition, None)
         self._in_flight.pop((topic_id, topic_partition.partition), None)
 
-    def maybe_send(self, broker_epoch: int, now: Instant) -> bool:
+    def maybe_send(self, now: Instant) -> bool:
         """Sends everything queued, unless a request is under way or a pause lasts."""
         if self._token is not None or not self._queued:
             return False
         if self._retry_at is not None and now < self._retry_at:
             return False
         self._retry_at = None
-        self._token = self._outbox.new_token()
+        self._token = self._env.outbox.new_token()
         proposals = tuple(self._queued.values())
         self._queued.clear()
         self._in_flight = {
             (proposal.topic_id, proposal.topic_partition.partition): proposal
             for proposal in proposals
         }
-        self._outbox.emit(SendAlterPartition(self._token, broker_epoch, proposals))
+        self._env.outbox.emit(
+            SendAlterPartition(self._token, self._env.brokers.own_epoch, proposals)
+        )
         return True
 
     def on_response(
@@ -94,7 +94,9 @@ class IsrUpdates:
     ) -> list[tuple[AlterPartitionProposal, AlterPartitionResult]]:
         """Takes the answer of a request; returns each proposal with its own answer."""
         if token != self._token:
-            self._trace.debug("isr_updates", "on_response", "ignored", "stale token", token=token)
+            self._env.trace.debug(
+                "isr_updates", "on_response", "ignored", "stale token", token=token
+            )
             return []
         self._token = None
         in_flight = self._in_flight
@@ -104,7 +106,7 @@ class IsrUpdates:
             for proposal in in_flight.values():
                 self._queued.setdefault(proposal.topic_partition, proposal)
             reason = NoAnswer.NO_CONTROLLER if results is None else results
-            self._trace.event(AlterPartitionRetried(reason=reason, in_ms=self._retry_ms))
+            self._env.trace.event(AlterPartitionRetried(reason=reason, in_ms=self._retry_ms))
             return []
         answers = {(result.topic_id, result.partition): result for result in results}
         unanswered = ErrorCode.UNKNOWN_SERVER_ERROR

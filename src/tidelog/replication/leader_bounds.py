@@ -15,18 +15,11 @@ from collections.abc import Sequence
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, StorageError
 from tidelog.model import TopicPartition
+from tidelog.replication import messages
 from tidelog.replication.events.following import DelayReason, LogLeftBehind, TruncationReason
 from tidelog.replication.fetch_answers import FetchAnswers
 from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase
 from tidelog.replication.follower import Cut
-from tidelog.replication.messages import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    ListOffsetsQuery,
-    ListOffsetsResult,
-    SendListOffsets,
-    Token,
-)
 
 
 class LeaderBounds:
@@ -38,7 +31,7 @@ class LeaderBounds:
         self._followed = followed
         self._answers = answers
         # The ListOffsets in flight.
-        self.token: Token | None = None
+        self.token: messages.Token | None = None
 
     def maybe_send(self) -> bool:
         """Asks for every partition that needs it, unless a request is in flight."""
@@ -49,17 +42,19 @@ class LeaderBounds:
         for state in followed.unqueried:
             topic, partition = state.partition.topic_partition
             latest = state.phase is Phase.NEEDS_LOG_END
-            timestamp = LATEST_TIMESTAMP if latest else EARLIEST_TIMESTAMP
-            queries.append(ListOffsetsQuery(topic, partition, state.leader_epoch, timestamp))
+            timestamp = messages.LATEST_TIMESTAMP if latest else messages.EARLIEST_TIMESTAMP
+            queries.append(
+                messages.ListOffsetsQuery(topic, partition, state.leader_epoch, timestamp)
+            )
             followed.queried[state.partition.topic_partition] = state
         followed.unqueried.clear()
         outbox = followed.env.outbox
         self.token = outbox.new_token()
-        outbox.emit(SendListOffsets(followed.leader_id, self.token, tuple(queries)))
+        outbox.emit(messages.SendListOffsets(followed.leader_id, self.token, tuple(queries)))
         return True
 
     def on_list_offsets_response(
-        self, results: Sequence[ListOffsetsResult] | None, now: Instant
+        self, results: Sequence[messages.ListOffsetsResult] | None, now: Instant
     ) -> None:
         """Applies the answer to the request in flight, `None` when there was none."""
         assert self.token is not None, "no ListOffsets is in flight"

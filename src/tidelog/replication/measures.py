@@ -23,7 +23,7 @@ from typing import Final
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.model import NO_OFFSET
-from tidelog.replication.events.figures import (
+from tidelog.replication.events.in_sync import (
     AppendSampled,
     FetchLagMeasured,
     HighWatermarkAdvanced,

@@ -8,18 +8,20 @@ Nothing is done before the metadata is in force (`ActsOnPresentMetadata`, see `h
 everything is caught up at once.
 """
 
+from collections.abc import Iterable
+
 from tidelog.env.instant import Instant
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigResource, MetadataImage
-from tidelog.model import METADATA_PARTITION, TopicPartition
-from tidelog.replication.events.roles import StraySetAside
-from tidelog.replication.hosting import (
-    all_topics,
-    changed_topics,
-    decide_hosting,
-    decide_strays,
-    is_in_force,
+from tidelog.metadata.image import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigResource,
+    MetadataImage,
+    TopicImage,
 )
+from tidelog.model import METADATA_PARTITION, TopicPartition
+from tidelog.replication import hosting
+from tidelog.replication.events.roles import StraySetAside
 from tidelog.replication.messages import LogConfigs
 from tidelog.replication.roles import Roles
 
@@ -49,9 +51,7 @@ class MetadataChanges:
             roles.fetchers.resume(sorted(delta.changed_brokers))
             # A broker that may no longer join an ISR, or is fenced, is no longer waited for.
             env.changed.mark_uncommitted(hosted.partitions.values())
-        topics = changed_topics(delta, image)
-        decisions = decide_hosting(topics, delta.deleted_topics, hosted.partitions, env.node_id)
-        roles.carry_out(decisions, now)
+        self._carry_out(hosting.changed_topics(delta, image), delta.deleted_topics, now)
         roles.follow_damaged(now)
         env.directory.forget_renamed()
         self._reconfigure(delta)
@@ -59,14 +59,19 @@ class MetadataChanges:
     def maybe_take_effect(self, now: Instant) -> bool:
         """Catches up with everything if the metadata is in force by now."""
         env, hosted = self._env, self._env.hosted
-        if not is_in_force(hosted.image, env.node_id, env.brokers.own_epoch):
+        if not hosting.is_in_force(hosted.image, env.node_id, env.brokers.own_epoch):
             return False
         self.in_force = True
         env.brokers.follow(hosted.image)
-        topics = all_topics(hosted.image)
-        self._roles.carry_out(decide_hosting(topics, (), hosted.partitions, env.node_id), now)
+        self._carry_out(hosting.all_topics(hosted.image), (), now)
         env.directory.forget_renamed()
         return True
+
+    def _carry_out(
+        self, topics: Iterable[TopicImage], deleted: Iterable[TopicImage], now: Instant
+    ) -> None:
+        hosted, node_id = self._env.hosted.partitions, self._env.node_id
+        self._roles.carry_out(hosting.decide_hosting(topics, deleted, hosted, node_id), now)
 
     def _reconfigure(self, delta: MetadataDelta) -> None:
         if not delta.changed_configs:
@@ -88,7 +93,7 @@ class MetadataChanges:
         logs = {
             key: log.topic_id for key, log in directory.logs.items() if key != METADATA_PARTITION
         }
-        found = decide_strays(self._env.hosted.image, logs, self._env.node_id)
+        found = hosting.decide_strays(self._env.hosted.image, logs, self._env.node_id)
         known = {METADATA_PARTITION, *self._roles.quarantine.cases}
         found += [key for key in directory.damaged if key not in known]
         for key in found:

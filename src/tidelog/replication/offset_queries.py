@@ -21,12 +21,10 @@ from tidelog.model import (
     UNDEFINED_EPOCH_END,
     ZERO_TOPIC_ID,
 )
+from tidelog.replication import messages
+from tidelog.replication.fetch_reading import fetchable_end
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.messages import (
-    EARLIEST_LOCAL_TIMESTAMP,
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    MAX_TIMESTAMP,
     EpochEndQuery,
     EpochEndResult,
     ListOffsetsQuery,
@@ -35,7 +33,6 @@ from tidelog.replication.messages import (
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Roles
 from tidelog.replication.shared import Env
-from tidelog.wire.fetch import READ_COMMITTED
 
 DEBUGGING_REPLICA_ID: Final = -2
 """May ask any replica, not only the leader."""
@@ -55,10 +52,10 @@ def list_offset(
         return ListOffsetsResult(topic, number, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     log = found.log
     by_client = replica_id == CONSUMER_REPLICA_ID
-    fetchable_end = _fetchable_end(log, isolation_level) if by_client else log.log_end_offset
+    end = fetchable_end(log, isolation_level) if by_client else log.log_end_offset
     unsettled = by_client and leadership is not None and _is_unsettled(log, leadership)
     try:
-        offset = _look_up(found, timestamp, fetchable_end, unsettled)
+        offset = _look_up(found, timestamp, end, unsettled)
     except StorageError as error:
         roles.go_offline(found, str(error))
         return ListOffsetsResult(topic, number, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -82,25 +79,21 @@ def epoch_end(env: Env, query: EpochEndQuery) -> EpochEndResult:
     return EpochEndResult(topic, number, ErrorCode.NONE, end)
 
 
-def _fetchable_end(log: Log, isolation_level: int) -> int:
-    return log.last_stable_offset if isolation_level == READ_COMMITTED else log.high_watermark
-
-
 def _is_unsettled(log: Log, leadership: LeaderState) -> bool:
     return log.high_watermark < leadership.epoch_start_offset
 
 
 def _look_up(
-    partition: Partition, timestamp: int, fetchable_end: int, unsettled: bool
+    partition: Partition, timestamp: int, end: int, unsettled: bool
 ) -> tuple[int, int, int]:
     log = partition.log
-    if timestamp == LATEST_TIMESTAMP:
+    if timestamp == messages.LATEST_TIMESTAMP:
         if unsettled:
             raise ProtocolError(ErrorCode.OFFSET_NOT_AVAILABLE)
-        return NO_TIMESTAMP, fetchable_end, partition.leader_epoch
-    if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+        return NO_TIMESTAMP, end, partition.leader_epoch
+    if timestamp in (messages.EARLIEST_TIMESTAMP, messages.EARLIEST_LOCAL_TIMESTAMP):
         return NO_TIMESTAMP, log.log_start_offset, log.epoch_at(log.log_start_offset)
-    if timestamp == MAX_TIMESTAMP:
+    if timestamp == messages.MAX_TIMESTAMP:
         found = log.max_timestamp()
     elif timestamp >= 0:
         found = log.offset_for_timestamp(timestamp)
@@ -108,7 +101,7 @@ def _look_up(
         raise ProtocolError(ErrorCode.UNSUPPORTED_VERSION)
     if found is None:
         return NO_TIMESTAMP, -1, NO_EPOCH
-    if found.offset < fetchable_end:
+    if found.offset < end:
         return found.timestamp, found.offset, found.leader_epoch
     if unsettled:
         raise ProtocolError(ErrorCode.OFFSET_NOT_AVAILABLE)

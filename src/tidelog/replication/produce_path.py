@@ -147,13 +147,7 @@ class ProducePath:
     ) -> None:
         for delayed, index in acks:
             if delayed.resolve(index, code, leader):
-                self._env.deadlines.note_answered(delayed)
-                self._env.outbox.emit(Reply(delayed.reply_to, ProduceResponse(delayed.results)))
-
-    def expire(self, delayed: DelayedProduce) -> None:
-        """The deadline of a waiting request has come."""
-        delayed.expire()
-        self._env.outbox.emit(Reply(delayed.reply_to, ProduceResponse(delayed.results)))
+                self._env.answer(delayed)
 
     def end_tick(self) -> None:
         """Gives a deadline to the requests of this tick that still wait."""

@@ -26,47 +26,62 @@ import heapq
 from collections import deque
 from collections.abc import Iterator
 from itertools import count
+from typing import Generic, TypeVar
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import PURGATORY_PURGE_REQUESTS
-from tidelog.replication.messages import DeletedRecords, ReplyTo
+from tidelog.replication.messages import DeletedRecords, DeleteRecordsResult, Reply, ReplyTo
 from tidelog.wire.fetch import FetchedPartition, FetchRequest, LeaderHint
-from tidelog.wire.produce import ProducedPartition
+from tidelog.wire.produce import ProducedPartition, ProduceResponse
+
+Result = TypeVar("Result")
+Register = TypeVar("Register")
 
 
-class DelayedProduce:
-    """An acks=all Produce of which some partitions are appended but not committed."""
+class _DelayedWrite(Generic[Result, Register]):
+    """A request of which some partitions wait for other replicas."""
 
     __slots__ = ("deadline", "done", "in_heap", "parked_at", "pending", "reply_to", "results")
 
     def __init__(
-        self, reply_to: ReplyTo, results: list[ProducedPartition], *, now: Instant, timeout_ms: int
+        self, reply_to: ReplyTo, results: list[Result], *, now: Instant, timeout_ms: int
     ) -> None:
         # Whose answer it is.
         self.reply_to = reply_to
-        # In request order; an appended partition stands here as a success until it fails.
+        # In request order; what waits stands here as a success until it fails.
         self.results = results
         # Since when it waits; shows how long a stall of the high watermark has lasted.
         self.parked_at = now
         # When it is answered at the latest.
         self.deadline = Instant(now + max(timeout_ms, 0))
-        # Indexes into `results` that wait, with the queue they wait in.
-        self.pending: dict[int, AckQueue] = {}
+        # Indexes into `results` that wait, with what they wait in.
+        self.pending: dict[int, Register] = {}
         # It has been answered; nothing may answer it again.
         self.done = False
         # `Deadlines` watches over it.
         self.in_heap = False
 
-    def resolve(self, index: int, error: ErrorCode, leader: LeaderHint | None = None) -> bool:
-        """One partition is decided; returns whether the whole request now is."""
+    def _decide(self, index: int) -> Register:
+        """One partition is decided, and with the last one the whole request."""
         assert not self.done, f"OneReply: {self.reply_to} is answered already"
         assert index in self.pending, f"OneReply: partition {index} of {self.reply_to} is decided"
-        del self.pending[index]
+        register = self.pending.pop(index)
+        self.done = not self.pending
+        return register
+
+
+class DelayedProduce(_DelayedWrite[ProducedPartition, "AckQueue"]):
+    """An acks=all Produce of which some partitions are appended but not committed."""
+
+    __slots__ = ()
+
+    def resolve(self, index: int, error: ErrorCode, leader: LeaderHint | None = None) -> bool:
+        """One partition is decided; returns whether the whole request now is."""
+        self._decide(index)
         if error is not ErrorCode.NONE:
             result = self.results[index]
             self.results[index] = result._replace(error_code=error, current_leader=leader)
-        self.done = not self.pending
         return self.done
 
     def expire(self) -> None:
@@ -74,6 +89,45 @@ class DelayedProduce:
         for index, queue in list(self.pending.items()):
             self.resolve(index, ErrorCode.REQUEST_TIMED_OUT)
             queue.abandon_one()
+
+    def reply(self) -> Reply:
+        """The answer."""
+        return Reply(self.reply_to, ProduceResponse(self.results))
+
+
+class DelayedDelete(_DelayedWrite[DeletedRecords, "Deletions"]):
+    """A DeleteRecords: some alive replica still holds what is to go."""
+
+    __slots__ = ()
+
+    def register(self, deletions: "Deletions", index: int, offset: int) -> None:
+        """Waits until the low watermark is at least `offset`."""
+        self.pending[index] = deletions
+        deletions[self, index] = offset
+
+    def note(self, index: int, low_watermark: int) -> None:
+        """How far the slowest replica is."""
+        self.results[index] = self.results[index]._replace(low_watermark=low_watermark)
+
+    def resolve(self, index: int, error: ErrorCode) -> bool:
+        """One partition is decided; returns whether the whole request now is."""
+        del self._decide(index)[self, index]
+        self.results[index] = self.results[index]._replace(error_code=error)
+        return self.done
+
+    def expire(self) -> None:
+        """The deadline has come: what still waits has timed out, as far as it got."""
+        for index in list(self.pending):
+            self.resolve(index, ErrorCode.REQUEST_TIMED_OUT)
+
+    def reply(self) -> Reply:
+        """The answer."""
+        return Reply(self.reply_to, DeleteRecordsResult(self.results))
+
+
+Deletions = dict[tuple[DelayedDelete, int], int]
+"""Deletions (request, index in it) that wait for one partition, with the low watermark they need.
+"""
 
 
 class DelayedFetch:
@@ -140,55 +194,6 @@ class DelayedFetch:
 Waiters = dict[DelayedFetch, tuple[int, int]]
 """Parked fetches by what they wait for: the offset they ask for, and the high watermark beyond
 which a follower wants an answer."""
-
-
-class DelayedDelete:
-    """A DeleteRecords: some alive replica still holds what is to go."""
-
-    __slots__ = ("deadline", "done", "in_heap", "pending", "reply_to", "results")
-
-    def __init__(
-        self, reply_to: ReplyTo, results: list[DeletedRecords], *, now: Instant, timeout_ms: int
-    ) -> None:
-        # Whose answer it is.
-        self.reply_to = reply_to
-        # In request order; what waits stands here as a success until it fails.
-        self.results = results
-        # When it is answered at the latest.
-        self.deadline = Instant(now + max(timeout_ms, 0))
-        # Indexes into `results` that wait, with the register they stand in.
-        self.pending: dict[int, Deletions] = {}
-        # It has been answered; nothing may answer it again.
-        self.done = False
-        # `Deadlines` watches over it.
-        self.in_heap = False
-
-    def register(self, deletions: "Deletions", index: int, offset: int) -> None:
-        """Waits until the low watermark is at least `offset`."""
-        self.pending[index] = deletions
-        deletions[self, index] = offset
-
-    def note(self, index: int, low_watermark: int) -> None:
-        """How far the slowest replica is."""
-        self.results[index] = self.results[index]._replace(low_watermark=low_watermark)
-
-    def resolve(self, index: int, error: ErrorCode) -> bool:
-        """One partition is decided; returns whether the whole request now is."""
-        assert not self.done, f"OneReply: {self.reply_to} is answered already"
-        del self.pending.pop(index)[self, index]
-        self.results[index] = self.results[index]._replace(error_code=error)
-        self.done = not self.pending
-        return self.done
-
-    def expire(self) -> None:
-        """The deadline has come: what still waits has timed out, as far as it got."""
-        for index in list(self.pending):
-            self.resolve(index, ErrorCode.REQUEST_TIMED_OUT)
-
-
-Deletions = dict[tuple[DelayedDelete, int], int]
-"""Deletions (request, index in it) that wait for one partition, with the low watermark they need.
-"""
 
 
 class AckQueue:

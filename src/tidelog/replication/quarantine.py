@@ -37,15 +37,13 @@ from typing import Final
 
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
-from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
-from tidelog.log.directory import LogDirectory
 from tidelog.log.log import Log
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import LOST_DIRECTORY, NO_LEADER, TopicId, TopicPartition, Uuid
 from tidelog.replication.events import damage as events
 from tidelog.replication.messages import ReplicaDirectory, SendAssignReplicas, Token
-from tidelog.replication.shared import Outbox
+from tidelog.replication.shared import Env
 
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
@@ -67,24 +65,20 @@ class Quarantine:
 
     __slots__ = (
         "_directory",
+        "_env",
         "_node_id",
-        "_outbox",
         "_retry_at",
         "_retry_ms",
         "_token",
-        "_trace",
         "_unreported",
         "cases",
     )
 
-    def __init__(
-        self, node_id: int, directory: LogDirectory, *, outbox: Outbox, retry_ms: int, trace: Trace
-    ) -> None:
-        self._node_id = node_id
-        self._directory = directory
-        self._outbox = outbox
-        self._retry_ms = retry_ms
-        self._trace = trace
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._node_id = env.node_id
+        self._directory = env.directory
+        self._retry_ms = env.config.alter_partition_retry_ms
         # Damaged logs out of service, by partition.
         self.cases: dict[TopicPartition, Case] = {}
         # Where the metadata shall have a replica of this node; kept until it has.
@@ -109,7 +103,9 @@ class Quarantine:
         """Keeps a damaged log out of service from now on."""
         case = self.cases[key] = Case(topic_id, cause)
         bad_from = self._directory.damaged[key].base_offset
-        self._trace.event(events.LogFoundDamaged(partition=key, reason=cause, bad_from=bad_from))
+        self._env.trace.event(
+            events.LogFoundDamaged(partition=key, reason=cause, bad_from=bad_from)
+        )
         return case
 
     # As the metadata demands -------------------------------------------------------------------
@@ -134,7 +130,7 @@ class Quarantine:
             return True
         if not case.reported:
             case.reported = True
-            self._trace.event(
+            self._env.trace.event(
                 events.LogReportedLost(
                     partition=key,
                     leader=partition.leader,
@@ -178,7 +174,7 @@ class Quarantine:
             case.reported = True
             return case
         start, end = log.log_start_offset, log.log_end_offset
-        self._trace.event(events.LostLogSound(partition=key, log_start=start, log_end=end))
+        self._env.trace.event(events.LostLogSound(partition=key, log_start=start, log_end=end))
         self._report(key, topic_id, self._directory.directory_id)
         return None
 
@@ -192,7 +188,7 @@ class Quarantine:
             "partition's directory back and restart this node; or give up what is missing with "
             f"{UNCLEAN_ELECTION}=true on the topic"
         )
-        self._trace.event(events.DamagedLogStuck(partition=key, cause=case.cause, hint=hint))
+        self._env.trace.event(events.DamagedLogStuck(partition=key, cause=case.cause, hint=hint))
 
     def repair(
         self,
@@ -207,7 +203,7 @@ class Quarantine:
         log = self._directory.repair(key, topic_id, config)
         del self.cases[key]
         self._report(key, topic_id, self._directory.directory_id)
-        self._trace.event(
+        self._env.trace.event(
             events.DamagedLogCut(
                 partition=key,
                 reason=reason,
@@ -232,7 +228,7 @@ class Quarantine:
 
     def delete_case(self, key: TopicPartition, reason: events.DamagedLogReason) -> None:
         """Deletes a damaged log that is of no use here. Raises `StorageError`."""
-        self._trace.event(events.DamagedLogDeleted(partition=key, reason=reason))
+        self._env.trace.event(events.DamagedLogDeleted(partition=key, reason=reason))
         self.cases.pop(key, None)
         self._unreported.pop(key, None)
         self._directory.schedule_delete(key)
@@ -251,16 +247,16 @@ class Quarantine:
     def _report(self, key: TopicPartition, topic_id: TopicId, directory_id: Uuid) -> None:
         self._unreported[key] = ReplicaDirectory(topic_id, key.partition, directory_id)
 
-    def maybe_send(self, broker_epoch: int, now: Instant) -> bool:
+    def maybe_send(self, now: Instant) -> bool:
         """Reports everything that the metadata does not have yet, one request at a time."""
         if self._token is not None or not self._unreported:
             return False
         if self._retry_at is not None and now < self._retry_at:
             return False
         self._retry_at = None
-        self._token = self._outbox.new_token()
+        self._token = self._env.outbox.new_token()
         reports = tuple(self._unreported.values())
-        self._outbox.emit(SendAssignReplicas(self._token, broker_epoch, reports))
+        self._env.outbox.emit(SendAssignReplicas(self._token, self._env.brokers.own_epoch, reports))
         return True
 
     def on_response(self, token: Token, refusal: str | None, now: Instant) -> None:
@@ -271,7 +267,9 @@ class Quarantine:
         self._token = None
         self._retry_at = Instant(now + self._retry_ms)
         if refusal is not None:
-            self._trace.info("quarantine", "on_response", "retrying", refusal, ms=self._retry_ms)
+            self._env.trace.info(
+                "quarantine", "on_response", "retrying", refusal, ms=self._retry_ms
+            )
 
     def deadline(self) -> Instant | None:
         """When the pause ends, if something waits for it."""

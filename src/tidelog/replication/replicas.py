@@ -59,11 +59,10 @@ from tidelog.replication.metadata_changes import MetadataChanges
 from tidelog.replication.offset_queries import epoch_end, list_offset
 from tidelog.replication.partition import Partition
 from tidelog.replication.produce_path import ProducePath
-from tidelog.replication.purgatory import DelayedDelete, DelayedFetch, DelayedProduce
+from tidelog.replication.purgatory import DelayedFetch
 from tidelog.replication.quarantine import Quarantine
 from tidelog.replication.roles import Roles
-from tidelog.replication.schedule import Recurring
-from tidelog.replication.shared import Env
+from tidelog.replication.shared import Env, Recurring
 from tidelog.replication.throttle import Throttles
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceRequest
@@ -82,11 +81,8 @@ class Replicas:
         self._env = env = Env(
             node_id, config, BrokerEpochs(), trace, directory, throttles, Measures(trace)
         )
-        retry_ms = config.alter_partition_retry_ms
-        self._isr_updates = IsrUpdates(env.outbox, retry_ms, trace)
-        self._quarantine = Quarantine(
-            node_id, directory, outbox=env.outbox, retry_ms=retry_ms, trace=trace
-        )
+        self._isr_updates = IsrUpdates(env)
+        self._quarantine = Quarantine(env)
         env.hosted.damaged = self._quarantine.cases
         self._isr_changes = IsrChanges(env, self._isr_updates)
         self._isr_checks = IsrChecks(env, self._isr_changes)
@@ -322,8 +318,8 @@ class Replicas:
         self._fetch.end_tick(changed, now)
         self._produce.end_tick()
         self._durability.end_tick()
-        self._isr_updates.maybe_send(self.broker_epoch, now)
-        self._quarantine.maybe_send(self.broker_epoch, now)
+        self._isr_updates.maybe_send(now)
+        self._quarantine.maybe_send(now)
         self._fetchers.poll(now)
 
     def wake(self, now: Instant) -> None:
@@ -340,12 +336,11 @@ class Replicas:
             self._expire_producers(now + self.wall_offset_ms)
         self.end_tick(now)
         for parked in self._env.deadlines.take_due(now):
-            if isinstance(parked, DelayedProduce):
-                self._produce.expire(parked)
-            elif isinstance(parked, DelayedDelete):
-                self._delete.expire(parked)
-            else:
+            if isinstance(parked, DelayedFetch):
                 self._fetch.complete(parked, now)
+            else:
+                parked.expire()
+                self._env.outbox.emit(parked.reply())
         self._take_failed(now)
         self._is_stirred = bool(self._env.changed) or self._fetch.has_released
         self._deadline.forget()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from tidelog.config import LogConfig
+from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, StorageError
 from tidelog.log.directory import LogDirectory
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -16,7 +17,7 @@ from tidelog.model import TopicId, TopicPartition
 from tidelog.replication.measures import Measures
 from tidelog.replication.messages import LogConfigs, Output, Token
 from tidelog.replication.partition import Partition, PartitionEnv
-from tidelog.replication.purgatory import Deadlines
+from tidelog.replication.purgatory import Deadlines, DelayedDelete, DelayedProduce
 from tidelog.replication.throttle import Throttles
 
 
@@ -140,6 +141,32 @@ class Outbox:
         return pending
 
 
+class Recurring:
+    """Something to do again and again. The first time is one interval after `start`."""
+
+    __slots__ = ("due_at", "interval_ms")
+
+    def __init__(self, interval_ms: int) -> None:
+        assert interval_ms > 0, f"interval of {interval_ms} ms"
+        self.interval_ms = interval_ms
+        # The next time; `None` before `start`.
+        self.due_at: Instant | None = None
+
+    def start(self, now: Instant) -> None:
+        """Begins, unless it has begun."""
+        if self.due_at is None:
+            self.due_at = Instant(now + self.interval_ms)
+
+    def due(self, now: Instant) -> int | None:
+        """How late it is, when it is time to do it. The next time is one interval from now, so
+        that a pause of the process does not make up for what it missed."""
+        if self.due_at is None or now < self.due_at:
+            return None
+        late_ms = now - self.due_at
+        self.due_at = Instant(now + self.interval_ms)
+        return late_ms
+
+
 @dataclass(frozen=True, slots=True)
 class Env(PartitionEnv):
     """The surroundings of the parts of one node."""
@@ -154,3 +181,8 @@ class Env(PartitionEnv):
     outbox: Outbox = field(default_factory=Outbox)
     deadlines: Deadlines = field(default_factory=Deadlines)
     """Where requests go that are still waiting at the end of their tick."""
+
+    def answer(self, delayed: DelayedProduce | DelayedDelete) -> None:
+        """All partitions of a request are decided before its deadline."""
+        self.deadlines.note_answered(delayed)
+        self.outbox.emit(delayed.reply())

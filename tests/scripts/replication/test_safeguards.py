@@ -16,7 +16,7 @@ from tidelog.replication import (
     fetch_reading,
     fetcher,
     follower,
-    metadata_changes,
+    hosting,
     offset_queries,
 )
 from tidelog.replication.brokers import BrokerEpochs
@@ -86,11 +86,7 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
         "is_under_min_isr",
         property(lambda _: False),
     ),
-    "metadata_of_a_former_life_is_not_acted_upon": (
-        metadata_changes,
-        "is_in_force",
-        lambda *_: True,
-    ),
+    "metadata_of_a_former_life_is_not_acted_upon": (hosting, "is_in_force", lambda *_: True),
     "new_leader_hides_offsets_until_epoch_start": (
         offset_queries,
         "_is_unsettled",

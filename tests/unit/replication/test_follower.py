@@ -19,9 +19,9 @@ from tidelog.replication.follower import (
     Cut,
     Progress,
     append_fetched,
-    apply_cut,
     as_buffer,
     decide_truncation,
+    truncate,
     where_to_agree,
 )
 from tidelog.sim.replicas.cluster import Cluster
@@ -94,7 +94,7 @@ def answer(records: bytes, high_watermark: int = 0, log_start: int = 0) -> Fetch
 def cut_to_agree(log: Log, diverging: EpochEndOffset, sink: TraceList) -> bool:
     """One round of it."""
     cut = Cut(where_to_agree(log, diverging), TruncationReason.DIVERGED)
-    return apply_cut(log, cut, Trace(sink))
+    return truncate(log, cut, Trace(sink))
 
 
 def test_two_rounds_find_the_common_prefix() -> None:

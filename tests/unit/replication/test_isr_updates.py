@@ -2,8 +2,10 @@
 
 import pytest
 
+from tests.unit.log.harness import LogBench
+from tests.unit.replication.surroundings import make_env
+from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
-from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.replication.isr_updates import IsrUpdates
@@ -26,8 +28,8 @@ def proposal(partition: int) -> AlterPartitionProposal:
 
 def make() -> tuple[IsrUpdates, Outbox]:
     """An empty queue."""
-    outbox = Outbox()
-    return IsrUpdates(outbox, 50, Trace(TraceList())), outbox
+    env = make_env(LogBench(LogConfig()))
+    return IsrUpdates(env), env.outbox
 
 
 def sent(outbox: Outbox) -> SendAlterPartition:
@@ -42,12 +44,12 @@ def test_proposals_of_one_tick_travel_together() -> None:
     updates, outbox = make()
     updates.submit(proposal(0))
     updates.submit(proposal(1))
-    assert updates.maybe_send(7, NOW)
+    assert updates.maybe_send(NOW)
     request = sent(outbox)
     assert request.broker_epoch == 7
     assert [each.topic_partition.partition for each in request.proposals] == [0, 1]
     updates.submit(proposal(2))
-    assert not updates.maybe_send(7, NOW)
+    assert not updates.maybe_send(NOW)
     updates.check()
     answers = updates.on_response(
         request.token, [AlterPartitionResult(TOPIC, 0, ErrorCode.NONE)], NOW
@@ -56,7 +58,7 @@ def test_proposals_of_one_tick_travel_together() -> None:
         (0, ErrorCode.NONE),
         (1, ErrorCode.UNKNOWN_SERVER_ERROR),
     ]
-    assert updates.maybe_send(7, NOW)
+    assert updates.maybe_send(NOW)
 
 
 def test_one_proposal_per_partition() -> None:
@@ -66,7 +68,7 @@ def test_one_proposal_per_partition() -> None:
     assert not updates.takes(TopicPartition("orders", 0), TOPIC)
     with pytest.raises(AssertionError, match="OneProposal"):
         updates.submit(proposal(0))
-    updates.maybe_send(7, NOW)
+    updates.maybe_send(NOW)
     assert not updates.takes(TopicPartition("orders", 0), TOPIC)
     updates.on_response(sent(outbox).token, [], NOW)
     assert updates.takes(TopicPartition("orders", 0), TOPIC)
@@ -77,11 +79,12 @@ def test_a_failed_request_is_sent_again_after_a_pause(answer: ErrorCode | None) 
     """With the broker epoch of then."""
     updates, outbox = make()
     updates.submit(proposal(0))
-    updates.maybe_send(7, NOW)
+    updates.maybe_send(NOW)
     assert updates.on_response(sent(outbox).token, answer, NOW) == []
     assert updates.deadline() == NOW + 50
-    assert not updates.maybe_send(8, Instant(NOW + 49))
-    assert updates.maybe_send(8, Instant(NOW + 50))
+    updates._env.brokers.own_epoch = 8
+    assert not updates.maybe_send(Instant(NOW + 49))
+    assert updates.maybe_send(Instant(NOW + 50))
     request = sent(outbox)
     assert request.broker_epoch == 8
     assert request.proposals == (proposal(0),)
@@ -92,14 +95,14 @@ def test_a_withdrawn_proposal_is_neither_sent_nor_answered() -> None:
     """Whether it had left or not."""
     updates, outbox = make()
     updates.submit(proposal(0))
-    updates.maybe_send(7, NOW)
+    updates.maybe_send(NOW)
     updates.submit(proposal(1))
     for partition in (0, 1):
         updates.withdraw(TopicPartition("orders", partition), TOPIC)
     updates.submit(proposal(0))
     result = AlterPartitionResult(TOPIC, 0, ErrorCode.NONE)
     assert updates.on_response(sent(outbox).token, [result], NOW) == []
-    updates.maybe_send(7, NOW)
+    updates.maybe_send(NOW)
     assert sent(outbox).proposals == (proposal(0),)
 
 
@@ -107,7 +110,7 @@ def test_a_stale_answer_changes_nothing() -> None:
     """The request under way stays under way."""
     updates, outbox = make()
     updates.submit(proposal(0))
-    updates.maybe_send(7, NOW)
+    updates.maybe_send(NOW)
     token = sent(outbox).token
     assert updates.on_response(token + 1, None, NOW) == []
     assert updates.deadline() is None

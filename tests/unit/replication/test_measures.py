@@ -10,7 +10,7 @@ from tidelog.env.trace import Trace, TraceList
 from tidelog.model import TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.replication.events.figures import FetchLagMeasured
+from tidelog.replication.events.in_sync import FetchLagMeasured
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.measures import (
     LAG_REPORTED_FROM_MS,

@@ -3,15 +3,14 @@
 from dataclasses import replace
 
 from tests.unit.log.harness import DIRECTORY_ID, PARTITION, TOPIC_ID, LogBench, read_all
+from tests.unit.replication.surroundings import make_env
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
-from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import LOST_DIRECTORY, Uuid
 from tidelog.replication.messages import SendAssignReplicas
 from tidelog.replication.quarantine import Quarantine
-from tidelog.replication.shared import Outbox
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=200)
 OTHER = Uuid(b"o" * 16)
@@ -30,10 +29,9 @@ class Ward:
         self.bad = self.bench.log.segments[2].base_offset
         self.kept = read_all(self.bench.log, self.bad)
         self.files = self.listing()
-        self.outbox = Outbox()
-        self.quarantine = Quarantine(
-            1, self.bench.directory, outbox=self.outbox, retry_ms=50, trace=Trace(self.bench.trace)
-        )
+        env = make_env(self.bench)
+        self.outbox = env.outbox
+        self.quarantine = Quarantine(env)
         self.quarantine.take_out(PARTITION, TOPIC_ID, LogDamaged("`x` is damaged", self.bad))
 
     def listing(self) -> dict[str, bytes | None]:
@@ -47,7 +45,7 @@ class Ward:
 
     def reports(self, now: int) -> list[Uuid]:
         """The directory ids that are reported at this instant, and not answered."""
-        self.quarantine.maybe_send(7, Instant(now))
+        self.quarantine.maybe_send(Instant(now))
         found = []
         for output in self.outbox.take():
             assert isinstance(output, SendAssignReplicas)
@@ -94,16 +92,14 @@ def test_a_restart_finds_the_log_damaged_though_it_is_only_shorter():
 
 def test_a_lost_log_that_is_sound_again_is_believed_after_it_was_read():
     """Goal: the operator has put an intact copy back; nothing is cut."""
-    ward = Ward()
     fresh = LogBench(CONFIG)
     for _ in range(5):
         fresh.append()
-    quarantine = Quarantine(
-        1, fresh.directory, outbox=ward.outbox, retry_ms=50, trace=Trace(fresh.trace)
-    )
+    env = make_env(fresh)
+    quarantine = Quarantine(env)
     assert not quarantine.withholds(PARTITION, TOPIC_ID, LEADERLESS, CONFIG)
     assert fresh.log.log_end_offset == 5
-    quarantine.maybe_send(7, Instant(0))
-    (report,) = ward.outbox.take()
+    quarantine.maybe_send(Instant(0))
+    (report,) = env.outbox.take()
     assert isinstance(report, SendAssignReplicas)
     assert report.assignments[0].directory_id == DIRECTORY_ID

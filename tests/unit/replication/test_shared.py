@@ -1,10 +1,11 @@
 """The hosted replicas are found, changes are looked at once, outputs keep their order."""
 
+from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import ZERO_TOPIC_ID, TopicPartition
 from tidelog.replication.messages import LogDirFailed
 from tidelog.replication.partition import Partition
-from tidelog.replication.shared import ChangedPartitions, Outbox
+from tidelog.replication.shared import ChangedPartitions, Outbox, Recurring
 from tidelog.sim.replicas.cluster import Cluster
 from tidelog.sim.replicas.feed import topic_id_of
 
@@ -71,3 +72,17 @@ def test_order_and_tokens() -> None:
     assert outbox.take() == []
     tokens = [outbox.new_token() for _ in range(3)]
     assert len(set(tokens)) == 3
+
+
+def test_each_interval_once() -> None:
+    """Not before it was started, and without making up for a pause."""
+    recurring = Recurring(100)
+    assert recurring.due(Instant(10_000)) is None
+    recurring.start(Instant(10_000))
+    recurring.start(Instant(10_050))
+    assert recurring.due_at == 10_100
+    assert recurring.due(Instant(10_099)) is None
+    assert recurring.due(Instant(10_100)) == 0
+    assert recurring.due(Instant(10_730)) == 530
+    assert recurring.due(Instant(10_731)) is None
+    assert recurring.due_at == 10_830

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidelog.env.trace import Level, Trace
 from tidelog.model import TopicPartition
-from tidelog.replication.events.figures import AppendSampled
+from tidelog.replication.events.in_sync import AppendSampled
 from tidelog.runtime.event_file import EVENTS_FILE, EventFile, clock_of_this_machine
 from tidelog.runtime.log_lines import LogLines
 

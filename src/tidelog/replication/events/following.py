@@ -6,7 +6,7 @@ from typing import ClassVar
 from tidelog.env.event import Event, Kind, Level, PartitionEvent, Payload, event
 from tidelog.errors import ErrorCode
 from tidelog.model import EpochEndOffset
-from tidelog.replication.events.shape import NoAnswer, Shown, present, reason_name
+from tidelog.replication.events.shape import NoAnswer, Shown, present
 
 
 class TruncationReason(StrEnum):
@@ -121,10 +121,6 @@ class FetchesPaused(Event):
         """`fetcher 2`, by the leader."""
         return f"fetcher {self.leader_id}"
 
-    def why(self) -> str:
-        """The name of a code."""
-        return reason_name(self.reason)
-
 
 @event(level=Level.DEBUG)
 class FetchesPausedAgain(FetchesPaused):
@@ -157,7 +153,7 @@ class FetchDelayed(PartitionEvent):
 
     def why(self) -> str:
         """The name of a code, or the most that is known."""
-        return self.detail or reason_name(self.reason)
+        return self.detail or Event.why(self)
 
 
 @event(level=Level.DEBUG)

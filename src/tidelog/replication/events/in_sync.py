@@ -1,23 +1,13 @@
-"""Events of in-sync replicas: proposals, their answers, and what a high watermark waits for."""
+"""Events of leaders: ISR proposals, their answers, what a high watermark waits for, and what is
+measured, for events files and never log lines."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
-from tidelog.env.event import Event, Kind, PartitionEvent, Payload, event
+from tidelog.env.event import Event, Kind, Level, PartitionEvent, Payload, event
 from tidelog.errors import ErrorCode
-from tidelog.replication.events.shape import NoAnswer, ReplicasEvent, Shown, present, reason_name
-
-
-@event()
-class _ErrorEvent(PartitionEvent):
-    """A decision whose reason is the error code of an answer."""
-
-    reason: ErrorCode
-
-    def why(self) -> str:
-        """The name of the code."""
-        return self.reason.name
+from tidelog.replication.events.shape import NoAnswer, ReplicasEvent, Shown, present
 
 
 class IsrUpdateReason(StrEnum):
@@ -97,24 +87,27 @@ class IsrCommitted(PartitionEvent):
 
 
 @event("on_isr_answer", "refused")
-class IsrProposalRefused(_ErrorEvent):
+class IsrProposalRefused(PartitionEvent):
     """The controller has refused a proposal."""
 
+    reason: ErrorCode
     isr: tuple[int, ...]
     """The committed ISR, which counts again."""
 
 
 @event("on_isr_answer", "waits for metadata")
-class IsrProposalPending(_ErrorEvent):
+class IsrProposalPending(PartitionEvent):
     """The controller knows something newer: newer metadata will settle a proposal."""
 
+    reason: ErrorCode
     maximal_isr: tuple[int, ...]
 
 
 @event("on_isr_answer", "retrying")
-class IsrProposalRetried(_ErrorEvent):
+class IsrProposalRetried(PartitionEvent):
     """A proposal is sent again."""
 
+    reason: ErrorCode
     maximal_isr: tuple[int, ...]
 
 
@@ -126,10 +119,6 @@ class AlterPartitionRetried(Event):
 
     reason: NoAnswer | ErrorCode
     in_ms: int
-
-    def why(self) -> str:
-        """The name of a code."""
-        return reason_name(self.reason)
 
 
 @event("check_isrs", "skipped")
@@ -179,3 +168,41 @@ class HighWatermarkStalled(PartitionEvent):
             del found["log_ends"]
             found |= {"followers": tuple(self.log_ends), "log_ends": tuple(self.log_ends.values())}
         return found
+
+
+@event("on_append", "append", Kind.APPEND, level=Level.MEASURE)
+class AppendSampled(PartitionEvent):
+    """An append whose commit is now waited for."""
+
+    leader_epoch: int
+    required: int
+    """The high watermark that commits it."""
+    high_watermark: int
+
+
+@event("on_advance", "hw_advance", Kind.HW_ADVANCE, level=Level.MEASURE)
+class HighWatermarkAdvanced(PartitionEvent):
+    """The high watermark moved."""
+
+    leader_epoch: int
+    high_watermark: int
+    log_end: int
+    followers: tuple[int, ...]
+    log_ends: tuple[int, ...]
+    required: int | None = None
+    """Of the sampled append that is now committed."""
+
+    def shown(self) -> Shown:
+        """Without an append that was not sampled."""
+        return present(Event.shown(self))
+
+
+@event("report_lag", "fetch_lag", Kind.FETCH_LAG, level=Level.MEASURE)
+class FetchLagMeasured(PartitionEvent):
+    """Followers that have not been level for a while, in the ISR or not."""
+
+    leader_epoch: int
+    log_end: int
+    followers: tuple[int, ...]
+    log_ends: tuple[int, ...]
+    level_ms_ago: tuple[int, ...]

@@ -1,10 +1,9 @@
-"""How events of replication show codes and absent fields."""
+"""How events of replication show absent fields and answers."""
 
 from enum import StrEnum
 from typing import ClassVar
 
 from tidelog.env.event import Event, event
-from tidelog.errors import ErrorCode
 
 Shown = tuple[tuple[str, object], ...]
 """(key, value) pairs of a line."""
@@ -20,11 +19,6 @@ class NoAnswer(StrEnum):
 def present(pairs: Shown) -> Shown:
     """The pairs that have a value."""
     return tuple(pair for pair in pairs if pair[1] is not None)
-
-
-def reason_name(reason: StrEnum | ErrorCode) -> str:
-    """How a line shows a reason: an error code by its name."""
-    return reason.name if isinstance(reason, ErrorCode) else str(reason)
 
 
 @event()

@@ -9,16 +9,10 @@ from tidelog.errors import ErrorCode
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.log import Log
 from tidelog.model import EpochEndOffset
-from tidelog.replication import (
-    fetch_answers,
-    fetch_reading,
-    follower,
-    metadata_changes,
-    offset_queries,
-)
+from tidelog.replication import fetch_answers, fetch_reading, follower, hosting, offset_queries
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_answers import FetchAnswers
-from tidelog.replication.fetch_state import FetchState
+from tidelog.replication.fetch_state import FetchState, FollowedPartitions
 from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.isr import Pending
@@ -102,7 +96,7 @@ def _cut_later(self: FetchAnswers, state: FetchState, fetched: Any, now: Any) ->
 
 def _cut_at_once(self: FetchAnswers, state: FetchState, cut: Any) -> bool:
     """A log is cut while a checkpoint claims what is cut."""
-    follower.apply_cut(state.partition.log, cut, self._env.trace)
+    follower.truncate(state.partition.log, cut, self._env.trace)
     self._followed.cutting.append(state)
     self.fetch_on(state)
     return True
@@ -228,7 +222,7 @@ SAFEGUARDS: Final = (
         "r17",
         "answers-to-those-who-left",
         "cutting by an answer of a broker that is not followed any more",
-        (ReplicaFetcher, "remove", lambda *_: None),
+        (FollowedPartitions, "remove", lambda *_: None),
         (ReplicaFetcher, "check", lambda *_: None),
     ),
     of_regression(
@@ -333,7 +327,7 @@ SAFEGUARDS: Final = (
         "s09",
         "present-metadata",
         "leading as in a former life",
-        (metadata_changes, "is_in_force", _has_any_registration),
+        (hosting, "is_in_force", _has_any_registration),
     ),
     of_regression(
         "s13",

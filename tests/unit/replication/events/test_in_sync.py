@@ -1,8 +1,9 @@
 """Goal: lines and records about in-sync replicas have the shape that their readers know."""
 
-from tidelog.env.event import record_of
+from tidelog.env.event import EventRecord, Kind, record_of
 from tidelog.model import TopicPartition
 from tidelog.replication.events.in_sync import (
+    HighWatermarkAdvanced,
     HighWatermarkStalled,
     IsrExpansionProposed,
     IsrShrinkProposed,
@@ -86,3 +87,11 @@ def test_a_changed_isr_is_shown_with_the_former_one() -> None:
         "my-orders-3 become_leader: isr changed (as proposed) isr=(1,)->(1, 2) partition_epoch=3 "
         "high_watermark=4"
     )
+
+
+def test_an_advance_names_a_sampled_append_or_none() -> None:
+    event = HighWatermarkAdvanced(
+        partition=KEY, leader_epoch=7, high_watermark=5, log_end=6, followers=(2,), log_ends=(5,)
+    )
+    payload = {"high_watermark": 5, "log_end": 6, "followers": (2,), "log_ends": (5,)}
+    assert record_of(event) == EventRecord(Kind.HW_ADVANCE, *KEY, 7, payload)

@@ -56,8 +56,8 @@ class FetchPath:
         """Answers at once or parks the request."""
         request = parked.request
         reading = Reading(self._env, self._selector, parked, now, on_arrival=True)
-        if reading.expandable:
-            self._isr_changes.expand(reading.expandable)
+        for partition, replica_id in reading.expandable:
+            self._isr_changes.maybe_expand_isr(partition, replica_id)
         if (
             request.max_wait_ms <= 0
             or reading.at_once

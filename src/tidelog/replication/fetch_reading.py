@@ -38,6 +38,7 @@ from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
 from tidelog.log.log import Log
 from tidelog.log.values import LogRead
 from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
+from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
 from tidelog.replication.purgatory import DelayedFetch
 from tidelog.replication.read_replica import READ_HERE, ReadReplicaSelector
@@ -196,29 +197,30 @@ class Reading:
                 return self._refuse(want, ErrorCode.NONE, start, diverging)
         if not log.log_start_offset <= fetch_offset <= log_end:
             return self._refuse(want, ErrorCode.OFFSET_OUT_OF_RANGE)
-        if remote is None:
+        if leadership is None or remote is None:
             return self._answer_consumer(partition, want)
         if known_high_watermark < fetch_offset and known_high_watermark < log.high_watermark:
             self.at_once = True
         if self._on_arrival:
             # The leader's end is sampled before the read: see `leader`.
-            self._note_progress(partition, remote, want, log_end)
+            self._note_progress(partition, leadership, remote, want, log_end)
         if log.config.leader_replication_throttled_replicas:
-            return self._answer_throttled(partition, want)
+            return self._answer_throttled(partition, leadership, want)
         return self._answer(log, want, log_end)
 
-    def _answer_throttled(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
+    def _answer_throttled(
+        self, partition: Partition, leadership: LeaderState, want: FetchPartition
+    ) -> FetchedPartition:
         """A follower's answer where the topic throttles some replicas, maybe this leader's."""
-        log, leadership, throttles = partition.log, partition.leadership, self._env.throttles
-        assert leadership is not None, f"{partition} serves a follower without leading"
+        log, throttles = partition.log, self._env.throttles
         listed = log.config.leader_replication_throttled_replicas
-        if not throttles.names(listed, partition.topic_partition.partition):
-            return self._answer(log, want, log.log_end_offset)
+        throttled = throttles.names(listed, partition.topic_partition.partition)
         in_sync = self._request.replica_id in leadership.isr
-        if not in_sync and throttles.leader.is_exceeded(self.now):
+        if throttled and not in_sync and throttles.leader.is_exceeded(self.now):
             return self._answer(log, want, NO_OFFSET)
         answer = self._answer(log, want, log.log_end_offset)
-        self.throttled_bytes += answer.records_bytes
+        if throttled:
+            self.throttled_bytes += answer.records_bytes
         return answer
 
     def _answer_consumer(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
@@ -247,7 +249,12 @@ class Reading:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
 
     def _note_progress(
-        self, partition: Partition, remote: RemoteReplica, want: FetchPartition, leader_end: int
+        self,
+        partition: Partition,
+        leadership: LeaderState,
+        remote: RemoteReplica,
+        want: FetchPartition,
+        leader_end: int,
     ) -> None:
         request = self._request
         moved = remote.on_fetch(
@@ -259,8 +266,6 @@ class Reading:
         )
         if moved:
             self._env.changed.progressed[partition] = None
-        leadership = partition.leadership
-        assert leadership is not None, f"{partition} serves a follower without leading"
         replica_id = request.replica_id
         if replica_id not in leadership.maximal_isr and leadership.may_expand(replica_id):
             self.expandable.append((partition, replica_id))

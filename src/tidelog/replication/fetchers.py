@@ -10,8 +10,8 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.model import NO_LEADER
 from tidelog.replication.fetch_state import FetchState
 from tidelog.replication.fetcher import ReplicaFetcher
-from tidelog.replication.messages import ListOffsetsResult, Role, Token, TruncationsAnnounced
-from tidelog.replication.partition import Partition
+from tidelog.replication.messages import ListOffsetsResult, Token, TruncationsAnnounced
+from tidelog.replication.partition import Partition, Role
 from tidelog.replication.shared import Env
 from tidelog.wire.fetch import FetchResponse
 

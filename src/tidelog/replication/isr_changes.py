@@ -20,7 +20,7 @@ Left out: how proposals travel (`isr_updates`), what counts as lagging (`leader`
 Source: KIP-497, KIP-903, KIP-966.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from tidelog.env.instant import Instant
@@ -65,18 +65,12 @@ class IsrChanges:
 
     # Proposals ----------------------------------------------------------------------------
 
-    def expand(self, candidates: Iterable[tuple[Partition, int]]) -> None:
-        """Proposes each (partition, follower) that still may join."""
-        for partition, replica_id in candidates:
-            leadership = partition.leadership
-            if leadership is not None and leadership.may_expand(replica_id):
-                self.maybe_expand_isr(partition, leadership, replica_id)
-
-    def maybe_expand_isr(
-        self, partition: Partition, leadership: LeaderState, replica_id: int
-    ) -> bool:
-        """Proposes that a follower joins, and counts it in the maximal ISR at once; unless another
-        proposal of the partition is under way."""
+    def maybe_expand_isr(self, partition: Partition, replica_id: int) -> bool:
+        """Proposes that a follower joins, if it may, and counts it in the maximal ISR at once;
+        unless another proposal of the partition is under way."""
+        leadership = partition.leadership
+        if leadership is None or not leadership.may_expand(replica_id):
+            return False
         if not self._updates.takes(partition.topic_partition, partition.topic_id):
             return False
         isr = leadership.isr

@@ -32,14 +32,11 @@ class IsrChecks:
         # When the next check is due.
         self.schedule = Recurring(max(1, env.config.replica_lag_time_max_ms // 2))
 
-    def run_due(self, now: Instant) -> None:
+    def check_isrs(self, now: Instant) -> None:
         """Checks all led partitions if it is time to."""
         late_ms = self.schedule.due(now)
-        if late_ms is not None:
-            self.check_isrs(late_ms, now)
-
-    def check_isrs(self, late_ms: int, now: Instant) -> None:
-        """Checks all led partitions, `late_ms` after it was due."""
+        if late_ms is None:
+            return
         partitions, measures = self._env.hosted.partitions.values(), self._env.measures
         self._env.changed.mark_uncommitted(partitions)
         if late_ms > self.schedule.interval_ms:

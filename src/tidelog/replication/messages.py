@@ -10,8 +10,6 @@ handed in with its `reply_to`, exactly once.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from enum import Enum
 from typing import Final, NamedTuple
 
 from tidelog.config import LogConfig
@@ -153,8 +151,7 @@ class AlterPartitionResult(NamedTuple):
 # Outputs -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The answer to a Produce, Fetch or DeleteRecords. For acks=0 the broker writes nothing, but
     closes the connection when a partition failed."""
 
@@ -162,8 +159,7 @@ class Reply:
     response: ProduceResponse | FetchResponse | DeleteRecordsResult
 
 
-@dataclass(frozen=True, slots=True)
-class SendFetch:
+class SendFetch(NamedTuple):
     """Fetch from a partition leader; answered through `on_fetch_response`."""
 
     leader_id: int
@@ -171,8 +167,7 @@ class SendFetch:
     request: FetchRequest
 
 
-@dataclass(frozen=True, slots=True)
-class SendListOffsets:
+class SendListOffsets(NamedTuple):
     """Ask a partition leader for offsets, as a replica; answered through
     `on_list_offsets_response`."""
 
@@ -181,8 +176,7 @@ class SendListOffsets:
     queries: tuple[ListOffsetsQuery, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SendAlterPartition:
+class SendAlterPartition(NamedTuple):
     """Ask the active controller for ISR changes; answered through
     `on_alter_partition_response`. At most one is under way."""
 
@@ -199,8 +193,7 @@ class ReplicaDirectory(NamedTuple):
     directory_id: Uuid
 
 
-@dataclass(frozen=True, slots=True)
-class SendAssignReplicas:
+class SendAssignReplicas(NamedTuple):
     """Report to the active controller where replicas are; answered through
     `on_assign_replicas_response`. At most one is under way."""
 
@@ -209,8 +202,7 @@ class SendAssignReplicas:
     assignments: tuple[ReplicaDirectory, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LogDirFailed:
+class LogDirFailed(NamedTuple):
     """The device failed under a log: the partition is offline, and the node must react."""
 
     topic_partition: TopicPartition
@@ -220,42 +212,3 @@ class LogDirFailed:
 Output = (
     Reply | SendFetch | SendListOffsets | SendAlterPartition | SendAssignReplicas | LogDirFailed
 )
-
-# Views -------------------------------------------------------------------------------------
-
-
-class Role(Enum):
-    """What a hosted replica is at the moment."""
-
-    LEADER = "leader"
-    FOLLOWER = "follower"
-    OFFLINE = "offline"
-
-
-class ReplicaView(NamedTuple):
-    """What this node knows of one replica; -1 where it knows nothing."""
-
-    node_id: int
-    log_start_offset: int
-    high_watermark: int
-    """Only known of the node's own replica."""
-    log_end_offset: int
-    in_sync: bool
-    caught_up_ms_ago: int
-    """How long ago it was last level with the leader; -1 when not known or never."""
-
-
-class PartitionView(NamedTuple):
-    """One hosted partition as this node sees it."""
-
-    topic_partition: TopicPartition
-    topic_id: TopicId
-    role: Role
-    leader_id: int
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[int, ...]
-    """The committed ISR; empty on a follower, which need not know it."""
-    maximal_isr: tuple[int, ...]
-    replicas: tuple[ReplicaView, ...]
-    """In assignment order. A leader knows all of them, a follower itself."""

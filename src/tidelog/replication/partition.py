@@ -30,6 +30,7 @@ Source: KIP-101, KIP-497, KIP-966.
 """
 
 from dataclasses import dataclass
+from enum import Enum
 
 from tidelog.config import ReplicationConfig
 from tidelog.env.instant import LONG_AGO, Instant
@@ -43,7 +44,6 @@ from tidelog.replication.events.in_sync import IsrUpdated, IsrUpdateReason
 from tidelog.replication.events.roles import FollowingBegan, LeadershipBegan
 from tidelog.replication.isr import Committed
 from tidelog.replication.leader import LeaderState
-from tidelog.replication.messages import PartitionView, ReplicaView, Role
 from tidelog.replication.purgatory import AckQueue, Deletions, Waiters
 from tidelog.wire.fetch import LeaderHint
 
@@ -56,6 +56,14 @@ class PartitionEnv:
     config: ReplicationConfig
     brokers: BrokerEpochs
     trace: Trace
+
+
+class Role(Enum):
+    """What a hosted replica is at the moment."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    OFFLINE = "offline"
 
 
 class Partition:
@@ -279,7 +287,7 @@ class Partition:
         """The flush under way is answered; the log has moved its recovery point."""
         self._flush_in_flight = False
 
-    # Views and invariants -----------------------------------------------------------------
+    # Role and invariants ------------------------------------------------------------------
 
     @property
     def role(self) -> Role:
@@ -287,42 +295,6 @@ class Partition:
         if self.offline is not None:
             return Role.OFFLINE
         return Role.FOLLOWER if self.leadership is None else Role.LEADER
-
-    def view(self, now: Instant) -> PartitionView:
-        """All that this node knows of the partition."""
-        leadership = self.leadership
-        isr = () if leadership is None else leadership.isr
-        maximal = () if leadership is None else leadership.maximal_isr
-        return PartitionView(
-            self.topic_partition,
-            self.topic_id,
-            self.role,
-            self.leader_id,
-            self.leader_epoch,
-            self.partition_epoch,
-            isr,
-            maximal,
-            tuple(
-                view
-                for replica_id in self.replicas
-                if (view := self._replica_view(replica_id, isr, now)) is not None
-            ),
-        )
-
-    def _replica_view(
-        self, replica_id: int, isr: tuple[int, ...], now: Instant
-    ) -> ReplicaView | None:
-        log = self.log
-        if replica_id == self._env.node_id:
-            start, end = log.log_start_offset, log.log_end_offset
-            in_sync = replica_id in isr
-            return ReplicaView(replica_id, start, log.high_watermark, end, in_sync, 0)
-        if self.leadership is None:
-            return None
-        remote = self.leadership.remotes[replica_id]
-        ago = remote.caught_up_ms_ago(now)
-        start, end = remote.log_start_offset, remote.log_end_offset
-        return ReplicaView(replica_id, start, -1, end, replica_id in isr, ago)
 
     def check(self) -> None:
         """Asserts what must hold between two events."""

@@ -330,7 +330,7 @@ class Replicas:
                 return
         if not self._metadata.in_force and self._metadata.maybe_take_effect(now):
             self._start_recurring(now)
-        self._isr_checks.run_due(now)
+        self._isr_checks.check_isrs(now)
         self._durability.write_due(now)
         if self._expiry_checks.due(now) is not None:
             self._expire_producers(now + self.wall_offset_ms)
@@ -373,11 +373,6 @@ class Replicas:
     def partitions(self) -> Mapping[TopicPartition, Partition]:
         """The hosted replicas, to be looked at and not changed."""
         return self._env.hosted.partitions
-
-    def describe(self, now: Instant) -> list[messages.PartitionView]:
-        """Every hosted partition, ordered by topic and partition."""
-        hosted = self._env.hosted.partitions
-        return [hosted[key].view(now) for key in sorted(hosted)]
 
     def check(self) -> None:
         """Asserts every invariant of the package."""

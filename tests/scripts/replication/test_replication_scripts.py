@@ -236,21 +236,22 @@ class Interpreter:
 
     def _line(self, node: int) -> str | None:
         broker = self.cluster.brokers[node]
-        views = {view.topic_partition: view for view in broker.replicas.describe(self.cluster.now)}
-        view = views.get(TopicPartition(TOPIC, 0))
-        if view is None:
+        partition = broker.replicas.partitions.get(TopicPartition(TOPIC, 0))
+        if partition is None:
             return None
+        leadership = partition.leadership
         log = broker.log(TOPIC)
         isr = ""
-        if view.isr:
-            isr = f" isr={join(view.isr)}"
-            if view.maximal_isr != view.isr:
-                isr += f" maximal={join(view.maximal_isr)}"
+        if leadership is not None:
+            isr = f" isr={join(leadership.isr)}"
+            if leadership.maximal_isr != leadership.isr:
+                isr += f" maximal={join(leadership.maximal_isr)}"
         epochs = ",".join(f"{epoch}@{start}" for epoch, start in log.epochs.entries)
         values = " ".join((record.value or b"").decode() for record in records_of(log))
         return (
-            f"b{node} {view.role.value} epoch={view.leader_epoch}{isr} start={log.log_start_offset}"
-            f" hw={log.high_watermark} end={log.log_end_offset} epochs={epochs or '-'}: {values}"
+            f"b{node} {partition.role.value} epoch={partition.leader_epoch}{isr}"
+            f" start={log.log_start_offset} hw={log.high_watermark} end={log.log_end_offset}"
+            f" epochs={epochs or '-'}: {values}"
         )
 
 

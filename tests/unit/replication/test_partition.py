@@ -7,8 +7,8 @@ from tidelog.log.values import LogFlush
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import TopicPartition
 from tidelog.replication.isr import Committed, Pending
-from tidelog.replication.messages import AlterPartitionProposal, AlterPartitionResult, Role
-from tidelog.replication.partition import Partition
+from tidelog.replication.messages import AlterPartitionProposal, AlterPartitionResult
+from tidelog.replication.partition import Partition, Role
 from tidelog.sim.replicas.cluster import Cluster
 
 

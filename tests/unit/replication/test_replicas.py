@@ -12,7 +12,8 @@ from tidelog.log.values import LogFlush
 from tidelog.model import TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.replication.messages import LogDirFailed, Role, SendAlterPartition
+from tidelog.replication.messages import LogDirFailed, SendAlterPartition
+from tidelog.replication.partition import Role
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
 from tidelog.sim.replicas.feed import topic_id_of
 
@@ -36,10 +37,10 @@ def test_metadata_that_comes_before_the_broker_epoch_takes_effect_later(cluster:
     cluster.feed.forget(1)
     epoch = cluster.feed.register(1)
     cluster.run(0)
-    assert broker.replicas.describe(cluster.now) == []
+    assert not broker.replicas.partitions
     broker.replicas.broker_epoch = epoch
     cluster.run(0)
-    assert len(broker.replicas.describe(cluster.now)) == 1
+    assert len(broker.replicas.partitions) == 1
 
 
 def test_a_log_with_epochs_to_come_is_damaged_and_left_as_it_is(cluster: Cluster) -> None:
@@ -57,7 +58,7 @@ def test_a_log_with_epochs_to_come_is_damaged_and_left_as_it_is(cluster: Cluster
     assert before
     cluster.start(1)
     cluster.run(0)
-    assert broker.replicas.describe(cluster.now) == []
+    assert not broker.replicas.partitions
     assert KEY in broker.directory.damaged
     assert broker.disk.read_file(path) == before
     assert any("leader epoch `7` at offset `0`" in line for line in cluster.lines)
@@ -164,8 +165,7 @@ def test_a_failed_flush_takes_the_replica_offline(cluster: Cluster) -> None:
     replicas.on_flush_failed(subject, "input/output error", cluster.now)
     outputs = replicas.take_outputs()
     assert LogDirFailed(KEY, "flush failed: input/output error") in outputs
-    (view,) = replicas.describe(cluster.now)
-    assert view.role is Role.OFFLINE
+    assert replicas.partitions[KEY].role is Role.OFFLINE
     replicas.on_flushed(subject, cluster.now)
     replicas.on_flush_failed(subject, "again", cluster.now)
     assert replicas.take_outputs() == []
@@ -178,24 +178,25 @@ def test_a_flush_of_a_former_topic_is_ignored(cluster: Cluster) -> None:
     subject = LogFlush(KEY, topic_id_of(77), 1, True, 0)
     replicas.on_flushed(subject, cluster.now)
     replicas.on_flush_failed(subject, "gone", cluster.now)
-    (view,) = replicas.describe(cluster.now)
-    assert view.role is Role.LEADER
+    assert replicas.partitions[KEY].role is Role.LEADER
 
 
-def test_descriptions_have_what_is_known(cluster: Cluster) -> None:
-    """A leader knows all replicas, a follower itself."""
+def test_a_leader_knows_all_replicas(cluster: Cluster) -> None:
+    """A follower itself."""
     cluster.produce(1, [b"a", b"b"])
     cluster.run(150)
-    (led,) = cluster.brokers[1].replicas.describe(cluster.now)
-    assert (led.role, led.leader_id, led.isr, led.maximal_isr) == (Role.LEADER, 1, (1, 2), (1, 2))
-    own, other = led.replicas
-    assert (own.node_id, own.log_end_offset, own.high_watermark, own.in_sync) == (1, 2, 2, True)
-    assert (other.node_id, other.log_end_offset, other.high_watermark) == (2, 2, -1)
-    assert 0 <= other.caught_up_ms_ago < 150
-    (followed,) = cluster.brokers[2].replicas.describe(cluster.now)
-    assert followed.role is Role.FOLLOWER
-    assert [view.node_id for view in followed.replicas] == [2]
-    assert followed.replicas[0].log_end_offset == 2
+    led = cluster.brokers[1].replicas.partitions[KEY]
+    leadership = led.leadership
+    assert leadership is not None
+    assert (led.role, led.leader_id) == (Role.LEADER, 1)
+    assert (leadership.isr, leadership.maximal_isr) == ((1, 2), (1, 2))
+    assert (led.log.log_end_offset, led.log.high_watermark) == (2, 2)
+    ((replica_id, remote),) = leadership.remotes.items()
+    assert (replica_id, remote.log_end_offset) == (2, 2)
+    assert 0 <= remote.caught_up_ms_ago(cluster.now) < 150
+    followed = cluster.brokers[2].replicas.partitions[KEY]
+    assert followed.role is Role.FOLLOWER and followed.leadership is None
+    assert followed.log.log_end_offset == 2
 
 
 def test_a_hundred_appends_of_a_tick_wake_a_parked_fetch_once(cluster: Cluster) -> None:

@@ -24,8 +24,7 @@ from tidelog.replication import fetch_reading
 from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.isr import Pending
 from tidelog.replication.leader import LeaderState
-from tidelog.replication.messages import Role
-from tidelog.replication.partition import Partition
+from tidelog.replication.partition import Partition, Role
 from tidelog.replication.purgatory import AckQueue
 from tidelog.replication.replicas import Replicas
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
@@ -112,8 +111,8 @@ class Storm:
 
     def leads(self, node: int) -> bool:
         """Whether the broker believes that it leads."""
-        views = self.cluster.brokers[node].replicas.describe(self.cluster.now)
-        return any(view.role is Role.LEADER for view in views)
+        hosted = self.cluster.brokers[node].replicas.partitions.values()
+        return any(partition.role is Role.LEADER for partition in hosted)
 
     def watch_leader(self, node: int, log: Log) -> None:
         """Extends the oracle, or finds that the leader contradicts it."""

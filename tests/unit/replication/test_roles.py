@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.model import ZERO_TOPIC_ID, TopicPartition
-from tidelog.replication.messages import Role
+from tidelog.replication.partition import Role
 from tidelog.sim.replicas.cluster import Cluster
 
 KEY = TopicPartition("orders", 0)
@@ -22,8 +22,8 @@ def roles(cluster: Cluster) -> list[Role | None]:
     """The role on each broker."""
     found: list[Role | None] = []
     for broker in cluster.brokers.values():
-        views = broker.replicas.describe(cluster.now)
-        found.append(views[0].role if views else None)
+        partition = broker.replicas.partitions.get(KEY)
+        found.append(None if partition is None else partition.role)
     return found
 
 
@@ -37,15 +37,15 @@ def test_a_moved_partition_leaves_and_takes_its_log_along(cluster: Cluster) -> N
 
 def test_old_metadata_changes_nothing(cluster: Cluster) -> None:
     """A delta that holds the same partition again."""
-    before = cluster.brokers[1].replicas.describe(cluster.now)
-    image = cluster.brokers[1].replicas._env.hosted.partitions[KEY].image
+    partition = cluster.brokers[1].replicas.partitions[KEY]
+    before = (partition.role, partition.leader_epoch, partition.partition_epoch)
+    image = partition.image
     assert image is not None
-    assert (
-        cluster.brokers[1].replicas._env.hosted.partitions[KEY].objection_to(image) == "unchanged"
-    )
+    assert partition.objection_to(image) == "unchanged"
     cluster.feed.create_topic("others", (2,))
     cluster.run(0)
-    assert cluster.brokers[1].replicas.describe(cluster.now) == before
+    assert (partition.role, partition.leader_epoch, partition.partition_epoch) == before
+    assert partition.leadership is not None and partition.leadership.isr == (1, 2)
 
 
 def test_a_log_that_lost_its_id_with_its_process_begins_anew(cluster: Cluster) -> None:

@@ -109,7 +109,8 @@ def _note_before_comparing(read: Callable[..., Any]) -> Callable[..., Any]:
         leadership = partition.leadership
         remote = None if leadership is None else leadership.remotes.get(self._request.replica_id)
         if remote is not None and self._on_arrival:
-            self._note_progress(partition, remote, want, partition.log.log_end_offset)
+            log_end = partition.log.log_end_offset
+            self._note_progress(partition, leadership, remote, want, log_end)
         return read(self, partition, want)
 
     return note_and_read

@@ -149,17 +149,9 @@ class Reading:
         The follower does not look at the high watermark of a divergence, so it must not be counted
         as sent: a fetch session mentions only what changed since it was sent."""
         self.at_once = True
+        topic, topic_id, number, *_ = want
         return FetchedPartition(
-            want.topic,
-            want.topic_id,
-            want.partition,
-            code,
-            NO_OFFSET,
-            NO_OFFSET,
-            log_start,
-            [],
-            0,
-            diverging,
+            topic, topic_id, number, code, NO_OFFSET, NO_OFFSET, log_start, [], 0, diverging
         )
 
     def read(self, partition: Partition, want: FetchPartition) -> FetchedPartition:

@@ -46,19 +46,9 @@ soon as there are any. It costs an answer for each commit, so without readers it
 class ReplicaFetcher:
     """All that this node fetches from one leader."""
 
-    __slots__ = (
-        "_blocked_until",
-        "_env",
-        "_failures",
-        "answers",
-        "bounds",
-        "followed",
-        "leader_id",
-        "token",
-    )
+    __slots__ = ("_blocked_until", "_env", "_failures", "answers", "bounds", "followed", "token")
 
     def __init__(self, leader_id: int, env: Env) -> None:
-        self.leader_id = leader_id
         self._env = env
         # The partitions, and what the leader knows of them.
         self.followed = FollowedPartitions(leader_id, env)
@@ -152,7 +142,7 @@ class ReplicaFetcher:
             forgotten=forgotten,
         )
         self.token = env.outbox.new_token()
-        env.outbox.emit(SendFetch(self.leader_id, self.token, request))
+        env.outbox.emit(SendFetch(self.followed.leader_id, self.token, request))
 
     # Answers --------------------------------------------------------------------------------
 
@@ -184,7 +174,7 @@ class ReplicaFetcher:
             return
         # Only the first of a row is news.
         event = FetchesPaused if self._failures == 1 else FetchesPausedAgain
-        self._env.trace.event(event(leader_id=self.leader_id, reason=reason, ms=wait_ms))
+        self._env.trace.event(event(leader_id=self.followed.leader_id, reason=reason, ms=wait_ms))
 
     # Time and invariants --------------------------------------------------------------------
 
@@ -200,9 +190,9 @@ class ReplicaFetcher:
         self.followed.check()
         for state in self.followed.by_key.values():
             partition = state.partition
-            assert partition.leader_id == self.leader_id, (
+            assert partition.leader_id == self.followed.leader_id, (
                 f"FollowsItsLeader: {partition} is led by {partition.leader_id}, not by "
-                f"{self.leader_id}"
+                f"{self.followed.leader_id}"
             )
             assert partition.leader_epoch == state.leader_epoch, (
                 f"FollowsItsLeader: {partition} is in epoch {partition.leader_epoch}, fetched in "

@@ -163,15 +163,7 @@ def _failure(
     message: str | None = None,
     leader: LeaderHint | None = None,
 ) -> ProducedPartition:
+    topic, topic_id, number, _ = part
     return ProducedPartition(
-        part.topic,
-        part.topic_id,
-        part.partition,
-        code,
-        NO_OFFSET,
-        NO_TIMESTAMP,
-        NO_OFFSET,
-        (),
-        message,
-        leader,
+        topic, topic_id, number, code, NO_OFFSET, NO_TIMESTAMP, NO_OFFSET, (), message, leader
     )

@@ -63,22 +63,11 @@ class Case:
 class Quarantine:
     """All damaged logs of one broker, and the reports of them to the controller."""
 
-    __slots__ = (
-        "_directory",
-        "_env",
-        "_node_id",
-        "_retry_at",
-        "_retry_ms",
-        "_token",
-        "_unreported",
-        "cases",
-    )
+    __slots__ = ("_directory", "_env", "_retry_at", "_token", "_unreported", "cases")
 
     def __init__(self, env: Env) -> None:
         self._env = env
-        self._node_id = env.node_id
         self._directory = env.directory
-        self._retry_ms = env.config.alter_partition_retry_ms
         # Damaged logs out of service, by partition.
         self.cases: dict[TopicPartition, Case] = {}
         # Where the metadata shall have a replica of this node; kept until it has.
@@ -115,12 +104,9 @@ class Quarantine:
     ) -> bool:
         """Whether the replica must not be hosted as this metadata demands. What can be repaired by
         now is, and is then hosted. Raises `StorageError`."""
-        directory_id = partition.directory_of(self._node_id)
-        report = self._unreported.get(key)
-        if report is not None and (report.topic_id, report.directory_id) == (
-            topic_id,
-            directory_id,
-        ):
+        directory_id = partition.directory_of(self._env.node_id)
+        here = ReplicaDirectory(topic_id, key.partition, directory_id)
+        if self._unreported.get(key) == here:
             del self._unreported[key]
         case = self._case_of(key, topic_id, partition)
         if case is None:
@@ -139,7 +125,7 @@ class Quarantine:
                     elr=partition.eligible_leaders,
                 )
             )
-        if partition.leader in (NO_LEADER, self._node_id):
+        if partition.leader in (NO_LEADER, self._env.node_id):
             self.report_stuck(key, case)
             return True
         self.repair(key, topic_id, config, events.RepairReason.LEADER_KNOWN, partition.leader)
@@ -159,8 +145,8 @@ class Quarantine:
             return self.open_case(key, topic_id, damage.cause)
         log = self._directory.logs.get(key)
         report = self._unreported.get(key)
-        if not partition.has_lost(self._node_id) or report is not None or log is None:
-            if partition.has_lost(self._node_id):
+        if not partition.has_lost(self._env.node_id) or report is not None or log is None:
+            if partition.has_lost(self._env.node_id):
                 self._report(key, topic_id, self._directory.directory_id)
             return None
         return self.read_lost_log(key, topic_id, log)
@@ -219,11 +205,11 @@ class Quarantine:
         """Forgets what the metadata does not place here any more. Raises `StorageError`."""
         for key in list(self.cases):
             partition = image.partition(self.cases[key].topic_id, key.partition)
-            if partition is None or self._node_id not in partition.replicas:
+            if partition is None or self._env.node_id not in partition.replicas:
                 self.delete_case(key, events.DamagedLogReason.NOT_PLACED)
         for key, report in list(self._unreported.items()):
             partition = image.partition(report.topic_id, key.partition)
-            if partition is None or self._node_id not in partition.replicas:
+            if partition is None or self._env.node_id not in partition.replicas:
                 del self._unreported[key]
 
     def delete_case(self, key: TopicPartition, reason: events.DamagedLogReason) -> None:
@@ -265,11 +251,10 @@ class Quarantine:
         if token != self._token:
             return
         self._token = None
-        self._retry_at = Instant(now + self._retry_ms)
+        retry_ms = self._env.config.alter_partition_retry_ms
+        self._retry_at = Instant(now + retry_ms)
         if refusal is not None:
-            self._env.trace.info(
-                "quarantine", "on_response", "retrying", refusal, ms=self._retry_ms
-            )
+            self._env.trace.info("quarantine", "on_response", "retrying", refusal, ms=retry_ms)
 
     def deadline(self) -> Instant | None:
         """When the pause ends, if something waits for it."""

@@ -455,11 +455,11 @@ def test_following_the_wrong_leader_is_a_bug() -> None:
     fetcher: ReplicaFetcher = follower.replicas._fetchers._by_partition[partition]
     breaks: list[Callable[[], None]] = [
         lambda: setattr(partition, "leader_epoch", 7),
-        lambda: setattr(fetcher, "leader_id", 5),
+        lambda: setattr(fetcher.followed, "leader_id", 5),
     ]
     for break_it in breaks:
         break_it()
         with pytest.raises(AssertionError, match="FollowsItsLeader"):
             follower.replicas.check()
-        partition.leader_epoch, fetcher.leader_id = 0, 1
+        partition.leader_epoch, fetcher.followed.leader_id = 0, 1
     follower.replicas.check()

@@ -15,10 +15,10 @@ def test_a_partition_moves_with_its_leader() -> None:
     fetchers = cluster.brokers[3].replicas._fetchers
     hosted = cluster.brokers[3].replicas._env.hosted.partitions
     partition = hosted[TopicPartition("orders", 0)]
-    assert fetchers._by_partition[partition].leader_id == 1
+    assert fetchers._by_partition[partition].followed.leader_id == 1
     cluster.feed.change("orders", leader=2, isr=(2, 3))
     cluster.run(0)
-    assert fetchers._by_partition[partition].leader_id == 2
+    assert fetchers._by_partition[partition].followed.leader_id == 2
     assert [len(fetchers._by_leader[leader].followed.by_key) for leader in (1, 2)] == [1, 1]
     cluster.feed.change("orders", leader=-1, isr=(2,))
     cluster.run(0)

@@ -71,7 +71,7 @@ def _answer_known_epochs_only(answer: Callable[..., Any]) -> Callable[..., Any]:
 def _stay_with_the_same_leader(follow: Callable[..., None]) -> Callable[..., None]:
     def follow_new_leaders(self: Fetchers, partition: Partition) -> None:
         fetcher = self._by_partition.get(partition)
-        if fetcher is None or fetcher.leader_id != partition.leader_id:
+        if fetcher is None or fetcher.followed.leader_id != partition.leader_id:
             follow(self, partition)
 
     return follow_new_leaders

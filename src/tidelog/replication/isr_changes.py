@@ -74,7 +74,7 @@ class IsrChanges:
         if not self._updates.takes(partition.topic_partition, partition.topic_id):
             return False
         isr = leadership.isr
-        proposal = self._propose(partition, leadership, (*isr, replica_id))
+        self._propose(partition, leadership, (*isr, replica_id))
         self._env.trace.event(
             events.IsrExpansionProposed(
                 partition=partition.topic_partition,
@@ -85,7 +85,6 @@ class IsrChanges:
                 epoch_start=leadership.epoch_start_offset,
             )
         )
-        self._updates.submit(proposal)
         self._env.changed.mark(partition)
         return True
 
@@ -99,7 +98,7 @@ class IsrChanges:
             return False
         isr = leadership.isr
         remaining = tuple(member for member in isr if member not in leaving)
-        proposal = self._propose(partition, leadership, remaining)
+        self._propose(partition, leadership, remaining)
         remotes = [leadership.remotes[member] for member in leaving]
         self._env.trace.event(
             events.IsrShrinkProposed(
@@ -113,12 +112,11 @@ class IsrChanges:
                 lag_time_max_ms=self._env.config.replica_lag_time_max_ms,
             )
         )
-        self._updates.submit(proposal)
         return True
 
     def _propose(
         self, partition: Partition, leadership: LeaderState, isr: tuple[int, ...]
-    ) -> AlterPartitionProposal:
+    ) -> None:
         members = []
         for member in isr:
             if member == self._env.node_id:
@@ -135,7 +133,7 @@ class IsrChanges:
             recovering=False,
         )
         leadership.isr_state = Pending(leadership.isr, proposal)
-        return proposal
+        self._updates.submit(proposal)
 
     # Answers ------------------------------------------------------------------------------
 

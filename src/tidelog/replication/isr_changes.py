@@ -114,9 +114,7 @@ class IsrChanges:
         )
         return True
 
-    def _propose(
-        self, partition: Partition, leadership: LeaderState, isr: tuple[int, ...]
-    ) -> None:
+    def _propose(self, partition: Partition, leadership: LeaderState, isr: tuple[int, ...]) -> None:
         members = []
         for member in isr:
             if member == self._env.node_id:

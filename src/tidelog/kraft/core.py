@@ -8,8 +8,9 @@ One input is handled to its end, then settled (`settle`): the election state is 
 changed, and what is to be sent is sealed behind that write.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tidelog.config import QuorumConfig
 from tidelog.env.disk import Disk
@@ -213,8 +214,17 @@ class QuorumCore:
 
     # Sending ---------------------------------------------------------------------------------
 
-    def reply(self, reply_to: object, response: Response) -> None:
-        """Answers a request."""
+    def reply(
+        self, reply_to: object, kind: Callable[..., Response], error: ErrorCode, **content: Any
+    ) -> None:
+        """Answers a request with an error, or NONE, and the leader that this replica knows."""
+        response = kind(
+            error_code=error,
+            leader_id=self.public_leader_id,
+            leader_epoch=self.epoch,
+            leader_endpoint=self.leader_endpoint,
+            **content,
+        )
         self.outbox.add(Reply(reply_to, response))
 
     def send(

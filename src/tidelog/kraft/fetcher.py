@@ -24,10 +24,10 @@ from typing import Final
 
 from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError
+from tidelog.kraft import elections, transitions
 from tidelog.kraft.committed import CommittedReader, contiguous
 from tidelog.kraft.control_records import on_appended, on_truncated
 from tidelog.kraft.core import QuorumCore
-from tidelog.kraft.elections import Elections
 from tidelog.kraft.events import (
     SUBJECT,
     DoubtReason,
@@ -45,7 +45,6 @@ from tidelog.kraft.messages import (
 )
 from tidelog.kraft.roles import Follower, Unattached
 from tidelog.kraft.snapshot_fetcher import SnapshotFetcher
-from tidelog.kraft.transitions import Transitions
 from tidelog.model import ZERO_UUID, EpochEndOffset
 from tidelog.records.batch import batch_size_at, read_header
 
@@ -78,20 +77,12 @@ def check_contiguous(records: bytes, offset: int) -> None:
 class Fetcher:
     """Fetches the metadata log from the leader, or looks for one."""
 
-    __slots__ = ("_asks_for_base", "_core", "_elections", "_reader", "_snapshots", "_transitions")
+    __slots__ = ("_asks_for_base", "_core", "_reader", "_snapshots")
 
     def __init__(
-        self,
-        core: QuorumCore,
-        transitions: Transitions,
-        elections: Elections,
-        snapshots: SnapshotFetcher,
-        reader: CommittedReader,
+        self, core: QuorumCore, snapshots: SnapshotFetcher, reader: CommittedReader
     ) -> None:
         self._core = core
-        self._transitions = transitions
-        # Doubts the leader when it answers that it does not lead any more.
-        self._elections = elections
         # Takes over when the leader names a snapshot.
         self._snapshots = snapshots
         # Is fed with what came before the log's start, where that was lost.
@@ -148,7 +139,8 @@ class Fetcher:
         """An answer that was waited for."""
         core = self._core
         core.addresses.learn(response.leader_id, response.leader_endpoint)
-        if self._transitions.maybe_transition(
+        if transitions.maybe_transition(
+            core,
             response.leader_epoch,
             response.leader_id,
             now,
@@ -171,7 +163,7 @@ class Fetcher:
             self.on_probe_over(role, now)
         elif isinstance(role, Follower) and core.is_voter and not core.timers.has_known_leader:
             assert role.leader_id == peer_id, f"fetch from {peer_id}, not {role.leader_id}"
-            self._elections.doubt_leader(now, DoubtReason.NEVER_REACHED)
+            elections.doubt_leader(core, now, DoubtReason.NEVER_REACHED)
 
     def on_probe_over(self, role: Unattached, now: Instant) -> None:
         """That peer knew no leader: ask another one, a little later each time."""
@@ -194,7 +186,7 @@ class Fetcher:
         if response.error_code is not ErrorCode.NONE or not is_of_epoch:
             self._retry_later(role, response.error_code.name, now)
             if response.error_code in _LEADER_GONE and is_of_epoch and core.is_voter:
-                self._elections.doubt_leader(now, DoubtReason(response.error_code.name))
+                elections.doubt_leader(core, now, DoubtReason(response.error_code.name))
             return
         if request.replica_id == NO_REPLICA:
             self._on_base_response(role, response, now)
@@ -256,7 +248,8 @@ class Fetcher:
     ) -> None:
         """A piece of a snapshot, or an error."""
         core = self._core
-        if self._transitions.maybe_transition(
+        if transitions.maybe_transition(
+            core,
             response.leader_epoch,
             response.leader_id,
             now,
@@ -271,7 +264,7 @@ class Fetcher:
         if response.error_code in _LEADER_GONE and is_of_epoch and core.is_voter:
             self._snapshots.give_up(response.error_code.name)
             self._retry_later(role, response.error_code.name, now)
-            self._elections.doubt_leader(now, DoubtReason(response.error_code.name))
+            elections.doubt_leader(core, now, DoubtReason(response.error_code.name))
         elif self._snapshots.on_piece(role, response, now):
             self._on_success(role, now)
 

@@ -32,9 +32,9 @@ from typing import Final
 
 from tidelog.env.instant import NEVER, Instant
 from tidelog.errors import ErrorCode
+from tidelog.kraft import epochs
 from tidelog.kraft.control_records import append_control
 from tidelog.kraft.core import QuorumCore
-from tidelog.kraft.epochs import Epochs
 from tidelog.kraft.events import RoleReason, VoterChangeEnded, VoterChangeRefused
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import (
@@ -85,12 +85,10 @@ class _Committing:
 class Membership:
     """The change of the voter set that is under way on the leader."""
 
-    __slots__ = ("_change", "_core", "_epochs")
+    __slots__ = ("_change", "_core")
 
-    def __init__(self, core: QuorumCore, epochs: Epochs) -> None:
+    def __init__(self, core: QuorumCore) -> None:
         self._core = core
-        # Resigns for a leader that was removed.
-        self._epochs = epochs
         # The change under way; `None` unless this replica leads.
         self._change: _CheckingSupport | _Committing | None = None
 
@@ -182,7 +180,7 @@ class Membership:
         if role.high_watermark > change.offset:
             self._end(ErrorCode.NONE, "")
             if not role.counts_itself:
-                self._epochs.resign(now, RoleReason.REMOVED)
+                epochs.resign(core, now, RoleReason.REMOVED)
 
     def maybe_resume(self) -> None:
         """The set at the beginning of an epoch may take this leader out: it must see that
@@ -218,13 +216,7 @@ class Membership:
             self._reply(change.reply_to, error, message)
 
     def _reply(self, reply_to: object, error: ErrorCode, message: str = "") -> None:
-        core = self._core
-        core.reply(
-            reply_to,
-            VoterChangeResponse(
-                error, message, core.public_leader_id, core.epoch, core.leader_endpoint
-            ),
-        )
+        self._core.reply(reply_to, VoterChangeResponse, error, message=message)
 
     # Time and invariants -------------------------------------------------------------------------
 

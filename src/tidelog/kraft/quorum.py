@@ -27,9 +27,10 @@ from tidelog.config import QuorumConfig
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.errors import ErrorCode, UsageError
+from tidelog.kraft import elections, epochs
 from tidelog.kraft.control_records import read_history
 from tidelog.kraft.core import QuorumCore, QuorumEnv
-from tidelog.kraft.events import RoleReason
+from tidelog.kraft.events import RoleReason, SnapshotMade
 from tidelog.kraft.exchange import Exchange
 from tidelog.kraft.invariants import check_core, check_role
 from tidelog.kraft.leader import Leader
@@ -45,7 +46,6 @@ from tidelog.kraft.messages import (
     Voter,
     VoterIdentity,
 )
-from tidelog.kraft.parts import Parts
 from tidelog.kraft.quorum_state import QuorumStateFlush, RoleName
 from tidelog.kraft.recovery import recover
 from tidelog.kraft.roles import Resigned
@@ -79,10 +79,8 @@ class Quorum:
         self._core = QuorumCore(
             identity=identity, voters=voters, log=log, config=config, env=env, bootstrap=bootstrap
         )
-        # All that decides.
-        self._parts = Parts.of(self._core)
-        # Carries requests and answers between the parts and the other replicas.
-        self._exchange = Exchange(self._core, self._parts)
+        # All that decides, and the way from there to the other replicas.
+        self._exchange = Exchange(self._core)
         # The log end that the flush under way covers; None while none is.
         self._flushing_to: int | None = None
         # Kept since the last input.
@@ -224,9 +222,9 @@ class Quorum:
         """
         content = recover(self._core)
         if content is not None:
-            self._parts.reader.restart(content)
+            self._exchange.reader.restart(content)
         elif self._core.lacks_base:
-            self._parts.reader.begin_at_zero()
+            self._exchange.reader.begin_at_zero()
         read_history(self._core, 0 if content is None else content.snapshot_id.end_offset)
         if self._core.must_catch_up and set(self._core.voters) == {self._core.own_id}:
             path = f"{self._core.env.disk.root}/{self._core.log.path}"
@@ -235,7 +233,7 @@ class Quorum:
                 "put an intact copy of the directory back; the damaged segments are there as "
                 f"`*.log{CORRUPT_SUFFIX}`",
             )
-        self._parts.elections.start(now)
+        elections.start(self._core, now)
         self._settle(now)
 
     def on_request(self, request: Request, reply_to: Hashable, now: Instant) -> None:
@@ -254,7 +252,7 @@ class Quorum:
     def on_peer_suspected(self, peer_id: int, now: Instant) -> None:
         """The peer's process is gone: its sockets closed and it refused to be reached for the
         grace period."""
-        self._parts.elections.on_peer_suspected(peer_id, now)
+        elections.on_peer_suspected(self._core, peer_id, now)
         self._settle(now)
 
     def on_flushed(self, subject: Hashable, now: Instant) -> None:
@@ -263,14 +261,14 @@ class Quorum:
         subject is ignored."""
         if isinstance(subject, QuorumStateFlush):
             self._core.state_file.on_durable(subject.sequence)
-            self._parts.elections.count_votes(now)
+            elections.count_votes(self._core, now)
         elif isinstance(subject, SnapshotFlush):
-            self._parts.own_snapshots.on_flushed(subject, now)
+            self._on_snapshot_flushed(subject, now)
         elif isinstance(subject, LogFlush) and subject.completes:
             if subject.topic_partition != self._core.log.topic_partition:
                 return
             self._flushing_to = None
-            self._parts.server.maybe_raise_high_watermark()
+            self._exchange.server.maybe_raise_high_watermark()
         self._settle(now)
 
     def wake(self, now: Instant) -> None:
@@ -279,11 +277,11 @@ class Quorum:
         if deadline is None or deadline > now:
             return
         self._exchange.fail_overdue(now)
-        self._parts.elections.wake(now)
-        self._parts.membership.wake(now)
+        elections.wake(self._core, now)
+        self._exchange.membership.wake(now)
         self._maybe_flush()
-        self._parts.cleaner.maybe_clean(now)
-        self._parts.server.on_tick_end(now)
+        self._exchange.cleaner.maybe_clean(now)
+        self._exchange.server.on_tick_end(now)
         self._settle(now)
 
     def append(self, records: Sequence[bytes], now: Instant, wall_ms: int) -> int:
@@ -302,7 +300,7 @@ class Quorum:
 
     def resign(self, now: Instant) -> None:
         """Hands the leadership over, as before a clean stop; does nothing when it does not lead."""
-        self._parts.epochs.resign(now, RoleReason.ASKED_TO_RESIGN)
+        epochs.resign(self._core, now, RoleReason.ASKED_TO_RESIGN)
         self._settle(now)
 
     @property
@@ -316,7 +314,7 @@ class Quorum:
     ) -> tuple[ErrorCode, str]:
         """Makes `level` the `kraft.version`, or only checks whether that could be done. What was
         appended may be lost with the leadership."""
-        outcome = self._parts.membership.upgrade(level, now, validate_only=validate_only)
+        outcome = self._exchange.membership.upgrade(level, now, validate_only=validate_only)
         self._settle(now)
         return outcome
 
@@ -334,7 +332,32 @@ class Quorum:
 
         Raises `StorageError`.
         """
-        return self._parts.own_snapshots.begin(snapshot_id, append_time_ms)
+        core = self._core
+        end_offset, epoch = snapshot_id
+        if core.snapshots.is_busy or end_offset <= core.log.log_start_offset:
+            return None
+        if core.snapshots.latest is not None and snapshot_id <= core.snapshots.latest:
+            return None
+        assert end_offset <= core.high_watermark, (
+            f"snapshot {snapshot_id} above {core.high_watermark}"
+        )
+        assert core.log.epoch_at(end_offset - 1) == epoch, (
+            f"snapshot {snapshot_id}, the log has epoch {core.log.epoch_at(end_offset - 1)}"
+        )
+        entries = core.history.records_at(end_offset)
+        return core.snapshots.begin(snapshot_id, append_time_ms, entries)
+
+    def _on_snapshot_flushed(self, flush: SnapshotFlush, now: Instant) -> None:
+        """A snapshot, this node's own or the leader's, is durable."""
+        core, parts = self._core, self._exchange
+        snapshot_id = core.snapshots.on_flushed(flush)
+        if snapshot_id is None or parts.snapshot_fetcher.on_published(flush):
+            return
+        core.env.trace.event(
+            SnapshotMade(snapshot=str(snapshot_id), bytes=core.snapshots.size_of(snapshot_id))
+        )
+        parts.cleaner.align()
+        parts.cleaner.clean(now)
 
     # Outputs ---------------------------------------------------------------------------------
 
@@ -349,7 +372,7 @@ class Quorum:
 
         Raises `StorageError` when the log cannot be read.
         """
-        return self._parts.reader.take(self._core.high_watermark)
+        return self._exchange.reader.take(self._core.high_watermark)
 
     def deadline(self) -> Instant | None:
         """When it wants to be woken; in the past when a tick brought something to finish."""
@@ -362,16 +385,16 @@ class Quorum:
         return earliest(
             core.role.deadline(),
             core.requests.deadline(),
-            self._parts.server.deadline(),
-            self._parts.membership.deadline(),
-            self._parts.own_voter.deadline(),
+            self._exchange.server.deadline(),
+            self._exchange.membership.deadline(),
+            self._exchange.own_voter.deadline(),
             *(when for _, when in self._exchange.due_requests()),
         )
 
     # The end of an input -----------------------------------------------------------------------
 
     def _settle(self, now: Instant) -> None:
-        parts = self._parts
+        parts = self._exchange
         parts.membership.maybe_resume()
         parts.membership.on_high_watermark(now)
         parts.membership.end_unless_leading()
@@ -395,7 +418,7 @@ class Quorum:
 
     def check(self) -> None:
         """Asserts every invariant that one replica can see."""
-        core, parts = self._core, self._parts
+        core, parts = self._core, self._exchange
         check_core(core)
         check_role(core, parts.server.parked_count)
         parts.reader.check(core.high_watermark)

@@ -11,6 +11,8 @@ then the position.
 Source: KIP-630; Kafka's `KafkaRaftClient.handleFetchSnapshotRequest`.
 """
 
+from typing import Any
+
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.kraft.core import QuorumCore
@@ -42,7 +44,8 @@ class SnapshotServer:
         self, request: FetchSnapshotRequest, reply_to: object, now: Instant
     ) -> None:
         """Answers at once."""
-        core = self._core
+        core, snapshot_id = self._core, request.snapshot_id
+        content: dict[str, Any] = {"snapshot_id": snapshot_id, "position": request.position}
         error = self._error(request)
         if error is ErrorCode.NONE:
             assert isinstance(core.role, Leader), f"{core.role.name.value} serves a snapshot"
@@ -56,15 +59,14 @@ class SnapshotServer:
                 "refused",
                 error.name,
                 replica=request.replica_id,
-                snapshot=str(request.snapshot_id),
+                snapshot=str(snapshot_id),
                 position=request.position,
             )
-            core.reply(reply_to, self._response(error, request))
-            return
-        max_bytes = max(1, min(request.max_bytes, core.config.fetch_snapshot_max_bytes))
-        data = core.snapshots.read_at(request.snapshot_id, request.position, max_bytes)
-        size_bytes = core.snapshots.size_of(request.snapshot_id)
-        core.reply(reply_to, self._response(error, request, size_bytes, data))
+        else:
+            max_bytes = max(1, min(request.max_bytes, core.config.fetch_snapshot_max_bytes))
+            content["data"] = core.snapshots.read_at(snapshot_id, request.position, max_bytes)
+            content["size_bytes"] = core.snapshots.size_of(snapshot_id)
+        core.reply(reply_to, FetchSnapshotResponse, error, **content)
 
     def _error(self, request: FetchSnapshotRequest) -> ErrorCode:
         core = self._core
@@ -84,22 +86,3 @@ class SnapshotServer:
         if not 0 <= request.position < snapshots.size_of(snapshot_id):
             return ErrorCode.POSITION_OUT_OF_RANGE
         return ErrorCode.NONE
-
-    def _response(
-        self,
-        error: ErrorCode,
-        request: FetchSnapshotRequest,
-        size_bytes: int = 0,
-        data: bytes = b"",
-    ) -> FetchSnapshotResponse:
-        core = self._core
-        return FetchSnapshotResponse(
-            error,
-            core.public_leader_id,
-            core.epoch,
-            request.snapshot_id,
-            size_bytes,
-            request.position,
-            data,
-            core.leader_endpoint,
-        )

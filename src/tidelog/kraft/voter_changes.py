@@ -43,10 +43,10 @@ def decide_request(core: QuorumCore, request: VoterChangeRequest, *, is_changing
     role = core.role
     if not isinstance(role, Leader):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {core.own_id} does not lead the quorum"
-    if isinstance(request, UpdateVoterRequest) and request.leader_epoch != core.epoch:
-        fenced = request.leader_epoch < core.epoch
+    if isinstance(request, UpdateVoterRequest) and request.current_leader_epoch != core.epoch:
+        fenced = request.current_leader_epoch < core.epoch
         code = ErrorCode.FENCED_LEADER_EPOCH if fenced else ErrorCode.UNKNOWN_LEADER_EPOCH
-        return code, f"epoch {request.leader_epoch}, the leader's is {core.epoch}"
+        return code, f"epoch {request.current_leader_epoch}, the leader's is {core.epoch}"
     refusal = _decide_form(core, request)
     if refusal != ACCEPTED:
         return refusal

@@ -42,9 +42,8 @@ from tidelog.kraft.snapshot_format import (
 )
 from tidelog.model import METADATA_PARTITION, ZERO_UUID, Endpoint
 from tidelog.records.control import ControlType, kraft_version_value
-from tidelog.wire.entities import make, nested
+from tidelog.wire.entities import build, plain
 from tidelog.wire.schema import read_entity, write_entity
-from tidelog.wire.values import bytes_of, uuid_of
 
 KRAFT_VERSION: Final = "kraft.version"
 STATIC_VOTERS: Final = 0
@@ -71,47 +70,48 @@ def by_id(voters: Sequence[Voter]) -> dict[int, Voter]:
 # Records ------------------------------------------------------------------------------------
 
 
+def plain_endpoints(endpoints: Sequence[Endpoint]) -> list[dict[str, Any]]:
+    """Listeners as the wire names their fields (`wire.entities.build`)."""
+    return [{"name": end.listener, "host": end.host, "port": end.port} for end in endpoints]
+
+
+def endpoints_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Endpoint, ...]:
+    """The inverse of `plain_endpoints`."""
+    return tuple(Endpoint(row["name"], row["host"], row["port"]) for row in rows)
+
+
+def plain_voter(voter: Voter | ReplicaKey) -> dict[str, Any]:
+    """A voter as records and requests name its fields; they differ in the listeners' name."""
+    values = {"voter_id": voter.node_id, "voter_directory_id": voter.directory_id}
+    if isinstance(voter, ReplicaKey):
+        return values
+    ends = plain_endpoints(voter.endpoints)
+    low, high = voter.kraft_versions
+    levels = {"min_supported_version": low, "max_supported_version": high}
+    return {**values, "endpoints": ends, "listeners": ends, "k_raft_version_feature": levels}
+
+
+def voter_of(values: Mapping[str, Any]) -> Voter:
+    """The inverse of `plain_voter`; who does not name its versions supports ours."""
+    endpoints = endpoints_of(values.get("endpoints") or values.get("listeners") or ())
+    versions = SUPPORTED_VERSIONS
+    if "k_raft_version_feature" in values:
+        low, high = values["k_raft_version_feature"].values()
+        versions = (low, high)
+    return Voter(values["voter_id"], values["voter_directory_id"], endpoints, versions)
+
+
 def encode_voters(voters: Mapping[int, Voter]) -> bytes:
     """The value of a VOTERS record."""
-    voter_type = nested(VotersRecord, "voters")
-    endpoint_type = nested(voter_type, "endpoints")
-    range_type = nested(voter_type, "k_raft_version_feature")
-    rows = []
-    for voter in voters.values():
-        low, high = voter.kraft_versions
-        endpoints = tuple(
-            make(endpoint_type, name=end.listener, host=end.host, port=end.port)
-            for end in voter.endpoints
-        )
-        rows.append(
-            make(
-                voter_type,
-                voter_id=voter.node_id,
-                voter_directory_id=uuid_of(voter.directory_id),
-                endpoints=endpoints,
-                k_raft_version_feature=make(
-                    range_type, min_supported_version=low, max_supported_version=high
-                ),
-            )
-        )
-    return _encoded(make(VotersRecord, version=0, voters=tuple(rows)))
+    rows = [plain_voter(voter) for voter in voters.values()]
+    out = bytearray()
+    write_entity(out, build(VotersRecord, {"version": 0, "voters": rows}))
+    return bytes(out)
 
 
 def decode_voters(value: bytes) -> dict[int, Voter]:
     """The voter set of a VOTERS record. Raises `CorruptBatch`."""
-    record = _decoded(VotersRecord, value)
-    voters = [
-        Voter(
-            row.voter_id,
-            bytes_of(row.voter_directory_id),
-            tuple(Endpoint(end.name, end.host, end.port) for end in row.endpoints),
-            (
-                row.k_raft_version_feature.min_supported_version,
-                row.k_raft_version_feature.max_supported_version,
-            ),
-        )
-        for row in record.voters
-    ]
+    voters = [voter_of(plain(row)) for row in _decoded(VotersRecord, value).voters]
     if not voters or len({voter.node_id for voter in voters}) != len(voters):
         raise CorruptBatch(f"no voter set: {[voter.node_id for voter in voters]}")
     return by_id(voters)
@@ -136,12 +136,6 @@ def write_first_voters(disk: Disk, voters: Mapping[int, Voter], wall_ms: int) ->
     entries = voter_records(DYNAMIC_VOTERS, voters)
     disk.make_dir(str(METADATA_PARTITION))
     disk.replace(BOOTSTRAP_PATH, encode_snapshot(BOOTSTRAP_SNAPSHOT, wall_ms, (), entries))
-
-
-def _encoded(entity: Any) -> bytes:
-    out = bytearray()
-    write_entity(out, entity)
-    return bytes(out)
 
 
 def _decoded(entity_type: Any, value: bytes) -> Any:

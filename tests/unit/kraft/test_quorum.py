@@ -435,7 +435,7 @@ def test_each_named_invariant_fails_when_it_is_broken() -> None:
         ("OwnEpochFirst", role, "high_watermark", 0),
         ("HighWatermarkMonotonic", role, "high_watermark", 99),
         ("HighWatermarkMonotonic", solo.core, "high_watermark", 99),
-        ("CommittedOnce", solo.quorum._parts.reader, "next_offset", 1),
+        ("CommittedOnce", solo.quorum._exchange.reader, "next_offset", 1),
         ("DurableBeforeSent", role, "epoch", 2),
         ("SingleFetchInFlight", solo.core.requests, "_outstanding", two_fetches()),
         ("ValidRoles", solo.core, "role", Unattached(role.election, None, None)),

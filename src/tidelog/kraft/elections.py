@@ -89,13 +89,7 @@ def on_vote_response(
         )
     else:
         core.addresses.learn(response.leader_id, response.leader_endpoint)
-        if transitions.maybe_transition(
-            core,
-            response.leader_epoch,
-            response.leader_id,
-            now,
-            RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
-        ):
+        if transitions.heed(core, response, now, RoleCause(RoleReason.NAMED_BY_PEER, peer_id)):
             return
     role = core.role
     is_counted = isinstance(role, Prospective if request.pre_vote else Candidate)

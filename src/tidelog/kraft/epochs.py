@@ -35,13 +35,7 @@ def on_begin_request(
         error = ErrorCode.INVALID_VOTER_KEY
     if error is ErrorCode.NONE:
         core.timers.has_known_leader = True
-        transitions.maybe_transition(
-            core,
-            request.leader_epoch,
-            request.leader_id,
-            now,
-            RoleCause(RoleReason.NAMED_BY_LEADER),
-        )
+        transitions.heed(core, request, now, RoleCause(RoleReason.NAMED_BY_LEADER))
         role = core.role
         if isinstance(role, Prospective):
             transitions.become_follower(
@@ -58,13 +52,7 @@ def on_begin_response(
 ) -> None:
     """A voter knows this leader, or another one."""
     core.addresses.learn(response.leader_id, response.leader_endpoint)
-    transitions.maybe_transition(
-        core,
-        response.leader_epoch,
-        response.leader_id,
-        now,
-        RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
-    )
+    transitions.heed(core, response, now, RoleCause(RoleReason.NAMED_BY_PEER, peer_id))
 
 
 def on_end_request(
@@ -73,13 +61,7 @@ def on_end_request(
     """The leader resigns; the best successor goes first."""
     error = _leader_error(core, request)
     if error is ErrorCode.NONE:
-        transitions.maybe_transition(
-            core,
-            request.leader_epoch,
-            request.leader_id,
-            now,
-            RoleCause(RoleReason.NAMED_BY_LEADER),
-        )
+        transitions.heed(core, request, now, RoleCause(RoleReason.NAMED_BY_LEADER))
         role = core.role
         if isinstance(role, Follower):
             role.is_in_doubt = role.leader_has_resigned = True
@@ -107,13 +89,7 @@ def on_end_response(
     core: QuorumCore, peer_id: int, response: EndQuorumEpochResponse, now: Instant
 ) -> None:
     """A voter knows that this leader resigned."""
-    transitions.maybe_transition(
-        core,
-        response.leader_epoch,
-        response.leader_id,
-        now,
-        RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
-    )
+    transitions.heed(core, response, now, RoleCause(RoleReason.NAMED_BY_PEER, peer_id))
     if isinstance(core.role, Resigned):
         core.role.on_acknowledged(peer_id)
 

@@ -45,8 +45,6 @@ class _Parked:
 class FetchServer:
     """Serves fetches of the metadata log while this replica leads."""
 
-    __slots__ = ("_core", "_parked")
-
     def __init__(self, core: QuorumCore) -> None:
         self._core = core
         # Fetches that wait for news, oldest first; empty unless this replica leads.

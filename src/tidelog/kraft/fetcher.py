@@ -77,8 +77,6 @@ def check_contiguous(records: bytes, offset: int) -> None:
 class Fetcher:
     """Fetches the metadata log from the leader, or looks for one."""
 
-    __slots__ = ("_asks_for_base", "_core", "_reader", "_snapshots")
-
     def __init__(
         self, core: QuorumCore, snapshots: SnapshotFetcher, reader: CommittedReader
     ) -> None:
@@ -139,13 +137,7 @@ class Fetcher:
         """An answer that was waited for."""
         core = self._core
         core.addresses.learn(response.leader_id, response.leader_endpoint)
-        if transitions.maybe_transition(
-            core,
-            response.leader_epoch,
-            response.leader_id,
-            now,
-            RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
-        ):
+        if transitions.heed(core, response, now, RoleCause(RoleReason.NAMED_BY_PEER, peer_id)):
             return
         role = core.role
         if isinstance(role, Unattached):
@@ -248,13 +240,7 @@ class Fetcher:
     ) -> None:
         """A piece of a snapshot, or an error."""
         core = self._core
-        if transitions.maybe_transition(
-            core,
-            response.leader_epoch,
-            response.leader_id,
-            now,
-            RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
-        ):
+        if transitions.heed(core, response, now, RoleCause(RoleReason.NAMED_BY_PEER, peer_id)):
             return
         role = core.role
         if not isinstance(role, Follower) or role.leader_id != peer_id or role.leader_has_resigned:

@@ -34,8 +34,6 @@ _HEADER_BATCH_BYTES: Final = 1 << 16
 class LogCleaner:
     """Moves the log's start from snapshot to snapshot."""
 
-    __slots__ = ("_clean_at", "_core")
-
     def __init__(self, core: QuorumCore) -> None:
         self._core = core
         # When to look next, if nothing gives cause before.

@@ -85,8 +85,6 @@ class _Committing:
 class Membership:
     """The change of the voter set that is under way on the leader."""
 
-    __slots__ = ("_change", "_core")
-
     def __init__(self, core: QuorumCore) -> None:
         self._core = core
         # The change under way; `None` unless this replica leads.

@@ -282,6 +282,7 @@ class SupportResponse:
     kraft_versions: tuple[int, int] | None = None
 
 
+NamesLeader = QuorumResponse | BeginQuorumEpochRequest | EndQuorumEpochRequest
 VoterChangeRequest = AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
 Request = (
     VoteRequest

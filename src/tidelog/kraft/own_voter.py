@@ -25,8 +25,6 @@ from tidelog.kraft.roles import Follower
 class OwnVoter:
     """Keeps this replica's entry in the voter set up to date."""
 
-    __slots__ = ("_ask_at", "_core")
-
     def __init__(self, core: QuorumCore) -> None:
         self._core = core
         # When this replica may ask the leader again.

@@ -166,16 +166,6 @@ class QuorumStateFlush(NamedTuple):
 class QuorumStateFile:
     """Writes election states in order and knows how far they are durable."""
 
-    __slots__ = (
-        "_effects",
-        "_pending",
-        "_voter_ids",
-        "durable",
-        "durable_sequence",
-        "kraft_version",
-        "written",
-    )
-
     def __init__(self, disk: Disk, effects: EffectQueue, voter_ids: Sequence[int]) -> None:
         self._effects = effects
         self._voter_ids = tuple(voter_ids)

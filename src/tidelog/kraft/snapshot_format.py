@@ -93,8 +93,6 @@ def parse_snapshot_name(name: str) -> SnapshotId | None:
 class SnapshotEncoder:
     """Makes the batches of one snapshot, one after the other."""
 
-    __slots__ = ("_epoch", "_offset", "_time_ms")
-
     def __init__(self, snapshot_id: SnapshotId, append_time_ms: int) -> None:
         # Stamped into every batch.
         self._epoch = snapshot_id.epoch

@@ -31,8 +31,6 @@ from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT
 class SnapshotServer:
     """Serves snapshots while this replica leads."""
 
-    __slots__ = ("_checked", "_cleaner", "_core")
-
     def __init__(self, core: QuorumCore, cleaner: LogCleaner) -> None:
         self._core = core
         # Aligns the log's start when a snapshot is gone.

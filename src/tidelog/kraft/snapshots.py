@@ -58,8 +58,6 @@ class SnapshotFlush(NamedTuple):
 class PartFile:
     """A snapshot on its way: bytes are appended, then it is sealed or given up."""
 
-    __slots__ = ("_disk", "_effects", "_file", "_sequence", "flush", "path", "snapshot_id")
-
     def __init__(
         self, disk: Disk, effects: EffectQueue, snapshot_id: SnapshotId, sequence: int
     ) -> None:
@@ -117,8 +115,6 @@ class PartFile:
 
 class SnapshotWriter:
     """Writes this node's state as a snapshot; made by `Snapshots.begin`."""
-
-    __slots__ = ("_encoder", "_part", "_snapshots")
 
     def __init__(self, snapshots: "Snapshots", part: PartFile, encoder: SnapshotEncoder) -> None:
         self._snapshots = snapshots

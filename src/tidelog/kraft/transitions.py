@@ -8,19 +8,10 @@ Left out: when to change; that is for `elections.py`, `voting.py`, `epochs.py` a
 """
 
 from tidelog.env.instant import Instant
+from tidelog.kraft import events, messages
 from tidelog.kraft.control_records import append_control, opening_records
 from tidelog.kraft.core import QuorumCore
-from tidelog.kraft.events import (
-    BecameCandidate,
-    BecameFollower,
-    BecameLeader,
-    BecameProspective,
-    BecameResigned,
-    BecameUnattached,
-    RoleAtStart,
-    RoleCause,
-    RoleChanged,
-)
+from tidelog.kraft.events import RoleAtStart, RoleCause, RoleChanged
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import ReplicaKey
 from tidelog.kraft.quorum_state import TRANSITIONS, ElectionState, check_succession
@@ -48,7 +39,8 @@ def become_unattached(
         deadline = None
     elif deadline is None:
         deadline = core.draw_first_wait(now)
-    _become(core, BecameUnattached, Unattached(state, deadline, core.draw_probe_peer()), cause)
+    role = Unattached(state, deadline, core.draw_probe_peer())
+    _become(core, events.BecameUnattached, role, cause)
 
 
 def become_follower(
@@ -57,20 +49,16 @@ def become_follower(
     """Fetches from this leader."""
     voted = core.role.voted if epoch == core.epoch else None
     state = ElectionState(epoch, leader_id, voted)
-    _become(core, BecameFollower, Follower(state, core.timers.fetch_deadline_from(now)), cause)
+    role = Follower(state, core.timers.fetch_deadline_from(now))
+    _become(core, events.BecameFollower, role, cause)
 
 
 def become_prospective(core: QuorumCore, now: Instant, cause: RoleCause) -> None:
     """Asks for pre-votes."""
     assert core.may_campaign, "an observer is never elected"
     deadline = core.timers.draw_election_timeout(now)
-    voter_ids = tuple(core.voters)
-    _become(
-        core,
-        BecameProspective,
-        Prospective(core.role.election, core.own_id, voter_ids, deadline),
-        cause,
-    )
+    role = Prospective(core.role.election, core.own_id, tuple(core.voters), deadline)
+    _become(core, events.BecameProspective, role, cause)
 
 
 def become_candidate(core: QuorumCore, now: Instant, cause: RoleCause) -> None:
@@ -78,9 +66,8 @@ def become_candidate(core: QuorumCore, now: Instant, cause: RoleCause) -> None:
     assert core.last_epoch <= core.epoch, f"log of epoch {core.last_epoch} in {core.epoch}"
     state = ElectionState(core.epoch + 1, NO_LEADER, core.identity.key)
     deadline = core.timers.draw_election_timeout(now)
-    _become(
-        core, BecameCandidate, Candidate(state, core.own_id, tuple(core.voters), deadline), cause
-    )
+    role = Candidate(state, core.own_id, tuple(core.voters), deadline)
+    _become(core, events.BecameCandidate, role, cause)
 
 
 def become_leader(core: QuorumCore, now: Instant, cause: RoleCause) -> None:
@@ -100,7 +87,7 @@ def become_leader(core: QuorumCore, now: Instant, cause: RoleCause) -> None:
         counts_itself=core.is_voter,
     )
     core.timers.has_known_leader = True
-    _become(core, BecameLeader, leader, cause)
+    _become(core, events.BecameLeader, leader, cause)
     append_control(core, opening_records(core, role.ballot.granting), now)
     assert core.log.latest_epoch == role.epoch, f"{core.log.latest_epoch} in {role.epoch}"
     leader.count_own(core.durable_end_offset)
@@ -110,12 +97,10 @@ def become_resigned(
     core: QuorumCore, successors: tuple[ReplicaKey, ...], now: Instant, cause: RoleCause
 ) -> None:
     """Gives up an epoch that it led."""
-    timers = core.timers
-    if timers.has_known_leader:
-        deadline = timers.draw_election_timeout(now)
-    else:
-        deadline = core.draw_first_wait(now)
-    _become(core, BecameResigned, Resigned(core.role.election, successors, deadline), cause)
+    known = core.timers.has_known_leader
+    deadline = core.timers.draw_election_timeout(now) if known else core.draw_first_wait(now)
+    role = Resigned(core.role.election, successors, deadline)
+    _become(core, events.BecameResigned, role, cause)
 
 
 def maybe_transition(
@@ -144,6 +129,11 @@ def maybe_transition(
         f"ElectionSafety: {leader_id} and {core.role.leader_id} lead epoch {epoch}"
     )
     return False
+
+
+def heed(core: QuorumCore, message: messages.NamesLeader, now: Instant, cause: RoleCause) -> bool:
+    """`maybe_transition` to the leader and the epoch that a message names."""
+    return maybe_transition(core, message.leader_epoch, message.leader_id, now, cause)
 
 
 def _become(core: QuorumCore, event: type[RoleChanged], role: Role, cause: RoleCause) -> None:

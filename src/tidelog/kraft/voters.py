@@ -164,8 +164,6 @@ class _VotersAt(NamedTuple):
 class VoterHistory:
     """All voter sets that a truncation may bring back, the newest last."""
 
-    __slots__ = ("_sets", "_static", "_versions")
-
     def __init__(self, static: Mapping[int, Voter]) -> None:
         # The configured voters, obeyed while the log has none; in the order of ids.
         self._static: Mapping[int, Voter] = by_id(list(static.values()))

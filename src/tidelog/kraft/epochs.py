@@ -10,23 +10,17 @@ Source: KIP-595; the order of checks is Kafka's.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.kraft import transitions
+from tidelog.kraft import messages, transitions
 from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.events import SUBJECT, LeaderResigned, RoleCause, RoleReason
 from tidelog.kraft.leader import Leader
-from tidelog.kraft.messages import (
-    BeginQuorumEpochRequest,
-    BeginQuorumEpochResponse,
-    EndQuorumEpochRequest,
-    EndQuorumEpochResponse,
-)
 from tidelog.kraft.roles import Follower, Prospective, Resigned, is_same_replica
 from tidelog.kraft.timers import end_epoch_backoff_ms
 from tidelog.model import NO_LEADER, ZERO_UUID, Uuid
 
 
 def on_begin_request(
-    core: QuorumCore, request: BeginQuorumEpochRequest, reply_to: object, now: Instant
+    core: QuorumCore, request: messages.BeginQuorumEpochRequest, reply_to: object, now: Instant
 ) -> None:
     """A leader announces its epoch."""
     disk = request.voter_directory_id
@@ -44,11 +38,11 @@ def on_begin_request(
         elif isinstance(role, Follower) and not role.leader_has_resigned:
             role.fetch_deadline = max(role.fetch_deadline, core.timers.fetch_deadline_from(now))
             role.fetch_at = now
-    core.reply(reply_to, BeginQuorumEpochResponse, error)
+    core.reply(reply_to, messages.BeginQuorumEpochResponse, error)
 
 
 def on_begin_response(
-    core: QuorumCore, peer_id: int, response: BeginQuorumEpochResponse, now: Instant
+    core: QuorumCore, peer_id: int, response: messages.BeginQuorumEpochResponse, now: Instant
 ) -> None:
     """A voter knows this leader, or another one."""
     core.addresses.learn(response.leader_id, response.leader_endpoint)
@@ -56,7 +50,7 @@ def on_begin_response(
 
 
 def on_end_request(
-    core: QuorumCore, request: EndQuorumEpochRequest, reply_to: object, now: Instant
+    core: QuorumCore, request: messages.EndQuorumEpochRequest, reply_to: object, now: Instant
 ) -> None:
     """The leader resigns; the best successor goes first."""
     error = _leader_error(core, request)
@@ -73,10 +67,10 @@ def on_end_request(
                     ask_in_ms=role.fetch_deadline - now,
                 )
             )
-    core.reply(reply_to, EndQuorumEpochResponse, error)
+    core.reply(reply_to, messages.EndQuorumEpochResponse, error)
 
 
-def _successor_wait_ms(core: QuorumCore, request: EndQuorumEpochRequest) -> int:
+def _successor_wait_ms(core: QuorumCore, request: messages.EndQuorumEpochRequest) -> int:
     max_ms = core.config.election_backoff_max_ms
     successors = request.preferred_candidates
     for position, successor in enumerate(successors):
@@ -86,7 +80,7 @@ def _successor_wait_ms(core: QuorumCore, request: EndQuorumEpochRequest) -> int:
 
 
 def on_end_response(
-    core: QuorumCore, peer_id: int, response: EndQuorumEpochResponse, now: Instant
+    core: QuorumCore, peer_id: int, response: messages.EndQuorumEpochResponse, now: Instant
 ) -> None:
     """A voter knows that this leader resigned."""
     transitions.heed(core, response, now, RoleCause(RoleReason.NAMED_BY_PEER, peer_id))
@@ -105,7 +99,7 @@ def resign(core: QuorumCore, now: Instant, reason: RoleReason) -> None:
 
 def _leader_error(
     core: QuorumCore,
-    request: BeginQuorumEpochRequest | EndQuorumEpochRequest,
+    request: messages.BeginQuorumEpochRequest | messages.EndQuorumEpochRequest,
     named_disk: Uuid = ZERO_UUID,
 ) -> ErrorCode:
     leader_id, epoch = request.leader_id, request.leader_epoch

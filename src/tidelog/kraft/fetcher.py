@@ -24,7 +24,7 @@ from typing import Final
 
 from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError
-from tidelog.kraft import elections, transitions
+from tidelog.kraft import elections, messages, transitions
 from tidelog.kraft.committed import CommittedReader, contiguous
 from tidelog.kraft.control_records import on_appended, on_truncated
 from tidelog.kraft.core import QuorumCore
@@ -35,13 +35,6 @@ from tidelog.kraft.events import (
     RoleCause,
     RoleReason,
     VotesAgain,
-)
-from tidelog.kraft.messages import (
-    UNKNOWN_HIGH_WATERMARK,
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
-    QuorumFetchRequest,
-    QuorumFetchResponse,
 )
 from tidelog.kraft.roles import Follower, Unattached
 from tidelog.kraft.snapshot_fetcher import SnapshotFetcher
@@ -93,7 +86,7 @@ class Fetcher:
         """Whether everything in the log is on disk, so that a fetch would not promise too much."""
         return self._core.durable_end_offset >= self._core.log.log_end_offset
 
-    def make_request(self) -> QuorumFetchRequest:
+    def make_request(self) -> messages.QuorumFetchRequest:
         """The next fetch of the present role."""
         core = self._core
         assert self.may_fetch, (
@@ -105,7 +98,7 @@ class Fetcher:
             self._asks_for_base = not self._asks_for_base
             if self._asks_for_base:
                 return self._make_base_request()
-        return QuorumFetchRequest(
+        return messages.QuorumFetchRequest(
             cluster_id=core.identity.cluster_id,
             replica_id=core.own_id,
             replica_directory_id=core.identity.directory_id,
@@ -117,22 +110,26 @@ class Fetcher:
             max_bytes=core.config.fetch_max_bytes,
         )
 
-    def _make_base_request(self) -> QuorumFetchRequest:
+    def _make_base_request(self) -> messages.QuorumFetchRequest:
         core = self._core
-        return QuorumFetchRequest(
+        return messages.QuorumFetchRequest(
             cluster_id=core.identity.cluster_id,
             replica_id=NO_REPLICA,
             replica_directory_id=ZERO_UUID,
             epoch=core.epoch,
             fetch_offset=self._reader.next_offset,
             last_fetched_epoch=self._reader.last_epoch,
-            high_watermark=UNKNOWN_HIGH_WATERMARK,
+            high_watermark=messages.UNKNOWN_HIGH_WATERMARK,
             max_wait_ms=0,
             max_bytes=core.config.fetch_max_bytes,
         )
 
     def on_fetch_response(
-        self, peer_id: int, request: QuorumFetchRequest, response: QuorumFetchResponse, now: Instant
+        self,
+        peer_id: int,
+        request: messages.QuorumFetchRequest,
+        response: messages.QuorumFetchResponse,
+        now: Instant,
     ) -> None:
         """An answer that was waited for."""
         core = self._core
@@ -169,8 +166,8 @@ class Fetcher:
     def _on_leader_response(
         self,
         role: Follower,
-        request: QuorumFetchRequest,
-        response: QuorumFetchResponse,
+        request: messages.QuorumFetchRequest,
+        response: messages.QuorumFetchResponse,
         now: Instant,
     ) -> None:
         core = self._core
@@ -212,7 +209,7 @@ class Fetcher:
         role.fetch_deadline = Instant(now + core.config.fetch_timeout_ms)
 
     def _on_base_response(
-        self, role: Follower, response: QuorumFetchResponse, now: Instant
+        self, role: Follower, response: messages.QuorumFetchResponse, now: Instant
     ) -> None:
         """What came before the own log's start, or a snapshot."""
         core = self._core
@@ -234,8 +231,8 @@ class Fetcher:
     def on_snapshot_response(
         self,
         peer_id: int,
-        request: FetchSnapshotRequest,
-        response: FetchSnapshotResponse,
+        request: messages.FetchSnapshotRequest,
+        response: messages.FetchSnapshotResponse,
         now: Instant,
     ) -> None:
         """A piece of a snapshot, or an error."""
@@ -261,7 +258,7 @@ class Fetcher:
             SUBJECT, "on_fetch_response", "retried", reason, leader=role.leader_id, epoch=role.epoch
         )
 
-    def _append(self, role: Follower, response: QuorumFetchResponse, now: Instant) -> bool:
+    def _append(self, role: Follower, response: messages.QuorumFetchResponse, now: Instant) -> bool:
         """Appends what came; returns False when it was not what was asked for."""
         core = self._core
         if not response.records:

@@ -15,16 +15,11 @@ from typing import Any
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.kraft import messages
 from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.events import SUBJECT
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.log_cleaning import LogCleaner
-from tidelog.kraft.messages import (
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
-    ReplicaKey,
-    SnapshotId,
-)
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT
 
 
@@ -36,10 +31,10 @@ class SnapshotServer:
         # Aligns the log's start when a snapshot is gone.
         self._cleaner = cleaner
         # The snapshot that was found whole last.
-        self._checked: SnapshotId | None = None
+        self._checked: messages.SnapshotId | None = None
 
     def on_fetch_snapshot(
-        self, request: FetchSnapshotRequest, reply_to: object, now: Instant
+        self, request: messages.FetchSnapshotRequest, reply_to: object, now: Instant
     ) -> None:
         """Answers at once."""
         core, snapshot_id = self._core, request.snapshot_id
@@ -47,7 +42,7 @@ class SnapshotServer:
         error = self._error(request)
         if error is ErrorCode.NONE:
             assert isinstance(core.role, Leader), f"{core.role.name.value} serves a snapshot"
-            replica = ReplicaKey(request.replica_id, request.replica_directory_id)
+            replica = messages.ReplicaKey(request.replica_id, request.replica_directory_id)
             core.role.on_contact(replica, now)
             error = self._snapshot_error(request)
         if error is not ErrorCode.NONE:
@@ -64,15 +59,15 @@ class SnapshotServer:
             max_bytes = max(1, min(request.max_bytes, core.config.fetch_snapshot_max_bytes))
             content["data"] = core.snapshots.read_at(snapshot_id, request.position, max_bytes)
             content["size_bytes"] = core.snapshots.size_of(snapshot_id)
-        core.reply(reply_to, FetchSnapshotResponse, error, **content)
+        core.reply(reply_to, messages.FetchSnapshotResponse, error, **content)
 
-    def _error(self, request: FetchSnapshotRequest) -> ErrorCode:
+    def _error(self, request: messages.FetchSnapshotRequest) -> ErrorCode:
         core = self._core
         if not core.is_my_cluster(request.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         return core.leadership_error(request.epoch)
 
-    def _snapshot_error(self, request: FetchSnapshotRequest) -> ErrorCode:
+    def _snapshot_error(self, request: messages.FetchSnapshotRequest) -> ErrorCode:
         snapshots, snapshot_id = self._core.snapshots, request.snapshot_id
         if snapshot_id == BOOTSTRAP_SNAPSHOT or snapshot_id not in snapshots.ids:
             return ErrorCode.SNAPSHOT_NOT_FOUND

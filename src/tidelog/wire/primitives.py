@@ -15,16 +15,8 @@ from struct import Struct, pack, unpack_from
 from typing import Any, Final, NamedTuple
 
 from tidelog.errors import MalformedFrame
+from tidelog.wire import values
 from tidelog.wire.notation import INT16, INT32, check_count, read_uvarint, write_uvarint
-from tidelog.wire.values import (
-    bytes_of,
-    error,
-    millis,
-    timestamp,
-    to_millis,
-    to_timestamp_ms,
-    uuid_of,
-)
 
 Read = Callable[[Any, int], tuple[Any, int]]
 """From a buffer and a position to a value and the position behind it."""
@@ -68,16 +60,16 @@ NUMBERS: Final = {
     "uint64": Number("Q"),
     "float64": Number("d"),
     "bool": Number("?"),
-    "uuid": Number("16s", uuid_of, bytes_of),
+    "uuid": Number("16s", values.uuid_of, values.bytes_of),
     "uuid_bytes": Number("16s"),
-    "error_code": Number("h", error, _value_of),
-    "timedelta_i32": Number("i", millis, to_millis),
-    "timedelta_i64": Number("q", millis, to_millis),
-    "datetime_i64": Number("q", timestamp, to_timestamp_ms),
+    "error_code": Number("h", values.error, _value_of),
+    "timedelta_i32": Number("i", values.millis, values.to_millis),
+    "timedelta_i64": Number("q", values.millis, values.to_millis),
+    "datetime_i64": Number("q", values.timestamp, values.to_timestamp_ms),
     "nullable_datetime_i64": Number(
         "q",
-        lambda value: None if value == -1 else timestamp(value),
-        lambda value: -1 if value is None else to_timestamp_ms(value),
+        lambda value: None if value == -1 else values.timestamp(value),
+        lambda value: -1 if value is None else values.to_timestamp_ms(value),
     ),
 }
 

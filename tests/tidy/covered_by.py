@@ -50,7 +50,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "kraft/fetch_codec.py": "tests/unit/kraft/test_codec.py",
     "kraft/invariants.py": "tests/unit/kraft/test_quorum.py",
     "kraft/own_voter.py": "tests/unit/kraft/test_quorum.py",
-    "kraft/voter_changes.py": "tests/unit/kraft/test_quorum.py",
     "limits.py": "tests/tidy/test_layout.py",
     "log/producer_entry.py": "tests/unit/log/test_producer_snapshots.py",
     "log/values.py": "tests/unit/log/test_appending.py",

@@ -96,7 +96,7 @@ def _on_voters(core: QuorumCore, source: str) -> None:
         core.role.on_voters_changed(core.voter_keys())
     core.env.trace.event(
         VotersChanged(
-            source=source,
+            reason=source,
             kraft_version=core.history.version,
             voters=tuple(core.voters),
             is_voter=core.is_voter,

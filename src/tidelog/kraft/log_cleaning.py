@@ -64,7 +64,7 @@ class LogCleaner:
             segments = core.log.delete_segments_below_start()
             core.snapshots.forget_before(following.end_offset, str(cause))
             core.env.trace.event(
-                LogCleaned(cause=cause, log_start=core.log.log_start_offset, segments=segments)
+                LogCleaned(reason=cause, log_start=core.log.log_start_offset, segments=segments)
             )
             cleaned = True
         return cleaned

@@ -159,7 +159,7 @@ class QuorumCore:
         return self.role.epoch
 
     @property
-    def public_leader_id(self) -> int:
+    def leader_id(self) -> int:
         """The leader as far as this replica knows; -1 for none. One that resigned does not
         count."""
         return NO_LEADER if isinstance(self.role, Resigned) else self.role.leader_id
@@ -167,7 +167,7 @@ class QuorumCore:
     @property
     def leader_endpoint(self) -> Endpoint | None:
         """Where the leader is reached."""
-        return self.addresses.of(self.public_leader_id)
+        return self.addresses.of(self.leader_id)
 
     @property
     def last_epoch(self) -> int:
@@ -220,7 +220,7 @@ class QuorumCore:
         """Answers a request with an error, or NONE, and the leader that this replica knows."""
         response = kind(
             error_code=error,
-            leader_id=self.public_leader_id,
+            leader_id=self.leader_id,
             leader_epoch=self.epoch,
             leader_endpoint=self.leader_endpoint,
             **content,

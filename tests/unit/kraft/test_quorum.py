@@ -418,7 +418,7 @@ def test_it_starts_on_kafkas_own_directory() -> None:
     )
     quorum.start(Instant(0))
     quorum.check()
-    assert (quorum.role, quorum.leader_id, quorum.epoch) == (RoleName.FOLLOWER, 3, 1)
+    assert (quorum.role.name, quorum.leader_id, quorum.epoch) == (RoleName.FOLLOWER, 3, 1)
     last = kafka_dump(f"{METADATA_PARTITION}/00000000000000000000.log")[-1]
     assert quorum.log_end_offset == int(last.fields["lastOffset"]) + 1
 

@@ -37,7 +37,7 @@ def test_what_others_know_moves_a_replica_on(
     """From epoch 3 without a leader. It follows neither itself nor unknown nodes."""
     solo = started(ElectionState(3))
     assert transitions.maybe_transition(solo.core, epoch, leader_id, Instant(5), NAMED) is moved
-    assert (solo.quorum.role, solo.core.role.leader_id, solo.quorum.epoch) == (
+    assert (solo.quorum.role.name, solo.core.role.leader_id, solo.quorum.epoch) == (
         role,
         leader_after,
         epoch_after,

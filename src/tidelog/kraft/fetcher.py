@@ -20,6 +20,7 @@ A replica without a leader uses the same request to find it: it asks one random 
 after the other, without waiting there.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from tidelog.env.instant import Instant
@@ -94,11 +95,7 @@ class Fetcher:
             f"durable {core.durable_end_offset}"
         )
         is_probe = isinstance(core.role, Unattached)
-        if core.lacks_base and not is_probe:
-            self._asks_for_base = not self._asks_for_base
-            if self._asks_for_base:
-                return self._make_base_request()
-        return messages.QuorumFetchRequest(
+        request = messages.QuorumFetchRequest(
             cluster_id=core.identity.cluster_id,
             replica_id=core.own_id,
             replica_directory_id=core.identity.directory_id,
@@ -109,19 +106,19 @@ class Fetcher:
             max_wait_ms=0 if is_probe else core.config.fetch_max_wait_ms,
             max_bytes=core.config.fetch_max_bytes,
         )
-
-    def _make_base_request(self) -> messages.QuorumFetchRequest:
-        core = self._core
-        return messages.QuorumFetchRequest(
-            cluster_id=core.identity.cluster_id,
+        if is_probe or not core.lacks_base:
+            return request
+        self._asks_for_base = not self._asks_for_base
+        if not self._asks_for_base:
+            return request
+        return replace(
+            request,
             replica_id=NO_REPLICA,
             replica_directory_id=ZERO_UUID,
-            epoch=core.epoch,
             fetch_offset=self._reader.next_offset,
             last_fetched_epoch=self._reader.last_epoch,
             high_watermark=messages.UNKNOWN_HIGH_WATERMARK,
             max_wait_ms=0,
-            max_bytes=core.config.fetch_max_bytes,
         )
 
     def on_fetch_response(

@@ -26,7 +26,7 @@ Source: KIP-853; the layout of the records is Kafka's.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kio.schema.k_raft_version_record.v0.data import KRaftVersionRecord
 from kio.schema.voters_record.v0.data import VotersRecord
@@ -151,14 +151,18 @@ def _decoded(entity_type: Any, value: bytes) -> Any:
 # History ------------------------------------------------------------------------------------
 
 
-class _VersionAt(NamedTuple):
-    offset: int
-    version: int
+T = TypeVar("T")
 
 
-class _VotersAt(NamedTuple):
+class _At(NamedTuple, Generic[T]):
+    """What a record says, and its offset."""
+
     offset: int
-    voters: Mapping[int, Voter]
+    value: T
+
+
+def _below(offset: int, entries: list[_At[T]]) -> list[_At[T]]:
+    return [entry for entry in entries if entry.offset < offset]
 
 
 class VoterHistory:
@@ -168,19 +172,19 @@ class VoterHistory:
         # The configured voters, obeyed while the log has none; in the order of ids.
         self._static: Mapping[int, Voter] = by_id(list(static.values()))
         # `kraft.version` by the offset of its record, ascending.
-        self._versions: list[_VersionAt] = []
+        self._versions: list[_At[int]] = []
         # Voter sets by the offset of their record, ascending.
-        self._sets: list[_VotersAt] = []
+        self._sets: list[_At[Mapping[int, Voter]]] = []
 
     @property
     def version(self) -> int:
         """The `kraft.version` that is obeyed."""
-        return self._versions[-1].version if self._versions else STATIC_VOTERS
+        return self._versions[-1].value if self._versions else STATIC_VOTERS
 
     @property
     def voters(self) -> Mapping[int, Voter]:
         """The voter set that is obeyed, in the order of ids."""
-        return self._sets[-1].voters if self._sets else self._static
+        return self._sets[-1].value if self._sets else self._static
 
     def may_campaign(self, replica: ReplicaKey, high_watermark: int) -> bool:
         """Whether a replica may ask for votes: a voter, or one whose removal is not known to be
@@ -190,7 +194,7 @@ class VoterHistory:
             return True
         if not self._sets or self._sets[-1].offset < high_watermark:
             return False
-        before = self._sets[-2].voters if len(self._sets) > 1 else self._static
+        before = self._sets[-2].value if len(self._sets) > 1 else self._static
         return is_voter(before, replica)
 
     @property
@@ -211,16 +215,16 @@ class VoterHistory:
         if control_type == ControlType.KRAFT_VERSION:
             version = decode_kraft_version(value)
             assert not self._versions or offset > self._versions[-1].offset, f"version at {offset}"
-            self._versions.append(_VersionAt(offset, version))
+            self._versions.append(_At(offset, version))
         elif control_type == ControlType.KRAFT_VOTERS:
             assert not self._sets or offset > self._sets[-1].offset, f"voters at {offset}"
-            self._sets.append(_VotersAt(offset, decode_voters(value)))
+            self._sets.append(_At(offset, decode_voters(value)))
 
     def truncate_to(self, end_offset: int) -> bool:
         """The log ends here now; returns whether a former set came back."""
         before = (len(self._versions), len(self._sets))
-        self._versions = [entry for entry in self._versions if entry.offset < end_offset]
-        self._sets = [entry for entry in self._sets if entry.offset < end_offset]
+        self._versions = _below(end_offset, self._versions)
+        self._sets = _below(end_offset, self._sets)
         return before != (len(self._versions), len(self._sets))
 
     def restart(self, end_offset: int, records: Sequence[tuple[int, bytes]]) -> None:
@@ -233,15 +237,12 @@ class VoterHistory:
 
     def forget_before(self, offset: int) -> None:
         """Nothing below is ever truncated: of that, only the newest entries count."""
-        versions = [entry for entry in self._versions if entry.offset < offset]
-        sets = [entry for entry in self._sets if entry.offset < offset]
-        self._versions = self._versions[max(0, len(versions) - 1) :]
-        self._sets = self._sets[max(0, len(sets) - 1) :]
+        self._versions = self._versions[max(0, len(_below(offset, self._versions)) - 1) :]
+        self._sets = self._sets[max(0, len(_below(offset, self._sets)) - 1) :]
 
     def records_at(self, end_offset: int) -> tuple[ControlEntry, ...]:
         """The quorum's records in a snapshot at this offset; none with static voters."""
-        versions = [entry for entry in self._versions if entry.offset < end_offset]
-        sets = [entry for entry in self._sets if entry.offset < end_offset]
+        versions, sets = _below(end_offset, self._versions), _below(end_offset, self._sets)
         if not versions or not sets:
             return ()
-        return voter_records(versions[-1].version, sets[-1].voters)
+        return voter_records(versions[-1].value, sets[-1].value)

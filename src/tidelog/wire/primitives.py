@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from tidelog.errors import MalformedFrame
 from tidelog.wire import values
-from tidelog.wire.notation import INT16, INT32, check_count, read_uvarint, write_uvarint
+from tidelog.wire.notation import FLEXIBLE, INT16, INT32, check_count, read_uvarint
 
 Read = Callable[[Any, int], tuple[Any, int]]
 """From a buffer and a position to a value and the position behind it."""
@@ -79,30 +79,6 @@ def _read_compact_length(buffer: Any, position: int) -> tuple[int, int]:
     return length - 1, position
 
 
-def _read_int32_length(buffer: Any, position: int) -> tuple[int, int]:
-    return INT32.unpack_from(buffer, position)[0], position + 4
-
-
-def _read_int16_length(buffer: Any, position: int) -> tuple[int, int]:
-    return INT16.unpack_from(buffer, position)[0], position + 2
-
-
-def _write_compact_length(out: bytearray, length: int) -> None:
-    if -1 <= length < 0x7F:
-        # One byte, as for nearly every text and array.
-        out.append(length + 1)
-    else:
-        write_uvarint(out, length + 1)
-
-
-def _write_int32_length(out: bytearray, length: int) -> None:
-    out += INT32.pack(length)
-
-
-def _write_int16_length(out: bytearray, length: int) -> None:
-    out += INT16.pack(length)
-
-
 class Length(NamedTuple):
     """How the length of a string, bytes or array is written; -1 stands for null."""
 
@@ -111,9 +87,21 @@ class Length(NamedTuple):
     min_bytes: int
 
 
-COMPACT: Final = Length(_read_compact_length, _write_compact_length, 1)
-LEGACY_32: Final = Length(_read_int32_length, _write_int32_length, 4)
-LEGACY_16: Final = Length(_read_int16_length, _write_int16_length, 2)
+def _fixed_length(number: Struct) -> Length:
+    unpack, pack_one, size = number.unpack_from, number.pack, number.size
+
+    def read(buffer: Any, position: int) -> tuple[int, int]:
+        return unpack(buffer, position)[0], position + size
+
+    def write(out: bytearray, length: int) -> None:
+        out += pack_one(length)
+
+    return Length(read, write, size)
+
+
+COMPACT: Final = Length(_read_compact_length, FLEXIBLE.write_length, 1)
+LEGACY_32: Final = _fixed_length(INT32)
+LEGACY_16: Final = _fixed_length(INT16)
 
 
 def blob_codec(length_codec: Length, decode: Convert, encode: Convert, nullable: bool) -> Codec:

@@ -183,6 +183,5 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/workloads/voters.py": "tests/sim/test_compositions.py",
     "sim/workloads/workload.py": "tests/sim/test_client_checks.py",
     "testing/local_cluster.py": "tests/process/test_failures.py",
-    "wire/entities.py": "tests/unit/broker/api/test_k00_produce.py",
     "wire/primitives.py": "tests/unit/wire/test_schema.py",
 }

@@ -80,7 +80,7 @@ def build(entity_type: type, values: Mapping[str, Any]) -> Entity:
     for name, (inner, number) in _plain_forms(entity_type).items():
         if name in values:
             value = values[name]
-            if inner is not None:
+            if inner is not None and value is not None:
                 is_array = isinstance(value, list | tuple)
                 value = tuple(build(inner, x) for x in value) if is_array else build(inner, value)
             elif number is not None and number.decode is not None:
@@ -95,7 +95,7 @@ def plain(entity: Entity) -> dict[str, Any]:
     entity_type: type = type(entity)
     for name, (inner, number) in _plain_forms(entity_type).items():
         value = getattr(entity, name)
-        if inner is not None:
+        if inner is not None and value is not None:
             value = [plain(x) for x in value] if isinstance(value, tuple) else plain(value)
         elif number is not None and number.encode is not None:
             value = number.encode(value)

@@ -42,3 +42,11 @@ def test_an_error_code_is_a_number_and_the_zero_uuid_is_bytes() -> None:
     )
     assert request.voter_directory_id is None
     assert plain(request)["voter_directory_id"] == ZERO_UUID
+
+
+def test_what_is_null_stays_null() -> None:
+    kind = codec.request_class(ApiKey.METADATA, 12)
+    values = {"topics": None, "allow_auto_topic_creation": False}
+    entity = build(kind, {**values, "include_topic_authorized_operations": True})
+    assert entity.topics is None
+    assert plain(entity) == {**values, "include_topic_authorized_operations": True}

@@ -115,12 +115,12 @@ class FetchServer:
                 self._reply(parked.reply_to, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self._parked.clear()
 
-    def maybe_raise_high_watermark(self) -> bool:
+    def maybe_raise_high_watermark(self) -> None:
         """The leader's own flush or a follower's fetch may have committed something."""
         core = self._core
         role = core.role
         if not isinstance(role, Leader):
-            return False
+            return
         role.count_own(core.durable_end_offset)
         if not role.maybe_raise_high_watermark():
             core.env.trace.debug(
@@ -132,10 +132,8 @@ class FetchServer:
                 own_end=role.own_end_offset,
                 voters={key: voter.log_end_offset for key, voter in role.voters.items()},
             )
-            return False
-        if role.high_watermark > core.high_watermark:
+        elif role.high_watermark > core.high_watermark:
             core.raise_high_watermark(role.high_watermark)
-        return True
 
     def deadline(self) -> Instant | None:
         """When the next parked fetch is due, at once if there is news."""

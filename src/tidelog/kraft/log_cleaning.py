@@ -39,22 +39,20 @@ class LogCleaner:
         # When to look next, if nothing gives cause before.
         self._clean_at: Instant = Instant(0)
 
-    def maybe_clean(self, now: Instant) -> bool:
-        """Looks at the retention if it is time for that; returns whether anything was deleted."""
-        if now < self._clean_at:
-            return False
-        return self.clean(now)
+    def maybe_clean(self, now: Instant) -> None:
+        """Looks at the retention if it is time for that."""
+        if now >= self._clean_at:
+            self.clean(now)
 
-    def clean(self, now: Instant) -> bool:
-        """Deletes what is not kept any longer; returns whether there was any."""
+    def clean(self, now: Instant) -> None:
+        """Deletes what is not kept any longer."""
         self._clean_at = Instant(now + CLEAN_INTERVAL_MS)
-        cleaned = self._clean_while(self._cause_of_size)
+        self._clean_while(self._cause_of_size)
         wall_ms = now + self._core.wall_offset_ms
-        return self._clean_while(lambda oldest: self._cause_of_age(oldest, wall_ms)) or cleaned
+        self._clean_while(lambda oldest: self._cause_of_age(oldest, wall_ms))
 
-    def _clean_while(self, cause_of: Callable[[SnapshotId], CleaningCause | None]) -> bool:
+    def _clean_while(self, cause_of: Callable[[SnapshotId], CleaningCause | None]) -> None:
         core = self._core
-        cleaned = False
         while len(core.snapshots.ids) > 1:
             oldest, following = core.snapshots.ids[:2]
             cause = cause_of(oldest)
@@ -66,8 +64,6 @@ class LogCleaner:
             core.env.trace.event(
                 LogCleaned(reason=cause, log_start=core.log.log_start_offset, segments=segments)
             )
-            cleaned = True
-        return cleaned
 
     def _cause_of_size(self, _oldest: SnapshotId) -> CleaningCause | None:
         core = self._core

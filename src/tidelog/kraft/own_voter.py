@@ -53,16 +53,15 @@ class OwnVoter:
         ready_at = self._core.requests.ready_at(self._core.role.leader_id, type(request))
         return None if ready_at == NEVER else max(self._ask_at, ready_at)
 
-    def maybe_send(self, now: Instant) -> bool:
-        """Asks the leader, at most once in a fetch timeout; returns whether it did."""
+    def maybe_send(self, now: Instant) -> None:
+        """Asks the leader, at most once in a fetch timeout."""
         due = self.deadline()
         if due is None or due > now:
-            return False
+            return
         request = self.next_request()
         assert request is not None, "a time for no request"
         self._ask_at = Instant(now + self._core.config.fetch_timeout_ms)
         self._core.send(self._core.role.leader_id, request, now)
-        return True
 
     def on_voter_change_response(
         self, peer_id: int, response: messages.VoterChangeResponse

@@ -57,7 +57,7 @@ def active_controller(world: World) -> int | None:
 @pytest.mark.parametrize("controllers", [1, 3, 5])
 def test_brokers_alone_observe_and_controllers_alone_vote(controllers: int) -> None:
     world = separated(controllers, controllers)
-    roles = {node_id: host.node.broker.quorum.role for node_id, host in world.hosts.items()}
+    roles = {node_id: host.node.broker.quorum.role.name for node_id, host in world.hosts.items()}
     assert [roles.pop(node_id) for node_id in BROKERS] == [RoleName.FOLLOWER] * 3
     assert sorted(role.value for role in roles.values()) == sorted(
         ["leader"] + ["follower"] * (controllers - 1)

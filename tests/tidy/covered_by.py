@@ -49,10 +49,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "kraft/exchange.py": "tests/unit/kraft/test_quorum.py",
     "kraft/fetch_codec.py": "tests/unit/kraft/test_codec.py",
     "kraft/invariants.py": "tests/unit/kraft/test_quorum.py",
-    "kraft/own_snapshots.py": "tests/unit/kraft/test_quorum.py",
     "kraft/own_voter.py": "tests/unit/kraft/test_quorum.py",
-    "kraft/parts.py": "tests/unit/kraft/test_quorum.py",
-    "kraft/voter_changes.py": "tests/unit/kraft/test_quorum.py",
     "limits.py": "tests/tidy/test_layout.py",
     "log/producer_entry.py": "tests/unit/log/test_producer_snapshots.py",
     "log/values.py": "tests/unit/log/test_appending.py",
@@ -184,6 +181,5 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/workloads/voters.py": "tests/sim/test_compositions.py",
     "sim/workloads/workload.py": "tests/sim/test_client_checks.py",
     "testing/local_cluster.py": "tests/process/test_failures.py",
-    "wire/entities.py": "tests/unit/broker/api/test_k00_produce.py",
     "wire/primitives.py": "tests/unit/wire/test_schema.py",
 }

@@ -11,16 +11,8 @@ from tidelog.broker.router import Router
 from tidelog.config import NodeConfig
 from tidelog.env.instant import Instant
 from tidelog.kraft import codec as quorum_codec
-from tidelog.kraft import fetch_codec, snapshot_codec, voter_codec
-from tidelog.kraft.messages import (
-    FetchSnapshotRequest,
-    QuorumFetchRequest,
-    Request,
-    Response,
-    SendRequest,
-    SupportRequest,
-    VoterChangeRequest,
-)
+from tidelog.kraft import fetch_codec
+from tidelog.kraft.messages import QuorumFetchRequest, Request, SendRequest
 from tidelog.kraft.quorum import Quorum
 from tidelog.model import Endpoint
 from tidelog.wire import codec
@@ -68,12 +60,6 @@ class QuorumLink:
             frame = wire_fetch.pack_request(
                 FETCH_VERSION, self._next_correlation_id, client_id, fetch
             )
-        elif isinstance(request, VoterChangeRequest | SupportRequest):
-            entity = voter_codec.request_to_entity(request)
-            frame = codec.encode_request(entity, self._next_correlation_id, client_id)
-        elif isinstance(request, FetchSnapshotRequest):
-            entity = snapshot_codec.snapshot_request_to_entity(request)
-            frame = codec.encode_request(entity, self._next_correlation_id, client_id)
         else:
             entity = quorum_codec.request_to_entity(request)
             frame = codec.encode_request(entity, self._next_correlation_id, client_id)
@@ -95,21 +81,9 @@ class QuorumLink:
             self._quorum.on_response(peer_id, token, fetch_response, now)
             return
         assert isinstance(token, Request), f"unexpected token {token!r}"
-        if isinstance(token, VoterChangeRequest | SupportRequest):
-            key = voter_codec.api_of(token)
-            _, entity = codec.decode_response(key, voter_codec.SENT_VERSIONS[key], frame)
-            is_change = isinstance(token, VoterChangeRequest)
-            value = voter_codec.response_of(entity) if is_change else voter_codec.support_of(entity)
-            self._quorum.on_response(peer_id, token, value, now)
-            return
         key = quorum_codec.api_of(token)
         _, entity = codec.decode_response(key, quorum_codec.SENT_VERSIONS[key], frame)
-        response: Response
-        if isinstance(token, FetchSnapshotRequest):
-            response = snapshot_codec.snapshot_response_of(entity)
-        else:
-            response = quorum_codec.response_of(entity)
-        self._quorum.on_response(peer_id, token, response, now)
+        self._quorum.on_response(peer_id, token, quorum_codec.response_of(entity), now)
 
     def on_failed(self, peer_id: int, token: object, now: Instant) -> None:
         """A voter did not answer."""

@@ -40,7 +40,7 @@ from tidelog.controller.messages import BrokerHeartbeat, Refused, RegisterBroker
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
-from tidelog.kraft import voter_codec
+from tidelog.kraft import codec as quorum_codec
 from tidelog.kraft.messages import Response as QuorumResponse
 from tidelog.kraft.messages import VoterChangeResponse
 from tidelog.wire import codec
@@ -178,7 +178,7 @@ class Router:
             case QuorumQueryApi():
                 context.answer(api.answer(broker, context.header.api_version, asked.request, now))
             case VoterChangeApi():
-                broker.quorum.on_request(voter_codec.request_of(asked.request), asked, now)
+                broker.quorum.on_request(quorum_codec.request_of(asked.request), asked, now)
             case _:
                 assert_never(api)
 
@@ -234,4 +234,4 @@ class Router:
         elif isinstance(api, QuorumQueryApi):
             context.answer(api.answer(self.broker, version, request, now))
         else:
-            self.broker.quorum.on_request(voter_codec.request_of(request), forward, now)
+            self.broker.quorum.on_request(quorum_codec.request_of(request), forward, now)

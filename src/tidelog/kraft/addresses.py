@@ -23,8 +23,6 @@ FIRST_BOOTSTRAP_ID: Final = -2
 class Addresses:
     """The addresses that one replica knows."""
 
-    __slots__ = ("_history", "_identity", "_last_leader", "_learnt", "bootstrap")
-
     def __init__(
         self, identity: VoterIdentity, history: VoterHistory, bootstrap: Sequence[Endpoint]
     ) -> None:

@@ -52,8 +52,6 @@ def read_own(log: Log, offset: int, max_bytes: int, upper_offset: int) -> LogRea
 class CommittedReader:
     """The place up to which the committed log was handed out."""
 
-    __slots__ = ("_log", "_ready", "last_epoch", "next_offset")
-
     def __init__(self, log: Log) -> None:
         self._log = log
         # The offset of the next record to hand out; at or below the high watermark.

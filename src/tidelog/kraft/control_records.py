@@ -16,13 +16,8 @@ from tidelog.kraft.leader import Leader
 from tidelog.kraft.snapshot_format import ControlEntry, SnapshotContent
 from tidelog.kraft.voters import BEFORE_THE_LOG, encode_voters, voter_records
 from tidelog.log.values import AppendOrigin
+from tidelog.records import control
 from tidelog.records.batch import build_batch, iter_headers
-from tidelog.records.control import (
-    ControlType,
-    control_record,
-    leader_change_value,
-    read_control_records,
-)
 
 HISTORY_READ_BYTES: Final = 1 << 20
 """How much of the log is read at a time to find its voter sets."""
@@ -31,22 +26,22 @@ HISTORY_READ_BYTES: Final = 1 << 20
 def opening_records(core: QuorumCore, granting: Sequence[int]) -> list[ControlEntry]:
     """What a leader writes first. The voters that formatting left behind are in no log yet; an own
     address or version that has changed is reported at once."""
-    value = leader_change_value(core.own_id, tuple(core.voters), granting)
-    records = [ControlEntry(ControlType.LEADER_CHANGE, value)]
+    value = control.leader_change_value(core.own_id, tuple(core.voters), granting)
+    records = [ControlEntry(control.ControlType.LEADER_CHANGE, value)]
     if not core.is_dynamic or not core.is_voter:
         return records
     voters = {**core.voters, core.own_id: core.own_voter}
     if core.history.voters_offset == BEFORE_THE_LOG:
         records += voter_records(core.history.version, voters)
     elif core.voters[core.own_id] != core.own_voter:
-        records.append(ControlEntry(ControlType.KRAFT_VOTERS, encode_voters(voters)))
+        records.append(ControlEntry(control.ControlType.KRAFT_VOTERS, encode_voters(voters)))
     return records
 
 
 def append_control(core: QuorumCore, entries: Sequence[ControlEntry], now: Instant) -> int:
     """Appends one control batch as the leader; returns its last offset."""
     wall_ms = now + core.wall_offset_ms
-    records = [control_record(kind, value, wall_ms) for kind, value in entries]
+    records = [control.control_record(kind, value, wall_ms) for kind, value in entries]
     batch = build_batch(records, is_control=True)
     first = core.log.log_end_offset
     result = core.log.append_records(batch, core.epoch, wall_ms, origin=AppendOrigin.RAFT)
@@ -59,7 +54,7 @@ def on_appended(core: QuorumCore, records: bytes, end_offset: int) -> None:
     """A follower has appended these batches, up to `end_offset`: voter sets count at once."""
     for position, header in iter_headers(records):
         if header.is_control and header.last_offset < end_offset:
-            for record in read_control_records(records, position):
+            for record in control.read_control_records(records, position):
                 _note_control(core, record.control_type, record.value, record.offset)
 
 
@@ -88,7 +83,7 @@ def on_snapshot_loaded(core: QuorumCore, content: SnapshotContent) -> None:
 
 def _note_control(core: QuorumCore, control_type: int, value: bytes, offset: int) -> None:
     core.history.on_record(control_type, value, offset)
-    if control_type == ControlType.KRAFT_VOTERS:
+    if control_type == control.ControlType.KRAFT_VOTERS:
         # A new version comes in one batch with the voters that obey it.
         _on_voters(core, f"offset {offset}")
 
@@ -101,7 +96,7 @@ def _on_voters(core: QuorumCore, source: str) -> None:
         core.role.on_voters_changed(core.voter_keys())
     core.env.trace.event(
         VotersChanged(
-            source=source,
+            reason=source,
             kraft_version=core.history.version,
             voters=tuple(core.voters),
             is_voter=core.is_voter,

@@ -8,8 +8,9 @@ One input is handled to its end, then settled (`settle`): the election state is 
 changed, and what is to be sent is sealed behind that write.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tidelog.config import QuorumConfig
 from tidelog.env.disk import Disk
@@ -158,7 +159,7 @@ class QuorumCore:
         return self.role.epoch
 
     @property
-    def public_leader_id(self) -> int:
+    def leader_id(self) -> int:
         """The leader as far as this replica knows; -1 for none. One that resigned does not
         count."""
         return NO_LEADER if isinstance(self.role, Resigned) else self.role.leader_id
@@ -166,7 +167,7 @@ class QuorumCore:
     @property
     def leader_endpoint(self) -> Endpoint | None:
         """Where the leader is reached."""
-        return self.addresses.of(self.public_leader_id)
+        return self.addresses.of(self.leader_id)
 
     @property
     def last_epoch(self) -> int:
@@ -213,8 +214,17 @@ class QuorumCore:
 
     # Sending ---------------------------------------------------------------------------------
 
-    def reply(self, reply_to: object, response: Response) -> None:
-        """Answers a request."""
+    def reply(
+        self, reply_to: object, kind: Callable[..., Response], error: ErrorCode, **content: Any
+    ) -> None:
+        """Answers a request with an error, or NONE, and the leader that this replica knows."""
+        response = kind(
+            error_code=error,
+            leader_id=self.leader_id,
+            leader_epoch=self.epoch,
+            leader_endpoint=self.leader_endpoint,
+            **content,
+        )
         self.outbox.add(Reply(reply_to, response))
 
     def send(

@@ -282,23 +282,14 @@ class CleaningCause:
         return self.reason.format(value=self.value, limit=self.limit, fault=self.fault)
 
 
-@event("clean", "cleaned", about=("cause",))
+@event("clean", "cleaned")
 class LogCleaned(QuorumEvent):
     """The log begins at the second oldest snapshot, which is the oldest now."""
 
-    cause: CleaningCause
+    reason: CleaningCause
     log_start: int
     segments: int
     """Segments deleted."""
-
-    @property
-    def reason(self) -> CleaningReason:
-        """The reason alone."""
-        return self.cause.reason
-
-    def why(self) -> str:
-        """The reason with its numbers."""
-        return str(self.cause)
 
 
 # Snapshots -----------------------------------------------------------------------------------
@@ -352,44 +343,33 @@ class SnapshotPutAside(QuorumEvent):
 # Voters --------------------------------------------------------------------------------------
 
 
-@event("on_voters", "voters", about=("source",))
+@event("on_voters", "voters")
 class VotersChanged(QuorumEvent):
     """Another voter set counts."""
 
-    source: str
+    reason: str
     """Where it is from: an offset, a snapshot, or the former set after a truncation."""
     kraft_version: int
     voters: tuple[int, ...]
     is_voter: bool
 
-    def why(self) -> str:
-        """The source."""
-        return self.source
 
-
-@event("on_voter_change", "refused", about=("message",))
+@event("on_voter_change", "refused")
 class VoterChangeRefused(QuorumEvent):
     """The leader does not begin a change of the voter set."""
 
-    message: str
+    reason: str
+    """The message that the client receives."""
     code: str
     asked: str
     voter: int
 
-    def why(self) -> str:
-        """The message that the client receives."""
-        return self.message
 
-
-@event("on_voter_change", "ended", about=("message",))
+@event("on_voter_change", "ended")
 class VoterChangeEnded(QuorumEvent):
     """A change of the voter set is committed, or the leader has given it up."""
 
-    message: str
-    """Empty for a change that is committed."""
+    reason: str
+    """The message that the client receives; empty for a change that is committed."""
     code: str
     step: str
-
-    def why(self) -> str:
-        """The message that the client receives."""
-        return self.message

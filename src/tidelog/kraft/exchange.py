@@ -1,4 +1,8 @@
-"""Requests and answers between replicas: what the role sends, and which part handles what.
+"""The parts of one replica, and the way between them and the other replicas.
+
+Every part decides one concern around the core. Some have a state of their own and are made here,
+each with the parts that it uses; the others are functions: `transitions.py`, `voting.py`,
+`epochs.py`, `elections.py`.
 
 A role names the peers to which it wants to send its one kind of request (`planned_requests`);
 `requests.py` says from when on a peer may be asked. A request, an answer and a failure go to the
@@ -8,66 +12,66 @@ part that they concern. Nothing is decided here.
 from collections.abc import Hashable
 
 from tidelog.env.instant import NEVER, Instant
+from tidelog.kraft import elections, epochs, messages, voting
+from tidelog.kraft.committed import CommittedReader
 from tidelog.kraft.core import QuorumCore
+from tidelog.kraft.fetch_server import FetchServer
+from tidelog.kraft.fetcher import Fetcher
 from tidelog.kraft.leader import Leader
-from tidelog.kraft.messages import (
-    AddVoterRequest,
-    BeginQuorumEpochRequest,
-    BeginQuorumEpochResponse,
-    EndQuorumEpochRequest,
-    EndQuorumEpochResponse,
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
-    QuorumFetchRequest,
-    QuorumFetchResponse,
-    RemoveVoterRequest,
-    Request,
-    Response,
-    SupportRequest,
-    SupportResponse,
-    UpdateVoterRequest,
-    VoterChangeResponse,
-    VoteRequest,
-    VoteResponse,
-)
-from tidelog.kraft.parts import Parts
+from tidelog.kraft.log_cleaning import LogCleaner
+from tidelog.kraft.membership import Membership
+from tidelog.kraft.messages import Request, Response
+from tidelog.kraft.own_voter import OwnVoter
 from tidelog.kraft.roles import Campaign, Prospective, Resigned
+from tidelog.kraft.snapshot_fetcher import SnapshotFetcher
+from tidelog.kraft.snapshot_server import SnapshotServer
 
 
 class Exchange:
-    """The way between one replica's parts and the other replicas."""
+    """All parts of one replica that have a state, and what goes between them and the others."""
 
-    __slots__ = ("_core", "_parts")
-
-    def __init__(self, core: QuorumCore, parts: Parts) -> None:
+    def __init__(self, core: QuorumCore) -> None:
         self._core = core
-        self._parts = parts
+        # How far the committed log was handed out.
+        self.reader = CommittedReader(core.log)
+        # Snapshots and segments that are kept no longer.
+        self.cleaner = LogCleaner(core)
+        # The leader's side of replication and of FetchSnapshot.
+        self.server = FetchServer(core)
+        self.snapshot_server = SnapshotServer(core, self.cleaner)
+        # The follower's side of both.
+        self.snapshot_fetcher = SnapshotFetcher(core, self.reader, self.cleaner)
+        self.fetcher = Fetcher(core, self.snapshot_fetcher, self.reader)
+        # The leader's side of changes of the voter set.
+        self.membership = Membership(core)
+        # What this replica asks of the voter set for itself.
+        self.own_voter = OwnVoter(core)
 
     # What comes in -----------------------------------------------------------------------------
 
     def on_request(self, request: Request, reply_to: Hashable, now: Instant) -> None:
         """A replica or an operator asks."""
-        parts, alive = self._parts, self._core.requests.on_alive
+        core, alive = self._core, self._core.requests.on_alive
         match request:
-            case VoteRequest():
+            case messages.VoteRequest():
                 alive(request.candidate_id)
-                parts.voting.on_vote_request(request, reply_to, now)
-            case QuorumFetchRequest():
+                voting.on_vote_request(core, request, reply_to, now)
+            case messages.QuorumFetchRequest():
                 alive(request.replica_id)
-                parts.server.on_fetch(request, reply_to, now)
-            case BeginQuorumEpochRequest():
+                self.server.on_fetch(request, reply_to, now)
+            case messages.BeginQuorumEpochRequest():
                 alive(request.leader_id)
-                parts.epochs.on_begin_request(request, reply_to, now)
-            case EndQuorumEpochRequest():
+                epochs.on_begin_request(core, request, reply_to, now)
+            case messages.EndQuorumEpochRequest():
                 alive(request.leader_id)
-                parts.epochs.on_end_request(request, reply_to, now)
-            case FetchSnapshotRequest():
+                epochs.on_end_request(core, request, reply_to, now)
+            case messages.FetchSnapshotRequest():
                 alive(request.replica_id)
-                parts.snapshot_server.on_fetch_snapshot(request, reply_to, now)
-            case AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest():
-                parts.membership.on_voter_change(request, reply_to, now)
-            case SupportRequest():
+                self.snapshot_server.on_fetch_snapshot(request, reply_to, now)
+            case messages.SupportRequest():
                 raise AssertionError("ApiVersions is answered by the node")
+            case _:
+                self.membership.on_voter_change(request, reply_to, now)
 
     def on_response(
         self, peer_id: int, request: Request, response: Response | None, now: Instant
@@ -89,49 +93,48 @@ class Exchange:
             self._on_failure(peer_id, request, now)
 
     def _on_answer(self, peer_id: int, request: Request, response: Response, now: Instant) -> None:
-        parts = self._parts
+        core = self._core
         match request, response:
-            case VoteRequest(), VoteResponse():
-                parts.elections.on_vote_response(peer_id, request, response, now)
-            case QuorumFetchRequest(), QuorumFetchResponse():
-                parts.fetcher.on_fetch_response(peer_id, request, response, now)
-            case FetchSnapshotRequest(), FetchSnapshotResponse():
-                parts.fetcher.on_snapshot_response(peer_id, request, response, now)
-            case BeginQuorumEpochRequest(), BeginQuorumEpochResponse():
-                parts.epochs.on_begin_response(peer_id, response, now)
-            case EndQuorumEpochRequest(), EndQuorumEpochResponse():
-                parts.epochs.on_end_response(peer_id, response, now)
-            case SupportRequest(), SupportResponse():
-                parts.membership.on_support(request, response, now)
-            case (
-                AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest(),
-                VoterChangeResponse(),
-            ):
-                parts.own_voter.on_voter_change_response(peer_id, response)
+            case messages.VoteRequest(), messages.VoteResponse():
+                elections.on_vote_response(core, peer_id, request, response, now)
+            case messages.QuorumFetchRequest(), messages.QuorumFetchResponse():
+                self.fetcher.on_fetch_response(peer_id, request, response, now)
+            case messages.FetchSnapshotRequest(), messages.FetchSnapshotResponse():
+                self.fetcher.on_snapshot_response(peer_id, request, response, now)
+            case messages.BeginQuorumEpochRequest(), messages.BeginQuorumEpochResponse():
+                epochs.on_begin_response(core, peer_id, response, now)
+            case messages.EndQuorumEpochRequest(), messages.EndQuorumEpochResponse():
+                epochs.on_end_response(core, peer_id, response, now)
+            case messages.SupportRequest(), messages.SupportResponse():
+                self.membership.on_support(request, response, now)
+            case _, messages.VoterChangeResponse():
+                self.own_voter.on_voter_change_response(peer_id, response)
             case _:
                 raise AssertionError(f"{response} answers {request}")
 
     def _on_failure(self, peer_id: int, request: Request, now: Instant) -> None:
-        core, parts = self._core, self._parts
+        core = self._core
         core.requests.on_failed(peer_id, now)
-        if isinstance(request, QuorumFetchRequest | FetchSnapshotRequest):
-            parts.fetcher.on_failure(peer_id, now)
-        elif isinstance(request, BeginQuorumEpochRequest) and isinstance(core.role, Leader):
+        if isinstance(request, messages.QuorumFetchRequest | messages.FetchSnapshotRequest):
+            self.fetcher.on_failure(peer_id, now)
+        elif isinstance(request, messages.BeginQuorumEpochRequest) and isinstance(
+            core.role, Leader
+        ):
             core.role.on_begin_failed(peer_id, now)
-        elif isinstance(request, VoteRequest):
-            parts.elections.count_votes(now)
-        elif isinstance(request, SupportRequest):
-            parts.membership.on_support(request, None, now)
+        elif isinstance(request, messages.VoteRequest):
+            elections.count_votes(core, now)
+        elif isinstance(request, messages.SupportRequest):
+            self.membership.on_support(request, None, now)
 
     # What goes out -----------------------------------------------------------------------------
 
     def due_requests(self) -> list[tuple[int, Instant]]:
         """(peer, from when on) for each request that the role wants to send."""
-        core, parts = self._core, self._parts
+        core = self._core
         kind = self._request_kind()
-        if kind is QuorumFetchRequest and not parts.fetcher.may_fetch:
+        if kind is messages.QuorumFetchRequest and not self.fetcher.may_fetch:
             return []
-        if parts.snapshot_fetcher.is_waiting:
+        if self.snapshot_fetcher.is_waiting:
             return []
         due = []
         for peer_id, planned_at in core.role.planned_requests():
@@ -152,15 +155,15 @@ class Exchange:
     def _request_kind(self) -> type[Request]:
         match self._core.role:
             case Leader():
-                return BeginQuorumEpochRequest
+                return messages.BeginQuorumEpochRequest
             case Resigned():
-                return EndQuorumEpochRequest
+                return messages.EndQuorumEpochRequest
             case Campaign():
-                return VoteRequest
-            case _ if self._parts.snapshot_fetcher.is_downloading:
-                return FetchSnapshotRequest
+                return messages.VoteRequest
+            case _ if self.snapshot_fetcher.is_downloading:
+                return messages.FetchSnapshotRequest
             case _:
-                return QuorumFetchRequest
+                return messages.QuorumFetchRequest
 
     def _make_request(self, peer_id: int) -> Request:
         core = self._core
@@ -170,15 +173,15 @@ class Exchange:
         match role:
             case Leader():
                 peer = core.voter_key(peer_id)
-                return BeginQuorumEpochRequest(
+                return messages.BeginQuorumEpochRequest(
                     identity.cluster_id, *peer, core.own_id, role.epoch, endpoints
                 )
             case Resigned():
-                return EndQuorumEpochRequest(
+                return messages.EndQuorumEpochRequest(
                     identity.cluster_id, core.own_id, role.epoch, role.successors, endpoints
                 )
             case Campaign():
-                return VoteRequest(
+                return messages.VoteRequest(
                     cluster_id=identity.cluster_id,
                     voter_id=peer_id,
                     voter_directory_id=core.voter_key(peer_id).directory_id,
@@ -189,7 +192,7 @@ class Exchange:
                     last_offset=core.log.log_end_offset,
                     pre_vote=isinstance(role, Prospective),
                 )
-            case _ if self._parts.snapshot_fetcher.is_downloading:
-                return self._parts.snapshot_fetcher.make_request()
+            case _ if self.snapshot_fetcher.is_downloading:
+                return self.snapshot_fetcher.make_request()
             case _:
-                return self._parts.fetcher.make_request()
+                return self.fetcher.make_request()

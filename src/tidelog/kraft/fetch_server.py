@@ -19,9 +19,8 @@ that epoch.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode
 from tidelog.kraft.committed import read_own
@@ -46,8 +45,6 @@ class _Parked:
 class FetchServer:
     """Serves fetches of the metadata log while this replica leads."""
 
-    __slots__ = ("_core", "_parked")
-
     def __init__(self, core: QuorumCore) -> None:
         self._core = core
         # Fetches that wait for news, oldest first; empty unless this replica leads.
@@ -59,14 +56,23 @@ class FetchServer:
         error = self._error(request)
         role = core.role
         if error is not ErrorCode.NONE or not isinstance(role, Leader):
-            self._reply_error(reply_to, error)
+            self._reply(reply_to, error)
             return
         replica = ReplicaKey(request.replica_id, request.replica_directory_id)
         snapshot_id = self._snapshot_for(request)
         if snapshot_id is not None:
             role.on_contact(replica, now)
             self._unpark_older(request)
-            self._refer_to(snapshot_id, request, reply_to)
+            core.env.trace.event(
+                FetcherReferred(
+                    replica=request.replica_id,
+                    fetch_offset=request.fetch_offset,
+                    last_fetched_epoch=request.last_fetched_epoch,
+                    snapshot=str(snapshot_id),
+                    log_start=core.log.log_start_offset,
+                )
+            )
+            self._reply(reply_to, snapshot_id=snapshot_id)
             return
         diverging = self._diverging_epoch(request)
         if diverging is None:
@@ -106,15 +112,15 @@ class FetchServer:
         """The leadership is over: every parked fetch fails, with the leader now in the answer."""
         if self._parked and not isinstance(self._core.role, Leader):
             for parked in self._parked:
-                self._reply_error(parked.reply_to, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                self._reply(parked.reply_to, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self._parked.clear()
 
-    def maybe_raise_high_watermark(self) -> bool:
+    def maybe_raise_high_watermark(self) -> None:
         """The leader's own flush or a follower's fetch may have committed something."""
         core = self._core
         role = core.role
         if not isinstance(role, Leader):
-            return False
+            return
         role.count_own(core.durable_end_offset)
         if not role.maybe_raise_high_watermark():
             core.env.trace.debug(
@@ -126,10 +132,8 @@ class FetchServer:
                 own_end=role.own_end_offset,
                 voters={key: voter.log_end_offset for key, voter in role.voters.items()},
             )
-            return False
-        if role.high_watermark > core.high_watermark:
+        elif role.high_watermark > core.high_watermark:
             core.raise_high_watermark(role.high_watermark)
-        return True
 
     def deadline(self) -> Instant | None:
         """When the next parked fetch is due, at once if there is news."""
@@ -222,73 +226,22 @@ class FetchServer:
 
     # Answers -----------------------------------------------------------------------------------
 
-    def _reply_error(self, reply_to: object, error: ErrorCode) -> None:
+    def _reply(self, reply_to: object, error: ErrorCode = ErrorCode.NONE, **content: Any) -> None:
         core = self._core
-        core.reply(
-            reply_to,
-            QuorumFetchResponse(
-                error,
-                core.public_leader_id,
-                core.epoch,
-                log_start_offset=core.log.log_start_offset,
-                leader_endpoint=core.leader_endpoint,
-            ),
-        )
-
-    def _refer_to(
-        self, snapshot_id: SnapshotId, request: QuorumFetchRequest, reply_to: object
-    ) -> None:
-        core = self._core
-        core.env.trace.event(
-            FetcherReferred(
-                replica=request.replica_id,
-                fetch_offset=request.fetch_offset,
-                last_fetched_epoch=request.last_fetched_epoch,
-                snapshot=str(snapshot_id),
-                log_start=core.log.log_start_offset,
-            )
-        )
-        core.reply(
-            reply_to,
-            QuorumFetchResponse(
-                ErrorCode.NONE,
-                core.own_id,
-                core.epoch,
-                high_watermark=self._known_high_watermark(),
-                log_start_offset=core.log.log_start_offset,
-                leader_endpoint=core.leader_endpoint,
-                snapshot_id=snapshot_id,
-            ),
-        )
-
-    def _known_high_watermark(self) -> int:
-        role = self._core.role
-        return role.high_watermark if isinstance(role, Leader) else -1
+        if isinstance(core.role, Leader) and error is ErrorCode.NONE:
+            content["high_watermark"] = core.role.high_watermark
+        content["log_start_offset"] = core.log.log_start_offset
+        core.reply(reply_to, QuorumFetchResponse, error, **content)
 
     def _reply_records(
         self, request: QuorumFetchRequest, reply_to: object, diverging: EpochEndOffset | None
     ) -> None:
         core = self._core
-        role = core.role
-        assert isinstance(role, Leader), f"{role.name.value} answers a fetch with records"
-        records: tuple[Chunk, ...] = ()
-        records_bytes = 0
+        assert isinstance(core.role, Leader), f"{core.role.name.value} answers with records"
+        content: dict[str, Any] = {"diverging_epoch": diverging}
         log_end_offset = core.log.log_end_offset
         if diverging is None and request.fetch_offset < log_end_offset:
             max_bytes = max(1, min(request.max_bytes, core.config.fetch_max_bytes))
             read = read_own(core.log, request.fetch_offset, max_bytes, log_end_offset)
-            records, records_bytes = tuple(read.chunks), read.size_bytes
-        core.reply(
-            reply_to,
-            QuorumFetchResponse(
-                ErrorCode.NONE,
-                core.own_id,
-                core.epoch,
-                high_watermark=role.high_watermark,
-                log_start_offset=core.log.log_start_offset,
-                diverging_epoch=diverging,
-                records=records,
-                records_bytes=records_bytes,
-                leader_endpoint=core.leader_endpoint,
-            ),
-        )
+            content |= {"records": tuple(read.chunks), "records_bytes": read.size_bytes}
+        self._reply(reply_to, **content)

@@ -20,14 +20,15 @@ A replica without a leader uses the same request to find it: it asks one random 
 after the other, without waiting there.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError
+from tidelog.kraft import elections, messages, transitions
 from tidelog.kraft.committed import CommittedReader, contiguous
 from tidelog.kraft.control_records import on_appended, on_truncated
 from tidelog.kraft.core import QuorumCore
-from tidelog.kraft.elections import Elections
 from tidelog.kraft.events import (
     SUBJECT,
     DoubtReason,
@@ -36,16 +37,8 @@ from tidelog.kraft.events import (
     RoleReason,
     VotesAgain,
 )
-from tidelog.kraft.messages import (
-    UNKNOWN_HIGH_WATERMARK,
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
-    QuorumFetchRequest,
-    QuorumFetchResponse,
-)
 from tidelog.kraft.roles import Follower, Unattached
 from tidelog.kraft.snapshot_fetcher import SnapshotFetcher
-from tidelog.kraft.transitions import Transitions
 from tidelog.model import ZERO_UUID, EpochEndOffset
 from tidelog.records.batch import batch_size_at, read_header
 
@@ -78,20 +71,10 @@ def check_contiguous(records: bytes, offset: int) -> None:
 class Fetcher:
     """Fetches the metadata log from the leader, or looks for one."""
 
-    __slots__ = ("_asks_for_base", "_core", "_elections", "_reader", "_snapshots", "_transitions")
-
     def __init__(
-        self,
-        core: QuorumCore,
-        transitions: Transitions,
-        elections: Elections,
-        snapshots: SnapshotFetcher,
-        reader: CommittedReader,
+        self, core: QuorumCore, snapshots: SnapshotFetcher, reader: CommittedReader
     ) -> None:
         self._core = core
-        self._transitions = transitions
-        # Doubts the leader when it answers that it does not lead any more.
-        self._elections = elections
         # Takes over when the leader names a snapshot.
         self._snapshots = snapshots
         # Is fed with what came before the log's start, where that was lost.
@@ -104,7 +87,7 @@ class Fetcher:
         """Whether everything in the log is on disk, so that a fetch would not promise too much."""
         return self._core.durable_end_offset >= self._core.log.log_end_offset
 
-    def make_request(self) -> QuorumFetchRequest:
+    def make_request(self) -> messages.QuorumFetchRequest:
         """The next fetch of the present role."""
         core = self._core
         assert self.may_fetch, (
@@ -112,11 +95,7 @@ class Fetcher:
             f"durable {core.durable_end_offset}"
         )
         is_probe = isinstance(core.role, Unattached)
-        if core.lacks_base and not is_probe:
-            self._asks_for_base = not self._asks_for_base
-            if self._asks_for_base:
-                return self._make_base_request()
-        return QuorumFetchRequest(
+        request = messages.QuorumFetchRequest(
             cluster_id=core.identity.cluster_id,
             replica_id=core.own_id,
             replica_directory_id=core.identity.directory_id,
@@ -127,33 +106,32 @@ class Fetcher:
             max_wait_ms=0 if is_probe else core.config.fetch_max_wait_ms,
             max_bytes=core.config.fetch_max_bytes,
         )
-
-    def _make_base_request(self) -> QuorumFetchRequest:
-        core = self._core
-        return QuorumFetchRequest(
-            cluster_id=core.identity.cluster_id,
+        if is_probe or not core.lacks_base:
+            return request
+        self._asks_for_base = not self._asks_for_base
+        if not self._asks_for_base:
+            return request
+        return replace(
+            request,
             replica_id=NO_REPLICA,
             replica_directory_id=ZERO_UUID,
-            epoch=core.epoch,
             fetch_offset=self._reader.next_offset,
             last_fetched_epoch=self._reader.last_epoch,
-            high_watermark=UNKNOWN_HIGH_WATERMARK,
+            high_watermark=messages.UNKNOWN_HIGH_WATERMARK,
             max_wait_ms=0,
-            max_bytes=core.config.fetch_max_bytes,
         )
 
     def on_fetch_response(
-        self, peer_id: int, request: QuorumFetchRequest, response: QuorumFetchResponse, now: Instant
+        self,
+        peer_id: int,
+        request: messages.QuorumFetchRequest,
+        response: messages.QuorumFetchResponse,
+        now: Instant,
     ) -> None:
         """An answer that was waited for."""
         core = self._core
         core.addresses.learn(response.leader_id, response.leader_endpoint)
-        if self._transitions.maybe_transition(
-            response.leader_epoch,
-            response.leader_id,
-            now,
-            RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
-        ):
+        if transitions.heed(core, response, now, RoleCause(RoleReason.NAMED_BY_PEER, peer_id)):
             return
         role = core.role
         if isinstance(role, Unattached):
@@ -171,7 +149,7 @@ class Fetcher:
             self.on_probe_over(role, now)
         elif isinstance(role, Follower) and core.is_voter and not core.timers.has_known_leader:
             assert role.leader_id == peer_id, f"fetch from {peer_id}, not {role.leader_id}"
-            self._elections.doubt_leader(now, DoubtReason.NEVER_REACHED)
+            elections.doubt_leader(core, now, DoubtReason.NEVER_REACHED)
 
     def on_probe_over(self, role: Unattached, now: Instant) -> None:
         """That peer knew no leader: ask another one, a little later each time."""
@@ -185,8 +163,8 @@ class Fetcher:
     def _on_leader_response(
         self,
         role: Follower,
-        request: QuorumFetchRequest,
-        response: QuorumFetchResponse,
+        request: messages.QuorumFetchRequest,
+        response: messages.QuorumFetchResponse,
         now: Instant,
     ) -> None:
         core = self._core
@@ -194,7 +172,7 @@ class Fetcher:
         if response.error_code is not ErrorCode.NONE or not is_of_epoch:
             self._retry_later(role, response.error_code.name, now)
             if response.error_code in _LEADER_GONE and is_of_epoch and core.is_voter:
-                self._elections.doubt_leader(now, DoubtReason(response.error_code.name))
+                elections.doubt_leader(core, now, DoubtReason(response.error_code.name))
             return
         if request.replica_id == NO_REPLICA:
             self._on_base_response(role, response, now)
@@ -228,7 +206,7 @@ class Fetcher:
         role.fetch_deadline = Instant(now + core.config.fetch_timeout_ms)
 
     def _on_base_response(
-        self, role: Follower, response: QuorumFetchResponse, now: Instant
+        self, role: Follower, response: messages.QuorumFetchResponse, now: Instant
     ) -> None:
         """What came before the own log's start, or a snapshot."""
         core = self._core
@@ -250,18 +228,13 @@ class Fetcher:
     def on_snapshot_response(
         self,
         peer_id: int,
-        request: FetchSnapshotRequest,
-        response: FetchSnapshotResponse,
+        request: messages.FetchSnapshotRequest,
+        response: messages.FetchSnapshotResponse,
         now: Instant,
     ) -> None:
         """A piece of a snapshot, or an error."""
         core = self._core
-        if self._transitions.maybe_transition(
-            response.leader_epoch,
-            response.leader_id,
-            now,
-            RoleCause(RoleReason.NAMED_BY_PEER, peer_id),
-        ):
+        if transitions.heed(core, response, now, RoleCause(RoleReason.NAMED_BY_PEER, peer_id)):
             return
         role = core.role
         if not isinstance(role, Follower) or role.leader_id != peer_id or role.leader_has_resigned:
@@ -271,7 +244,7 @@ class Fetcher:
         if response.error_code in _LEADER_GONE and is_of_epoch and core.is_voter:
             self._snapshots.give_up(response.error_code.name)
             self._retry_later(role, response.error_code.name, now)
-            self._elections.doubt_leader(now, DoubtReason(response.error_code.name))
+            elections.doubt_leader(core, now, DoubtReason(response.error_code.name))
         elif self._snapshots.on_piece(role, response, now):
             self._on_success(role, now)
 
@@ -282,7 +255,7 @@ class Fetcher:
             SUBJECT, "on_fetch_response", "retried", reason, leader=role.leader_id, epoch=role.epoch
         )
 
-    def _append(self, role: Follower, response: QuorumFetchResponse, now: Instant) -> bool:
+    def _append(self, role: Follower, response: messages.QuorumFetchResponse, now: Instant) -> bool:
         """Appends what came; returns False when it was not what was asked for."""
         core = self._core
         if not response.records:

@@ -43,15 +43,6 @@ UNKNOWN: Final = -1
 class Progress:
     """How far one other replica is, by its fetches."""
 
-    __slots__ = (
-        "begin_at",
-        "directory_id",
-        "fetched_at",
-        "last_caught_up_at",
-        "leader_end_at_fetch",
-        "log_end_offset",
-    )
-
     def __init__(self, key: ReplicaKey, begin_at: Instant) -> None:
         # The directory it fetches for; `ZERO_UUID` until it is known.
         self.directory_id = key.directory_id
@@ -87,19 +78,6 @@ class Progress:
 
 class Leader(Role):
     """Elected by a majority; the only role that appends."""
-
-    __slots__ = (
-        "_check_quorum_ms",
-        "_elected_at",
-        "_keys",
-        "_reminder_ms",
-        "counts_itself",
-        "epoch_start_offset",
-        "high_watermark",
-        "observers",
-        "own_end_offset",
-        "voters",
-    )
 
     name = RoleName.LEADER
 

@@ -34,29 +34,25 @@ _HEADER_BATCH_BYTES: Final = 1 << 16
 class LogCleaner:
     """Moves the log's start from snapshot to snapshot."""
 
-    __slots__ = ("_clean_at", "_core")
-
     def __init__(self, core: QuorumCore) -> None:
         self._core = core
         # When to look next, if nothing gives cause before.
         self._clean_at: Instant = Instant(0)
 
-    def maybe_clean(self, now: Instant) -> bool:
-        """Looks at the retention if it is time for that; returns whether anything was deleted."""
-        if now < self._clean_at:
-            return False
-        return self.clean(now)
+    def maybe_clean(self, now: Instant) -> None:
+        """Looks at the retention if it is time for that."""
+        if now >= self._clean_at:
+            self.clean(now)
 
-    def clean(self, now: Instant) -> bool:
-        """Deletes what is not kept any longer; returns whether there was any."""
+    def clean(self, now: Instant) -> None:
+        """Deletes what is not kept any longer."""
         self._clean_at = Instant(now + CLEAN_INTERVAL_MS)
-        cleaned = self._clean_while(self._cause_of_size)
+        self._clean_while(self._cause_of_size)
         wall_ms = now + self._core.wall_offset_ms
-        return self._clean_while(lambda oldest: self._cause_of_age(oldest, wall_ms)) or cleaned
+        self._clean_while(lambda oldest: self._cause_of_age(oldest, wall_ms))
 
-    def _clean_while(self, cause_of: Callable[[SnapshotId], CleaningCause | None]) -> bool:
+    def _clean_while(self, cause_of: Callable[[SnapshotId], CleaningCause | None]) -> None:
         core = self._core
-        cleaned = False
         while len(core.snapshots.ids) > 1:
             oldest, following = core.snapshots.ids[:2]
             cause = cause_of(oldest)
@@ -66,10 +62,8 @@ class LogCleaner:
             segments = core.log.delete_segments_below_start()
             core.snapshots.forget_before(following.end_offset, str(cause))
             core.env.trace.event(
-                LogCleaned(cause=cause, log_start=core.log.log_start_offset, segments=segments)
+                LogCleaned(reason=cause, log_start=core.log.log_start_offset, segments=segments)
             )
-            cleaned = True
-        return cleaned
 
     def _cause_of_size(self, _oldest: SnapshotId) -> CleaningCause | None:
         core = self._core

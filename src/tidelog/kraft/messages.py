@@ -12,7 +12,7 @@ voter that was away learns of the leader.
 Changes of the voter set (KIP-853) are `AddVoterRequest` and its kin.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tidelog.env.disk import Buffer
@@ -97,6 +97,16 @@ NO_SNAPSHOT: Final = SnapshotId(-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
+class QuorumResponse:
+    """What every response between replicas says; accepted when `error_code` is NONE."""
+
+    error_code: ErrorCode
+    leader_id: int
+    leader_epoch: int
+    leader_endpoint: Endpoint | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
 class VoteRequest:
     """Asks for a vote, or (KIP-996) whether a vote would be given."""
 
@@ -117,14 +127,10 @@ class VoteRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class VoteResponse:
-    """Granted or not, and what the voter knows about the leader."""
+class VoteResponse(QuorumResponse):
+    """Granted or not."""
 
-    error_code: ErrorCode
-    leader_id: int
-    leader_epoch: int
-    granted: bool
-    leader_endpoint: Endpoint | None = None
+    granted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +146,8 @@ class BeginQuorumEpochRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class BeginQuorumEpochResponse:
-    """Accepted when `error_code` is NONE."""
-
-    error_code: ErrorCode
-    leader_id: int
-    leader_epoch: int
-    leader_endpoint: Endpoint | None = None
+class BeginQuorumEpochResponse(QuorumResponse):
+    """A voter knows that the epoch has begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +162,8 @@ class EndQuorumEpochRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class EndQuorumEpochResponse:
-    """Accepted when `error_code` is NONE."""
-
-    error_code: ErrorCode
-    leader_id: int
-    leader_epoch: int
-    leader_endpoint: Endpoint | None = None
+class EndQuorumEpochResponse(QuorumResponse):
+    """A voter knows that the epoch has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,19 +187,15 @@ class QuorumFetchRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class QuorumFetchResponse:
+class QuorumFetchResponse(QuorumResponse):
     """Records, or where the logs part (`diverging_epoch`), or an error."""
 
-    error_code: ErrorCode
-    leader_id: int
-    leader_epoch: int
     high_watermark: int = UNKNOWN_HIGH_WATERMARK
     log_start_offset: int = -1
     diverging_epoch: EpochEndOffset | None = None
     records: tuple[Chunk, ...] = ()
     """Whole record batches."""
     records_bytes: int = 0
-    leader_endpoint: Endpoint | None = None
     snapshot_id: SnapshotId | None = None
     """What to fetch instead: the log does not begin where the fetcher would need it."""
 
@@ -223,19 +215,15 @@ class FetchSnapshotRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchSnapshotResponse:
+class FetchSnapshotResponse(QuorumResponse):
     """Bytes of a snapshot, cut anywhere, or an error."""
 
-    error_code: ErrorCode
-    leader_id: int
-    leader_epoch: int
     snapshot_id: SnapshotId = NO_SNAPSHOT
     size_bytes: int = 0
     """Of the whole snapshot."""
     position: int = 0
     """Where `data` begins."""
     data: Buffer = b""
-    leader_endpoint: Endpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +251,7 @@ class UpdateVoterRequest:
     """A voter sends the leader its addresses and the versions that it supports."""
 
     cluster_id: str | None
-    leader_epoch: int
+    current_leader_epoch: int
     voter: Voter
 
 
@@ -294,6 +282,7 @@ class SupportResponse:
     kraft_versions: tuple[int, int] | None = None
 
 
+NamesLeader = QuorumResponse | BeginQuorumEpochRequest | EndQuorumEpochRequest
 VoterChangeRequest = AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
 Request = (
     VoteRequest
@@ -304,15 +293,7 @@ Request = (
     | VoterChangeRequest
     | SupportRequest
 )
-Response = (
-    VoteResponse
-    | BeginQuorumEpochResponse
-    | EndQuorumEpochResponse
-    | QuorumFetchResponse
-    | FetchSnapshotResponse
-    | VoterChangeResponse
-    | SupportResponse
-)
+Response = QuorumResponse | VoterChangeResponse | SupportResponse
 
 # What the quorum hands out -----------------------------------------------------------------
 

@@ -24,8 +24,6 @@ class _Sealed(NamedTuple):
 class Outbox:
     """Outputs in order: first open, then sealed, then taken."""
 
-    __slots__ = ("_open", "_sealed")
-
     def __init__(self) -> None:
         # Added while the current input is handled; the state may still change.
         self._open: list[Output] = []

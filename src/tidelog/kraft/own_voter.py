@@ -10,29 +10,21 @@ Source: KIP-853, KIP-1186.
 
 from tidelog.env.instant import NEVER, Instant
 from tidelog.errors import ErrorCode
+from tidelog.kraft import messages
 from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.events import SUBJECT
-from tidelog.kraft.messages import (
-    AddVoterRequest,
-    RemoveVoterRequest,
-    UpdateVoterRequest,
-    VoterChangeRequest,
-    VoterChangeResponse,
-)
 from tidelog.kraft.roles import Follower
 
 
 class OwnVoter:
     """Keeps this replica's entry in the voter set up to date."""
 
-    __slots__ = ("_ask_at", "_core")
-
     def __init__(self, core: QuorumCore) -> None:
         self._core = core
         # When this replica may ask the leader again.
         self._ask_at: Instant = Instant(0)
 
-    def next_request(self) -> VoterChangeRequest | None:
+    def next_request(self) -> messages.VoterChangeRequest | None:
         """What a follower wants the leader to change, if anything."""
         core = self._core
         identity = core.identity
@@ -46,12 +38,12 @@ class OwnVoter:
         if core.is_voter:
             if known == mine:
                 return None
-            return UpdateVoterRequest(identity.cluster_id, core.epoch, mine)
+            return messages.UpdateVoterRequest(identity.cluster_id, core.epoch, mine)
         if not core.config.auto_join_enable:
             return None
         if known is not None:
-            return RemoveVoterRequest(identity.cluster_id, core.voter_key(core.own_id))
-        return AddVoterRequest(identity.cluster_id, mine, waits_for_commit=False)
+            return messages.RemoveVoterRequest(identity.cluster_id, core.voter_key(core.own_id))
+        return messages.AddVoterRequest(identity.cluster_id, mine, waits_for_commit=False)
 
     def deadline(self) -> Instant | None:
         """When the next request may be sent; `None` without one."""
@@ -61,18 +53,19 @@ class OwnVoter:
         ready_at = self._core.requests.ready_at(self._core.role.leader_id, type(request))
         return None if ready_at == NEVER else max(self._ask_at, ready_at)
 
-    def maybe_send(self, now: Instant) -> bool:
-        """Asks the leader, at most once in a fetch timeout; returns whether it did."""
+    def maybe_send(self, now: Instant) -> None:
+        """Asks the leader, at most once in a fetch timeout."""
         due = self.deadline()
         if due is None or due > now:
-            return False
+            return
         request = self.next_request()
         assert request is not None, "a time for no request"
         self._ask_at = Instant(now + self._core.config.fetch_timeout_ms)
         self._core.send(self._core.role.leader_id, request, now)
-        return True
 
-    def on_voter_change_response(self, peer_id: int, response: VoterChangeResponse) -> None:
+    def on_voter_change_response(
+        self, peer_id: int, response: messages.VoterChangeResponse
+    ) -> None:
         """The leader's answer; what counts is the set in the log."""
         if response.error_code is not ErrorCode.NONE:
             self._core.env.trace.info(

@@ -27,9 +27,10 @@ from tidelog.config import QuorumConfig
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.errors import ErrorCode, UsageError
+from tidelog.kraft import elections, epochs
 from tidelog.kraft.control_records import read_history
 from tidelog.kraft.core import QuorumCore, QuorumEnv
-from tidelog.kraft.events import RoleReason
+from tidelog.kraft.events import RoleReason, SnapshotMade
 from tidelog.kraft.exchange import Exchange
 from tidelog.kraft.invariants import check_core, check_role
 from tidelog.kraft.leader import Leader
@@ -45,8 +46,7 @@ from tidelog.kraft.messages import (
     Voter,
     VoterIdentity,
 )
-from tidelog.kraft.parts import Parts
-from tidelog.kraft.quorum_state import QuorumStateFlush, RoleName
+from tidelog.kraft.quorum_state import QuorumStateFlush
 from tidelog.kraft.recovery import recover
 from tidelog.kraft.roles import Resigned
 from tidelog.kraft.snapshots import SnapshotFlush, SnapshotWriter
@@ -60,8 +60,8 @@ from tidelog.records.record import Record
 __all__ = ["Quorum", "QuorumEnv"]
 
 
-class Quorum:
-    """One voter (or observer) of the metadata quorum."""
+class Quorum(QuorumCore):
+    """One voter (or observer) of the metadata quorum: what goes in and out, over its state."""
 
     def __init__(
         self,
@@ -75,14 +75,11 @@ class Quorum:
     ) -> None:
         """`voters` are the configured ones, empty when the set is in the log; `bootstrap` is where
         to ask for the leader then."""
-        # Identity, role, log and outputs.
-        self._core = QuorumCore(
+        super().__init__(
             identity=identity, voters=voters, log=log, config=config, env=env, bootstrap=bootstrap
         )
-        # All that decides.
-        self._parts = Parts.of(self._core)
-        # Carries requests and answers between the parts and the other replicas.
-        self._exchange = Exchange(self._core, self._parts)
+        # All that decides, and the way from there to the other replicas.
+        self._exchange = Exchange(self)
         # The log end that the flush under way covers; None while none is.
         self._flushing_to: int | None = None
         # Kept since the last input.
@@ -99,116 +96,66 @@ class Quorum:
         `take_outputs` and `take_committed` have nothing new, and leader and epoch are the same."""
         return self._turn_count
 
-    @property
-    def must_catch_up(self) -> bool:
-        """Whether records are gone that this replica has acknowledged; see `distrust_log`."""
-        return self._core.must_catch_up
-
     def distrust_log(self) -> None:
         """To be called before `start` when damage has shortened the log: the replica listens until
         a leader has given it back what is committed."""
-        self._core.must_catch_up = True
-
-    @property
-    def role(self) -> RoleName:
-        """What it is."""
-        return self._core.role.name
-
-    @property
-    def epoch(self) -> int:
-        """The quorum epoch it is in."""
-        return self._core.epoch
-
-    @property
-    def leader_id(self) -> int:
-        """The leader of this epoch as far as this replica knows; -1 for none."""
-        return self._core.public_leader_id
+        self.must_catch_up = True
 
     @property
     def is_leader(self) -> bool:
         """Whether it leads. Its promise to do so only once in this epoch may not be durable
         yet; until it is, none of its messages leaves."""
-        return isinstance(self._core.role, Leader)
-
-    @property
-    def high_watermark(self) -> int:
-        """Exclusive end of what is known to be committed."""
-        return self._core.high_watermark
+        return isinstance(self.role, Leader)
 
     @property
     def log_end_offset(self) -> int:
         """The next offset to write."""
-        return self._core.log.log_end_offset
+        return self.log.log_end_offset
 
     @property
     def epoch_start_offset(self) -> int:
         """Where the epoch that this replica leads begins; -1 when it does not lead."""
-        role = self._core.role
+        role = self.role
         return role.epoch_start_offset if isinstance(role, Leader) else -1
-
-    @property
-    def voters(self) -> Mapping[int, Voter]:
-        """The voter set, in the order of ids."""
-        return self._core.voters
 
     @property
     def voter_sets(self) -> Sequence[tuple[int, Mapping[int, Voter]]]:
         """The voter sets that a truncation may bring back and the newest, each with the offset from
         which it counts; -1 for what formatting wrote. None with configured voters."""
-        return self._core.history.sets
+        return self.history.sets
 
     @property
     def kraft_version(self) -> int:
         """0 with configured voters, 1 with voters in the log."""
-        return self._core.history.version
-
-    @property
-    def is_voter(self) -> bool:
-        """Whether this replica is one of the voters."""
-        return self._core.is_voter
+        return self.history.version
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
         """Where a voter or the leader is reached, as far as it is known."""
-        return self._core.addresses.of(node_id)
-
-    @property
-    def wall_offset_ms(self) -> int:
-        """Wall time minus monotonic time in ms."""
-        return self._core.wall_offset_ms
-
-    @wall_offset_ms.setter
-    def wall_offset_ms(self, offset_ms: int) -> None:
-        self._core.wall_offset_ms = offset_ms
-
-    @property
-    def log_start_offset(self) -> int:
-        """Where the log begins; what came before is in a snapshot."""
-        return self._core.log.log_start_offset
+        return self.addresses.of(node_id)
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:
         """The newest snapshot that counts."""
-        return self._core.snapshots.latest
+        return self.snapshots.latest
 
     @property
     def snapshot_paths(self) -> list[str]:
         """The files of all snapshots that count, oldest first."""
-        return [self._core.snapshots.path_of(one) for one in self._core.snapshots.ids]
+        return [self.snapshots.path_of(one) for one in self.snapshots.ids]
 
     def describe(self, now: Instant) -> QuorumDescription:
         """For DescribeQuorum; only the leader knows how far the others are."""
-        core = self._core
-        role = core.role
+        role = self.role
         if not isinstance(role, Leader):
-            return QuorumDescription(core.public_leader_id, core.epoch, core.high_watermark)
+            return QuorumDescription(self.leader_id, self.epoch, self.high_watermark)
         voters = {key: voter.describe(key) for key, voter in role.voters.items()}
         if role.counts_itself:
-            voters[core.own_id] = ReplicaProgress(
-                core.own_id, core.identity.directory_id, core.log.log_end_offset, now, now
+            voters[self.own_id] = ReplicaProgress(
+                self.own_id, self.identity.directory_id, self.log.log_end_offset, now, now
             )
         return QuorumDescription(
-            core.own_id,
-            core.epoch,
+            self.own_id,
+            self.epoch,
             role.high_watermark,
             tuple(voters[key] for key in sorted(voters)),
             tuple(role.live_observers(now)),
@@ -222,20 +169,20 @@ class Quorum:
         Raises `UsageError` when nothing can give back the state before the log's start, or what
         damage has taken from the log.
         """
-        content = recover(self._core)
+        content = recover(self)
         if content is not None:
-            self._parts.reader.restart(content)
-        elif self._core.lacks_base:
-            self._parts.reader.begin_at_zero()
-        read_history(self._core, 0 if content is None else content.snapshot_id.end_offset)
-        if self._core.must_catch_up and set(self._core.voters) == {self._core.own_id}:
-            path = f"{self._core.env.disk.root}/{self._core.log.path}"
+            self._exchange.reader.restart(content)
+        elif self.lacks_base:
+            self._exchange.reader.begin_at_zero()
+        read_history(self, 0 if content is None else content.snapshot_id.end_offset)
+        if self.must_catch_up and set(self.voters) == {self.own_id}:
+            path = f"{self.env.disk.root}/{self.log.path}"
             raise UsageError(
                 f"the metadata log in `{path}` is damaged, and this is the only voter",
                 "put an intact copy of the directory back; the damaged segments are there as "
                 f"`*.log{CORRUPT_SUFFIX}`",
             )
-        self._parts.elections.start(now)
+        elections.start(self, now)
         self._settle(now)
 
     def on_request(self, request: Request, reply_to: Hashable, now: Instant) -> None:
@@ -254,7 +201,7 @@ class Quorum:
     def on_peer_suspected(self, peer_id: int, now: Instant) -> None:
         """The peer's process is gone: its sockets closed and it refused to be reached for the
         grace period."""
-        self._parts.elections.on_peer_suspected(peer_id, now)
+        elections.on_peer_suspected(self, peer_id, now)
         self._settle(now)
 
     def on_flushed(self, subject: Hashable, now: Instant) -> None:
@@ -262,15 +209,15 @@ class Quorum:
         the log itself was given before: records are. `SnapshotFlush`: a snapshot is. Any other
         subject is ignored."""
         if isinstance(subject, QuorumStateFlush):
-            self._core.state_file.on_durable(subject.sequence)
-            self._parts.elections.count_votes(now)
+            self.state_file.on_durable(subject.sequence)
+            elections.count_votes(self, now)
         elif isinstance(subject, SnapshotFlush):
-            self._parts.own_snapshots.on_flushed(subject, now)
+            self._on_snapshot_flushed(subject, now)
         elif isinstance(subject, LogFlush) and subject.completes:
-            if subject.topic_partition != self._core.log.topic_partition:
+            if subject.topic_partition != self.log.topic_partition:
                 return
             self._flushing_to = None
-            self._parts.server.maybe_raise_high_watermark()
+            self._exchange.server.maybe_raise_high_watermark()
         self._settle(now)
 
     def wake(self, now: Instant) -> None:
@@ -279,11 +226,11 @@ class Quorum:
         if deadline is None or deadline > now:
             return
         self._exchange.fail_overdue(now)
-        self._parts.elections.wake(now)
-        self._parts.membership.wake(now)
+        elections.wake(self, now)
+        self._exchange.membership.wake(now)
         self._maybe_flush()
-        self._parts.cleaner.maybe_clean(now)
-        self._parts.server.on_tick_end(now)
+        self._exchange.cleaner.maybe_clean(now)
+        self._exchange.server.on_tick_end(now)
         self._settle(now)
 
     def append(self, records: Sequence[bytes], now: Instant, wall_ms: int) -> int:
@@ -292,23 +239,22 @@ class Quorum:
 
         Raises `NotLeader`.
         """
-        core = self._core
-        if not isinstance(core.role, Leader):
-            raise NotLeader(f"node {core.own_id} is {core.role.name.value} in epoch {core.epoch}")
+        if not isinstance(self.role, Leader):
+            raise NotLeader(f"node {self.own_id} is {self.role.name.value} in epoch {self.epoch}")
         batch = build_batch([Record(wall_ms, None, value) for value in records])
-        result = core.log.append_records(batch, core.epoch, wall_ms, origin=AppendOrigin.RAFT)
+        result = self.log.append_records(batch, self.epoch, wall_ms, origin=AppendOrigin.RAFT)
         self._deadline.forget()
         return result.last_offset
 
     def resign(self, now: Instant) -> None:
         """Hands the leadership over, as before a clean stop; does nothing when it does not lead."""
-        self._parts.epochs.resign(now, RoleReason.ASKED_TO_RESIGN)
+        epochs.resign(self, now, RoleReason.ASKED_TO_RESIGN)
         self._settle(now)
 
     @property
     def is_resigning(self) -> bool:
         """Whether it has resigned, a voter has not confirmed that, and no new epoch has begun."""
-        role = self._core.role
+        role = self.role
         return isinstance(role, Resigned) and not role.is_acknowledged
 
     def upgrade_version(
@@ -316,7 +262,7 @@ class Quorum:
     ) -> tuple[ErrorCode, str]:
         """Makes `level` the `kraft.version`, or only checks whether that could be done. What was
         appended may be lost with the leadership."""
-        outcome = self._parts.membership.upgrade(level, now, validate_only=validate_only)
+        outcome = self._exchange.membership.upgrade(level, now, validate_only=validate_only)
         self._settle(now)
         return outcome
 
@@ -326,7 +272,7 @@ class Quorum:
     def wants_snapshot(self) -> bool:
         """Whether the state is needed on disk now, whatever its age: the log does not begin at 0,
         and the snapshot of what came before was lost."""
-        return self.log_start_offset > 0 and self.latest_snapshot is None
+        return self.log.log_start_offset > 0 and self.latest_snapshot is None
 
     def begin_snapshot(self, snapshot_id: SnapshotId, append_time_ms: int) -> SnapshotWriter | None:
         """Takes the state below a committed offset; `None` when another snapshot is on its way or
@@ -334,13 +280,37 @@ class Quorum:
 
         Raises `StorageError`.
         """
-        return self._parts.own_snapshots.begin(snapshot_id, append_time_ms)
+        end_offset, epoch = snapshot_id
+        if self.snapshots.is_busy or end_offset <= self.log.log_start_offset:
+            return None
+        if self.snapshots.latest is not None and snapshot_id <= self.snapshots.latest:
+            return None
+        assert end_offset <= self.high_watermark, (
+            f"snapshot {snapshot_id} above {self.high_watermark}"
+        )
+        assert self.log.epoch_at(end_offset - 1) == epoch, (
+            f"snapshot {snapshot_id}, the log has epoch {self.log.epoch_at(end_offset - 1)}"
+        )
+        entries = self.history.records_at(end_offset)
+        return self.snapshots.begin(snapshot_id, append_time_ms, entries)
+
+    def _on_snapshot_flushed(self, flush: SnapshotFlush, now: Instant) -> None:
+        """A snapshot, this node's own or the leader's, is durable."""
+        parts = self._exchange
+        snapshot_id = self.snapshots.on_flushed(flush)
+        if snapshot_id is None or parts.snapshot_fetcher.on_published(flush):
+            return
+        self.env.trace.event(
+            SnapshotMade(snapshot=str(snapshot_id), bytes=self.snapshots.size_of(snapshot_id))
+        )
+        parts.cleaner.align()
+        parts.cleaner.clean(now)
 
     # Outputs ---------------------------------------------------------------------------------
 
     def take_outputs(self) -> list[Output]:
         """What may be sent now, in order."""
-        return self._core.outbox.take(self._core.state_file.durable_sequence)
+        return self.outbox.take(self.state_file.durable_sequence)
 
     def take_committed(self) -> list[Committed]:
         """The batches that were committed since the last call, in order, each once. After every
@@ -349,29 +319,28 @@ class Quorum:
 
         Raises `StorageError` when the log cannot be read.
         """
-        return self._parts.reader.take(self._core.high_watermark)
+        return self._exchange.reader.take(self.high_watermark)
 
     def deadline(self) -> Instant | None:
         """When it wants to be woken; in the past when a tick brought something to finish."""
         return self._deadline.get()
 
     def _next_deadline(self) -> Instant | None:
-        core = self._core
         if self._wants_flush():
             return Instant(0)
         return earliest(
-            core.role.deadline(),
-            core.requests.deadline(),
-            self._parts.server.deadline(),
-            self._parts.membership.deadline(),
-            self._parts.own_voter.deadline(),
+            self.role.deadline(),
+            self.requests.deadline(),
+            self._exchange.server.deadline(),
+            self._exchange.membership.deadline(),
+            self._exchange.own_voter.deadline(),
             *(when for _, when in self._exchange.due_requests()),
         )
 
     # The end of an input -----------------------------------------------------------------------
 
     def _settle(self, now: Instant) -> None:
-        parts = self._parts
+        parts = self._exchange
         parts.membership.maybe_resume()
         parts.membership.on_high_watermark(now)
         parts.membership.end_unless_leading()
@@ -379,26 +348,25 @@ class Quorum:
         parts.server.fail_all_unless_leading()
         parts.snapshot_fetcher.give_up_unless_following()
         self._exchange.send_due(now)
-        self._core.settle()
+        self.settle()
         self._deadline.forget()
         self._turn_count += 1
 
     def _wants_flush(self) -> bool:
-        core = self._core
-        return self._flushing_to is None and core.log.recovery_point < core.log.log_end_offset
+        return self._flushing_to is None and self.log.recovery_point < self.log.log_end_offset
 
     def _maybe_flush(self) -> None:
         if self._wants_flush():
-            self._flushing_to = self._core.log.request_flush()
+            self._flushing_to = self.log.request_flush()
 
     # Invariants --------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Asserts every invariant that one replica can see."""
-        core, parts = self._core, self._parts
-        check_core(core)
-        check_role(core, parts.server.parked_count)
-        parts.reader.check(core.high_watermark)
+        parts = self._exchange
+        check_core(self)
+        check_role(self, parts.server.parked_count)
+        parts.reader.check(self.high_watermark)
         parts.membership.check()
         parts.cleaner.check()
         parts.snapshot_fetcher.check()

@@ -98,29 +98,15 @@ def check_succession(old: ElectionState, new: ElectionState) -> None:
 
 def encode_state(state: ElectionState, voter_ids: Sequence[int], kraft_version: int = 0) -> bytes:
     """The content of `quorum-state` as Kafka writes it."""
-    if kraft_version >= 1:
-        return _encode_state_v1(state)
-    content = {
-        "clusterId": "",
-        "leaderId": state.leader_id,
-        "leaderEpoch": state.epoch,
-        "votedId": _NO_VOTE if state.voted is None else state.voted.node_id,
-        "appliedOffset": 0,
-        "currentVoters": [{"voterId": voter_id} for voter_id in voter_ids],
-        "data_version": 0,
-    }
-    return json.dumps(content, separators=(",", ":")).encode()
-
-
-def _encode_state_v1(state: ElectionState) -> bytes:
     voted = ReplicaKey(_NO_VOTE) if state.voted is None else state.voted
-    content = {
-        "leaderId": state.leader_id,
-        "leaderEpoch": state.epoch,
-        "votedId": voted.node_id,
-        "votedDirectoryId": uuid_to_text(voted.directory_id),
-        "data_version": 1,
-    }
+    content: dict[str, object] = {} if kraft_version else {"clusterId": ""}
+    content |= {"leaderId": state.leader_id, "leaderEpoch": state.epoch, "votedId": voted.node_id}
+    if kraft_version:
+        content["votedDirectoryId"] = uuid_to_text(voted.directory_id)
+    else:
+        content["appliedOffset"] = 0
+        content["currentVoters"] = [{"voterId": voter_id} for voter_id in voter_ids]
+    content["data_version"] = min(kraft_version, 1)
     return json.dumps(content, separators=(",", ":")).encode()
 
 
@@ -165,16 +151,6 @@ class QuorumStateFlush(NamedTuple):
 
 class QuorumStateFile:
     """Writes election states in order and knows how far they are durable."""
-
-    __slots__ = (
-        "_effects",
-        "_pending",
-        "_voter_ids",
-        "durable",
-        "durable_sequence",
-        "kraft_version",
-        "written",
-    )
 
     def __init__(self, disk: Disk, effects: EffectQueue, voter_ids: Sequence[int]) -> None:
         self._effects = effects

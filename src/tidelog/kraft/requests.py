@@ -28,8 +28,6 @@ class _Outstanding(NamedTuple):
 class PeerRequests:
     """What was sent to each peer, and when the next may be sent."""
 
-    __slots__ = ("_backoff_ms", "_failures", "_outstanding", "_ready_at", "_timeout_ms")
-
     def __init__(self, *, timeout_ms: int, backoff_ms: int) -> None:
         # An answer later than this is given up.
         self._timeout_ms = timeout_ms

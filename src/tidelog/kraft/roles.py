@@ -51,8 +51,6 @@ class PlannedRequest(NamedTuple):
 class Role(ABC):
     """What all roles have in common."""
 
-    __slots__ = ("epoch", "has_yielded", "leader_id", "voted")
-
     name: ClassVar[RoleName]
 
     def __init__(self, state: ElectionState) -> None:
@@ -89,7 +87,7 @@ def _decide_by_log(log_is_fresh: bool) -> VoteDecision:
     )
 
 
-def _decide_uncommitted(role: Role, request: VoteRequest, log_is_fresh: bool) -> VoteDecision:
+def _decide_uncommitted(role: Role, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
     """For roles that may still have a vote to give."""
     if request.pre_vote:
         return _decide_by_log(log_is_fresh)
@@ -99,6 +97,13 @@ def _decide_uncommitted(role: Role, request: VoteRequest, log_is_fresh: bool) ->
     if role.voted is None and role.leader_id != NO_LEADER:
         return VoteDecision(False, VoteReason.LEADER_KNOWN, role.leader_id)
     return _decide_by_log(log_is_fresh)
+
+
+def _decide_own_vote(_: Role, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
+    """For roles whose vote of this epoch is their own."""
+    if request.pre_vote:
+        return _decide_by_log(log_is_fresh)
+    return VoteDecision(False, VoteReason.VOTED_FOR_ITSELF)
 
 
 def is_same_replica(one: ReplicaKey, other: ReplicaKey) -> bool:
@@ -111,8 +116,6 @@ def is_same_replica(one: ReplicaKey, other: ReplicaKey) -> bool:
 class Unattached(Role):
     """Knows its epoch and no leader. Asks other replicas for one; a voter also waits for its
     turn to ask for votes."""
-
-    __slots__ = ("election_deadline", "probe_at", "probe_peer", "probe_wait_ms")
 
     name = RoleName.UNATTACHED
 
@@ -129,9 +132,7 @@ class Unattached(Role):
         # The pause after the next answer that names no leader; doubles up to a bound.
         self.probe_wait_ms: int = 0
 
-    def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
-        """See the table."""
-        return _decide_uncommitted(self, request, log_is_fresh)
+    decide_vote = _decide_uncommitted
 
     def deadline(self) -> Instant | None:
         """The election deadline."""
@@ -144,8 +145,6 @@ class Unattached(Role):
 
 class Follower(Role):
     """Fetches from the leader."""
-
-    __slots__ = ("fetch_at", "fetch_deadline", "is_in_doubt", "leader_has_resigned")
 
     name = RoleName.FOLLOWER
 
@@ -179,8 +178,6 @@ class Follower(Role):
 
 class Ballot:
     """The answers of all voters to one request for votes."""
-
-    __slots__ = ("_answers", "_majority")
 
     def __init__(self, voter_ids: Sequence[int]) -> None:
         # One entry for each voter, in the order of ids; None until it answers.
@@ -227,8 +224,6 @@ class Ballot:
 class Campaign(Role):
     """What prospective and candidate share: a ballot and a time limit."""
 
-    __slots__ = ("_own_id", "ballot", "election_deadline")
-
     def __init__(
         self, state: ElectionState, own_id: int, voter_ids: Sequence[int], deadline: Instant
     ) -> None:
@@ -255,8 +250,6 @@ class Campaign(Role):
 class Prospective(Campaign):
     """Asks for pre-votes in the epoch it is in. Nothing of it is durable, and no epoch changes."""
 
-    __slots__ = ("yield_until",)
-
     name = RoleName.PROSPECTIVE
 
     def __init__(
@@ -267,9 +260,7 @@ class Prospective(Campaign):
         # Not becoming a candidate before: a voter with a longer log asks, too.
         self.yield_until: Instant = Instant(0)
 
-    def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
-        """See the table."""
-        return _decide_uncommitted(self, request, log_is_fresh)
+    decide_vote = _decide_uncommitted
 
     def deadline(self) -> Instant | None:
         """When to give up, or to go on after having stepped back."""
@@ -281,28 +272,16 @@ class Prospective(Campaign):
 class Candidate(Campaign):
     """Has begun an epoch. Its own vote counts once it is durable, like every vote."""
 
-    __slots__ = ("has_lost",)
-
     name = RoleName.CANDIDATE
 
-    def __init__(
-        self, state: ElectionState, own_id: int, voter_ids: Sequence[int], deadline: Instant
-    ) -> None:
-        super().__init__(state, own_id, voter_ids, deadline)
-        # Whether a majority is out of reach and `election_deadline` was moved up for that.
-        self.has_lost: bool = False
+    has_lost: bool = False
+    """Whether a majority is out of reach and `election_deadline` was moved up for that."""
 
-    def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
-        """See the table."""
-        if request.pre_vote:
-            return _decide_by_log(log_is_fresh)
-        return VoteDecision(False, VoteReason.VOTED_FOR_ITSELF)
+    decide_vote = _decide_own_vote
 
 
 class Resigned(Role):
     """Led this epoch. Announces its resignation to all voters, and waits."""
-
-    __slots__ = ("_unacknowledged", "election_deadline", "successors")
 
     name = RoleName.RESIGNED
 
@@ -327,11 +306,7 @@ class Resigned(Role):
         if peer_id in self._unacknowledged:
             self._unacknowledged.remove(peer_id)
 
-    def decide_vote(self, request: VoteRequest, *, log_is_fresh: bool) -> VoteDecision:
-        """See the table."""
-        if request.pre_vote:
-            return _decide_by_log(log_is_fresh)
-        return VoteDecision(False, VoteReason.VOTED_FOR_ITSELF)
+    decide_vote = _decide_own_vote
 
     def deadline(self) -> Instant | None:
         """When to begin anew."""

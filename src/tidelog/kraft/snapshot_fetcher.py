@@ -39,8 +39,6 @@ _NO_SIZE: Final = -1
 class SnapshotFetcher:
     """At most one download from the leader."""
 
-    __slots__ = ("_cleaner", "_content", "_core", "_epoch", "_part", "_reader", "_size_bytes")
-
     def __init__(self, core: QuorumCore, reader: CommittedReader, cleaner: LogCleaner) -> None:
         self._core = core
         # Lets the log begin where an installed snapshot ends.

@@ -29,14 +29,8 @@ from typing import Final, NamedTuple
 from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch
 from tidelog.kraft.messages import SnapshotId
+from tidelog.records import control
 from tidelog.records.batch import BatchHeader, build_batch, crc_of, decode_body, iter_headers
-from tidelog.records.control import (
-    ControlType,
-    control_record,
-    read_control_records,
-    snapshot_footer_value,
-    snapshot_header_value,
-)
 from tidelog.records.record import Record
 
 CHECKPOINT_SUFFIX: Final = ".checkpoint"
@@ -52,7 +46,7 @@ _HEADER_VALUE: Final = struct.Struct(">hq")
 class ControlEntry(NamedTuple):
     """A control record of the quorum that a snapshot carries beside the state."""
 
-    control_type: ControlType
+    control_type: control.ControlType
     value: bytes
 
 
@@ -93,8 +87,6 @@ def parse_snapshot_name(name: str) -> SnapshotId | None:
 class SnapshotEncoder:
     """Makes the batches of one snapshot, one after the other."""
 
-    __slots__ = ("_epoch", "_offset", "_time_ms")
-
     def __init__(self, snapshot_id: SnapshotId, append_time_ms: int) -> None:
         # Stamped into every batch.
         self._epoch = snapshot_id.epoch
@@ -105,8 +97,8 @@ class SnapshotEncoder:
 
     def header(self, control_entries: Sequence[ControlEntry] = ()) -> bytes:
         """The first batch."""
-        value = snapshot_header_value(self._time_ms)
-        entries = (ControlEntry(ControlType.SNAPSHOT_HEADER, value), *control_entries)
+        value = control.snapshot_header_value(self._time_ms)
+        entries = (ControlEntry(control.ControlType.SNAPSHOT_HEADER, value), *control_entries)
         return self._control_batch(entries)
 
     def records(self, values: Sequence[bytes]) -> bytes:
@@ -115,11 +107,11 @@ class SnapshotEncoder:
 
     def footer(self) -> bytes:
         """The last batch."""
-        value = snapshot_footer_value()
-        return self._control_batch((ControlEntry(ControlType.SNAPSHOT_FOOTER, value),))
+        value = control.snapshot_footer_value()
+        return self._control_batch((ControlEntry(control.ControlType.SNAPSHOT_FOOTER, value),))
 
     def _control_batch(self, entries: Sequence[ControlEntry]) -> bytes:
-        records = [control_record(kind, value, self._time_ms) for kind, value in entries]
+        records = [control.control_record(kind, value, self._time_ms) for kind, value in entries]
         return self._batch(records, True)
 
     def _batch(self, records: list[Record], is_control: bool) -> bytes:
@@ -196,16 +188,16 @@ class _Reader:
                 self.records.append(b"" if record.value is None else bytes(record.value))
 
     def _take_control(self, data: Buffer, position: int) -> None:
-        for index, record in enumerate(read_control_records(data, position)):
+        for index, record in enumerate(control.read_control_records(data, position)):
             kind = record.control_type
             if self.append_time_ms is None:
-                if kind != ControlType.SNAPSHOT_HEADER:
+                if kind != control.ControlType.SNAPSHOT_HEADER:
                     raise CorruptBatch(f"a snapshot begins with control record `{kind}`")
                 self.append_time_ms = _time_of(record.value)
-            elif kind == ControlType.SNAPSHOT_FOOTER and index == 0:
+            elif kind == control.ControlType.SNAPSHOT_FOOTER and index == 0:
                 self.has_footer = True
-            elif kind in (ControlType.KRAFT_VERSION, ControlType.KRAFT_VOTERS):
-                self.control_entries.append(ControlEntry(ControlType(kind), record.value))
+            elif kind in (control.ControlType.KRAFT_VERSION, control.ControlType.KRAFT_VOTERS):
+                self.control_entries.append(ControlEntry(control.ControlType(kind), record.value))
             else:
                 raise CorruptBatch(f"control record `{kind}` at byte `{position}` of a snapshot")
 

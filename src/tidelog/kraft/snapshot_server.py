@@ -11,42 +11,38 @@ then the position.
 Source: KIP-630; Kafka's `KafkaRaftClient.handleFetchSnapshotRequest`.
 """
 
+from typing import Any
+
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.kraft import messages
 from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.events import SUBJECT
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.log_cleaning import LogCleaner
-from tidelog.kraft.messages import (
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
-    ReplicaKey,
-    SnapshotId,
-)
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT
 
 
 class SnapshotServer:
     """Serves snapshots while this replica leads."""
 
-    __slots__ = ("_checked", "_cleaner", "_core")
-
     def __init__(self, core: QuorumCore, cleaner: LogCleaner) -> None:
         self._core = core
         # Aligns the log's start when a snapshot is gone.
         self._cleaner = cleaner
         # The snapshot that was found whole last.
-        self._checked: SnapshotId | None = None
+        self._checked: messages.SnapshotId | None = None
 
     def on_fetch_snapshot(
-        self, request: FetchSnapshotRequest, reply_to: object, now: Instant
+        self, request: messages.FetchSnapshotRequest, reply_to: object, now: Instant
     ) -> None:
         """Answers at once."""
-        core = self._core
+        core, snapshot_id = self._core, request.snapshot_id
+        content: dict[str, Any] = {"snapshot_id": snapshot_id, "position": request.position}
         error = self._error(request)
         if error is ErrorCode.NONE:
             assert isinstance(core.role, Leader), f"{core.role.name.value} serves a snapshot"
-            replica = ReplicaKey(request.replica_id, request.replica_directory_id)
+            replica = messages.ReplicaKey(request.replica_id, request.replica_directory_id)
             core.role.on_contact(replica, now)
             error = self._snapshot_error(request)
         if error is not ErrorCode.NONE:
@@ -56,23 +52,22 @@ class SnapshotServer:
                 "refused",
                 error.name,
                 replica=request.replica_id,
-                snapshot=str(request.snapshot_id),
+                snapshot=str(snapshot_id),
                 position=request.position,
             )
-            core.reply(reply_to, self._response(error, request))
-            return
-        max_bytes = max(1, min(request.max_bytes, core.config.fetch_snapshot_max_bytes))
-        data = core.snapshots.read_at(request.snapshot_id, request.position, max_bytes)
-        size_bytes = core.snapshots.size_of(request.snapshot_id)
-        core.reply(reply_to, self._response(error, request, size_bytes, data))
+        else:
+            max_bytes = max(1, min(request.max_bytes, core.config.fetch_snapshot_max_bytes))
+            content["data"] = core.snapshots.read_at(snapshot_id, request.position, max_bytes)
+            content["size_bytes"] = core.snapshots.size_of(snapshot_id)
+        core.reply(reply_to, messages.FetchSnapshotResponse, error, **content)
 
-    def _error(self, request: FetchSnapshotRequest) -> ErrorCode:
+    def _error(self, request: messages.FetchSnapshotRequest) -> ErrorCode:
         core = self._core
         if not core.is_my_cluster(request.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         return core.leadership_error(request.epoch)
 
-    def _snapshot_error(self, request: FetchSnapshotRequest) -> ErrorCode:
+    def _snapshot_error(self, request: messages.FetchSnapshotRequest) -> ErrorCode:
         snapshots, snapshot_id = self._core.snapshots, request.snapshot_id
         if snapshot_id == BOOTSTRAP_SNAPSHOT or snapshot_id not in snapshots.ids:
             return ErrorCode.SNAPSHOT_NOT_FOUND
@@ -84,22 +79,3 @@ class SnapshotServer:
         if not 0 <= request.position < snapshots.size_of(snapshot_id):
             return ErrorCode.POSITION_OUT_OF_RANGE
         return ErrorCode.NONE
-
-    def _response(
-        self,
-        error: ErrorCode,
-        request: FetchSnapshotRequest,
-        size_bytes: int = 0,
-        data: bytes = b"",
-    ) -> FetchSnapshotResponse:
-        core = self._core
-        return FetchSnapshotResponse(
-            error,
-            core.public_leader_id,
-            core.epoch,
-            request.snapshot_id,
-            size_bytes,
-            request.position,
-            data,
-            core.leader_endpoint,
-        )

@@ -58,8 +58,6 @@ class SnapshotFlush(NamedTuple):
 class PartFile:
     """A snapshot on its way: bytes are appended, then it is sealed or given up."""
 
-    __slots__ = ("_disk", "_effects", "_file", "_sequence", "flush", "path", "snapshot_id")
-
     def __init__(
         self, disk: Disk, effects: EffectQueue, snapshot_id: SnapshotId, sequence: int
     ) -> None:
@@ -88,11 +86,8 @@ class PartFile:
         """All that was written."""
         return self._file.read(0, self._file.size_bytes)
 
-    def request_flush(self) -> None:
-        """It is complete: asks for its durability."""
-        self._flush(of_name=False)
-
-    def _flush(self, *, of_name: bool) -> None:
+    def request_flush(self, *, of_name: bool) -> None:
+        """Asks for the durability of its content, which is complete, or of its final name."""
         self.flush = SnapshotFlush(self.snapshot_id, self._sequence, of_name)
         self._effects.emit(Flush(self._file, self.flush))
 
@@ -103,7 +98,7 @@ class PartFile:
         self._disk.rename(self.path, final_path)
         self.path = final_path
         self._file = self._disk.open(final_path)
-        self._flush(of_name=True)
+        self.request_flush(of_name=True)
 
     def give_up(self) -> None:
         """Deletes it."""
@@ -117,8 +112,6 @@ class PartFile:
 
 class SnapshotWriter:
     """Writes this node's state as a snapshot; made by `Snapshots.begin`."""
-
-    __slots__ = ("_encoder", "_part", "_snapshots")
 
     def __init__(self, snapshots: "Snapshots", part: PartFile, encoder: SnapshotEncoder) -> None:
         self._snapshots = snapshots
@@ -277,7 +270,7 @@ class Snapshots:
     def seal(self, part: PartFile) -> None:
         """All bytes are there; asks for the flush."""
         assert self.is_writing(part), f"snapshot {part.snapshot_id} was given up"
-        part.request_flush()
+        part.request_flush(of_name=False)
 
     def on_flushed(self, flush: SnapshotFlush) -> SnapshotId | None:
         """A flush is over. Returns the snapshot when with that it counts; `None` when its name is

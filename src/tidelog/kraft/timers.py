@@ -32,8 +32,6 @@ def end_epoch_backoff_ms(position: int, successor_count: int, max_ms: int) -> in
 class ElectionTimers:
     """Draws the waits of one replica."""
 
-    __slots__ = ("_config", "_prng", "has_known_leader")
-
     def __init__(self, config: QuorumConfig, prng: Prng) -> None:
         self._config = config
         self._prng = prng

@@ -8,19 +8,10 @@ Left out: when to change; that is for `elections.py`, `voting.py`, `epochs.py` a
 """
 
 from tidelog.env.instant import Instant
+from tidelog.kraft import events, messages
 from tidelog.kraft.control_records import append_control, opening_records
 from tidelog.kraft.core import QuorumCore
-from tidelog.kraft.events import (
-    BecameCandidate,
-    BecameFollower,
-    BecameLeader,
-    BecameProspective,
-    BecameResigned,
-    BecameUnattached,
-    RoleAtStart,
-    RoleCause,
-    RoleChanged,
-)
+from tidelog.kraft.events import RoleAtStart, RoleCause, RoleChanged
 from tidelog.kraft.leader import Leader
 from tidelog.kraft.messages import ReplicaKey
 from tidelog.kraft.quorum_state import TRANSITIONS, ElectionState, check_succession
@@ -28,144 +19,141 @@ from tidelog.kraft.roles import Candidate, Follower, Prospective, Resigned, Role
 from tidelog.model import NO_LEADER
 
 
-class Transitions:
-    """Moves one replica from role to role."""
+def install(core: QuorumCore, role: Role) -> None:
+    """Sets the role that a process starts with; later ones come from `become_*`."""
+    core.role = role
+    core.addresses.on_leader(role.leader_id)
+    core.env.trace.event(RoleAtStart(role=role.name.value, **_figures(core)))
 
-    __slots__ = ("_core",)
 
-    def __init__(self, core: QuorumCore) -> None:
-        self._core = core
+def become_unattached(
+    core: QuorumCore,
+    state: ElectionState,
+    now: Instant,
+    cause: RoleCause,
+    *,
+    deadline: Instant | None = None,
+) -> None:
+    """Follows no leader in this epoch, perhaps waiting for the candidate it voted for."""
+    if not core.may_campaign:
+        deadline = None
+    elif deadline is None:
+        deadline = core.draw_first_wait(now)
+    role = Unattached(state, deadline, core.draw_probe_peer())
+    _become(core, events.BecameUnattached, role, cause)
 
-    def install(self, role: Role) -> None:
-        """Sets the role that a process starts with; later ones come from `become_*`."""
-        self._core.role = role
-        self._core.addresses.on_leader(role.leader_id)
-        self._core.env.trace.event(RoleAtStart(role=role.name.value, **self._figures()))
 
-    def become_unattached(
-        self,
-        state: ElectionState,
-        now: Instant,
-        cause: RoleCause,
-        *,
-        deadline: Instant | None = None,
-    ) -> None:
-        """Follows no leader in this epoch, perhaps waiting for the candidate it voted for."""
-        core = self._core
-        if not core.may_campaign:
-            deadline = None
-        elif deadline is None:
-            deadline = core.draw_first_wait(now)
-        self._become(BecameUnattached, Unattached(state, deadline, core.draw_probe_peer()), cause)
+def become_follower(
+    core: QuorumCore, epoch: int, leader_id: int, now: Instant, cause: RoleCause
+) -> None:
+    """Fetches from this leader."""
+    voted = core.role.voted if epoch == core.epoch else None
+    state = ElectionState(epoch, leader_id, voted)
+    role = Follower(state, core.timers.fetch_deadline_from(now))
+    _become(core, events.BecameFollower, role, cause)
 
-    def become_follower(self, epoch: int, leader_id: int, now: Instant, cause: RoleCause) -> None:
-        """Fetches from this leader."""
-        core = self._core
-        voted = core.role.voted if epoch == core.epoch else None
-        state = ElectionState(epoch, leader_id, voted)
-        self._become(BecameFollower, Follower(state, core.timers.fetch_deadline_from(now)), cause)
 
-    def become_prospective(self, now: Instant, cause: RoleCause) -> None:
-        """Asks for pre-votes."""
-        core = self._core
-        assert core.may_campaign, "an observer is never elected"
-        deadline = core.timers.draw_election_timeout(now)
-        voter_ids = tuple(core.voters)
-        self._become(
-            BecameProspective,
-            Prospective(core.role.election, core.own_id, voter_ids, deadline),
-            cause,
-        )
+def become_prospective(core: QuorumCore, now: Instant, cause: RoleCause) -> None:
+    """Asks for pre-votes."""
+    assert core.may_campaign, "an observer is never elected"
+    deadline = core.timers.draw_election_timeout(now)
+    role = Prospective(core.role.election, core.own_id, tuple(core.voters), deadline)
+    _become(core, events.BecameProspective, role, cause)
 
-    def become_candidate(self, now: Instant, cause: RoleCause) -> None:
-        """Begins the next epoch with a vote for itself."""
-        core = self._core
-        assert core.last_epoch <= core.epoch, f"log of epoch {core.last_epoch} in {core.epoch}"
-        state = ElectionState(core.epoch + 1, NO_LEADER, core.identity.key)
-        deadline = core.timers.draw_election_timeout(now)
-        self._become(
-            BecameCandidate, Candidate(state, core.own_id, tuple(core.voters), deadline), cause
-        )
 
-    def become_leader(self, now: Instant, cause: RoleCause) -> None:
-        """Leads, and opens the epoch with a LEADER_CHANGE record."""
-        core, role = self._core, self._core.role
-        assert isinstance(role, Candidate), f"only a candidate is elected, not {role.name.value}"
-        assert core.state_file.durable == role.election, (
-            f"DurableBeforeCounted: elected with {role.election}, durable {core.state_file.durable}"
-        )
-        assert core.last_epoch < role.epoch, f"log of epoch {core.last_epoch} before {role.epoch}"
-        leader = Leader(
-            ElectionState(role.epoch, core.own_id, role.voted),
-            core.voter_keys(),
-            epoch_start_offset=core.log.log_end_offset,
-            fetch_timeout_ms=core.config.fetch_timeout_ms,
-            now=now,
-            counts_itself=core.is_voter,
-        )
-        core.timers.has_known_leader = True
-        self._become(BecameLeader, leader, cause)
-        append_control(core, opening_records(core, role.ballot.granting), now)
-        assert core.log.latest_epoch == role.epoch, f"{core.log.latest_epoch} in {role.epoch}"
-        leader.count_own(core.durable_end_offset)
+def become_candidate(core: QuorumCore, now: Instant, cause: RoleCause) -> None:
+    """Begins the next epoch with a vote for itself."""
+    assert core.last_epoch <= core.epoch, f"log of epoch {core.last_epoch} in {core.epoch}"
+    state = ElectionState(core.epoch + 1, NO_LEADER, core.identity.key)
+    deadline = core.timers.draw_election_timeout(now)
+    role = Candidate(state, core.own_id, tuple(core.voters), deadline)
+    _become(core, events.BecameCandidate, role, cause)
 
-    def become_resigned(
-        self, successors: tuple[ReplicaKey, ...], now: Instant, cause: RoleCause
-    ) -> None:
-        """Gives up an epoch that it led."""
-        timers = self._core.timers
-        if timers.has_known_leader:
-            deadline = timers.draw_election_timeout(now)
-        else:
-            deadline = self._core.draw_first_wait(now)
-        self._become(
-            BecameResigned, Resigned(self._core.role.election, successors, deadline), cause
-        )
 
-    def maybe_transition(self, epoch: int, leader_id: int, now: Instant, cause: RoleCause) -> bool:
-        """Moves on when a message shows a higher epoch, or a leader of this one that was not
-        known; returns whether the role has changed."""
-        core = self._core
-        if epoch < core.epoch:
-            return False
-        can_follow = leader_id != core.own_id and core.addresses.knows(leader_id)
-        if epoch > core.epoch:
-            if can_follow:
-                self.become_follower(epoch, leader_id, now, cause)
-            else:
-                # A replica that raises the epoch must not put off the own turn again and again.
-                current = core.role
-                turn = current.election_deadline if isinstance(current, Unattached) else None
-                self.become_unattached(ElectionState(epoch), now, cause, deadline=turn)
-            return True
-        if not can_follow:
-            return False
-        if core.role.leader_id == NO_LEADER or isinstance(core.role, Unattached):
-            self.become_follower(epoch, leader_id, now, cause)
-            return True
-        assert leader_id == core.role.leader_id, (
-            f"ElectionSafety: {leader_id} and {core.role.leader_id} lead epoch {epoch}"
-        )
+def become_leader(core: QuorumCore, now: Instant, cause: RoleCause) -> None:
+    """Leads, and opens the epoch with a LEADER_CHANGE record."""
+    role = core.role
+    assert isinstance(role, Candidate), f"only a candidate is elected, not {role.name.value}"
+    assert core.state_file.durable == role.election, (
+        f"DurableBeforeCounted: elected with {role.election}, durable {core.state_file.durable}"
+    )
+    assert core.last_epoch < role.epoch, f"log of epoch {core.last_epoch} before {role.epoch}"
+    leader = Leader(
+        ElectionState(role.epoch, core.own_id, role.voted),
+        core.voter_keys(),
+        epoch_start_offset=core.log.log_end_offset,
+        fetch_timeout_ms=core.config.fetch_timeout_ms,
+        now=now,
+        counts_itself=core.is_voter,
+    )
+    core.timers.has_known_leader = True
+    _become(core, events.BecameLeader, leader, cause)
+    append_control(core, opening_records(core, role.ballot.granting), now)
+    assert core.log.latest_epoch == role.epoch, f"{core.log.latest_epoch} in {role.epoch}"
+    leader.count_own(core.durable_end_offset)
+
+
+def become_resigned(
+    core: QuorumCore, successors: tuple[ReplicaKey, ...], now: Instant, cause: RoleCause
+) -> None:
+    """Gives up an epoch that it led."""
+    known = core.timers.has_known_leader
+    deadline = core.timers.draw_election_timeout(now) if known else core.draw_first_wait(now)
+    role = Resigned(core.role.election, successors, deadline)
+    _become(core, events.BecameResigned, role, cause)
+
+
+def maybe_transition(
+    core: QuorumCore, epoch: int, leader_id: int, now: Instant, cause: RoleCause
+) -> bool:
+    """Moves on when a message shows a higher epoch, or a leader of this one that was not
+    known; returns whether the role has changed."""
+    if epoch < core.epoch:
         return False
+    can_follow = leader_id != core.own_id and core.addresses.knows(leader_id)
+    if epoch > core.epoch:
+        if can_follow:
+            become_follower(core, epoch, leader_id, now, cause)
+        else:
+            # A replica that raises the epoch must not put off the own turn again and again.
+            current = core.role
+            turn = current.election_deadline if isinstance(current, Unattached) else None
+            become_unattached(core, ElectionState(epoch), now, cause, deadline=turn)
+        return True
+    if not can_follow:
+        return False
+    if core.role.leader_id == NO_LEADER or isinstance(core.role, Unattached):
+        become_follower(core, epoch, leader_id, now, cause)
+        return True
+    assert leader_id == core.role.leader_id, (
+        f"ElectionSafety: {leader_id} and {core.role.leader_id} lead epoch {epoch}"
+    )
+    return False
 
-    def _become(self, event: type[RoleChanged], role: Role, cause: RoleCause) -> None:
-        core = self._core
-        assert role.name in TRANSITIONS[core.role.name], (
-            f"ValidTransitions: {core.role.name.value} -> {role.name.value} ({cause})"
-        )
-        check_succession(core.role.election, role.election)
-        core.role = role
-        core.addresses.on_leader(role.leader_id)
-        core.requests.forget_outstanding()
-        core.env.trace.event(event(cause=cause, **self._figures()))
 
-    def _figures(self) -> dict[str, int]:
-        """What every event about the role shows."""
-        core, role = self._core, self._core.role
-        return {
-            "epoch": role.epoch,
-            "leader": role.leader_id,
-            "voted": -1 if role.voted is None else role.voted.node_id,
-            "log_end": core.log.log_end_offset,
-            "high_watermark": core.high_watermark,
-        }
+def heed(core: QuorumCore, message: messages.NamesLeader, now: Instant, cause: RoleCause) -> bool:
+    """`maybe_transition` to the leader and the epoch that a message names."""
+    return maybe_transition(core, message.leader_epoch, message.leader_id, now, cause)
+
+
+def _become(core: QuorumCore, event: type[RoleChanged], role: Role, cause: RoleCause) -> None:
+    assert role.name in TRANSITIONS[core.role.name], (
+        f"ValidTransitions: {core.role.name.value} -> {role.name.value} ({cause})"
+    )
+    check_succession(core.role.election, role.election)
+    core.role = role
+    core.addresses.on_leader(role.leader_id)
+    core.requests.forget_outstanding()
+    core.env.trace.event(event(cause=cause, **_figures(core)))
+
+
+def _figures(core: QuorumCore) -> dict[str, int]:
+    """What every event about the role shows."""
+    role = core.role
+    return {
+        "epoch": role.epoch,
+        "leader": role.leader_id,
+        "voted": -1 if role.voted is None else role.voted.node_id,
+        "log_end": core.log.log_end_offset,
+        "high_watermark": core.high_watermark,
+    }

@@ -26,7 +26,7 @@ Source: KIP-853; the layout of the records is Kafka's.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kio.schema.k_raft_version_record.v0.data import KRaftVersionRecord
 from kio.schema.voters_record.v0.data import VotersRecord
@@ -42,9 +42,8 @@ from tidelog.kraft.snapshot_format import (
 )
 from tidelog.model import METADATA_PARTITION, ZERO_UUID, Endpoint
 from tidelog.records.control import ControlType, kraft_version_value
-from tidelog.wire.entities import make, nested
+from tidelog.wire.entities import build, plain
 from tidelog.wire.schema import read_entity, write_entity
-from tidelog.wire.values import bytes_of, uuid_of
 
 KRAFT_VERSION: Final = "kraft.version"
 STATIC_VOTERS: Final = 0
@@ -71,47 +70,48 @@ def by_id(voters: Sequence[Voter]) -> dict[int, Voter]:
 # Records ------------------------------------------------------------------------------------
 
 
+def plain_endpoints(endpoints: Sequence[Endpoint]) -> list[dict[str, Any]]:
+    """Listeners as the wire names their fields (`wire.entities.build`)."""
+    return [{"name": end.listener, "host": end.host, "port": end.port} for end in endpoints]
+
+
+def endpoints_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Endpoint, ...]:
+    """The inverse of `plain_endpoints`."""
+    return tuple(Endpoint(row["name"], row["host"], row["port"]) for row in rows)
+
+
+def plain_voter(voter: Voter | ReplicaKey) -> dict[str, Any]:
+    """A voter as records and requests name its fields; they differ in the listeners' name."""
+    values = {"voter_id": voter.node_id, "voter_directory_id": voter.directory_id}
+    if isinstance(voter, ReplicaKey):
+        return values
+    ends = plain_endpoints(voter.endpoints)
+    low, high = voter.kraft_versions
+    levels = {"min_supported_version": low, "max_supported_version": high}
+    return {**values, "endpoints": ends, "listeners": ends, "k_raft_version_feature": levels}
+
+
+def voter_of(values: Mapping[str, Any]) -> Voter:
+    """The inverse of `plain_voter`; who does not name its versions supports ours."""
+    endpoints = endpoints_of(values.get("endpoints") or values.get("listeners") or ())
+    versions = SUPPORTED_VERSIONS
+    if "k_raft_version_feature" in values:
+        low, high = values["k_raft_version_feature"].values()
+        versions = (low, high)
+    return Voter(values["voter_id"], values["voter_directory_id"], endpoints, versions)
+
+
 def encode_voters(voters: Mapping[int, Voter]) -> bytes:
     """The value of a VOTERS record."""
-    voter_type = nested(VotersRecord, "voters")
-    endpoint_type = nested(voter_type, "endpoints")
-    range_type = nested(voter_type, "k_raft_version_feature")
-    rows = []
-    for voter in voters.values():
-        low, high = voter.kraft_versions
-        endpoints = tuple(
-            make(endpoint_type, name=end.listener, host=end.host, port=end.port)
-            for end in voter.endpoints
-        )
-        rows.append(
-            make(
-                voter_type,
-                voter_id=voter.node_id,
-                voter_directory_id=uuid_of(voter.directory_id),
-                endpoints=endpoints,
-                k_raft_version_feature=make(
-                    range_type, min_supported_version=low, max_supported_version=high
-                ),
-            )
-        )
-    return _encoded(make(VotersRecord, version=0, voters=tuple(rows)))
+    rows = [plain_voter(voter) for voter in voters.values()]
+    out = bytearray()
+    write_entity(out, build(VotersRecord, {"version": 0, "voters": rows}))
+    return bytes(out)
 
 
 def decode_voters(value: bytes) -> dict[int, Voter]:
     """The voter set of a VOTERS record. Raises `CorruptBatch`."""
-    record = _decoded(VotersRecord, value)
-    voters = [
-        Voter(
-            row.voter_id,
-            bytes_of(row.voter_directory_id),
-            tuple(Endpoint(end.name, end.host, end.port) for end in row.endpoints),
-            (
-                row.k_raft_version_feature.min_supported_version,
-                row.k_raft_version_feature.max_supported_version,
-            ),
-        )
-        for row in record.voters
-    ]
+    voters = [voter_of(plain(row)) for row in _decoded(VotersRecord, value).voters]
     if not voters or len({voter.node_id for voter in voters}) != len(voters):
         raise CorruptBatch(f"no voter set: {[voter.node_id for voter in voters]}")
     return by_id(voters)
@@ -138,12 +138,6 @@ def write_first_voters(disk: Disk, voters: Mapping[int, Voter], wall_ms: int) ->
     disk.replace(BOOTSTRAP_PATH, encode_snapshot(BOOTSTRAP_SNAPSHOT, wall_ms, (), entries))
 
 
-def _encoded(entity: Any) -> bytes:
-    out = bytearray()
-    write_entity(out, entity)
-    return bytes(out)
-
-
 def _decoded(entity_type: Any, value: bytes) -> Any:
     try:
         entity, end = read_entity(entity_type, value, 0)
@@ -157,38 +151,40 @@ def _decoded(entity_type: Any, value: bytes) -> Any:
 # History ------------------------------------------------------------------------------------
 
 
-class _VersionAt(NamedTuple):
-    offset: int
-    version: int
+T = TypeVar("T")
 
 
-class _VotersAt(NamedTuple):
+class _At(NamedTuple, Generic[T]):
+    """What a record says, and its offset."""
+
     offset: int
-    voters: Mapping[int, Voter]
+    value: T
+
+
+def _below(offset: int, entries: list[_At[T]]) -> list[_At[T]]:
+    return [entry for entry in entries if entry.offset < offset]
 
 
 class VoterHistory:
     """All voter sets that a truncation may bring back, the newest last."""
 
-    __slots__ = ("_sets", "_static", "_versions")
-
     def __init__(self, static: Mapping[int, Voter]) -> None:
         # The configured voters, obeyed while the log has none; in the order of ids.
         self._static: Mapping[int, Voter] = by_id(list(static.values()))
         # `kraft.version` by the offset of its record, ascending.
-        self._versions: list[_VersionAt] = []
+        self._versions: list[_At[int]] = []
         # Voter sets by the offset of their record, ascending.
-        self._sets: list[_VotersAt] = []
+        self._sets: list[_At[Mapping[int, Voter]]] = []
 
     @property
     def version(self) -> int:
         """The `kraft.version` that is obeyed."""
-        return self._versions[-1].version if self._versions else STATIC_VOTERS
+        return self._versions[-1].value if self._versions else STATIC_VOTERS
 
     @property
     def voters(self) -> Mapping[int, Voter]:
         """The voter set that is obeyed, in the order of ids."""
-        return self._sets[-1].voters if self._sets else self._static
+        return self._sets[-1].value if self._sets else self._static
 
     def may_campaign(self, replica: ReplicaKey, high_watermark: int) -> bool:
         """Whether a replica may ask for votes: a voter, or one whose removal is not known to be
@@ -198,7 +194,7 @@ class VoterHistory:
             return True
         if not self._sets or self._sets[-1].offset < high_watermark:
             return False
-        before = self._sets[-2].voters if len(self._sets) > 1 else self._static
+        before = self._sets[-2].value if len(self._sets) > 1 else self._static
         return is_voter(before, replica)
 
     @property
@@ -219,16 +215,16 @@ class VoterHistory:
         if control_type == ControlType.KRAFT_VERSION:
             version = decode_kraft_version(value)
             assert not self._versions or offset > self._versions[-1].offset, f"version at {offset}"
-            self._versions.append(_VersionAt(offset, version))
+            self._versions.append(_At(offset, version))
         elif control_type == ControlType.KRAFT_VOTERS:
             assert not self._sets or offset > self._sets[-1].offset, f"voters at {offset}"
-            self._sets.append(_VotersAt(offset, decode_voters(value)))
+            self._sets.append(_At(offset, decode_voters(value)))
 
     def truncate_to(self, end_offset: int) -> bool:
         """The log ends here now; returns whether a former set came back."""
         before = (len(self._versions), len(self._sets))
-        self._versions = [entry for entry in self._versions if entry.offset < end_offset]
-        self._sets = [entry for entry in self._sets if entry.offset < end_offset]
+        self._versions = _below(end_offset, self._versions)
+        self._sets = _below(end_offset, self._sets)
         return before != (len(self._versions), len(self._sets))
 
     def restart(self, end_offset: int, records: Sequence[tuple[int, bytes]]) -> None:
@@ -241,15 +237,12 @@ class VoterHistory:
 
     def forget_before(self, offset: int) -> None:
         """Nothing below is ever truncated: of that, only the newest entries count."""
-        versions = [entry for entry in self._versions if entry.offset < offset]
-        sets = [entry for entry in self._sets if entry.offset < offset]
-        self._versions = self._versions[max(0, len(versions) - 1) :]
-        self._sets = self._sets[max(0, len(sets) - 1) :]
+        self._versions = self._versions[max(0, len(_below(offset, self._versions)) - 1) :]
+        self._sets = self._sets[max(0, len(_below(offset, self._sets)) - 1) :]
 
     def records_at(self, end_offset: int) -> tuple[ControlEntry, ...]:
         """The quorum's records in a snapshot at this offset; none with static voters."""
-        versions = [entry for entry in self._versions if entry.offset < end_offset]
-        sets = [entry for entry in self._sets if entry.offset < end_offset]
+        versions, sets = _below(end_offset, self._versions), _below(end_offset, self._sets)
         if not versions or not sets:
             return ()
-        return voter_records(versions[-1].version, sets[-1].voters)
+        return voter_records(versions[-1].value, sets[-1].value)

@@ -17,18 +17,11 @@ from kio.index import KioIndexError, load_request_schema, load_response_schema
 
 from tidelog.env.disk import Buffer
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
-from tidelog.wire.api import (
-    ApiKey,
-    RequestHeader,
-    has_flexible_response_header,
-    length_and_response_header,
-    pack_header,
-    parse_response_header,
-)
+from tidelog.wire import api
 from tidelog.wire.notation import INT32
 from tidelog.wire.schema import read_entity, write_entity
 
-TRAILING_BYTES_ALLOWED: Final = frozenset((ApiKey.METADATA,))
+TRAILING_BYTES_ALLOWED: Final = frozenset((api.ApiKey.METADATA,))
 """APIs whose request may be followed by bytes that mean nothing. Asking for all topics,
 librdkafka reserves four bytes for the length of the topic list, writes a null list of one byte
 into them and sends the other three as well; Kafka never looks behind a body."""
@@ -58,7 +51,7 @@ def _unsupported(api_key: int, api_version: int) -> ProtocolError:
     )
 
 
-def decode_request(header: RequestHeader, frame: Buffer, body_offset: int) -> Any:
+def decode_request(header: api.RequestHeader, frame: Buffer, body_offset: int) -> Any:
     """The entity of a request whose header was parsed.
 
     Raises `MalformedFrame`, or `ProtocolError(UNSUPPORTED_VERSION)` for a version without schema.
@@ -73,30 +66,32 @@ def decode_request(header: RequestHeader, frame: Buffer, body_offset: int) -> An
 def encode_request(entity: Any, correlation_id: int, client_id: str | None) -> bytes:
     """A request of ours, with header and length prefix."""
     out = bytearray(4)
-    out += pack_header(ApiKey(entity.__api_key__), entity.__version__, correlation_id, client_id)
+    out += api.pack_header(
+        api.ApiKey(entity.__api_key__), entity.__version__, correlation_id, client_id
+    )
     write_entity(out, entity)
     return _with_length(out)
 
 
-def encode_response(header: RequestHeader, entity: Any) -> bytes:
+def encode_response(header: api.RequestHeader, entity: Any) -> bytes:
     """The answer to the request with this header, with header and length prefix.
 
     The entity may have another version than the request only for ApiVersions, whose unsupported
     versions are answered in version 0.
     """
-    flexible = has_flexible_response_header(header.api_key, header.api_version)
-    out = bytearray(length_and_response_header(flexible, header.correlation_id))
+    flexible = api.has_flexible_response_header(header.api_key, header.api_version)
+    out = bytearray(api.length_and_response_header(flexible, header.correlation_id))
     write_entity(out, entity)
     return _with_length(out)
 
 
-def decode_response(api_key: ApiKey, api_version: int, frame: Buffer) -> tuple[int, Any]:
+def decode_response(api_key: api.ApiKey, api_version: int, frame: Buffer) -> tuple[int, Any]:
     """The correlation id and entity of a response to a request of ours.
 
     Raises `MalformedFrame`, or `ProtocolError(UNSUPPORTED_VERSION)` for a version without schema.
     """
     entity_type = response_class(api_key, api_version)
-    correlation_id, position = parse_response_header(api_key, api_version, frame)
+    correlation_id, position = api.parse_response_header(api_key, api_version, frame)
     entity, end = read_entity(entity_type, frame, position)
     if end != len(frame):
         raise MalformedFrame(f"`{len(frame) - end}` bytes behind a {entity_type.__name__}")

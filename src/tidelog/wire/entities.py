@@ -4,11 +4,18 @@ kio has a class for each message and version; a newer version has more fields. A
 serves ten versions would name ten classes. Instead it takes the response class that the codec
 resolved, finds the nested classes by field name, and gives every value it knows: fields that the
 version does not have are left out. Reading is the other way round: `field` with a default.
+
+`build` and `plain` do the same for whole entities whose fields are named as the values are: the
+plain form of an entity is a mapping with 16 raw bytes for a UUID, a number for an error code,
+milliseconds for a duration, and mappings for nested entities.
 """
 
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
 from typing import Any, get_args
+
+from tidelog.wire.primitives import NUMBERS, Number
 
 Entity = Any
 """A kio entity: a frozen dataclass of one message and version. kio's protocol types declare no
@@ -56,3 +63,41 @@ def has_field(entity_type: type, name: str) -> bool:
 def field(entity: Entity, name: str, default: Any) -> Any:
     """The field's value, or the default when this version does not have it."""
     return getattr(entity, name, default)
+
+
+@cache
+def _plain_forms(entity_type: type) -> dict[str, tuple[type | None, Number | None]]:
+    """By field: the class of the entities that it holds, or the form of the number that it is."""
+    return {
+        item.name: (_nested_class(item.type), NUMBERS.get(item.metadata.get("kafka_type", "")))
+        for item in fields(entity_type)
+    }
+
+
+def build(entity_type: type, values: Mapping[str, Any]) -> Entity:
+    """The entity of plain values; those without a field in this version are left out."""
+    made = {}
+    for name, (inner, number) in _plain_forms(entity_type).items():
+        if name in values:
+            value = values[name]
+            if inner is not None and value is not None:
+                is_array = isinstance(value, list | tuple)
+                value = tuple(build(inner, x) for x in value) if is_array else build(inner, value)
+            elif number is not None and number.decode is not None:
+                value = number.decode(value)
+            made[name] = value
+    return entity_type(**made)
+
+
+def plain(entity: Entity) -> dict[str, Any]:
+    """The inverse of `build`: all fields that this version has."""
+    found = {}
+    entity_type: type = type(entity)
+    for name, (inner, number) in _plain_forms(entity_type).items():
+        value = getattr(entity, name)
+        if inner is not None and value is not None:
+            value = [plain(x) for x in value] if isinstance(value, tuple) else plain(value)
+        elif number is not None and number.encode is not None:
+            value = number.encode(value)
+        found[name] = value
+    return found

@@ -1,8 +1,6 @@
 """Fetch (API 1): version-free values, and a hand-packed codec for versions 4 to 18.
 
-The same values serve consumers, followers and the metadata quorum. Topics carry both name and
-id: below version 13 the id is `ZERO_TOPIC_ID`, from version 13 on the name is `""` until a
-handler resolves it.
+The same values (`fetch_messages.py`) serve consumers, followers and the metadata quorum.
 
 This is the hot path, so messages are read and written with precompiled `struct`s, no entities
 between, and record bytes are never copied: a parsed response holds views of its frame, a packed

@@ -4,7 +4,6 @@ from struct import Struct
 from typing import Final
 
 from tidelog.env.disk import Buffer
-from tidelog.errors import MalformedFrame
 from tidelog.model import CONSUMER_REPLICA_ID, ZERO_UUID
 from tidelog.wire.api import ApiKey, pack_header
 from tidelog.wire.fetch_messages import (
@@ -14,6 +13,7 @@ from tidelog.wire.fetch_messages import (
     HIGH_WATERMARK_FROM,
     LEADER_EPOCH_FROM,
     LOG_START_FROM,
+    MIN_VERSION,
     RACK_FROM,
     REPLICA_STATE_FROM,
     SESSIONS_FROM,
@@ -26,11 +26,11 @@ from tidelog.wire.fetch_messages import (
 from tidelog.wire.notation import (
     FLEXIBLE,
     INT32,
-    MALFORMED,
     NO_TAGS,
     UUID_BYTES,
     Notation,
     check_tag,
+    read_body,
     read_tags,
     skip_tags,
     write_tags,
@@ -45,15 +45,23 @@ _HIGH_WATERMARK_TAG: Final = 1
 _HEAD_4: Final = Struct(">iiiib")
 _HEAD_7: Final = Struct(">iiiibii")
 _HEAD_15: Final = Struct(">iiibii")
-_PARTITION_4: Final = Struct(">iqi")
-_PARTITION_5: Final = Struct(">iqqi")
-_PARTITION_9: Final = Struct(">iiqqi")
 _PARTITION_12: Final = Struct(">iiqiqi")
+"""`FetchPartition[2:8]`: from `partition` to `max_bytes`."""
 _REPLICA_STATE: Final = Struct(">iqB")
 _INT64: Final = Struct(">q")
 
 # No entry of the list takes fewer bytes, in any version.
-_MIN_PARTITION_BYTES: Final = 16
+_MIN_BYTES: Final = 16
+
+
+def _older(version: int) -> tuple[tuple[int, ...], Struct]:
+    """Which of the numbers in `_PARTITION_12` an older version has, by index, and their layout."""
+    lacking = {1: LEADER_EPOCH_FROM, 3: FLEXIBLE_FROM, 4: LOG_START_FROM}
+    present = tuple(index for index in range(6) if version >= lacking.get(index, MIN_VERSION))
+    return present, Struct(">" + "".join("iiqiqi"[index] for index in present))
+
+
+_OLDER: Final = {version: _older(version) for version in range(MIN_VERSION, FLEXIBLE_FROM)}
 
 
 def parse_request(version: int, frame: Buffer, offset: int) -> FetchRequest:
@@ -62,42 +70,21 @@ def parse_request(version: int, frame: Buffer, offset: int) -> FetchRequest:
     Raises `MalformedFrame`, and `ProtocolError(UNSUPPORTED_VERSION)`.
     """
     notation = notation_of(version)
-    view = memoryview(frame)
-    try:
-        request, end = _read_request(version, notation, view, offset)
-    except MALFORMED as cause:
-        raise MalformedFrame(f"no Fetch request: {cause}") from cause
-    if end != len(view):
-        raise MalformedFrame(f"`{len(view) - end}` bytes behind a Fetch request")
-    return request
+    return read_body("Fetch request", _read_request, version, notation, frame, offset)
 
 
 def _read_request(
     version: int, notation: Notation, view: memoryview, position: int
 ) -> tuple[FetchRequest, int]:
     replica_id = CONSUMER_REPLICA_ID
-    session_id, session_epoch = 0, -1
     if version >= REPLICA_STATE_FROM:
-        max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = (
-            _HEAD_15.unpack_from(view, position)
-        )
+        numbers = _HEAD_15.unpack_from(view, position)
         position += _HEAD_15.size
-    elif version >= SESSIONS_FROM:
-        (
-            replica_id,
-            max_wait_ms,
-            min_bytes,
-            max_bytes,
-            isolation_level,
-            session_id,
-            session_epoch,
-        ) = _HEAD_7.unpack_from(view, position)
-        position += _HEAD_7.size
     else:
-        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = _HEAD_4.unpack_from(
-            view, position
-        )
-        position += _HEAD_4.size
+        head = _HEAD_7 if version >= SESSIONS_FROM else _HEAD_4
+        replica_id, *older = head.unpack_from(view, position)
+        numbers = (*older, 0, -1)[:6]
+        position += head.size
     partitions, directory_id, position = _read_partitions(version, notation, view, position)
     forgotten: list[ForgottenPartition] = []
     if version >= SESSIONS_FROM:
@@ -113,22 +100,8 @@ def _read_request(
             state, cluster_id, position = _read_request_tags(version, view, position)
             if state is not None:
                 replica_id, replica_epoch = state
-    request = FetchRequest(
-        replica_id,
-        replica_epoch,
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation_level,
-        session_id,
-        session_epoch,
-        partitions,
-        forgotten,
-        rack_id,
-        cluster_id,
-        directory_id,
-    )
-    return request, position
+    rest = (partitions, forgotten, rack_id, cluster_id, directory_id)
+    return FetchRequest._make((replica_id, replica_epoch, *numbers, *rest)), position
 
 
 def _read_request_tags(
@@ -158,28 +131,13 @@ def _read_partitions(
     has_id = version >= TOPIC_ID_FROM
     topics, position = notation.read_count(view, position, MIN_TOPIC_BYTES)
     for _ in range(topics):
-        topic, topic_id, position = read_topic(notation, has_id, view, position)
-        count, position = notation.read_count(view, position, _MIN_PARTITION_BYTES)
+        topic, topic_id, count, position = read_topic(notation, has_id, view, position, _MIN_BYTES)
         for _ in range(count):
-            leader_epoch = last_epoch = log_start = -1
             if version >= FLEXIBLE_FROM:
-                partition, leader_epoch, fetch_offset, last_epoch, log_start, max_bytes = (
-                    _PARTITION_12.unpack_from(view, position)
-                )
+                numbers: tuple[int, ...] = _PARTITION_12.unpack_from(view, position)
                 position += _PARTITION_12.size
-            elif version >= LEADER_EPOCH_FROM:
-                partition, leader_epoch, fetch_offset, log_start, max_bytes = (
-                    _PARTITION_9.unpack_from(view, position)
-                )
-                position += _PARTITION_9.size
-            elif version >= LOG_START_FROM:
-                partition, fetch_offset, log_start, max_bytes = _PARTITION_5.unpack_from(
-                    view, position
-                )
-                position += _PARTITION_5.size
             else:
-                partition, fetch_offset, max_bytes = _PARTITION_4.unpack_from(view, position)
-                position += _PARTITION_4.size
+                numbers, position = _read_older(version, view, position)
             high_watermark = FETCH_ANY_HIGH_WATERMARK
             if notation.flexible:
                 if view[position] == NO_TAGS:
@@ -188,21 +146,18 @@ def _read_partitions(
                     high_watermark, directory_id, position = _read_partition_tags(
                         version, view, position, directory_id
                     )
-            partitions.append(
-                FetchPartition(
-                    topic,
-                    topic_id,
-                    partition,
-                    leader_epoch,
-                    fetch_offset,
-                    last_epoch,
-                    log_start,
-                    max_bytes,
-                    high_watermark,
-                )
-            )
+            partitions.append(FetchPartition._make((topic, topic_id, *numbers, high_watermark)))
         position = notation.skip_tags(view, position)
     return partitions, directory_id, position
+
+
+def _read_older(version: int, view: memoryview, position: int) -> tuple[tuple[int, ...], int]:
+    """The numbers of a partition, -1 for those that the version lacks."""
+    present, struct = _OLDER[version]
+    numbers = [-1] * 6
+    for index, number in zip(present, struct.unpack_from(view, position), strict=True):
+        numbers[index] = number
+    return tuple(numbers), position + struct.size
 
 
 def _read_partition_tags(
@@ -228,10 +183,10 @@ def _read_forgotten(
     position: int,
     forgotten: list[ForgottenPartition],
 ) -> int:
+    has_id = version >= TOPIC_ID_FROM
     topics, position = notation.read_count(view, position, MIN_TOPIC_BYTES)
     for _ in range(topics):
-        topic, topic_id, position = read_topic(notation, version >= TOPIC_ID_FROM, view, position)
-        count, position = notation.read_count(view, position, INT32.size)
+        topic, topic_id, count, position = read_topic(notation, has_id, view, position, INT32.size)
         for _ in range(count):
             partition = INT32.unpack_from(view, position)[0]
             forgotten.append(ForgottenPartition(topic, topic_id, partition))
@@ -288,33 +243,14 @@ def _write_partitions(
     runs = runs_of_topics(request.partitions)
     notation.write_length(out, len(runs))
     for run in runs:
-        write_topic(notation, version >= TOPIC_ID_FROM, out, run[0].topic, run[0].topic_id)
-        notation.write_length(out, len(run))
+        write_topic(notation, version >= TOPIC_ID_FROM, out, run)
         for each in run:
             if version >= FLEXIBLE_FROM:
-                out += _PARTITION_12.pack(
-                    each.partition,
-                    each.current_leader_epoch,
-                    each.fetch_offset,
-                    each.last_fetched_epoch,
-                    each.log_start_offset,
-                    each.max_bytes,
-                )
+                out += _PARTITION_12.pack(*each[2:8])
                 write_tags(out, _partition_tags(version, each, request.replica_directory_id))
-            elif version >= LEADER_EPOCH_FROM:
-                out += _PARTITION_9.pack(
-                    each.partition,
-                    each.current_leader_epoch,
-                    each.fetch_offset,
-                    each.log_start_offset,
-                    each.max_bytes,
-                )
-            elif version >= LOG_START_FROM:
-                out += _PARTITION_5.pack(
-                    each.partition, each.fetch_offset, each.log_start_offset, each.max_bytes
-                )
             else:
-                out += _PARTITION_4.pack(each.partition, each.fetch_offset, each.max_bytes)
+                present, struct = _OLDER[version]
+                out += struct.pack(*[each[2 + index] for index in present])
         notation.write_no_tags(out)
 
 
@@ -335,8 +271,7 @@ def _write_forgotten(
     runs = runs_of_topics(forgotten)
     notation.write_length(out, len(runs))
     for run in runs:
-        write_topic(notation, version >= TOPIC_ID_FROM, out, run[0].topic, run[0].topic_id)
-        notation.write_length(out, len(run))
+        write_topic(notation, version >= TOPIC_ID_FROM, out, run)
         for each in run:
             out += INT32.pack(each.partition)
         notation.write_no_tags(out)

@@ -5,7 +5,6 @@ from typing import Final
 
 from tidelog.env.disk import Buffer, FileSlice
 from tidelog.env.effects import Chunk
-from tidelog.errors import MalformedFrame
 from tidelog.model import NO_OFFSET, EpochEndOffset, TopicId
 from tidelog.wire.api import ApiKey, length_and_response_header, parse_response_header
 from tidelog.wire.fetch_messages import (
@@ -22,11 +21,11 @@ from tidelog.wire.fetch_messages import (
 )
 from tidelog.wire.notation import (
     INT32,
-    MALFORMED,
     NO_TAGS,
     Notation,
     check_tag,
     error_code,
+    read_body,
     read_tags,
     skip_tags,
     write_tags,
@@ -83,8 +82,7 @@ def pack_response(version: int, correlation_id: int, response: FetchResponse) ->
     runs = runs_of_topics(response.partitions)
     notation.write_length(out, len(runs))
     for run in runs:
-        write_topic(notation, version >= TOPIC_ID_FROM, out, run[0].topic, run[0].topic_id)
-        notation.write_length(out, len(run))
+        write_topic(notation, version >= TOPIC_ID_FROM, out, run)
         for each in run:
             _write_answer(version, notation, out, each)
             if each.records:
@@ -168,15 +166,9 @@ def parse_response(version: int, frame: Buffer) -> tuple[int, FetchResponse]:
     `ProtocolError(UNSUPPORTED_VERSION)`.
     """
     notation = notation_of(version)
-    view = memoryview(frame)
-    correlation_id, position = parse_response_header(ApiKey.FETCH, version, view)
-    try:
-        response, end = _read_response(version, notation, view, position)
-    except MALFORMED as cause:
-        raise MalformedFrame(f"no Fetch response: {cause}") from cause
-    if end != len(view):
-        raise MalformedFrame(f"`{len(view) - end}` bytes behind a Fetch response")
-    return correlation_id, response
+    correlation_id, position = parse_response_header(ApiKey.FETCH, version, frame)
+    what = "Fetch response"
+    return correlation_id, read_body(what, _read_response, version, notation, frame, position)
 
 
 def _read_response(
@@ -192,8 +184,9 @@ def _read_response(
     partitions: list[FetchedPartition] = []
     topics, position = notation.read_count(view, position, MIN_TOPIC_BYTES)
     for _ in range(topics):
-        topic, topic_id, position = read_topic(notation, version >= TOPIC_ID_FROM, view, position)
-        count, position = notation.read_count(view, position, _MIN_ANSWER_BYTES)
+        topic, topic_id, count, position = read_topic(
+            notation, version >= TOPIC_ID_FROM, view, position, _MIN_ANSWER_BYTES
+        )
         for _ in range(count):
             answer, position = _read_answer(version, notation, view, position, topic, topic_id)
             partitions.append(answer)

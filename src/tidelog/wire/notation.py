@@ -15,8 +15,9 @@ A length is checked against the bytes that are there before anything is allocate
 from collections.abc import Callable, Sequence
 from struct import Struct
 from struct import error as StructError
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
+from tidelog.env.disk import Buffer
 from tidelog.errors import ErrorCode, MalformedFrame
 from tidelog.limits import MAX_ARRAY_ENTRIES
 
@@ -93,6 +94,9 @@ def check_tag(tag: int, stop: int, end: int) -> None:
 
 def write_tags(out: bytearray, tags: Sequence[tuple[int, bytes | bytearray]]) -> None:
     """Appends tagged fields; they must be in ascending order of tags."""
+    if not tags:
+        out.append(NO_TAGS)
+        return
     write_uvarint(out, len(tags))
     for tag, encoded in tags:
         write_uvarint(out, tag)
@@ -264,6 +268,29 @@ class Notation(NamedTuple):
     write_length: Callable[[bytearray, int], None]
     """Of bytes or of a list; -1 for null."""
     write_no_tags: Callable[[bytearray], None]
+
+
+Body = TypeVar("Body")
+
+
+def read_body(
+    what: str,
+    read: Callable[[int, Notation, memoryview, int], tuple[Body, int]],
+    version: int,
+    notation: Notation,
+    frame: Buffer,
+    position: int,
+) -> Body:
+    """The body that begins at `position` and takes the rest of the frame. Raises
+    `MalformedFrame`."""
+    view = memoryview(frame)
+    try:
+        body, end = read(version, notation, view, position)
+    except MALFORMED as cause:
+        raise MalformedFrame(f"no {what}: {cause}") from cause
+    if end != len(view):
+        raise MalformedFrame(f"`{len(view) - end}` bytes behind a {what}")
+    return body
 
 
 CLASSIC: Final = Notation(

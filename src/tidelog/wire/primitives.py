@@ -15,16 +15,8 @@ from struct import Struct, pack, unpack_from
 from typing import Any, Final, NamedTuple
 
 from tidelog.errors import MalformedFrame
-from tidelog.wire.notation import INT16, INT32, check_count, read_uvarint, write_uvarint
-from tidelog.wire.values import (
-    bytes_of,
-    error,
-    millis,
-    timestamp,
-    to_millis,
-    to_timestamp_ms,
-    uuid_of,
-)
+from tidelog.wire import values
+from tidelog.wire.notation import FLEXIBLE, INT16, INT32, check_count, read_uvarint
 
 Read = Callable[[Any, int], tuple[Any, int]]
 """From a buffer and a position to a value and the position behind it."""
@@ -68,16 +60,16 @@ NUMBERS: Final = {
     "uint64": Number("Q"),
     "float64": Number("d"),
     "bool": Number("?"),
-    "uuid": Number("16s", uuid_of, bytes_of),
+    "uuid": Number("16s", values.uuid_of, values.bytes_of),
     "uuid_bytes": Number("16s"),
-    "error_code": Number("h", error, _value_of),
-    "timedelta_i32": Number("i", millis, to_millis),
-    "timedelta_i64": Number("q", millis, to_millis),
-    "datetime_i64": Number("q", timestamp, to_timestamp_ms),
+    "error_code": Number("h", values.error, _value_of),
+    "timedelta_i32": Number("i", values.millis, values.to_millis),
+    "timedelta_i64": Number("q", values.millis, values.to_millis),
+    "datetime_i64": Number("q", values.timestamp, values.to_timestamp_ms),
     "nullable_datetime_i64": Number(
         "q",
-        lambda value: None if value == -1 else timestamp(value),
-        lambda value: -1 if value is None else to_timestamp_ms(value),
+        lambda value: None if value == -1 else values.timestamp(value),
+        lambda value: -1 if value is None else values.to_timestamp_ms(value),
     ),
 }
 
@@ -85,30 +77,6 @@ NUMBERS: Final = {
 def _read_compact_length(buffer: Any, position: int) -> tuple[int, int]:
     length, position = read_uvarint(buffer, position)
     return length - 1, position
-
-
-def _read_int32_length(buffer: Any, position: int) -> tuple[int, int]:
-    return INT32.unpack_from(buffer, position)[0], position + 4
-
-
-def _read_int16_length(buffer: Any, position: int) -> tuple[int, int]:
-    return INT16.unpack_from(buffer, position)[0], position + 2
-
-
-def _write_compact_length(out: bytearray, length: int) -> None:
-    if -1 <= length < 0x7F:
-        # One byte, as for nearly every text and array.
-        out.append(length + 1)
-    else:
-        write_uvarint(out, length + 1)
-
-
-def _write_int32_length(out: bytearray, length: int) -> None:
-    out += INT32.pack(length)
-
-
-def _write_int16_length(out: bytearray, length: int) -> None:
-    out += INT16.pack(length)
 
 
 class Length(NamedTuple):
@@ -119,9 +87,21 @@ class Length(NamedTuple):
     min_bytes: int
 
 
-COMPACT: Final = Length(_read_compact_length, _write_compact_length, 1)
-LEGACY_32: Final = Length(_read_int32_length, _write_int32_length, 4)
-LEGACY_16: Final = Length(_read_int16_length, _write_int16_length, 2)
+def _fixed_length(number: Struct) -> Length:
+    unpack, pack_one, size = number.unpack_from, number.pack, number.size
+
+    def read(buffer: Any, position: int) -> tuple[int, int]:
+        return unpack(buffer, position)[0], position + size
+
+    def write(out: bytearray, length: int) -> None:
+        out += pack_one(length)
+
+    return Length(read, write, size)
+
+
+COMPACT: Final = Length(_read_compact_length, FLEXIBLE.write_length, 1)
+LEGACY_32: Final = _fixed_length(INT32)
+LEGACY_16: Final = _fixed_length(INT16)
 
 
 def blob_codec(length_codec: Length, decode: Convert, encode: Convert, nullable: bool) -> Codec:

@@ -9,16 +9,17 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from tidelog.env.disk import Buffer
-from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
+from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.model import TopicId
 from tidelog.wire.api import ApiKey, length_and_response_header, pack_header, parse_response_header
 from tidelog.wire.notation import (
     CLASSIC,
     FLEXIBLE,
     INT32,
-    MALFORMED,
+    NO_TAGS,
     Notation,
     error_code,
+    read_body,
     read_tags,
     skip_tags,
     write_tags,
@@ -130,14 +131,7 @@ def parse_request(version: int, frame: Buffer, offset: int) -> ProduceRequest:
     `ProtocolError(UNSUPPORTED_VERSION)`, also for 0 to 2, which are advertised but not served.
     """
     notation = _notation(version)
-    view = memoryview(frame)
-    try:
-        request, end = _read_request(version, notation, view, offset)
-    except MALFORMED as cause:
-        raise MalformedFrame(f"no Produce request: {cause}") from cause
-    if end != len(view):
-        raise MalformedFrame(f"`{len(view) - end}` bytes behind a Produce request")
-    return request
+    return read_body("Produce request", _read_request, version, notation, frame, offset)
 
 
 def _read_request(
@@ -151,16 +145,17 @@ def _read_request(
     topics, position = read_count(view, position + _ACKS.size, MIN_TOPIC_BYTES)
     partitions: list[ProducePartition] = []
     for _ in range(topics):
-        topic, topic_id, position = read_topic(notation, has_id, view, position)
-        count, position = read_count(view, position, _MIN_PARTITION_BYTES)
+        topic, topic_id, count, position = read_topic(
+            notation, has_id, view, position, _MIN_PARTITION_BYTES
+        )
         for _ in range(count):
             partition = INT32.unpack_from(view, position)[0]
             records, position = read_blob(view, position + INT32.size)
             partitions.append(ProducePartition(topic, topic_id, partition, records))
             if flexible:
-                position = skip_tags(view, position)
+                position = position + 1 if view[position] == NO_TAGS else skip_tags(view, position)
         if flexible:
-            position = skip_tags(view, position)
+            position = position + 1 if view[position] == NO_TAGS else skip_tags(view, position)
     if flexible:
         position = skip_tags(view, position)
     return ProduceRequest(transactional_id, acks, timeout_ms, partitions), position
@@ -178,8 +173,7 @@ def pack_request(
     runs = runs_of_topics(request.partitions)
     notation.write_length(out, len(runs))
     for run in runs:
-        write_topic(notation, version >= _TOPIC_ID_FROM, out, run[0].topic, run[0].topic_id)
-        notation.write_length(out, len(run))
+        write_topic(notation, version >= _TOPIC_ID_FROM, out, run)
         for each in run:
             out += INT32.pack(each.partition)
             if each.records is None:
@@ -208,8 +202,7 @@ def pack_response(version: int, correlation_id: int, response: ProduceResponse) 
     runs = _by_topic(response.partitions)
     notation.write_length(out, len(runs))
     for run in runs:
-        write_topic(notation, version >= _TOPIC_ID_FROM, out, run[0].topic, run[0].topic_id)
-        notation.write_length(out, len(run))
+        write_topic(notation, version >= _TOPIC_ID_FROM, out, run)
         for each in run:
             _write_answer(version, notation, out, each)
         notation.write_no_tags(out)
@@ -263,15 +256,9 @@ def parse_response(version: int, frame: Buffer) -> tuple[int, ProduceResponse]:
     Raises `MalformedFrame`, and `ProtocolError(UNSUPPORTED_VERSION)`.
     """
     notation = _notation(version)
-    view = memoryview(frame)
-    correlation_id, position = parse_response_header(ApiKey.PRODUCE, version, view)
-    try:
-        response, end = _read_response(version, notation, view, position)
-    except MALFORMED as cause:
-        raise MalformedFrame(f"no Produce response: {cause}") from cause
-    if end != len(view):
-        raise MalformedFrame(f"`{len(view) - end}` bytes behind a Produce response")
-    return correlation_id, response
+    correlation_id, position = parse_response_header(ApiKey.PRODUCE, version, frame)
+    what = "Produce response"
+    return correlation_id, read_body(what, _read_response, version, notation, frame, position)
 
 
 def _read_response(
@@ -280,8 +267,9 @@ def _read_response(
     partitions: list[ProducedPartition] = []
     topics, position = notation.read_count(view, position, MIN_TOPIC_BYTES)
     for _ in range(topics):
-        topic, topic_id, position = read_topic(notation, version >= _TOPIC_ID_FROM, view, position)
-        count, position = notation.read_count(view, position, _MIN_ANSWER_BYTES)
+        topic, topic_id, count, position = read_topic(
+            notation, version >= _TOPIC_ID_FROM, view, position, _MIN_ANSWER_BYTES
+        )
         for _ in range(count):
             answer, position = _read_answer(version, notation, view, position, (topic, topic_id))
             partitions.append(answer)

@@ -8,6 +8,7 @@ A broker that does not lead a partition may name the leader: leader id and epoch
 and the leader's address once at the end of the response.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -45,27 +46,21 @@ class LeaderHint(NamedTuple):
 
 
 def read_topic(
-    notation: Notation, has_id: bool, view: Any, position: int
-) -> tuple[str, TopicId, int]:
-    """Name and id of a topic entry, one of them empty, and the position behind them."""
-    if not has_id:
-        topic, position = notation.read_text(view, position)
-        return topic, ZERO_TOPIC_ID, position
-    end = position + UUID_BYTES
-    if end > len(view):
-        raise MalformedFrame("the frame ends inside a topic id")
-    return "", TopicId(bytes(view[position:end])), end
-
-
-def write_topic(
-    notation: Notation, has_id: bool, out: bytearray, topic: str, topic_id: bytes
-) -> None:
-    """Appends the name or the id of a topic entry."""
+    notation: Notation, has_id: bool, view: Any, position: int, min_bytes: int
+) -> tuple[str, TopicId, int, int]:
+    """Name and id of a topic entry, one of them empty, how many partitions follow, each of at
+    least so many bytes, and the position of the first."""
     if has_id:
-        assert len(topic_id) == UUID_BYTES, f"a topic id has 16 bytes, not {len(topic_id)}"
-        out += topic_id
+        end = position + UUID_BYTES
+        if end > len(view):
+            raise MalformedFrame("the frame ends inside a topic id")
+        topic, topic_id = "", view[position:end].tobytes()
+        count, position = notation.read_count(view, end, min_bytes)
     else:
-        notation.write_text(out, topic)
+        topic, position = notation.read_text(view, position)
+        topic_id = ZERO_TOPIC_ID
+        count, position = notation.read_count(view, position, min_bytes)
+    return topic, topic_id, count, position
 
 
 class _HasTopic(Protocol):
@@ -92,6 +87,17 @@ def runs_of_topics(partitions: list[_P]) -> list[list[_P]]:
             previous = topic
         runs[-1].append(partition)
     return runs
+
+
+def write_topic(notation: Notation, has_id: bool, out: bytearray, run: Sequence[_HasTopic]) -> None:
+    """Appends the name or the id of a topic entry, and how many partitions follow."""
+    if has_id:
+        topic_id = run[0].topic_id
+        assert len(topic_id) == UUID_BYTES, f"a topic id has 16 bytes, not {len(topic_id)}"
+        out += topic_id
+    else:
+        notation.write_text(out, run[0].topic)
+    notation.write_length(out, len(run))
 
 
 # Leader hints -------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ class Interpreter:
             return f"down durable_end={replica.durable_end}"
         quorum = replica.quorum
         return (
-            f"{quorum.role.value} epoch={quorum.epoch} leader={quorum.leader_id} "
+            f"{quorum.role.name.value} epoch={quorum.epoch} leader={quorum.leader_id} "
             f"log_end={quorum.log_end_offset} durable_end={replica.log.recovery_point} "
             f"high_watermark={quorum.high_watermark}"
         )

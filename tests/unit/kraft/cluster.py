@@ -6,7 +6,7 @@ operators.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from tidelog.config import QuorumConfig
 from tidelog.env.prng import Prng
@@ -232,7 +232,7 @@ def describe(message: Request | Response) -> str:
     """A message in one line, without what a reader of a script does not need."""
     hidden = ("cluster_id", "voter_id", "records", "max_bytes", "max_wait_ms", "log_start_offset")
     parts = [type(message).__name__]
-    for name in message.__slots__:
+    for name in [each.name for each in fields(message)]:
         value = getattr(message, name)
         if name in hidden or "directory" in name or "endpoint" in name or value in (None, ()):
             continue

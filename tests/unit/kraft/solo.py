@@ -102,7 +102,7 @@ class Solo:
     @property
     def core(self) -> QuorumCore:
         """What the parts share; for states that are hard to reach through the facade."""
-        return self.quorum._core
+        return self.quorum
 
     def next_batch(self, epoch: int) -> bytes:
         """One record that fits at the log's end."""
@@ -162,7 +162,7 @@ class Solo:
         deadline = self.core.role.deadline() or Instant(now)
         outputs = self.settle(deadline)
         while not self.quorum.is_leader:
-            assert outputs, f"{self.quorum.role} waits for no answer"
+            assert outputs, f"{self.quorum.role.name} waits for no answer"
             for output in outputs:
                 if isinstance(output, SendRequest) and isinstance(output.request, VoteRequest):
                     granted = VoteResponse(ErrorCode.NONE, -1, output.request.epoch, True)
@@ -266,4 +266,4 @@ def answer_fetch(solo: Solo, request: Request, now: int, **changes: object) -> N
 
 def role(solo: Solo) -> RoleName:
     """The replica's role."""
-    return solo.quorum.role
+    return solo.quorum.role.name

@@ -4,26 +4,36 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.kraft.solo import begin, end, fetch, fetched, pre_vote, vote
+from tests.unit.kraft.solo import CLUSTER_ID, begin, end, fetch, fetched, pre_vote, vote
 from tests.wire_corpus import Exchange, wire_corpus
 from tidelog.errors import ErrorCode, MalformedFrame
 from tidelog.kraft import codec as quorum_codec
 from tidelog.kraft import fetch_codec
 from tidelog.kraft.messages import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
     QuorumFetchRequest,
+    RemoveVoterRequest,
     ReplicaKey,
+    SnapshotId,
+    SupportRequest,
+    UpdateVoterRequest,
+    Voter,
+    VoterChangeResponse,
     VoteRequest,
     VoteResponse,
 )
-from tidelog.model import METADATA_TOPIC_ID, ZERO_UUID, Endpoint, EpochEndOffset, TopicId
+from tidelog.model import METADATA_TOPIC_ID, ZERO_UUID, Endpoint, EpochEndOffset, TopicId, Uuid
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header
 from tidelog.wire.entities import make, nested
+from tidelog.wire.values import error, millis
 
 RPCS = (ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH)
 QUORUM_EXCHANGES = [
@@ -67,11 +77,15 @@ def test_kafkas_bytes_survive_the_round_trip(exchange: Exchange) -> None:
     )
     _, answer_entity = codec.decode_response(key, version, exchange.response)
     returned_value = quorum_codec.response_of(answer_entity)
-    back = quorum_codec.response_to_entity(returned_value, version)
+    back = quorum_codec.response_to_entity(key, returned_value, version)
     assert joined(codec.encode_response(header, back)) == exchange.response
 
 
 ENDPOINT = Endpoint("CONTROLLER", "n2", 9093)
+LEADER = Endpoint("", "n2", 9093)
+KEYS = dict(
+    zip((VoteResponse, BeginQuorumEpochResponse, EndQuorumEpochResponse), RPCS, strict=True)
+)
 
 
 @pytest.mark.parametrize(
@@ -122,8 +136,8 @@ def test_older_versions_are_read_without_what_they_lack() -> None:
 @pytest.mark.parametrize(
     "response",
     [
-        VoteResponse(ErrorCode.NONE, 2, 7, True, Endpoint("", "n2", 9093)),
-        BeginQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 7, Endpoint("", "n2", 9093)),
+        VoteResponse(ErrorCode.NONE, 2, 7, True, leader_endpoint=LEADER),
+        BeginQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 7, leader_endpoint=LEADER),
         EndQuorumEpochResponse(ErrorCode.NONE, -1, 7),
         EndQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID, -1, 0),
     ],
@@ -133,7 +147,7 @@ def test_responses_survive_entities_of_every_version(
     response: VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse, version: int
 ) -> None:
     """Version 0 has no endpoints; a wrong cluster is reported at the top, without anything else."""
-    entity = quorum_codec.response_to_entity(response, version)
+    entity = quorum_codec.response_to_entity(KEYS[type(response)], response, version)
     expected = response if version else replace(response, leader_endpoint=None)
     assert quorum_codec.response_of(entity) == expected
     is_top_level = response.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -183,3 +197,120 @@ def test_a_fetch_by_name_is_understood() -> None:
     parsed = fetch_codec.fetch_request_of(wire_fetch.parse_request(12, frame, offset))
     assert isinstance(parsed, QuorumFetchRequest)
     assert (parsed.fetch_offset, parsed.epoch, header.api_version) == (0, 1, 12)
+
+
+# FetchSnapshot: both versions, both ways
+
+SNAPSHOT_REQUEST = FetchSnapshotRequest(
+    cluster_id=CLUSTER_ID,
+    replica_id=2,
+    replica_directory_id=Uuid(b"d" * 16),
+    epoch=5,
+    snapshot_id=SnapshotId(1234, 4),
+    position=77,
+    max_bytes=1 << 20,
+)
+SNAPSHOT_RESPONSE = FetchSnapshotResponse(
+    ErrorCode.NONE,
+    leader_id=1,
+    leader_epoch=5,
+    snapshot_id=SnapshotId(1234, 4),
+    size_bytes=5000,
+    position=77,
+    data=b"some bytes, cut anywhere",
+    leader_endpoint=Endpoint("", "n1", 9093),
+)
+
+
+def test_a_snapshot_request_comes_back_as_it_went() -> None:
+    """Goal: version 1, which is what is sent."""
+    frame = codec.encode_request(quorum_codec.request_to_entity(SNAPSHOT_REQUEST), 3, "x")
+    header, offset = parse_header(memoryview(frame)[4:])
+    assert (header.api_key, header.api_version) == (ApiKey.FETCH_SNAPSHOT, 1)
+    entity = codec.decode_request(header, memoryview(frame)[4:], offset)
+    assert quorum_codec.request_of(entity) == SNAPSHOT_REQUEST
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize(
+    "error", [ErrorCode.NONE, ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE]
+)
+def test_a_snapshot_response_comes_back_as_it_went(version: int, error: ErrorCode) -> None:
+    """Goal: both versions; only version 1 has the leader's address."""
+    response = replace(SNAPSHOT_RESPONSE, error_code=error)
+    entity = quorum_codec.response_to_entity(ApiKey.FETCH_SNAPSHOT, response, version)
+    read = quorum_codec.response_of(entity)
+    assert replace(read, data=bytes(read.data)) == replace(
+        response, leader_endpoint=response.leader_endpoint if version else None
+    )
+
+
+def test_a_wrong_cluster_is_reported_at_the_top() -> None:
+    """Goal: as Kafka does; no replica acts upon epoch 0 and no leader."""
+    response = replace(SNAPSHOT_RESPONSE, error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+    entity = quorum_codec.response_to_entity(ApiKey.FETCH_SNAPSHOT, response, 1)
+    assert entity.topics == ()
+    assert quorum_codec.response_of(entity) == FetchSnapshotResponse(
+        ErrorCode.INCONSISTENT_CLUSTER_ID, -1, 0
+    )
+
+
+def test_another_partition_is_malformed() -> None:
+    """Goal: a quorum has one partition."""
+    entity = quorum_codec.request_to_entity(SNAPSHOT_REQUEST)
+    topic = replace(entity.topics[0], name="orders")
+    with pytest.raises(MalformedFrame, match="is not the quorum's partition"):
+        quorum_codec.request_of(replace(entity, topics=(topic,)))
+    with pytest.raises(MalformedFrame, match="exactly one partition"):
+        quorum_codec.request_of(replace(entity, topics=()))
+
+
+# Changes of the voter set: there and back, in every version
+
+VOTER = Voter(4, Uuid(b"d" * 16), (Endpoint("CONTROLLER", "h", 65_535),), (0, 1))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        AddVoterRequest("c", VOTER, True, 1234),
+        AddVoterRequest(None, VOTER, False, 0),
+        RemoveVoterRequest("c", ReplicaKey(4, VOTER.directory_id)),
+        UpdateVoterRequest("c", 7, VOTER),
+    ],
+)
+def test_a_voter_change_comes_back_as_it_went(request_: object) -> None:
+    entity = quorum_codec.request_to_entity(request_)  # type: ignore[arg-type]
+    assert quorum_codec.request_of(entity) == request_
+
+
+@pytest.mark.parametrize("key", [80, 81, 82])
+def test_an_answer_comes_back_as_far_as_its_version_has_it(key: int) -> None:
+    sent = VoterChangeResponse(ErrorCode.VOTER_NOT_FOUND, "no", 3, 9, LEADER)
+    received = quorum_codec.response_of(quorum_codec.response_to_entity(ApiKey(key), sent, 0))
+    assert received.error_code is ErrorCode.VOTER_NOT_FOUND
+    if key == ApiKey.UPDATE_RAFT_VOTER:
+        assert (received.leader_id, received.leader_epoch) == (3, 9)
+    else:
+        assert received.message == "no"
+
+
+def test_support_is_read_from_the_features_of_apiversions() -> None:
+    entity = quorum_codec.request_to_entity(SupportRequest(ReplicaKey(4)))
+    assert int(entity.__api_key__) == ApiKey.API_VERSIONS
+    kind = codec.response_class(18, 4)
+    feature = nested(kind, "supported_features")
+
+    def answer(*features: object) -> object:
+        return make(
+            kind,
+            error_code=error(0),
+            api_keys=(),
+            throttle_time=millis(0),
+            supported_features=features,
+            finalized_features=(),
+        )
+
+    kraft = make(feature, name="kraft.version", min_version=0, max_version=1)
+    assert quorum_codec.response_of(answer(kraft)).kraft_versions == (0, 1)
+    assert quorum_codec.response_of(answer()).kraft_versions is None

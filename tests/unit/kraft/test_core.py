@@ -30,7 +30,7 @@ def test_a_resigned_leader_is_not_the_leader_to_others() -> None:
     """Its own promise still names it; its answers do not."""
     solo = started(ElectionState(3, 1, started().core.identity.key))
     assert solo.core.role.election.leader_id == 1
-    assert solo.core.public_leader_id == -1
+    assert solo.core.leader_id == -1
     assert solo.core.leader_endpoint is None
 
 

@@ -172,7 +172,7 @@ def test_errors_are_followed_by_a_pause() -> None:
         solo.quorum.on_response(2, request, response, Instant(10))
         assert in_flight(solo) is None
         assert solo.quorum.deadline() == 30
-        assert solo.quorum.role is RoleName.FOLLOWER
+        assert solo.quorum.role.name is RoleName.FOLLOWER
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_leader_that_says_it_is_none_is_doubted_at_once(error: ErrorCode) -> N
     assert isinstance(solo.core.role, Follower)
     assert solo.core.role.is_in_doubt
     solo.settle(60)
-    assert solo.quorum.role is RoleName.PROSPECTIVE
+    assert solo.quorum.role.name is RoleName.PROSPECTIVE
 
 
 def test_an_answer_that_comes_too_late_is_ignored() -> None:
@@ -194,7 +194,7 @@ def test_an_answer_that_comes_too_late_is_ignored() -> None:
     request = in_flight(solo)
     assert request is not None
     solo.settle(2000)
-    assert solo.quorum.role is RoleName.PROSPECTIVE
+    assert solo.quorum.role.name is RoleName.PROSPECTIVE
     solo.quorum.on_response(2, request, fetched(**batches(2, 1)), Instant(2001))
     assert solo.log.log_end_offset == 2
 
@@ -238,7 +238,7 @@ def test_an_unattached_replica_asks_around_with_growing_pauses() -> None:
     assert request is not None
     ((peer_id, _),) = solo.core.requests._outstanding
     solo.quorum.on_response(peer_id, request, fetched(), Instant(now))
-    assert (solo.quorum.role, solo.quorum.leader_id) == (RoleName.FOLLOWER, 2)
+    assert (solo.quorum.role.name, solo.quorum.leader_id) == (RoleName.FOLLOWER, 2)
 
 
 def test_an_observer_whose_leader_is_silent_asks_around() -> None:
@@ -248,7 +248,7 @@ def test_an_observer_whose_leader_is_silent_asks_around() -> None:
     request = in_flight(solo)
     assert request is not None
     solo.quorum.on_response(request.replica_id, request, None, Instant(0))
-    while solo.quorum.role is RoleName.UNATTACHED:
+    while solo.quorum.role.name is RoleName.UNATTACHED:
         probe = in_flight(solo)
         if probe is None:
             deadline = solo.quorum.deadline()
@@ -257,7 +257,7 @@ def test_an_observer_whose_leader_is_silent_asks_around() -> None:
             continue
         ((peer_id, _),) = solo.core.requests._outstanding
         solo.quorum.on_response(peer_id, probe, fetched(), Instant(10))
-    assert (solo.quorum.role, solo.quorum.leader_id) == (RoleName.FOLLOWER, 2)
+    assert (solo.quorum.role.name, solo.quorum.leader_id) == (RoleName.FOLLOWER, 2)
     solo.settle(5000)
-    assert solo.quorum.role is RoleName.UNATTACHED
+    assert solo.quorum.role.name is RoleName.UNATTACHED
     assert solo.quorum.epoch == 1

@@ -79,7 +79,7 @@ def test_the_first_leader_repeats_the_formatted_voters_in_the_log() -> None:
     for node_id, replica in cluster.replicas.items():
         assert voters(cluster, node_id) == [1, 2, 3]
         assert replica.quorum.kraft_version == 1
-        assert replica.quorum._core.history.voters_offset == 2, "leader change, version, voters"
+        assert replica.quorum.history.voters_offset == 2, "leader change, version, voters"
 
 
 def test_an_observer_becomes_a_voter_and_counts() -> None:
@@ -107,7 +107,7 @@ def test_a_removed_leader_sees_its_removal_committed_and_resigns() -> None:
     assert cluster.run_until(lambda: lead_of(cluster) not in (None, old), LIMIT_MS)
     settle(cluster)
     assert old not in voters(cluster, lead(cluster))
-    assert cluster.replicas[old].quorum.role is RoleName.FOLLOWER, "it goes on as an observer"
+    assert cluster.replicas[old].quorum.role.name is RoleName.FOLLOWER, "it goes on as an observer"
     assert not cluster.replicas[old].quorum.is_voter
 
 
@@ -183,7 +183,7 @@ def test_static_voters_cannot_be_changed() -> None:
     settle(cluster)
     endpoint = Endpoint("CONTROLLER", "n4", 9093)
     leader = cluster.replicas[lead(cluster)]
-    leader.quorum._core.identity = replace(leader.quorum._core.identity, endpoints=(endpoint,))
+    leader.quorum.identity = replace(leader.quorum.identity, endpoints=(endpoint,))
     request = AddVoterRequest(None, Voter(4, Uuid(b"4" * 16), (endpoint,)))
     assert asked(cluster, request) is ErrorCode.UNSUPPORTED_VERSION
 
@@ -347,7 +347,7 @@ def act(cluster: Cluster, prng: Prng) -> None:
 def may_lose(cluster: Cluster, node_id: int) -> bool:
     """Whether every set that a replica may obey keeps a majority of disks without this one.
     A quorum that goes on beyond that is lost, by any rule."""
-    sets = [one.quorum._core.history._sets for one in cluster.replicas.values() if one.life]
+    sets = [one.quorum.history._sets for one in cluster.replicas.values() if one.life]
     for history in sets:
         for _, members in history:
             intact = [

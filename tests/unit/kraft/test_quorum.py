@@ -418,7 +418,7 @@ def test_it_starts_on_kafkas_own_directory() -> None:
     )
     quorum.start(Instant(0))
     quorum.check()
-    assert (quorum.role, quorum.leader_id, quorum.epoch) == (RoleName.FOLLOWER, 3, 1)
+    assert (quorum.role.name, quorum.leader_id, quorum.epoch) == (RoleName.FOLLOWER, 3, 1)
     last = kafka_dump(f"{METADATA_PARTITION}/00000000000000000000.log")[-1]
     assert quorum.log_end_offset == int(last.fields["lastOffset"]) + 1
 
@@ -435,7 +435,7 @@ def test_each_named_invariant_fails_when_it_is_broken() -> None:
         ("OwnEpochFirst", role, "high_watermark", 0),
         ("HighWatermarkMonotonic", role, "high_watermark", 99),
         ("HighWatermarkMonotonic", solo.core, "high_watermark", 99),
-        ("CommittedOnce", solo.quorum._parts.reader, "next_offset", 1),
+        ("CommittedOnce", solo.quorum._exchange.reader, "next_offset", 1),
         ("DurableBeforeSent", role, "epoch", 2),
         ("SingleFetchInFlight", solo.core.requests, "_outstanding", two_fetches()),
         ("ValidRoles", solo.core, "role", Unattached(role.election, None, None)),

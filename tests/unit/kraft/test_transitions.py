@@ -4,9 +4,9 @@ import pytest
 
 from tests.unit.kraft.solo import Solo
 from tidelog.env.instant import Instant
+from tidelog.kraft import transitions
 from tidelog.kraft.events import RoleCause, RoleReason
 from tidelog.kraft.quorum_state import ElectionState, RoleName
-from tidelog.kraft.transitions import Transitions
 
 NAMED = RoleCause(RoleReason.NAMED_BY_PEER, 3)
 
@@ -36,8 +36,8 @@ def test_what_others_know_moves_a_replica_on(
 ) -> None:
     """From epoch 3 without a leader. It follows neither itself nor unknown nodes."""
     solo = started(ElectionState(3))
-    assert Transitions(solo.core).maybe_transition(epoch, leader_id, Instant(5), NAMED) is moved
-    assert (solo.quorum.role, solo.core.role.leader_id, solo.quorum.epoch) == (
+    assert transitions.maybe_transition(solo.core, epoch, leader_id, Instant(5), NAMED) is moved
+    assert (solo.quorum.role.name, solo.core.role.leader_id, solo.quorum.epoch) == (
         role,
         leader_after,
         epoch_after,
@@ -48,7 +48,7 @@ def test_moving_on_keeps_the_turn_of_an_unattached_voter() -> None:
     """A replica that raises the epoch on and on must not keep the others from asking."""
     solo = started(ElectionState(3))
     turn = solo.core.role.deadline()
-    Transitions(solo.core).maybe_transition(4, -1, Instant(5), NAMED)
+    transitions.maybe_transition(solo.core, 4, -1, Instant(5), NAMED)
     assert solo.core.role.deadline() == turn
 
 
@@ -56,15 +56,15 @@ def test_a_forbidden_change_of_role_stops_the_node() -> None:
     """From unattached to candidate without a pre-vote."""
     solo = started()
     with pytest.raises(AssertionError, match="ValidTransitions: unattached -> candidate"):
-        Transitions(solo.core).become_candidate(Instant(5), NAMED)
+        transitions.become_candidate(solo.core, Instant(5), NAMED)
 
 
 def test_each_change_of_role_has_its_cause() -> None:
     """One line with the offsets of the moment."""
     solo = started(ElectionState(3))
     solo.trace_lines()
-    Transitions(solo.core).maybe_transition(
-        4, 2, Instant(5), RoleCause(RoleReason.NAMED_BY_PEER, 3)
+    transitions.maybe_transition(
+        solo.core, 4, 2, Instant(5), RoleCause(RoleReason.NAMED_BY_PEER, 3)
     )
     assert solo.trace_lines() == [
         "quorum become_follower: follower (learnt from 3) epoch=4 leader=2 voted=-1 log_end=0 "

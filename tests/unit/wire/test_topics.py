@@ -4,6 +4,7 @@ import pytest
 
 from tidelog.errors import MalformedFrame
 from tidelog.model import ZERO_TOPIC_ID, Endpoint, TopicId
+from tidelog.wire.fetch import ForgottenPartition
 from tidelog.wire.notation import CLASSIC, FLEXIBLE, write_tags
 from tidelog.wire.produce import ProducePartition
 from tidelog.wire.topics import (
@@ -24,18 +25,19 @@ TOPIC_ID = TopicId(bytes(range(16)))
 def test_a_topic_has_a_name_or_an_id(notation) -> None:
     for has_id, expected in ((False, ("orders", ZERO_TOPIC_ID)), (True, ("", TOPIC_ID))):
         out = bytearray()
-        write_topic(notation, has_id, out, "orders", TOPIC_ID)
-        assert read_topic(notation, has_id, out, 0) == (*expected, len(out))
+        write_topic(notation, has_id, out, [ForgottenPartition("orders", TOPIC_ID, 0)] * 3)
+        view = memoryview(out + bytes(3))
+        assert read_topic(notation, has_id, view, 0, 1) == (*expected, 3, len(out))
 
 
 def test_a_cut_topic_id_is_malformed() -> None:
     with pytest.raises(MalformedFrame):
-        read_topic(FLEXIBLE, True, bytes(15), 0)
+        read_topic(FLEXIBLE, True, memoryview(bytes(15)), 0, 1)
 
 
 def test_an_id_of_the_wrong_size_is_a_bug() -> None:
     with pytest.raises(AssertionError):
-        write_topic(FLEXIBLE, True, bytearray(), "", TOPIC_ID[:15])
+        write_topic(FLEXIBLE, True, bytearray(), [ForgottenPartition("", TopicId(bytes(15)), 0)])
 
 
 def test_neighbours_of_one_topic_form_a_run() -> None:

@@ -41,8 +41,8 @@ from tidelog.env.disk import Buffer
 from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.kraft import codec as quorum_codec
 from tidelog.kraft import messages as quorum_messages
-from tidelog.kraft import voter_codec
 from tidelog.kraft.messages import VoterChangeResponse
 from tidelog.security.rights import Requirement
 from tidelog.wire import codec
@@ -199,13 +199,13 @@ class QuorumQueryApi(Declaration, Generic[NodeT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterChangeApi(Declaration):
-    """Decided by the quorum's leader. `kraft/voter_codec.py` knows the entities of all of them."""
+    """Decided by the quorum's leader. `kraft/codec.py` knows the entities of all of them."""
 
     answered_by: ClassVar = "the quorum's leader"
 
     def answer(self, version: int, response: VoterChangeResponse) -> Entity:
         """The answer to a request in its version."""
-        return voter_codec.response_to_entity(self.key, response, version)
+        return quorum_codec.response_to_entity(self.key, response, version)
 
     def refuse(self, version: int, _: Entity, refused: Refused) -> Entity:
         """The answer to a request in its version, when no leader was found."""

@@ -15,7 +15,7 @@ from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import FEATURES
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.kraft import voter_codec
+from tidelog.kraft.codec import SENT_VERSIONS
 from tidelog.kraft.voters import KRAFT_VERSION
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
@@ -93,7 +93,7 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 4),
-    sent_version=voter_codec.SENT_VERSIONS[ApiKey.API_VERSIONS],
+    sent_version=SENT_VERSIONS[ApiKey.API_VERSIONS],
     handle=handle,
     unsupported=unsupported,
 )

@@ -6,7 +6,7 @@ The quorum's leader decides (`kraft/membership.py`).
 from typing import Final
 
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, VersionRange, VoterChangeApi
-from tidelog.kraft import voter_codec
+from tidelog.kraft.codec import SENT_VERSIONS
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 
@@ -15,6 +15,6 @@ API: Final = VoterChangeApi(
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 1),
-    sent_version=voter_codec.SENT_VERSIONS[ApiKey.ADD_RAFT_VOTER],
+    sent_version=SENT_VERSIONS[ApiKey.ADD_RAFT_VOTER],
     requires=(on(Operation.ALTER, ResourceType.CLUSTER),),
 )

@@ -7,7 +7,7 @@ never forwarded.
 from typing import Final
 
 from tidelog.broker.api.declaration import CONTROLLERS, VersionRange, VoterChangeApi
-from tidelog.kraft import voter_codec
+from tidelog.kraft.codec import SENT_VERSIONS
 from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 
@@ -16,6 +16,6 @@ API: Final = VoterChangeApi(
     doc=__doc__,
     listeners=CONTROLLERS,
     versions=VersionRange(0, 0),
-    sent_version=voter_codec.SENT_VERSIONS[ApiKey.UPDATE_RAFT_VOTER],
+    sent_version=SENT_VERSIONS[ApiKey.UPDATE_RAFT_VOTER],
     requires=CLUSTER_ACTION,
 )

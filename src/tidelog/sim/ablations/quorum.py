@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from tidelog.kraft import transitions
 from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.events import RoleCause, VoteReason
 from tidelog.kraft.fetch_server import FetchServer
@@ -18,7 +19,6 @@ from tidelog.kraft.roles import (
     Unattached,
     VoteDecision,
 )
-from tidelog.kraft.transitions import Transitions
 from tidelog.model import METADATA_PARTITION, EpochEndOffset
 from tidelog.sim.ablations.safeguard import of_quorum, of_regression
 
@@ -73,9 +73,9 @@ def _never_follow_a_leader(self: Follower, request: Any, *, log_is_fresh: bool) 
 def _begin_at_once(become: Callable[..., None]) -> Callable[..., None]:
     """No pre-vote: a replica that misses its leader begins an epoch."""
 
-    def become_candidate(self: Transitions, now: Any, cause: RoleCause) -> None:
-        become(self, now, cause)
-        self.become_candidate(now, cause)
+    def become_candidate(core: QuorumCore, now: Any, cause: RoleCause) -> None:
+        become(core, now, cause)
+        transitions.become_candidate(core, now, cause)
 
     return become_candidate
 
@@ -109,7 +109,7 @@ SAFEGUARDS: Final = (
         "r40",
         "pre-vote",
         "a voter that comes back with a higher epoch and deposes the leader",
-        (Transitions, "become_prospective", _begin_at_once(Transitions.become_prospective)),
+        (transitions, "become_prospective", _begin_at_once(transitions.become_prospective)),
     ),
     of_quorum(
         "durable-before-counted-leader",

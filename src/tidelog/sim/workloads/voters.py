@@ -12,7 +12,7 @@ from typing import Final
 
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.kraft import voter_codec
+from tidelog.kraft import codec as quorum_codec
 from tidelog.kraft.messages import AddVoterRequest
 from tidelog.sim.engine.formation import CLUSTER_ID
 from tidelog.sim.engine.world import World
@@ -60,6 +60,6 @@ class VoterOperator:
         def code_of(response: Entity) -> int:
             return int(error_of(response.error_code))
 
-        api_key = voter_codec.api_of(request)
-        version = voter_codec.SENT_VERSIONS[api_key]
-        self._admin.ask(api_key, version, voter_codec.request_to_entity(request), code_of, done)
+        api_key = quorum_codec.api_of(request)
+        version = quorum_codec.SENT_VERSIONS[api_key]
+        self._admin.ask(api_key, version, quorum_codec.request_to_entity(request), code_of, done)

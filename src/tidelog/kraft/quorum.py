@@ -296,7 +296,7 @@ class Quorum:
         if not isinstance(core.role, Leader):
             raise NotLeader(f"node {core.own_id} is {core.role.name.value} in epoch {core.epoch}")
         batch = build_batch([Record(wall_ms, None, value) for value in records])
-        result = core.log.append_records(batch, core.epoch, wall_ms, origin=AppendOrigin.RAFT)
+        result = core.log.append_as_leader(batch, core.epoch, wall_ms, origin=AppendOrigin.RAFT)
         self._deadline.forget()
         return result.last_offset
 

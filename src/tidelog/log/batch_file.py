@@ -22,9 +22,9 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from tidelog.env.disk import File
+from tidelog.env.effects import Chunk
 from tidelog.errors import CorruptBatch, LogDamaged
 from tidelog.log.epoch_cache import LeaderEpochCache
-from tidelog.log.values import LogRead
 from tidelog.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -38,6 +38,7 @@ from tidelog.records.batch import (
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _SCAN_BYTES: Final = 1 << 20
 _LOCATE_BYTES: Final = 8 << 10
+_BEYOND: Final = 1 << 63
 _SPAN: Final = Struct(">qi4xb6xi")
 """Of a batch's header: base offset, length, magic, last offset delta."""
 
@@ -52,6 +53,18 @@ class ScannedBatch(NamedTuple):
     header: BatchHeader
     data: bytes
     """The whole batch."""
+
+
+class LogRead(NamedTuple):
+    """Whole batches that were read."""
+
+    chunks: list[Chunk]
+    size_bytes: int
+    first_offset: int
+    """Base offset of the first batch, at or below the offset asked for; that offset itself when
+    nothing was read."""
+    next_offset: int
+    """One past the last batch read; the offset asked for when nothing was read."""
 
 
 class ReadWindow(NamedTuple):
@@ -85,13 +98,23 @@ class BatchFile:
         """Position of the first batch whose last offset reaches `offset`, looked for from an index
         entry on; `None` without one.
 
-        Raises `LogDamaged` when the bytes on the way are not a chain of batches.
+        Raises `LogDamaged` when the bytes on the way are not a chain of batches, or begin with
+        another batch than the index has.
         """
+        return self._walk(offset, entry, _LOCATE_BYTES)[0]
+
+    def next_offset(self, entry: IndexEntry) -> int:
+        """One past the last batch, found from the last index entry on. Raises `LogDamaged` as
+        `locate`."""
+        return self._walk(_BEYOND, entry, HEADER_BYTES)[1]
+
+    def _walk(self, offset: int, entry: IndexEntry, read_bytes: int) -> tuple[int | None, int]:
+        """What `locate` looks for, and where the batches before it end."""
         indexed_offset, position = entry
         end = self.size_bytes
         expected = self.base_offset
         while position < end:
-            window = self.file.read(position, _LOCATE_BYTES)
+            window = self.file.read(position, read_bytes)
             pos = 0
             while len(window) - pos >= HEADER_BYTES:
                 size_bytes, base_offset, last_offset = self._span_at(window, pos, end - position)
@@ -102,13 +125,13 @@ class BatchFile:
                 elif base_offset != expected and (self.contiguous or base_offset < expected):
                     raise self.damaged(f"offset `{base_offset}` where {expected} was due")
                 if last_offset >= offset:
-                    return position + pos
+                    return position + pos, expected
                 expected = last_offset + 1
                 pos += size_bytes
             if pos == 0:
                 raise self.damaged(f"it ends inside a header at {position}")
             position += pos
-        return None
+        return None, expected
 
     def _span_at(self, window: bytes, pos: int, left_bytes: int) -> tuple[int, int, int]:
         """(size, base, last offset) of the batch at `pos`, whose header is in `window`; the file
@@ -221,30 +244,6 @@ class BatchFile:
                 expected = header.last_offset + 1
                 pos += header.size_bytes
             position += pos
-
-    def next_offset(self, entry: IndexEntry) -> int:
-        """One past the last batch, found from the last index entry on.
-
-        Raises `LogDamaged` when the file does not end with a whole batch, or holds another batch
-        than the index has.
-        """
-        indexed_offset, position = entry
-        end = self.size_bytes
-        next_offset = self.base_offset
-        while position < end:
-            header_bytes = self.file.read(position, HEADER_BYTES)
-            if len(header_bytes) < HEADER_BYTES:
-                raise self.damaged(f"it ends inside a header at {position}")
-            size_bytes, base_offset, last_offset = self._span_at(header_bytes, 0, end - position)
-            if indexed_offset >= 0:
-                if last_offset != indexed_offset:
-                    raise self.damaged(f"its index has {indexed_offset} at {position}")
-                indexed_offset = -1
-            elif base_offset != next_offset and (self.contiguous or base_offset < next_offset):
-                raise self.damaged(f"offset `{base_offset}` where {next_offset} was due")
-            next_offset = last_offset + 1
-            position += size_bytes
-        return next_offset
 
     def header_at(self, position: int) -> BatchHeader:
         """The header of the batch at `position`; its body is not looked at."""

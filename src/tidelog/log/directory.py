@@ -62,7 +62,7 @@ from tidelog.log.partition_directories import (
     parse_partition_name,
 )
 from tidelog.log.repair import Damage
-from tidelog.log.tail_budget import TailBudget
+from tidelog.log.tail_cache import TailBudget
 from tidelog.log.values import Checkpoints, LogEnv
 from tidelog.model import METADATA_PARTITION, TopicId, TopicPartition, Uuid
 
@@ -184,7 +184,7 @@ class LogDirectory:
             error.message,
             checkpoints,
             read_topic_id(self._env, str(partition), partition) if log is None else log.topic_id,
-            -1 if log is None else log.truncation_count,
+            -1 if log is None else log.ledger.truncation_count,
         )
         self._env.trace.event(
             LogQuarantined(
@@ -204,7 +204,7 @@ class LogDirectory:
             self._env, path, topic_partition, config, Checkpoints(), clean=True, wall_ms=-1
         )
         if self._cut_count >= 0:
-            log.continue_after(self._cut_count)
+            log.ledger.begin_after(self._cut_count)
         log.assign_topic_id(topic_id)
         self.logs[topic_partition] = log
         return log
@@ -227,7 +227,7 @@ class LogDirectory:
         damage = self.damaged.pop(topic_partition, None)
         if damage is None:
             log = self.logs.pop(topic_partition)
-            self._cut_count = max(self._cut_count, log.truncation_count)
+            self._cut_count = max(self._cut_count, log.ledger.truncation_count)
             log.close()
         else:
             self._cut_count = max(self._cut_count, damage.truncation_count)

@@ -52,7 +52,7 @@ from tidelog.log.replacement import finish_swaps
 from tidelog.log.replay import rebuild_producers
 from tidelog.log.segment import Segment
 from tidelog.log.segments import SegmentList
-from tidelog.log.tail_cache import TailCache
+from tidelog.log.tail_cache import TailBudget, TailCache
 from tidelog.log.values import Checkpoints, LogEnv
 from tidelog.model import (
     INTERNAL_TOPICS,
@@ -168,7 +168,7 @@ class _Loader:
         producers = ProducerStates()
         rebuild_producers(
             producers,
-            self.env,
+            self.env.trace,
             self.segments,
             snapshots,
             log_start_offset=log_start_offset,
@@ -199,7 +199,7 @@ class _Loader:
             log_end_offset=log_end_offset,
             high_watermark=high_watermark,
             recovery_point=log_end_offset,
-            tail=TailCache(budget=self.env.tails),
+            tail=TailCache(self.env.tails or TailBudget()),
             ledger=ledger,
         )
 

@@ -74,7 +74,7 @@ def reopen(
         # Its files were closed with flushes under way, which were skipped.
         for file in segment.unsynced_files():
             env.disk.sync(file)
-    log.continue_after(damage.truncation_count)
+    log.ledger.begin_after(damage.truncation_count)
     return log
 
 

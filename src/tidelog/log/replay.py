@@ -14,13 +14,12 @@ Source: KIP-98; Kafka's `ProducerStateManager`, `UnifiedLog.rebuildProducerState
 
 from collections.abc import Collection, Iterable
 
+from tidelog.env.trace import Trace
 from tidelog.errors import CorruptBatch
 from tidelog.limits import DEDUP_ENOUGH_BATCHES, DEDUP_HORIZON_MS, DEDUP_WINDOW_BYTES
-from tidelog.log.batch_file import ScannedBatch
 from tidelog.log.producer_snapshots import ProducerSnapshots, SnapshotDamaged
 from tidelog.log.producer_state import ProducerStates
 from tidelog.log.segment import Segment
-from tidelog.log.values import LogEnv
 from tidelog.records.batch import BatchHeader
 from tidelog.records.control import EndTxnMarker, read_end_txn_marker
 
@@ -41,7 +40,7 @@ def read_marker_or_none(batch: bytes, header: BatchHeader) -> EndTxnMarker | Non
 
 def rebuild_producers(
     producers: ProducerStates,
-    env: LogEnv,
+    trace: Trace,
     segments: Iterable[Segment],
     snapshots: ProducerSnapshots,
     *,
@@ -69,10 +68,8 @@ def rebuild_producers(
             _complete_windows(producers, segments, offset, wall_ms)
             break
         except SnapshotDamaged as error:
-            place = snapshots.directory
-            env.trace.warn(
-                place, "rebuild_producers", "snapshot dropped", str(error), offset=offset
-            )
+            place, what = snapshots.directory, "snapshot dropped"
+            trace.warn(place, "rebuild_producers", what, str(error), offset=offset)
             snapshots.drop(offset)
             producers.clear(log_start_offset)
     for index, segment in enumerate(segments):
@@ -132,14 +129,8 @@ def _replay_segment(
     if position is None:
         return
     for batch in segment.batches.scan(position):
-        _replay_batch(producers, segment, batch, rebuilt)
-
-
-def _replay_batch(
-    producers: ProducerStates, segment: Segment, batch: ScannedBatch, rebuilt: bool
-) -> None:
-    header = batch.header
-    marker = read_marker_or_none(batch.data, header)
-    aborted = producers.replay(header, header.base_offset, header.max_timestamp, marker)
-    if aborted is not None and rebuilt:
-        segment.txn_index.append(aborted)
+        header = batch.header
+        marker = read_marker_or_none(batch.data, header)
+        aborted = producers.replay(header, header.base_offset, header.max_timestamp, marker)
+        if aborted is not None and rebuilt:
+            segment.txn_index.append(aborted)

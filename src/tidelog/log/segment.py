@@ -281,7 +281,7 @@ class Segment:
     def _reload_max_timestamp(self) -> None:
         """The time index may miss the newest batches, so they are looked at again."""
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry
-        position = self.offset_index.last_position
+        position = self.offset_index.last_entry[1]
         while position < self.size_bytes:
             header = self.batches.header_at(position)
             if header.max_timestamp > self.max_timestamp:

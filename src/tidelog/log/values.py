@@ -5,10 +5,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from tidelog.env.disk import Disk
-from tidelog.env.effects import Chunk, EffectQueue
+from tidelog.env.effects import EffectQueue
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.log.tail_budget import TailBudget
+from tidelog.log.tail_cache import TailBudget
 from tidelog.model import TopicId, TopicPartition
 from tidelog.wire.produce import RecordError
 
@@ -59,18 +59,6 @@ class FollowerAppend(NamedTuple):
     size_bytes: int
     skipped_bytes: int
     """Bytes left out because their epoch is above the one the fetch was made in."""
-
-
-class LogRead(NamedTuple):
-    """Whole batches that were read."""
-
-    chunks: list[Chunk]
-    size_bytes: int
-    first_offset: int
-    """Base offset of the first batch, at or below the offset asked for; that offset itself when
-    nothing was read."""
-    next_offset: int
-    """One past the last batch read; the offset asked for when nothing was read."""
 
 
 class TimestampedOffset(NamedTuple):

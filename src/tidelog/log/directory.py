@@ -39,28 +39,13 @@ from tidelog.env.disk import Disk
 from tidelog.env.effects import EffectQueue, Replace
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
-from tidelog.log import repair
-from tidelog.log.checkpoint import (
-    CLEAN_SHUTDOWN_FILE,
-    HIGH_WATERMARK_FILE,
-    LOG_START_FILE,
-    RECOVERY_POINT_FILE,
-    CleanShutdown,
-    encode_clean_shutdown,
-    encode_offsets,
-)
+from tidelog.log import checkpoint, partition_directories, repair
 from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
 from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogQuarantined, LogSetAside
 from tidelog.log.identity import DirectoryIdentity, read_identity
 from tidelog.log.loading import open_log, read_topic_id
 from tidelog.log.log import Log
-from tidelog.log.partition_directories import (
-    ASIDE_SUFFIX,
-    DELETE_SUFFIX,
-    RenamedDirectories,
-    RenamesForgotten,
-    parse_partition_name,
-)
+from tidelog.log.partition_directories import RenamedDirectories, RenamesForgotten
 from tidelog.log.repair import Damage
 from tidelog.log.tail_cache import TailBudget
 from tidelog.log.values import Checkpoints, LogEnv
@@ -81,7 +66,7 @@ class LogDirectory:
         env: LogEnv,
         identity: DirectoryIdentity,
         default_config: LogConfig,
-        clean_shutdown: CleanShutdown | None,
+        clean_shutdown: checkpoint.CleanShutdown | None,
     ) -> None:
         # From `meta.properties`; never changes.
         self.cluster_id = identity.cluster_id
@@ -120,7 +105,7 @@ class LogDirectory:
         """
         identity = read_identity(disk)
         clean_shutdown = read_clean_shutdown(disk, trace)
-        disk.delete(CLEAN_SHUTDOWN_FILE)
+        disk.delete(checkpoint.CLEAN_SHUTDOWN_FILE)
         env = LogEnv(disk, effects, trace, TailBudget())
         directory = cls(env, identity, default_config, clean_shutdown)
         directory._load_logs(clean_shutdown is not None, wall_ms)
@@ -133,7 +118,7 @@ class LogDirectory:
         found, checkpoints_are_sound = read_checkpoints(disk, self._env.trace, names, clean)
         first_time = False
         for name in names:
-            partition = parse_partition_name(name)
+            partition = partition_directories.parse_partition_name(name)
             if partition is None:
                 continue
             checkpoints = found.pop(partition, Checkpoints())
@@ -142,20 +127,14 @@ class LogDirectory:
                 durable_end = min(checkpoints.recovery_point, checkpoints.high_watermark)
                 checkpoints = checkpoints._replace(recovery_point=durable_end)
             try:
-                self.logs[partition] = open_log(
-                    self._env,
-                    name,
-                    partition,
-                    self._default_config,
-                    checkpoints,
-                    clean=clean,
-                    wall_ms=wall_ms,
-                )
+                config = self._default_config
+                log = open_log(self._env, partition, config, checkpoints, clean, wall_ms)
             except LogDamaged as error:
                 self._note_damage(partition, error, checkpoints)
             else:
+                self.logs[partition] = log
                 # Recovery has made records durable that no checkpoint covers.
-                first_time |= self.logs[partition].recovery_point > checkpoints.recovery_point == 0
+                first_time |= log.recovery_point > checkpoints.recovery_point == 0
         for partition, checkpoints in found.items():
             if checkpoints.recovery_point > checkpoints.log_start_offset:
                 missing = LogDamaged(f"`{partition}` is missing", 0)
@@ -164,13 +143,10 @@ class LogDirectory:
             self._checkpoint_all()
         elif first_time:
             self.checkpoint_recovery_points()
+        reason = LastStop.CLEAN if clean else LastStop.UNCLEAN
+        logs, damaged = len(self.logs), len(self.damaged)
         self._env.trace.event(
-            DirectoryLoaded(
-                root=disk.root,
-                reason=LastStop.CLEAN if clean else LastStop.UNCLEAN,
-                logs=len(self.logs),
-                damaged=len(self.damaged),
-            )
+            DirectoryLoaded(root=disk.root, reason=reason, logs=logs, damaged=damaged)
         )
 
     def _note_damage(
@@ -183,7 +159,7 @@ class LogDirectory:
             error.base_offset,
             error.message,
             checkpoints,
-            read_topic_id(self._env, str(partition), partition) if log is None else log.topic_id,
+            read_topic_id(self._env, partition) if log is None else log.topic_id,
             -1 if log is None else log.ledger.truncation_count,
         )
         self._env.trace.event(
@@ -198,11 +174,8 @@ class LogDirectory:
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         """Makes a new empty log; it must not exist yet."""
         assert topic_partition not in self.logs, f"{topic_partition} exists"
-        path = str(topic_partition)
-        self._env.disk.make_dir(path)
-        log = open_log(
-            self._env, path, topic_partition, config, Checkpoints(), clean=True, wall_ms=-1
-        )
+        self._env.disk.make_dir(str(topic_partition))
+        log = open_log(self._env, topic_partition, config, Checkpoints())
         if self._cut_count >= 0:
             log.ledger.begin_after(self._cut_count)
         log.assign_topic_id(topic_id)
@@ -211,14 +184,14 @@ class LogDirectory:
 
     def schedule_delete(self, topic_partition: TopicPartition) -> None:
         """Takes the log out of service and renames its directory; see `clear_renamed`."""
-        target = self._rename(topic_partition, DELETE_SUFFIX)
+        target = self._rename(topic_partition, partition_directories.DELETE_SUFFIX)
         if target is not None:
             self._env.trace.event(LogDeleted(partition=topic_partition, directory=target))
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
         """Takes the log out of service and keeps its directory, in the end under a name that ends
         in `-stray`. It is not opened again; an operator decides."""
-        target = self._rename(topic_partition, ASIDE_SUFFIX)
+        target = self._rename(topic_partition, partition_directories.ASIDE_SUFFIX)
         if target is not None:
             self._env.trace.event(LogSetAside(partition=topic_partition, directory=target))
 
@@ -227,12 +200,13 @@ class LogDirectory:
         damage = self.damaged.pop(topic_partition, None)
         if damage is None:
             log = self.logs.pop(topic_partition)
-            self._cut_count = max(self._cut_count, log.ledger.truncation_count)
+            count = log.ledger.truncation_count
             log.close()
         else:
-            self._cut_count = max(self._cut_count, damage.truncation_count)
-            if not self._env.disk.exists(str(topic_partition)):
-                return None
+            count = damage.truncation_count
+        self._cut_count = max(self._cut_count, count)
+        if damage is not None and not self._env.disk.exists(str(topic_partition)):
+            return None
         return self._renamed.rename(topic_partition, suffix)
 
     def forget_renamed(self) -> None:
@@ -306,53 +280,43 @@ class LogDirectory:
 
     def checkpoint_high_watermarks(self, subject: Hashable | None = None) -> None:
         """Emits `replication-offset-checkpoint`."""
-        self._checkpoint(
-            HIGH_WATERMARK_FILE,
-            {partition: log.high_watermark for partition, log in self.logs.items()}
-            | {key: damage.checkpoints.high_watermark for key, damage in self.remembered.items()},
-            subject,
-        )
+        marks = {partition: log.high_watermark for partition, log in self.logs.items()}
+        for partition, damage in self.remembered.items():
+            marks[partition] = damage.checkpoints.high_watermark
+        self._replace(checkpoint.HIGH_WATERMARK_FILE, marks, subject)
 
     def checkpoint_recovery_points(self, subject: Hashable | None = None) -> None:
         """Emits `recovery-point-offset-checkpoint`: the end of what a log must have after a
         crash. It is never above an announced truncation (*ClaimBeforeCut*)."""
-        claims = {
-            partition: min(log.recovery_point, log.announced_end)
-            for partition, log in self.logs.items()
-        }
-        self._checkpoint(RECOVERY_POINT_FILE, claims | self._former_ends, subject)
+        claims = {key: min(log.recovery_point, log.announced_end) for key, log in self.logs.items()}
+        self._claim(claims, subject)
 
-    @property
-    def _former_ends(self) -> dict[TopicPartition, int]:
-        """The former ends of damaged logs, which checkpoints keep until the records are back."""
-        return {
-            partition: damage.checkpoints.recovery_point
-            for partition, damage in (*self.damaged.items(), *self.remembered.items())
-        }
+    def _claim(self, ends: dict[TopicPartition, int], subject: Hashable | None = None) -> None:
+        # The former ends of damaged logs are kept until the records are back.
+        for partition, damage in (*self.damaged.items(), *self.remembered.items()):
+            ends[partition] = damage.checkpoints.recovery_point
+        self._replace(checkpoint.RECOVERY_POINT_FILE, ends, subject)
 
     def checkpoint_log_start_offsets(self, subject: Hashable | None = None) -> None:
         """Emits `log-start-offset-checkpoint`, for logs that start above their first segment."""
-        self._checkpoint(
-            LOG_START_FILE,
-            {
-                partition: log.log_start_offset
-                for partition, log in self.logs.items()
-                if log.log_start_offset > log.segments[0].base_offset
-            },
-            subject,
-        )
+        starts = {
+            partition: log.log_start_offset
+            for partition, log in self.logs.items()
+            if log.log_start_offset > log.segments.first_base_offset
+        }
+        self._replace(checkpoint.LOG_START_FILE, starts, subject)
 
     def _checkpoint_all(self, subject: Hashable | None = None) -> None:
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks(subject)
 
-    def _checkpoint(
-        self, name: str, offsets: dict[TopicPartition, int], subject: Hashable | None = None
+    def _replace(
+        self, name: str, offsets: dict[TopicPartition, int], subject: Hashable | None
     ) -> None:
-        self._env.effects.emit(Replace(name, encode_offsets(offsets), subject))
+        self._env.effects.emit(Replace(name, checkpoint.encode_offsets(offsets), subject))
 
-    def close_cleanly(self, marker: CleanShutdown) -> DirectoryClosed:
+    def close_cleanly(self, marker: checkpoint.CleanShutdown) -> DirectoryClosed:
         """Emits everything a clean stop needs, the marker last; returns its subject.
 
         The effects must all be carried out before the process ends. Files stay open until then;
@@ -360,16 +324,12 @@ class LogDirectory:
         """
         for log in self.logs.values():
             log.prepare_close()
-        self._checkpoint(
-            RECOVERY_POINT_FILE,
-            {partition: log.log_end_offset for partition, log in self.logs.items()}
-            | self._former_ends,
-        )
+        self._claim({partition: log.log_end_offset for partition, log in self.logs.items()})
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks()
         subject = DirectoryClosed(self.directory_id)
-        data = encode_clean_shutdown(marker)
-        self._env.effects.emit(Replace(CLEAN_SHUTDOWN_FILE, data, subject))
+        data = checkpoint.encode_clean_shutdown(marker)
+        self._env.effects.emit(Replace(checkpoint.CLEAN_SHUTDOWN_FILE, data, subject))
         return subject
 
     def close(self) -> None:

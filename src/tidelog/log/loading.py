@@ -25,24 +25,9 @@ from dataclasses import dataclass, field
 from tidelog.config import LogConfig
 from tidelog.env.disk import File
 from tidelog.errors import LogDamaged
-from tidelog.log.checkpoint import (
-    LEADER_EPOCH_FILE,
-    PARTITION_METADATA_FILE,
-    CheckpointDamaged,
-    IdentityDamaged,
-    decode_epochs,
-    decode_partition_metadata,
-    encode_partition_metadata,
-)
+from tidelog.log import checkpoint, file_names
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.events import EpochsRebuilt, TopicIdUnknown
-from tidelog.log.file_names import (
-    LOG_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    has_suffix,
-    is_segment_file,
-    offset_of,
-)
 from tidelog.log.flushing import FlushLedger
 from tidelog.log.log import Log
 from tidelog.log.producer_snapshots import ProducerSnapshots, SnapshotDamaged, decode_snapshot
@@ -66,22 +51,21 @@ from tidelog.model import (
 
 def open_log(
     env: LogEnv,
-    path: str,
     topic_partition: TopicPartition,
     config: LogConfig,
     checkpoints: Checkpoints,
-    *,
-    clean: bool,
-    wall_ms: int,
+    clean: bool = True,
+    wall_ms: int = -1,
 ) -> Log:
-    """Opens the log in directory `path`, which exists; an empty directory is an empty log.
+    """Opens the log of a partition, whose directory exists; an empty one is an empty log.
 
     An empty directory is not made durable: a new log has nothing to lose in a crash, and its first
     flush covers the directory. Five hundred new logs would cost seconds of fsync.
 
     Raises `LogDamaged`, with all files as they were, when records are missing that were durable.
     """
-    topic_id = read_topic_id(env, path, topic_partition)
+    path = str(topic_partition)
+    topic_id = read_topic_id(env, topic_partition)
     # The id is written before the first record and flushed with it. So a log that has records and
     # no id after a power cut has no acknowledged record. It may be of a topic that was deleted and
     # created again meanwhile, and its records must not become records of the new topic.
@@ -96,8 +80,8 @@ def open_log(
     loader.contiguous = not may_have_gaps and "compact" not in config.cleanup_policy
     if is_metadata and topic_id != METADATA_TOPIC_ID and env.disk.list_dir(path):
         # It is the same in every cluster.
-        identity = encode_partition_metadata(METADATA_TOPIC_ID)
-        env.disk.replace(f"{path}/{PARTITION_METADATA_FILE}", identity)
+        identity = checkpoint.encode_partition_metadata(METADATA_TOPIC_ID)
+        env.disk.replace(f"{path}/{checkpoint.PARTITION_METADATA_FILE}", identity)
         topic_id = METADATA_TOPIC_ID
     try:
         return loader.load(topic_partition, topic_id)
@@ -107,21 +91,18 @@ def open_log(
         raise
 
 
-def read_topic_id(env: LogEnv, path: str, topic_partition: TopicPartition) -> TopicId:
-    """The topic id of the log in a directory; `ZERO_TOPIC_ID` when it cannot be read."""
-    data = env.disk.read_file(f"{path}/{PARTITION_METADATA_FILE}")
+def read_topic_id(env: LogEnv, partition: TopicPartition) -> TopicId:
+    """The topic id in a partition's directory; `ZERO_TOPIC_ID` when it cannot be read."""
+    file = f"{partition}/{checkpoint.PARTITION_METADATA_FILE}"
+    data = env.disk.read_file(file)
     if data is None:
         return ZERO_TOPIC_ID
     try:
-        return decode_partition_metadata(data)
-    except IdentityDamaged as error:
-        file = f"{path}/{PARTITION_METADATA_FILE}"
-        env.trace.event(
-            TopicIdUnknown(
-                partition=topic_partition, reason=error.fault, detail=str(error), file=file
-            )
-        )
-        return ZERO_TOPIC_ID
+        return checkpoint.decode_partition_metadata(data)
+    except checkpoint.IdentityDamaged as error:
+        fault, detail = error.fault, str(error)
+    env.trace.event(TopicIdUnknown(partition=partition, reason=fault, detail=detail, file=file))
+    return ZERO_TOPIC_ID
 
 
 @dataclass(slots=True)
@@ -204,10 +185,18 @@ class _Loader:
         )
 
     def _open_segments(self, names: list[str]) -> ProducerSnapshots:
-        bases = sorted(offset_of(name) for name in names if has_suffix(name, LOG_SUFFIX))
+        bases = sorted(
+            file_names.offset_of(name)
+            for name in names
+            if file_names.has_suffix(name, file_names.LOG_SUFFIX)
+        )
         for base in bases or [self.checkpoints.log_start_offset]:
             self.segments.append(self._open_segment(base))
-        offsets = [offset_of(name) for name in names if has_suffix(name, SNAPSHOT_SUFFIX)]
+        offsets = [
+            file_names.offset_of(name)
+            for name in names
+            if file_names.has_suffix(name, file_names.SNAPSHOT_SUFFIX)
+        ]
         return ProducerSnapshots(self.env.disk, self.path, offsets)
 
     def _open_segment(self, base_offset: int) -> Segment:
@@ -226,21 +215,30 @@ class _Loader:
             segment.delete()
         del self.segments[:keep]
         first_base = self.segments[0].base_offset
-        gone = {name for name in names if is_segment_file(name) and offset_of(name) < first_base}
+        gone = {
+            name
+            for name in names
+            if file_names.is_segment_file(name) and file_names.offset_of(name) < first_base
+        }
         for name in sorted(gone):
             self.env.disk.delete(f"{self.path}/{name}")
         return [name for name in names if name not in gone]
 
     def _read_epochs(self, names: list[str]) -> LeaderEpochCache:
-        path = f"{self.path}/{LEADER_EPOCH_FILE}"
+        path = f"{self.path}/{checkpoint.LEADER_EPOCH_FILE}"
         entries: list[tuple[int, int]] = []
         try:
-            entries = decode_epochs(self.env.disk.read_file(path) or b"")
-        except CheckpointDamaged as error:
+            entries = checkpoint.decode_epochs(self.env.disk.read_file(path) or b"")
+        except checkpoint.CheckpointDamaged as error:
             self.env.trace.warn(self.path, "read_epochs", "epochs ignored", str(error), file=path)
         first_base = self.segments[0].base_offset
         begin = entries[0][1] if entries and self.clean else first_base
-        begin = min([begin, *(offset_of(name) for name in names if is_segment_file(name))])
+        begin = min(
+            [
+                begin,
+                *(file_names.offset_of(name) for name in names if file_names.is_segment_file(name)),
+            ]
+        )
         if self.has_fixed_head and begin < first_base:
             # Deletion at the head takes the indexes with the segments, and moves the first epoch.
             raise self.segments[0].batches.damaged(f"the log began at {begin}, not at {first_base}")
@@ -285,7 +283,7 @@ class _Loader:
         one if it lies beyond them all."""
         bases = {segment.base_offset for segment in self.segments}
         for name in names:
-            if is_segment_file(name) and offset_of(name) not in bases:
+            if file_names.is_segment_file(name) and file_names.offset_of(name) not in bases:
                 self.env.disk.delete(f"{self.path}/{name}")
         newest = max(snapshots.offsets, default=-1)
         for offset in snapshots.offsets:
@@ -329,5 +327,5 @@ class _Loader:
     def _identity(self) -> list[File]:
         """The file, open, with the topic id: records that count as durable are dropped
         without it."""
-        path = f"{self.path}/{PARTITION_METADATA_FILE}"
+        path = f"{self.path}/{checkpoint.PARTITION_METADATA_FILE}"
         return [self.env.disk.open(path)] if self.env.disk.exists(path) else []

@@ -100,12 +100,11 @@ def parse_partition_name(name: str) -> TopicPartition | None:
     """The partition that a directory name stands for; `None` for other names."""
     if name.endswith((DELETE_SUFFIX, _STRAY_SUFFIX, _FUTURE_SUFFIX)):
         return None
-    topic, separator, number = name.rpartition("-")
-    if not separator or not topic or not number.isdecimal():
+    topic, _, number = name.rpartition("-")
+    if not (topic and number.isdecimal() and _TOPIC_NAME_CHARS.issuperset(topic)):
         return None
-    if not _TOPIC_NAME_CHARS.issuperset(topic):
-        return None
-    return TopicPartition(topic, int(number))
+    partition = TopicPartition(topic, int(number))
+    return partition if str(partition) == name else None
 
 
 def renamed_from(name: str) -> TopicPartition | None:

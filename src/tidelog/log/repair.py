@@ -9,15 +9,8 @@ from typing import NamedTuple
 from tidelog.config import LogConfig
 from tidelog.env.disk import Disk
 from tidelog.errors import LogDamaged
+from tidelog.log import file_names
 from tidelog.log.checkpoint import LEADER_EPOCH_FILE
-from tidelog.log.file_names import (
-    CORRUPT_SUFFIX,
-    LOG_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    has_suffix,
-    is_segment_file,
-    offset_of,
-)
 from tidelog.log.loading import open_log
 from tidelog.log.log import Log
 from tidelog.log.values import Checkpoints, LogEnv
@@ -66,7 +59,7 @@ def reopen(
             compacted=known.compacted,
         )
         try:
-            log = open_log(env, path, topic_partition, config, checkpoints, clean=True, wall_ms=-1)
+            log = open_log(env, topic_partition, config, checkpoints)
             break
         except LogDamaged as error:
             bad_from = error.base_offset if error.base_offset < bad_from else 0
@@ -86,18 +79,25 @@ def cut_from(disk: Disk, path: str, base_offset: int, *, set_aside: bool = False
     With `set_aside` the records themselves stay as `.corrupt`, for an operator without other copy.
     """
     names = disk.list_dir(path)
-    kept = [n for n in names if has_suffix(n, LOG_SUFFIX) and offset_of(n) < base_offset]
+    kept = [
+        n
+        for n in names
+        if file_names.has_suffix(n, file_names.LOG_SUFFIX) and file_names.offset_of(n) < base_offset
+    ]
     for name in names:
-        is_segment, is_snapshot = is_segment_file(name), has_suffix(name, SNAPSHOT_SUFFIX)
-        beyond = is_segment and offset_of(name) >= base_offset
-        beyond |= is_snapshot and offset_of(name) > base_offset
+        is_segment, is_snapshot = (
+            file_names.is_segment_file(name),
+            file_names.has_suffix(name, file_names.SNAPSHOT_SUFFIX),
+        )
+        beyond = is_segment and file_names.offset_of(name) >= base_offset
+        beyond |= is_snapshot and file_names.offset_of(name) > base_offset
         of_log = is_segment or is_snapshot or name == LEADER_EPOCH_FILE
         if not (beyond or (not kept and of_log)):
             continue
         file = f"{path}/{name}"
-        if set_aside and name.endswith(LOG_SUFFIX) and _has_content(disk, file):
-            disk.delete(file + CORRUPT_SUFFIX)
-            disk.rename(file, file + CORRUPT_SUFFIX)
+        if set_aside and name.endswith(file_names.LOG_SUFFIX) and _has_content(disk, file):
+            disk.delete(file + file_names.CORRUPT_SUFFIX)
+            disk.rename(file, file + file_names.CORRUPT_SUFFIX)
         else:
             disk.delete(file)
     return bool(kept)

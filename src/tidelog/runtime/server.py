@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import uvloop
 
@@ -52,13 +52,9 @@ EXIT_FAILED: Final = 1
 _LIFELINE_GRACE_S: Final = 5.0
 
 
-class CoreFactory(Protocol):
-    """Builds the core of a node; `broker.node.Node` in production."""
-
-    def __call__(
-        self, config: NodeConfig, disk: Disk, prng_seed: int, trace_sink: TraceSink
-    ) -> Core:
-        """Opens the log directory; raises `UsageError` or `StorageError` when it cannot."""
+CoreFactory = Callable[[NodeConfig, Disk, int, TraceSink], Core]
+"""Builds the core of a node, `broker.node.Node` in production, from the seed of its generator too.
+Raises `UsageError` or `StorageError` when the log directory cannot be opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +102,17 @@ def run_node(
             log.flush()
             return code
     except UsageError as error:
-        _refuse(log, error.message, error.hint)
-        report(Started(config.node_id, error.message, error.hint))
-        return EXIT_USAGE
+        code, message, hint = EXIT_USAGE, error.message, error.hint
     except StorageError as error:
         hint = f"check the disk and the permissions of `{config.log_dir}`"
-        _refuse(log, str(error), hint)
-        report(Started(config.node_id, str(error), hint))
-        return EXIT_FAILED
+        code, message = EXIT_FAILED, str(error)
     except Exception as error:
         log.crash(error)
         report(Started(config.node_id, f"stopped by a bug: {error!r}", "see the node's log"))
         return EXIT_BUG
+    _refuse(log, message, hint)
+    report(Started(config.node_id, message, hint))
+    return code
 
 
 def _end_of_lifeline(loop: asyncio.AbstractEventLoop, driver: Driver, lifeline: int) -> None:

@@ -177,10 +177,9 @@ def event(
     about: tuple[str, ...] | None = None,
 ) -> Callable[[Declared], Declared]:
     """Declares an event class: a slotted dataclass with keywords only, which type checkers take for
-    frozen. What is not given is inherited.
-
-    A process declares some two hundred of them when it starts. So equality and `repr` are those of
-    `Event`, and nothing is generated to freeze an event: that is two thirds of the time."""
+    frozen. What is not given is inherited. A process declares some two hundred of them when it
+    starts. So equality and `repr` are those of `Event`, and nothing is generated to freeze an
+    event: that is two thirds of the time."""
     given = {"handler": handler, "decision": decision, "kind": kind, "level": level, "about": about}
 
     def declare(event_type: Declared) -> Declared:

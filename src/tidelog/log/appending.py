@@ -40,11 +40,9 @@ def append_as_leader(
     origin: AppendOrigin = AppendOrigin.CLIENT,
 ) -> AppendResult:
     """Appends exactly one batch: validated if a client sent it, stamped always. A duplicate of an
-    idempotent producer is not appended; the result has the offsets of the first append.
-
-    Raises `ProtocolError` (`InvalidRecords` lists the refused records where it can) and leaves
-    the log untouched, or `StorageError`. `records` is not kept.
-    """
+    idempotent producer is not appended; the result has the offsets of the first append. Raises
+    `ProtocolError` (`InvalidRecords` lists the refused records where it can) and leaves the log
+    untouched, or `StorageError`. `records` is not kept."""
     config = state.config
     if origin is AppendOrigin.CLIENT:
         header = check_client_batch(records, config, wall_ms)
@@ -147,10 +145,8 @@ def append_as_follower(state: LogState, records: Buffer, max_epoch: int) -> Foll
 
 def scan_fetched(records: Buffer, max_epoch: int) -> FetchedBatches:
     """The batches of a fetch response to append. A cut last one is normal: the leader fills the
-    response up to the byte limit.
-
-    Raises `CorruptBatch` when one is damaged or its offsets are not above those before it.
-    """
+    response up to the byte limit. Raises `CorruptBatch` when one is damaged or its offsets are not
+    above those before it."""
     headers: list[BatchHeader] = []
     spans: list[BatchSpan] = []
     pos = next_offset = 0

@@ -96,11 +96,8 @@ class BatchFile:
 
     def locate(self, offset: int, entry: IndexEntry) -> int | None:
         """Position of the first batch whose last offset reaches `offset`, looked for from an index
-        entry on; `None` without one.
-
-        Raises `LogDamaged` when the bytes on the way are not a chain of batches, or begin with
-        another batch than the index has.
-        """
+        entry on; `None` without one. Raises `LogDamaged` when the bytes on the way are not a chain
+        of batches, or begin with another batch than the index has."""
         return self._walk(offset, entry, _LOCATE_BYTES)[0]
 
     def next_offset(self, entry: IndexEntry) -> int:
@@ -150,9 +147,7 @@ class BatchFile:
         self, position: int, offset: int, max_bytes: int, window: ReadWindow, at_least_one: bool
     ) -> LogRead:
         """Whole batches below the window's end, from the one at `position` that holds `offset`.
-
-        Raises `LogDamaged` for bytes that are not what was written.
-        """
+        Raises `LogDamaged` for bytes that are not what was written."""
         data = self.file.read(position, max(max_bytes, HEADER_BYTES))
         first_bytes = batch_size_at(data, 0)
         if at_least_one and first_bytes is not None and first_bytes > len(data):
@@ -213,12 +208,9 @@ class BatchFile:
             )
 
     def scan(self, position: int = 0, expected: int | None = None) -> Iterator[ScannedBatch]:
-        """Every batch from `position` on, structure and checksum verified.
-
-        `expected` is the offset at which the first one is due; without it, and without a position,
-        it is the segment's base. Raises `LogDamaged` at the first batch that is damaged or cut, or
-        not where it is due.
-        """
+        """Every batch from `position` on, structure and checksum verified. `expected` is the offset
+        at which the first one is due; without it, and without a position, it is the segment's base.
+        Raises `LogDamaged` at the first batch that is damaged or cut, or not where it is due."""
         if expected is None and not position:
             expected = self.base_offset
         end = self.size_bytes

@@ -99,10 +99,8 @@ class LogDirectory:
         default_config: LogConfig,
         wall_ms: int,
     ) -> "LogDirectory":
-        """Loads every partition directory; recovers logs unless the last stop was clean.
-
-        Raises `UsageError` for a directory that is not formatted, `StorageError` for a bad disk.
-        """
+        """Loads every partition directory; recovers logs unless the last stop was clean. Raises
+        `UsageError` for a directory that is not formatted, `StorageError` for a bad disk."""
         identity = read_identity(disk)
         clean_shutdown = read_clean_shutdown(disk, trace)
         disk.delete(checkpoint.CLEAN_SHUTDOWN_FILE)
@@ -255,11 +253,9 @@ class LogDirectory:
         remember: bool = False,
     ) -> Log:
         """Removes the bad segment of a damaged log and all behind it; the rest is in service again,
-        a shorter log than the cluster may count on.
-
-        With `remember` the checkpoints keep the former end until `forget_former_end`, so that a
-        restart finds the log damaged again. What is removed is set aside then.
-        """
+        a shorter log than the cluster may count on. With `remember` the checkpoints keep the former
+        end until `forget_former_end`, so that a restart finds the log damaged again. What is
+        removed is set aside then."""
         damage = self.damaged[topic_partition]
         log = repair.reopen(self._env, topic_partition, config, damage, set_aside=remember)
         del self.damaged[topic_partition]
@@ -317,11 +313,9 @@ class LogDirectory:
         self._env.effects.emit(Replace(name, checkpoint.encode_offsets(offsets), subject))
 
     def close_cleanly(self, marker: checkpoint.CleanShutdown) -> DirectoryClosed:
-        """Emits everything a clean stop needs, the marker last; returns its subject.
-
-        The effects must all be carried out before the process ends. Files stay open until then;
-        nothing may be appended any more.
-        """
+        """Emits everything a clean stop needs, the marker last; returns its subject. The effects
+        must all be carried out before the process ends. Files stay open until then; nothing may be
+        appended any more."""
         for log in self.logs.values():
             log.prepare_close()
         self._claim({partition: log.log_end_offset for partition, log in self.logs.items()})

@@ -59,9 +59,7 @@ class LeaderEpochCache:
 
     def assign(self, leader_epoch: int, start_offset: int) -> bool:
         """Notes that `leader_epoch` starts at `start_offset`; returns whether anything changed.
-
-        Entries that contradict it (a later epoch, or the same or a later start) are dropped.
-        """
+        Entries that contradict it (a later epoch, or the same or a later start) are dropped."""
         assert leader_epoch >= 0, f"epoch {leader_epoch} at {start_offset}"
         assert start_offset >= 0, f"epoch {leader_epoch} at {start_offset}"
         if self._epochs and leader_epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
@@ -78,11 +76,9 @@ class LeaderEpochCache:
         return True
 
     def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """The largest epoch at or below the given one and where it ends (exclusive).
-
-        Undefined for no epoch, for one newer than all known, and in an empty cache. For an epoch
-        older than all known: that epoch, and the start of the first known one.
-        """
+        """The largest epoch at or below the given one and where it ends (exclusive). Undefined for
+        no epoch, for one newer than all known, and in an empty cache. For an epoch older than all
+        known: that epoch, and the start of the first known one."""
         if leader_epoch == NO_EPOCH or not self._epochs or leader_epoch > self._epochs[-1]:
             return UNDEFINED_EPOCH_END
         if leader_epoch == self._epochs[-1]:

@@ -22,11 +22,9 @@ from tidelog.model import EpochEndOffset
 
 
 class Log(LogState):
-    """One replica of one partition; made by `LogDirectory` (or `loading.open_log`).
-
-    Its state and what can be done with it. The fields are for the modules of this package to write;
-    others read the offsets and set `announced_end`.
-    """
+    """One replica of one partition; made by `LogDirectory` (or `loading.open_log`). Its state and
+    what can be done with it. The fields are for the modules of this package to write; others read
+    the offsets and set `announced_end`."""
 
     __slots__ = ()
 
@@ -73,10 +71,8 @@ class Log(LogState):
                 segment.batches.contiguous = False
 
     def on_flushed(self, subject: LogFlush) -> None:
-        """Moves the recovery point; look at `recovery_point` afterwards.
-
-        Only the last answer of a group counts, and none that was requested before a truncation.
-        """
+        """Moves the recovery point; look at `recovery_point` afterwards. Only the last answer of a
+        group counts, and none that was requested before a truncation."""
         if subject.topic_id == self.topic_id:
             durable = self.ledger.answered(subject)
             if durable is not None:

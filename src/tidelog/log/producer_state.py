@@ -17,7 +17,6 @@ Source: KIP-98, KIP-360, KIP-447; Kafka's `ProducerStateManager`, `ProducerAppen
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CACHED_PRODUCER_BATCHES
@@ -30,13 +29,6 @@ from tidelog.records.batch import SEQUENCE_COUNT, BatchHeader
 from tidelog.records.control import EndTxnMarker
 
 
-class _Transaction(NamedTuple):
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    """Offset of the marker; -1 while the transaction is open."""
-
-
 class ProducerStates:
     """All producers of one log."""
 
@@ -45,10 +37,11 @@ class ProducerStates:
     def __init__(self) -> None:
         # By producer id, in order of first appearance.
         self._entries: dict[int, ProducerEntry] = {}
-        # Open transactions by first offset, ascending.
-        self._open: dict[int, _Transaction] = {}
-        # Ended transactions whose marker is not yet below the high watermark, by first offset.
-        self._completed: dict[int, _Transaction] = {}
+        # First offsets of open transactions, ascending, as a set with an order.
+        self._open: dict[int, None] = {}
+        # Of ended transactions whose marker is not yet below the high watermark: first offset, and
+        # that of the marker.
+        self._completed: dict[int, int] = {}
         # Exclusive: every batch below it is reflected here.
         self.map_end_offset = 0
 
@@ -75,9 +68,7 @@ class ProducerStates:
 
     def admit(self, header: BatchHeader, origin: AppendOrigin) -> ProducerBatch | None:
         """Lets a data batch pass, or returns the earlier append of the very same client batch.
-
-        Raises `ProtocolError` when it may not follow what is known.
-        """
+        Raises `ProtocolError` when it may not follow what is known."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
             return None
@@ -126,20 +117,16 @@ class ProducerStates:
     def replay(
         self, header: BatchHeader, base_offset: int, timestamp: int, marker: EndTxnMarker | None
     ) -> AbortedTxn | None:
-        """Takes in a batch that is in the log; returns the transaction that it aborted.
-
-        Offset and timestamp are those of the log, which a leader stamps over the header's.
-        `marker` is the marker of a control batch, `None` for data.
-        """
+        """Takes in a batch that is in the log; returns the transaction that it aborted. Offset and
+        timestamp are those of the log, which a leader stamps over the header's. `marker` is the
+        marker of a control batch, `None` for data."""
         delta = header.last_offset_delta
         last_offset = base_offset + delta
         self.map_end_offset = last_offset + 1
         if header.producer_id < 0:
             return None
         if header.is_control:
-            if marker is None:
-                return None
-            return self._replay_marker(header, last_offset, timestamp, marker)
+            return marker and self._replay_marker(header, last_offset, timestamp, marker)
         entry = self._entries.get(header.producer_id) or self._new_entry(header.producer_id)
         if entry.producer_epoch != header.producer_epoch:
             entry.enter_epoch(header.producer_epoch)
@@ -150,7 +137,7 @@ class ProducerStates:
         entry.last_timestamp = timestamp
         if entry.txn_first_offset == NO_OFFSET and header.is_transactional:
             entry.txn_first_offset = base_offset
-            self._open[base_offset] = _Transaction(header.producer_id, base_offset, NO_OFFSET)
+            self._open[base_offset] = None
         return None
 
     def _replay_marker(
@@ -165,7 +152,7 @@ class ProducerStates:
             return None
         entry.txn_first_offset = NO_OFFSET
         self._open.pop(first_offset, None)
-        self._completed[first_offset] = _Transaction(entry.producer_id, first_offset, marker_offset)
+        self._completed[first_offset] = marker_offset
         if marker.is_commit:
             return None
         stable = min(self._open, default=marker_offset + 1)
@@ -174,27 +161,19 @@ class ProducerStates:
     def on_high_watermark(self, high_watermark: int) -> None:
         """Forgets ended transactions whose marker is now replicated."""
         if self._completed:
-            self._completed = {
-                first: txn
-                for first, txn in self._completed.items()
-                if txn.last_offset >= high_watermark
-            }
+            ended = self._completed.items()
+            self._completed = {first: last for first, last in ended if last >= high_watermark}
 
     def expire(self, wall_ms: int, expiration_ms: int) -> int:
-        """Forgets producers that were idle too long and have no open transaction.
-
-        Timestamps alone do not show which producer is idle: one that copies old records has old
-        timestamps. If the log forgot it meanwhile, its next retry would be appended twice. So a
-        producer stays that is new here or has written since the last call.
-        """
+        """Forgets producers that were idle too long and have no open transaction. Timestamps alone
+        do not show which producer is idle: one that copies old records has old timestamps. If the
+        log forgot it meanwhile, its next retry would be appended twice. So a producer stays that is
+        new here or has written since the last call."""
         expired = []
         for entry in self._entries.values():
             last_offset = entry.last_offset
-            if (
-                last_offset == entry.offset_at_check
-                and entry.txn_first_offset == NO_OFFSET
-                and wall_ms - entry.last_timestamp >= expiration_ms
-            ):
+            is_idle = last_offset == entry.offset_at_check and entry.txn_first_offset == NO_OFFSET
+            if is_idle and wall_ms - entry.last_timestamp >= expiration_ms:
                 expired.append(entry.producer_id)
             entry.offset_at_check = last_offset
         for producer_id in expired:
@@ -202,12 +181,10 @@ class ProducerStates:
         return len(expired)
 
     def maybe_rewind_to(self, log_end_offset: int) -> bool:
-        """Becomes the state as of an earlier log end if it can; else changes nothing.
-
-        After an election a log is cut by the last few batches, while replaying its newest segment
-        may take seconds. Of each producer the batches that remain are enough: those that were cut
-        are the newest of the five that its client may have in flight.
-        """
+        """Becomes the state as of an earlier log end if it can; else changes nothing. After an
+        election a log is cut by the last few batches, while replaying its newest segment may take
+        seconds. Of each producer the batches that remain are enough: those that were cut are the
+        newest of the five that its client may have in flight."""
         if self._open or self._completed:
             return False
         kept: list[tuple[ProducerEntry, int]] = []
@@ -242,36 +219,27 @@ class ProducerStates:
 
     def load_snapshot(self, data: bytes, offset: int) -> None:
         """Becomes the state in a snapshot file taken at `offset`. No producer is forgotten here,
-        however old its timestamps: the next two calls of `expire` find out which are idle.
-
-        Raises `SnapshotDamaged` and leaves the state empty.
-        """
+        however old its timestamps: the next two calls of `expire` find out which are idle. Raises
+        `SnapshotDamaged` and leaves the state empty."""
         self.clear(offset)
         for entry in decode_snapshot(data):
             self._entries[entry.producer_id] = entry
-        for entry in sorted(self._entries.values(), key=lambda entry: entry.txn_first_offset):
-            first = entry.txn_first_offset
-            if first != NO_OFFSET:
-                self._open[first] = _Transaction(entry.producer_id, first, NO_OFFSET)
+        firsts = sorted(entry.txn_first_offset for entry in self._entries.values())
+        self._open = dict.fromkeys(first for first in firsts if first != NO_OFFSET)
 
     def complete_windows(self, headers: Sequence[BatchHeader]) -> None:
-        """Puts the batches that a snapshot left out before the one it holds.
-
-        `headers` are batches of the log in order, up to the snapshot's offset. Those of another
-        epoch than the producer's present one do not count, and neither does anything when the
-        snapshot's own batch is not among them.
-        """
+        """Puts the batches that a snapshot left out before the one it holds. `headers` are batches
+        of the log in order, up to the snapshot's offset. Those of another epoch than the producer's
+        present one do not count, and neither does anything when the snapshot's own batch is not
+        among them."""
         windows: dict[int, list[ProducerBatch]] = {}
         for header in headers:
             entry = self._entries.get(header.producer_id)
             same_epoch = entry is not None and header.producer_epoch == entry.producer_epoch
             if same_epoch and not header.is_control:
-                batch = ProducerBatch(
-                    header.last_sequence,
-                    header.last_offset,
-                    header.last_offset_delta,
-                    header.max_timestamp,
-                )
+                sequence, offset = header.last_sequence, header.last_offset
+                delta, timestamp = header.last_offset_delta, header.max_timestamp
+                batch = ProducerBatch(sequence, offset, delta, timestamp)
                 windows.setdefault(header.producer_id, []).append(batch)
         for producer_id, window in windows.items():
             known = self._entries[producer_id].batches

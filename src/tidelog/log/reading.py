@@ -31,12 +31,10 @@ T = TypeVar("T")
 def read(
     state: LogState, offset: int, max_bytes: int, upper_offset: int, *, at_least_one: bool
 ) -> LogRead:
-    """Whole batches from the one that holds `offset`, all below `upper_offset`.
-
-    At most `max_bytes`, but with `at_least_one` the first batch comes whole whatever its size.
-    Raises OFFSET_OUT_OF_RANGE below the log start or above the log end, `LogDamaged` when the
-    disk gives other bytes than were written.
-    """
+    """Whole batches from the one that holds `offset`, all below `upper_offset`. At most
+    `max_bytes`, but with `at_least_one` the first batch comes whole whatever its size. Raises
+    OFFSET_OUT_OF_RANGE below the log start or above the log end, `LogDamaged` when the disk gives
+    other bytes than were written."""
     log_end_offset = state.log_end_offset
     if not state.log_start_offset <= offset <= log_end_offset:
         raise ProtocolError(
@@ -143,10 +141,8 @@ def verify(state: LogState) -> None:
 
 
 def _look(state: LogState, look_once: Callable[[], T]) -> T:
-    """Looks at the files; when they disagree, once more with the index made anew.
-
-    Raises `LogDamaged` when it is not the index that is wrong.
-    """
+    """Looks at the files; when they disagree, once more with the index made anew. Raises
+    `LogDamaged` when it is not the index that is wrong."""
     try:
         return look_once()
     except LogDamaged as error:

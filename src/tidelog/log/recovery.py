@@ -68,9 +68,7 @@ class Recovery:
 
     def recover(self) -> int:
         """Loads or rebuilds the indexes of every segment; cuts a torn tail. Returns the log end.
-
-        Raises `LogDamaged` where durable records are missing.
-        """
+        Raises `LogDamaged` where durable records are missing."""
         first_unclean = self._first_unclean()
         next_offset = self.segments[0].base_offset
         for index, segment in enumerate(self.segments):

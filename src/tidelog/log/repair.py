@@ -43,10 +43,8 @@ def reopen(
     *,
     set_aside: bool,
 ) -> Log:
-    """Removes the bad segment of a damaged log and all behind it, and opens the rest, durable.
-
-    With `set_aside` the records that go stay as `.corrupt`.
-    """
+    """Removes the bad segment of a damaged log and all behind it, and opens the rest, durable. With
+    `set_aside` the records that go stay as `.corrupt`."""
     path = str(topic_partition)
     env.disk.make_dir(path)
     bad_from = damage.base_offset
@@ -72,12 +70,10 @@ def reopen(
 
 
 def cut_from(disk: Disk, path: str, base_offset: int, *, set_aside: bool = False) -> bool:
-    """Deletes the segments from `base_offset` on, with indexes and snapshots; returns whether
-    any are left. Without any, nothing of the old log is left. Its identity stays, and so does what
-    is not the log's: beside the metadata log lie the quorum's votes and snapshots.
-
-    With `set_aside` the records themselves stay as `.corrupt`, for an operator without other copy.
-    """
+    """Deletes the segments from `base_offset` on, with indexes and snapshots; returns whether any
+    are left. Without any, nothing of the old log is left. Its identity stays, and so does what is
+    not the log's: beside the metadata log lie the quorum's votes and snapshots. With `set_aside`
+    the records themselves stay as `.corrupt`, for an operator without other copy."""
     names = disk.list_dir(path)
     kept = [
         n

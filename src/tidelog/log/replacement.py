@@ -29,11 +29,9 @@ SWAP_SUFFIX: Final = ".swap"
 
 def finish_swaps(env: LogEnv, path: str) -> list[str]:
     """Ends a compaction or split that a crash interrupted; returns the names that remain.
-
     `.cleaned` files are unfinished work and go; `.swap` files are complete and take the place of
     the segments whose offsets they cover, unless an unfinished `.cleaned` of the same round shows
-    that the round was not complete.
-    """
+    that the round was not complete."""
     disk = env.disk
     names = disk.list_dir(path)
     cleaned_bases = [offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]

@@ -25,11 +25,9 @@ from tidelog.records.control import EndTxnMarker, read_end_txn_marker
 
 
 def read_marker_or_none(batch: bytes, header: BatchHeader) -> EndTxnMarker | None:
-    """The transaction marker of a control batch; `None` for other batches.
-
-    An unreadable marker is taken as none: the batch is in the leader's log with a right checksum,
-    so refusing it would stop replication and recovery without repairing anything.
-    """
+    """The transaction marker of a control batch; `None` for other batches. An unreadable marker is
+    taken as none: the batch is in the leader's log with a right checksum, so refusing it would stop
+    replication and recovery without repairing anything."""
     if not header.is_control:
         return None
     try:
@@ -50,11 +48,9 @@ def rebuild_producers(
     wall_ms: int = -1,
 ) -> None:
     """Makes `producers` the state as of `log_end_offset`. Raises `LogDamaged`: with a state that
-    lacks batches a leader would take retries for new records.
-
-    Aborted transactions are added to the index of segments in `rebuilt_bases`, whose indexes were
-    emptied. A `wall_ms` of -1 knows of no time, and takes every producer for a recent one.
-    """
+    lacks batches a leader would take retries for new records. Aborted transactions are added to the
+    index of segments in `rebuilt_bases`, whose indexes were emptied. A `wall_ms` of -1 knows of no
+    time, and takes every producer for a recent one."""
     segments = list(segments)
     newest = min((log_end_offset, *rebuilt_bases))
     from_offset = log_start_offset

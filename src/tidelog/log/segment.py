@@ -118,11 +118,9 @@ class Segment:
     def should_roll(
         self, config: LogConfig, *, incoming: BatchSpan, wall_ms: int, size_bytes: int
     ) -> bool:
-        """Whether a new segment must begin before `size_bytes` of batches are appended.
-
-        `incoming` is the last of them. An empty segment is rolled only when the offset would not
-        fit, since a new one would be the same.
-        """
+        """Whether a new segment must begin before `size_bytes` of batches are appended. `incoming`
+        is the last of them. An empty segment is rolled only when the offset would not fit, since a
+        new one would be the same."""
         if incoming.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
         current_bytes = self.size_bytes
@@ -155,9 +153,7 @@ class Segment:
 
     def locate(self, offset: int) -> int | None:
         """Position of the first batch whose last offset reaches `offset`; `None` without one.
-
-        Raises `LogDamaged`.
-        """
+        Raises `LogDamaged`."""
         return self.batches.locate(offset, self.offset_index.entry_for(offset))
 
     def next_offset(self) -> int:
@@ -222,10 +218,8 @@ class Segment:
             self.first_timestamp = int.from_bytes(head[35:43], "big", signed=True)
 
     def rebuild(self, index_interval_bytes: int) -> Iterator[ScannedBatch]:
-        """Makes the offset and the time index anew by a full scan, yielding each batch.
-
-        Raises `LogDamaged` at the first damaged batch; the indexes then end right before it.
-        """
+        """Makes the offset and the time index anew by a full scan, yielding each batch. Raises
+        `LogDamaged` at the first damaged batch; the indexes then end right before it."""
         self.offset_index.clear()
         self.time_index.clear()
         self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
@@ -247,10 +241,8 @@ class Segment:
             self.load_first_timestamp()
 
     def reindex(self, index_interval_bytes: int) -> None:
-        """Makes offset and time index anew, in memory and on the disk, not yet durable.
-
-        Raises `LogDamaged` when it is the log file that is wrong.
-        """
+        """Makes offset and time index anew, in memory and on the disk, not yet durable. Raises
+        `LogDamaged` when it is the log file that is wrong."""
         for _ in self.rebuild(index_interval_bytes):
             pass
         for file in self.write_indexes():

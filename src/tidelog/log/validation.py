@@ -39,13 +39,12 @@ from tidelog.records.record import MIN_RECORD_BYTES, Record
 from tidelog.wire.produce import RecordError
 
 _MAX_CODEC: Final = max(Codec)
+_REJECTED: Final = "One or more records have been rejected"
 
 
 def check_client_batch(records: Buffer, config: LogConfig, wall_ms: int) -> BatchHeader:
-    """The header of the one valid batch that `records` must be.
-
-    Raises `InvalidRecords` or `CorruptBatch` with the code for the reply.
-    """
+    """The header of the one valid batch that `records` must be. Raises `InvalidRecords` or
+    `CorruptBatch` with the code for the reply."""
     header = _check_shape(records)
     size_bytes = len(records)
     if size_bytes > config.max_message_bytes or size_bytes > config.segment_bytes:
@@ -72,71 +71,52 @@ def check_client_batch(records: Buffer, config: LogConfig, wall_ms: int) -> Batc
 def _check_shape(records: Buffer) -> BatchHeader:
     size_bytes = len(records)
     if size_bytes < HEADER_BYTES:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD, f"expected one record batch, got {size_bytes} bytes"
-        )
+        raise InvalidRecords(f"expected one record batch, got {size_bytes} bytes")
     if records[16] != MAGIC:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD, f"batch magic is `{records[16]}`, expected {MAGIC}"
-        )
+        raise InvalidRecords(f"batch magic is `{records[16]}`, expected {MAGIC}")
     header = read_header(records)
-    if header.length + LOG_OVERHEAD_BYTES != size_bytes:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD,
-            f"expected one record batch, {size_bytes - header.size_bytes} bytes follow it",
-        )
+    behind_bytes = size_bytes - LOG_OVERHEAD_BYTES - header.length
+    if behind_bytes:
+        raise InvalidRecords(f"expected one record batch, {behind_bytes} bytes follow it")
     if header.base_offset != 0:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD, f"base offset is `{header.base_offset}`, expected 0"
-        )
+        raise InvalidRecords(f"base offset is `{header.base_offset}`, expected 0")
     return header
 
 
 def _refuse_size(size_bytes: int, config: LogConfig) -> NoReturn:
     if size_bytes > config.max_message_bytes:
-        raise InvalidRecords(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"batch of {size_bytes} bytes, max.message.bytes is `{config.max_message_bytes}`",
-        )
-    raise InvalidRecords(
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        f"batch of {size_bytes} bytes, segment.bytes is `{config.segment_bytes}`",
-    )
+        code = ErrorCode.MESSAGE_TOO_LARGE
+        bound = f"max.message.bytes is `{config.max_message_bytes}`"
+    else:
+        code = ErrorCode.RECORD_LIST_TOO_LARGE
+        bound = f"segment.bytes is `{config.segment_bytes}`"
+    raise InvalidRecords(f"batch of {size_bytes} bytes, {bound}", code=code)
 
 
 def _check_header(header: BatchHeader) -> None:
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD,
-            f"{header.record_count} records over {header.last_offset_delta + 1} offsets",
-        )
+        offset_count = header.last_offset_delta + 1
+        raise InvalidRecords(f"{header.record_count} records over {offset_count} offsets")
     if header.is_control:
-        raise InvalidRecords(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+        raise InvalidRecords("clients may not write control batches")
     if header.is_log_append_time:
-        raise InvalidRecords(
-            ErrorCode.INVALID_TIMESTAMP, "clients may not set the timestamp type LogAppendTime"
-        )
-    if header.producer_id >= 0 and header.base_sequence < 0:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD,
-            f"base sequence `{header.base_sequence}` of producer `{header.producer_id}`",
-        )
-    if header.is_transactional and header.producer_id < 0:
-        raise InvalidRecords(ErrorCode.INVALID_RECORD, "transactional batch without producer id")
+        detail = "clients may not set the timestamp type LogAppendTime"
+        raise InvalidRecords(detail, code=ErrorCode.INVALID_TIMESTAMP)
+    producer_id, sequence = header.producer_id, header.base_sequence
+    if producer_id >= 0 and sequence < 0:
+        raise InvalidRecords(f"base sequence `{sequence}` of producer `{producer_id}`")
+    if header.is_transactional and producer_id < 0:
+        raise InvalidRecords("transactional batch without producer id")
     if header.codec > _MAX_CODEC:
-        raise InvalidRecords(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression codec `{header.codec}`"
-        )
+        detail = f"compression codec `{header.codec}`"
+        raise InvalidRecords(detail, code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 def _check_room(header: BatchHeader, body_bytes: int) -> None:
     if header.codec != Codec.NONE:
         body_bytes = inflate_bound_bytes(body_bytes)
     if header.record_count * MIN_RECORD_BYTES > body_bytes:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD,
-            f"{header.record_count} records cannot be in {body_bytes} bytes",
-        )
+        raise InvalidRecords(f"{header.record_count} records cannot be in {body_bytes} bytes")
 
 
 def _check_timestamps(
@@ -152,9 +132,7 @@ def _check_timestamps(
     if header.max_timestamp > newest and not errors:
         errors.append(RecordError(0, f"max timestamp {header.max_timestamp} is above {newest}"))
     if errors:
-        raise InvalidRecords(
-            ErrorCode.INVALID_TIMESTAMP, "One or more records have been rejected", errors
-        )
+        raise InvalidRecords(_REJECTED, errors, ErrorCode.INVALID_TIMESTAMP)
 
 
 def _check_keys(records: Buffer, header: BatchHeader) -> None:
@@ -164,27 +142,20 @@ def _check_keys(records: Buffer, header: BatchHeader) -> None:
         if record.key is None
     ]
     if errors:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD, "One or more records have been rejected", errors
-        )
+        raise InvalidRecords(_REJECTED, errors)
 
 
 def decode_client_records(records: Buffer, header: BatchHeader) -> list[Record]:
-    """The records of a client's batch, whose inner offsets must be 0..n-1.
-
-    Raises `InvalidRecords` when they cannot be read.
-    """
+    """The records of a client's batch, whose inner offsets must be 0..n-1. Raises `InvalidRecords`
+    when they cannot be read."""
     try:
         decoded = decode_body(records, 0, header)
     except CorruptBatch as error:
-        raise InvalidRecords(ErrorCode.INVALID_RECORD, error.message) from None
+        raise InvalidRecords(error.message) from None
     for index, record in enumerate(decoded):
         if record.offset != header.base_offset + index:
-            raise InvalidRecords(
-                ErrorCode.INVALID_RECORD,
-                "One or more records have been rejected",
-                [RecordError(index, f"inner offset {record.offset}, expected {index}")],
-            )
+            error_text = f"inner offset {record.offset}, expected {index}"
+            raise InvalidRecords(_REJECTED, [RecordError(index, error_text)])
     return decoded
 
 

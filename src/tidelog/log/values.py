@@ -82,11 +82,9 @@ class Checkpoints(NamedTuple):
 
 
 class LogFlush(NamedTuple):
-    """Subject of the `Flush` effects of one log.
-
-    Hand every answered one to `Log.on_flushed`; only the one that `completes` its group moves the
-    recovery point, and only when no truncation came in between.
-    """
+    """Subject of the `Flush` effects of one log. Hand every answered one to `Log.on_flushed`; only
+    the one that `completes` its group moves the recovery point, and only when no truncation came in
+    between."""
 
     topic_partition: TopicPartition
     topic_id: TopicId
@@ -100,7 +98,10 @@ class InvalidRecords(ProtocolError):
     """Records of a client's batch break the rules; lists which ones when that is known."""
 
     def __init__(
-        self, code: ErrorCode, message: str, record_errors: Sequence[RecordError] = ()
+        self,
+        message: str,
+        record_errors: Sequence[RecordError] = (),
+        code: ErrorCode = ErrorCode.INVALID_RECORD,
     ) -> None:
         super().__init__(code, message)
         # For the record_errors field of the Produce response (version 8 and up).

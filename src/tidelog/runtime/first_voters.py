@@ -49,10 +49,8 @@ def decide_first_voters(
     config: NodeConfig, choice: FirstVoters, new_directory_id: Uuid
 ) -> tuple[Mapping[int, Voter], Uuid]:
     """The first voters, none where the file or the log of others has them, and the directory id
-    that this node gets.
-
-    Raises `UsageError` for a choice that contradicts the file, or one that is missing.
-    """
+    that this node gets. Raises `UsageError` for a choice that contradicts the file, or one that is
+    missing."""
     if choice.count > 1:
         raise UsageError(f"more than one of {_CHOICES}", "a quorum begins in one way")
     if choice.standalone or choice.initial_controllers is not None:

@@ -31,12 +31,9 @@ def format_node(
     first_voters: FirstVoters = NO_CHOICE,
 ) -> bool:
     """Writes `meta.properties` into a node's data directory, which is made when missing, and before
-    that the first voters of a quorum that keeps them in its log.
-
-    Returns false for a directory that was formatted already and is to be left alone. Raises
-    `UsageError` when it is formatted, for another cluster even if it would be left alone, or is
-    not empty and no data directory.
-    """
+    that the first voters of a quorum that keeps them in its log. Returns false for a directory that
+    was formatted already and is to be left alone. Raises `UsageError` when it is formatted, for
+    another cluster even if it would be left alone, or is not empty and no data directory."""
     voters, directory_id = decide_first_voters(config, first_voters, new_uuid())
     disk = OsDisk(config.log_dir)
     disk.lock()

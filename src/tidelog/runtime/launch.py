@@ -45,10 +45,8 @@ def import_node() -> None:
 
 
 def launch(order: dict[str, Any]) -> list[dict[str, Any]]:
-    """Starts the nodes of an order and waits until each runs or has given up.
-
-    A node that could not start has `error` and `hint`, and its process is gone.
-    """
+    """Starts the nodes of an order and waits until each runs or has given up. A node that could not
+    start has `error` and `hint`, and its process is gone."""
     lifeline = order.get("lifeline")
     started = [_fork(item, lifeline) for item in order["nodes"]]
     return [_report_of(pid, pipe) for pid, pipe in started]

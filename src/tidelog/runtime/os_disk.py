@@ -47,10 +47,8 @@ class OsDisk:
         guarded(root, lambda: make_directory_durably(self._root))
 
     def lock(self) -> None:
-        """Keeps other processes out until `unlock` or the end of this process.
-
-        Raises `UsageError` when another process has the directory.
-        """
+        """Keeps other processes out until `unlock` or the end of this process. Raises `UsageError`
+        when another process has the directory."""
         path = self._root / _LOCK_FILE
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         descriptor = guarded(_LOCK_FILE, lambda: os.open(path, flags, 0o644))

@@ -174,10 +174,8 @@ def _start(
 
 
 def open_events(config: NodeConfig, log: LogLines) -> EventFile | None:
-    """The file of the node's events in front of its log, where they are kept.
-
-    Raises `UsageError` when the file cannot be written.
-    """
+    """The file of the node's events in front of its log, where they are kept. Raises `UsageError`
+    when the file cannot be written."""
     if config.events.topic_enable and not config.events.enable:
         raise UsageError(
             "`tidelog.events.topic.enable` is `true`, but no events are kept",

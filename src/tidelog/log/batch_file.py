@@ -25,15 +25,8 @@ from tidelog.env.disk import File
 from tidelog.env.effects import Chunk
 from tidelog.errors import CorruptBatch, LogDamaged
 from tidelog.log.epoch_cache import LeaderEpochCache
-from tidelog.records.batch import (
-    HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
-    MAGIC,
-    BatchHeader,
-    batch_size_at,
-    crc_of,
-    read_header,
-)
+from tidelog.records import batch as batches
+from tidelog.records.batch import HEADER_BYTES, MAGIC, BatchHeader, read_header
 
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _SCAN_BYTES: Final = 1 << 20
@@ -134,7 +127,7 @@ class BatchFile:
         """(size, base, last offset) of the batch at `pos`, whose header is in `window`; the file
         has `left_bytes` from the window's head on."""
         base_offset, length, magic, delta = _SPAN.unpack_from(window, pos)
-        size_bytes: int = length + LOG_OVERHEAD_BYTES
+        size_bytes: int = length + batches.LOG_OVERHEAD_BYTES
         if not HEADER_BYTES <= size_bytes <= left_bytes - pos or delta < 0 or magic != MAGIC:
             raise self.damaged(f"no batch at offset `{base_offset}`")
         return size_bytes, base_offset, base_offset + delta
@@ -149,7 +142,7 @@ class BatchFile:
         """Whole batches below the window's end, from the one at `position` that holds `offset`.
         Raises `LogDamaged` for bytes that are not what was written."""
         data = self.file.read(position, max(max_bytes, HEADER_BYTES))
-        first_bytes = batch_size_at(data, 0)
+        first_bytes = batches.batch_size_at(data, 0)
         if at_least_one and first_bytes is not None and first_bytes > len(data):
             data = self.file.read(position, first_bytes)
         elif first_bytes is None or (first_bytes > max_bytes and not at_least_one):
@@ -162,7 +155,7 @@ class BatchFile:
         end = 0
         first_offset = next_offset = offset
         while True:
-            size_bytes = batch_size_at(data, end)
+            size_bytes = batches.batch_size_at(data, end)
             if size_bytes is None or end + max(size_bytes, HEADER_BYTES) > len(data):
                 break
             header = self._header(data, end)
@@ -196,7 +189,7 @@ class BatchFile:
         base_offset = header.base_offset
         if base_offset != expected and (self.contiguous or base_offset < expected):
             raise self.damaged(f"offset `{base_offset}` where {expected} was due")
-        if crc_of(data, pos, header.size_bytes) != header.crc:
+        if batches.crc_of(data, pos, header.size_bytes) != header.crc:
             raise self.damaged(f"wrong checksum at offset `{base_offset}`")
 
     def check_epoch(self, header: BatchHeader, epochs: LeaderEpochCache) -> None:
@@ -218,12 +211,12 @@ class BatchFile:
             window = self.file.read(position, _SCAN_BYTES)
             if not window:
                 raise self.damaged(f"the file ends at byte `{position}` of `{end}`")
-            size_bytes = batch_size_at(window, 0)
+            size_bytes = batches.batch_size_at(window, 0)
             if size_bytes is not None and len(window) < size_bytes <= end - position:
                 window = self.file.read(position, size_bytes)
             pos = 0
             while pos < len(window):
-                size_bytes = batch_size_at(window, pos)
+                size_bytes = batches.batch_size_at(window, pos)
                 if pos and (size_bytes is None or pos + size_bytes > len(window)):
                     break
                 header = self._header(window, pos)
@@ -240,5 +233,5 @@ class BatchFile:
     def header_at(self, position: int) -> BatchHeader:
         """The header of the batch at `position`; its body is not looked at."""
         head = self.file.read(position, HEADER_BYTES)
-        size_bytes = batch_size_at(head, 0) or 0
+        size_bytes = batches.batch_size_at(head, 0) or 0
         return self._header(head + bytes(max(0, size_bytes - len(head))), 0)

@@ -153,18 +153,15 @@ class LogDirectory:
         log = self.logs.pop(partition, None)
         if log is not None:
             log.close()
-        self.damaged[partition] = Damage(
-            error.base_offset,
-            error.message,
-            checkpoints,
-            read_topic_id(self._env, partition) if log is None else log.topic_id,
-            -1 if log is None else log.ledger.truncation_count,
-        )
+        topic_id = read_topic_id(self._env, partition) if log is None else log.topic_id
+        cut_count = -1 if log is None else log.ledger.truncation_count
+        bad_from, cause = error.base_offset, error.message
+        self.damaged[partition] = Damage(bad_from, cause, checkpoints, topic_id, cut_count)
         self._env.trace.event(
             LogQuarantined(
                 partition=partition,
-                reason=error.message,
-                bad_from=error.base_offset,
+                reason=cause,
+                bad_from=bad_from,
                 was_durable_to=checkpoints.recovery_point,
             )
         )

@@ -22,12 +22,14 @@ from bisect import bisect_right
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from tidelog import model
 from tidelog.config import LogConfig
 from tidelog.env.disk import File
 from tidelog.errors import LogDamaged
-from tidelog.log import checkpoint, file_names
+from tidelog.log import checkpoint
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.events import EpochsRebuilt, TopicIdUnknown
+from tidelog.log.file_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, offsets_in
 from tidelog.log.flushing import FlushLedger
 from tidelog.log.log import Log
 from tidelog.log.producer_snapshots import ProducerSnapshots, SnapshotDamaged, decode_snapshot
@@ -39,14 +41,7 @@ from tidelog.log.segment import Segment
 from tidelog.log.segments import SegmentList
 from tidelog.log.tail_cache import TailBudget, TailCache
 from tidelog.log.values import Checkpoints, LogEnv
-from tidelog.model import (
-    INTERNAL_TOPICS,
-    METADATA_PARTITION,
-    METADATA_TOPIC_ID,
-    ZERO_TOPIC_ID,
-    TopicId,
-    TopicPartition,
-)
+from tidelog.model import TopicId, TopicPartition
 
 
 def open_log(
@@ -71,18 +66,18 @@ def open_log(
     # created again meanwhile, and its records must not become records of the new topic.
     # The first flush is checkpointed at once, so a log without a recovery point was never flushed.
     was_durable = clean or not checkpoints.complete or checkpoints.recovery_point > 0
-    is_metadata = topic_partition == METADATA_PARTITION
-    unidentified = not was_durable and topic_id == ZERO_TOPIC_ID and not is_metadata
+    is_metadata = topic_partition == model.METADATA_PARTITION
+    unidentified = not was_durable and topic_id == model.ZERO_TOPIC_ID and not is_metadata
     loader = _Loader(env, path, config, checkpoints, clean, wall_ms, unidentified)
     # The head of the metadata log goes when a snapshot has taken its place, at any moment.
     loader.has_fixed_head = not is_metadata
-    may_have_gaps = checkpoints.compacted or topic_partition.topic in INTERNAL_TOPICS
+    may_have_gaps = checkpoints.compacted or topic_partition.topic in model.INTERNAL_TOPICS
     loader.contiguous = not may_have_gaps and "compact" not in config.cleanup_policy
-    if is_metadata and topic_id != METADATA_TOPIC_ID and env.disk.list_dir(path):
+    if is_metadata and topic_id != model.METADATA_TOPIC_ID and env.disk.list_dir(path):
         # It is the same in every cluster.
-        identity = checkpoint.encode_partition_metadata(METADATA_TOPIC_ID)
+        identity = checkpoint.encode_partition_metadata(model.METADATA_TOPIC_ID)
         env.disk.replace(f"{path}/{checkpoint.PARTITION_METADATA_FILE}", identity)
-        topic_id = METADATA_TOPIC_ID
+        topic_id = model.METADATA_TOPIC_ID
     try:
         return loader.load(topic_partition, topic_id)
     except LogDamaged:
@@ -96,13 +91,13 @@ def read_topic_id(env: LogEnv, partition: TopicPartition) -> TopicId:
     file = f"{partition}/{checkpoint.PARTITION_METADATA_FILE}"
     data = env.disk.read_file(file)
     if data is None:
-        return ZERO_TOPIC_ID
+        return model.ZERO_TOPIC_ID
     try:
         return checkpoint.decode_partition_metadata(data)
     except checkpoint.IdentityDamaged as error:
         fault, detail = error.fault, str(error)
     env.trace.event(TopicIdUnknown(partition=partition, reason=fault, detail=detail, file=file))
-    return ZERO_TOPIC_ID
+    return model.ZERO_TOPIC_ID
 
 
 @dataclass(slots=True)
@@ -185,19 +180,11 @@ class _Loader:
         )
 
     def _open_segments(self, names: list[str]) -> ProducerSnapshots:
-        bases = sorted(
-            file_names.offset_of(name)
-            for name in names
-            if file_names.has_suffix(name, file_names.LOG_SUFFIX)
-        )
+        bases = sorted(offsets_in(names, LOG_SUFFIX).values())
         for base in bases or [self.checkpoints.log_start_offset]:
             self.segments.append(self._open_segment(base))
-        offsets = [
-            file_names.offset_of(name)
-            for name in names
-            if file_names.has_suffix(name, file_names.SNAPSHOT_SUFFIX)
-        ]
-        return ProducerSnapshots(self.env.disk, self.path, offsets)
+        snapshots = offsets_in(names, SNAPSHOT_SUFFIX).values()
+        return ProducerSnapshots(self.env.disk, self.path, snapshots)
 
     def _open_segment(self, base_offset: int) -> Segment:
         segment = Segment(self.env.disk, self.path, base_offset, self.config)
@@ -215,12 +202,8 @@ class _Loader:
             segment.delete()
         del self.segments[:keep]
         first_base = self.segments[0].base_offset
-        gone = {
-            name
-            for name in names
-            if file_names.is_segment_file(name) and file_names.offset_of(name) < first_base
-        }
-        for name in sorted(gone):
+        gone = {name: each for name, each in offsets_in(names).items() if each < first_base}
+        for name in gone:
             self.env.disk.delete(f"{self.path}/{name}")
         return [name for name in names if name not in gone]
 
@@ -233,12 +216,7 @@ class _Loader:
             self.env.trace.warn(self.path, "read_epochs", "epochs ignored", str(error), file=path)
         first_base = self.segments[0].base_offset
         begin = entries[0][1] if entries and self.clean else first_base
-        begin = min(
-            [
-                begin,
-                *(file_names.offset_of(name) for name in names if file_names.is_segment_file(name)),
-            ]
-        )
+        begin = min([begin, *offsets_in(names).values()])
         if self.has_fixed_head and begin < first_base:
             # Deletion at the head takes the indexes with the segments, and moves the first epoch.
             raise self.segments[0].batches.damaged(f"the log began at {begin}, not at {first_base}")
@@ -269,9 +247,8 @@ class _Loader:
     def _check_epochs(self, recovery: Recovery, log_start_offset: int, log_end_offset: int) -> None:
         """Compares the epochs with batches; where they differ, the batches decide."""
         epochs = recovery.epochs
-        if log_end_offset == log_start_offset:
-            return
-        if epochs_agree(epochs, self.segments, log_start_offset):
+        is_empty = log_end_offset == log_start_offset
+        if is_empty or epochs_agree(epochs, self.segments, log_start_offset):
             return
         self.env.trace.event(EpochsRebuilt(partition=recovery.topic_partition))
         epochs.clear()
@@ -282,8 +259,8 @@ class _Loader:
         """Deletes indexes without a log file. Keeps the snapshots at segment bases, and the newest
         one if it lies beyond them all."""
         bases = {segment.base_offset for segment in self.segments}
-        for name in names:
-            if file_names.is_segment_file(name) and file_names.offset_of(name) not in bases:
+        for name, offset in offsets_in(names).items():
+            if offset not in bases:
                 self.env.disk.delete(f"{self.path}/{name}")
         newest = max(snapshots.offsets, default=-1)
         for offset in snapshots.offsets:
@@ -305,13 +282,12 @@ class _Loader:
     def _make_durable(self, rebuilt_bases: Collection[int]) -> None:
         disk = self.env.disk
         for segment in self.segments:
-            if segment.base_offset not in rebuilt_bases:
-                continue
-            files = segment.write_indexes()
-            for file in (*files, *segment.unsynced_files()):
-                disk.sync(file)
-            for file in files:
-                file.close()
+            if segment.base_offset in rebuilt_bases:
+                files = segment.write_indexes()
+                for file in (*files, *segment.unsynced_files()):
+                    disk.sync(file)
+                for file in files:
+                    file.close()
         for file in self._identity():
             disk.sync(file)
             file.close()

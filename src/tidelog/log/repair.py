@@ -9,8 +9,8 @@ from typing import NamedTuple
 from tidelog.config import LogConfig
 from tidelog.env.disk import Disk
 from tidelog.errors import LogDamaged
-from tidelog.log import file_names
 from tidelog.log.checkpoint import LEADER_EPOCH_FILE
+from tidelog.log.file_names import CORRUPT_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, offsets_in
 from tidelog.log.loading import open_log
 from tidelog.log.log import Log
 from tidelog.log.values import Checkpoints, LogEnv
@@ -75,28 +75,22 @@ def cut_from(disk: Disk, path: str, base_offset: int, *, set_aside: bool = False
     not the log's: beside the metadata log lie the quorum's votes and snapshots. With `set_aside`
     the records themselves stay as `.corrupt`, for an operator without other copy."""
     names = disk.list_dir(path)
-    kept = [
-        n
-        for n in names
-        if file_names.has_suffix(n, file_names.LOG_SUFFIX) and file_names.offset_of(n) < base_offset
-    ]
-    for name in names:
-        is_segment, is_snapshot = (
-            file_names.is_segment_file(name),
-            file_names.has_suffix(name, file_names.SNAPSHOT_SUFFIX),
-        )
-        beyond = is_segment and file_names.offset_of(name) >= base_offset
-        beyond |= is_snapshot and file_names.offset_of(name) > base_offset
-        of_log = is_segment or is_snapshot or name == LEADER_EPOCH_FILE
-        if not (beyond or (not kept and of_log)):
-            continue
+    logs = offsets_in(names, LOG_SUFFIX).values()
+    is_left = any(offset < base_offset for offset in logs)
+    snapshots = offsets_in(names, SNAPSHOT_SUFFIX).items()
+    going = [name for name, offset in offsets_in(names).items() if offset >= base_offset]
+    going += [name for name, offset in snapshots if offset > base_offset]
+    if not is_left:
+        of_log = [*offsets_in(names), *offsets_in(names, SNAPSHOT_SUFFIX), LEADER_EPOCH_FILE]
+        going = [name for name in of_log if name in names]
+    for name in sorted(going):
         file = f"{path}/{name}"
-        if set_aside and name.endswith(file_names.LOG_SUFFIX) and _has_content(disk, file):
-            disk.delete(file + file_names.CORRUPT_SUFFIX)
-            disk.rename(file, file + file_names.CORRUPT_SUFFIX)
+        if set_aside and name.endswith(LOG_SUFFIX) and _has_content(disk, file):
+            disk.delete(file + CORRUPT_SUFFIX)
+            disk.rename(file, file + CORRUPT_SUFFIX)
         else:
             disk.delete(file)
-    return bool(kept)
+    return is_left
 
 
 def _has_content(disk: Disk, path: str) -> bool:

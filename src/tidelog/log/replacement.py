@@ -18,7 +18,7 @@ Source: Kafka's `LocalLog.replaceSegments`, `LogLoader.completeSwapOperations`.
 from typing import Final
 
 from tidelog.errors import CorruptBatch
-from tidelog.log.file_names import LOG_SUFFIX, is_segment_file, offset_of
+from tidelog.log.file_names import LOG_SUFFIX, offset_of, offsets_in
 from tidelog.log.values import LogEnv
 from tidelog.records.batch import iter_headers
 
@@ -61,4 +61,4 @@ def _covered_by(env: LogEnv, path: str, swap_name: str, names: list[str]) -> lis
             end = header.last_offset + 1
     except CorruptBatch as error:
         env.trace.warn(path, "finish_swaps", "swap is damaged", error.message, file=swap_name)
-    return [name for name in names if is_segment_file(name) and base <= offset_of(name) < end]
+    return [name for name, offset in offsets_in(names).items() if base <= offset < end]

@@ -24,16 +24,8 @@ from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.log.values import InvalidRecords
 from tidelog.model import NO_TIMESTAMP
-from tidelog.records.batch import (
-    HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
-    MAGIC,
-    BatchHeader,
-    build_batch,
-    crc_of,
-    decode_body,
-    read_header,
-)
+from tidelog.records import batch as batches
+from tidelog.records.batch import HEADER_BYTES, BatchHeader, read_header
 from tidelog.records.compression import CODEC_BY_NAME, Codec, inflate_bound_bytes
 from tidelog.records.record import MIN_RECORD_BYTES, Record
 from tidelog.wire.produce import RecordError
@@ -49,7 +41,7 @@ def check_client_batch(records: Buffer, config: LogConfig, wall_ms: int) -> Batc
     size_bytes = len(records)
     if size_bytes > config.max_message_bytes or size_bytes > config.segment_bytes:
         _refuse_size(size_bytes, config)
-    if crc_of(records, 0, size_bytes) != header.crc:
+    if batches.crc_of(records, 0, size_bytes) != header.crc:
         raise CorruptBatch(f"batch of {size_bytes} bytes has a wrong checksum")
     # One test for the usual case: no flags, no producer faults, as many records as offsets.
     count = header.record_count
@@ -72,10 +64,10 @@ def _check_shape(records: Buffer) -> BatchHeader:
     size_bytes = len(records)
     if size_bytes < HEADER_BYTES:
         raise InvalidRecords(f"expected one record batch, got {size_bytes} bytes")
-    if records[16] != MAGIC:
-        raise InvalidRecords(f"batch magic is `{records[16]}`, expected {MAGIC}")
+    if records[16] != batches.MAGIC:
+        raise InvalidRecords(f"batch magic is `{records[16]}`, expected {batches.MAGIC}")
     header = read_header(records)
-    behind_bytes = size_bytes - LOG_OVERHEAD_BYTES - header.length
+    behind_bytes = size_bytes - batches.LOG_OVERHEAD_BYTES - header.length
     if behind_bytes:
         raise InvalidRecords(f"expected one record batch, {behind_bytes} bytes follow it")
     if header.base_offset != 0:
@@ -149,7 +141,7 @@ def decode_client_records(records: Buffer, header: BatchHeader) -> list[Record]:
     """The records of a client's batch, whose inner offsets must be 0..n-1. Raises `InvalidRecords`
     when they cannot be read."""
     try:
-        decoded = decode_body(records, 0, header)
+        decoded = batches.decode_body(records, 0, header)
     except CorruptBatch as error:
         raise InvalidRecords(error.message) from None
     for index, record in enumerate(decoded):
@@ -164,7 +156,7 @@ def recompress(records: Buffer, header: BatchHeader, config: LogConfig) -> bytes
     codec = CODEC_BY_NAME.get(config.compression_type)
     if codec is None or codec == header.codec:
         return None
-    rebuilt = build_batch(
+    rebuilt = batches.build_batch(
         decode_client_records(records, header),
         codec=codec,
         producer_id=header.producer_id,

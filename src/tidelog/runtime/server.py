@@ -31,7 +31,7 @@ from tidelog.env.disk import Disk
 from tidelog.env.trace import Level, TraceSink
 from tidelog.errors import StorageError, UsageError
 from tidelog.model import Endpoint
-from tidelog.runtime import clock
+from tidelog.runtime import clock, process
 from tidelog.runtime.driver import EXIT_BUG, Core, Driver
 from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.listening import bind, close_all, listen_failure
@@ -39,12 +39,6 @@ from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.node_file import read_node_config
 from tidelog.runtime.open_files import SPARE_DESCRIPTORS, OpenFiles, share_of_files
 from tidelog.runtime.os_disk import OsDisk
-from tidelog.runtime.process import (
-    raise_open_files,
-    require_assertions,
-    settle_memory,
-    skip_test_libraries,
-)
 
 EXIT_USAGE: Final = 2
 EXIT_FAILED: Final = 1
@@ -69,7 +63,7 @@ class Started:
 
 def production_core(config: NodeConfig, disk: Disk, prng_seed: int, trace_sink: TraceSink) -> Core:
     """The real node. Imported late, so that tests of the driver do without it."""
-    skip_test_libraries()
+    process.skip_test_libraries()
     from tidelog.broker.node import Node
 
     return Node(
@@ -126,10 +120,10 @@ def _start(
     config: NodeConfig, log: LogLines, make_core: CoreFactory, stack: ExitStack
 ) -> tuple[Driver, asyncio.AbstractEventLoop]:
     """Everything up to the running loop, in the order of the module's text."""
-    require_assertions()
+    process.require_assertions()
     for name, instead in config.without_effect.items():
         log.line(Level.WARN, f"config start: property without effect ({instead}) name={name}")
-    descriptors = raise_open_files()
+    descriptors = process.raise_open_files()
     if not Path(config.log_dir).is_dir():
         raise UsageError(
             f"the data directory `{config.log_dir}` does not exist",
@@ -169,7 +163,7 @@ def _start(
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, driver.request_stop)
     loop.run_until_complete(_listen(driver, sockets, config, log))
-    settle_memory()
+    process.settle_memory()
     return driver, loop
 
 

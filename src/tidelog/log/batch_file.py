@@ -82,11 +82,6 @@ class BatchFile:
         # Whether no offset may be missing between two batches: so unless the log was compacted.
         self.contiguous = contiguous
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes in the file."""
-        return self.file.size_bytes
-
     def locate(self, offset: int, entry: IndexEntry) -> int | None:
         """Position of the first batch whose last offset reaches `offset`, looked for from an index
         entry on; `None` without one. Raises `LogDamaged` when the bytes on the way are not a chain
@@ -101,7 +96,7 @@ class BatchFile:
     def _walk(self, offset: int, entry: IndexEntry, read_bytes: int) -> tuple[int | None, int]:
         """What `locate` looks for, and where the batches before it end."""
         indexed_offset, position = entry
-        end = self.size_bytes
+        end = self.file.size_bytes
         expected = self.base_offset
         while position < end:
             window = self.file.read(position, read_bytes)
@@ -147,7 +142,7 @@ class BatchFile:
             data = self.file.read(position, first_bytes)
         elif first_bytes is None or (first_bytes > max_bytes and not at_least_one):
             return LogRead([], 0, offset, offset)
-        if len(data) < min(max_bytes, self.size_bytes - position):
+        if len(data) < min(max_bytes, self.file.size_bytes - position):
             raise self.damaged(f"only {len(data)} bytes could be read at {position}")
         return self._trim(data, offset, window)
 
@@ -206,7 +201,7 @@ class BatchFile:
         Raises `LogDamaged` at the first batch that is damaged or cut, or not where it is due."""
         if expected is None and not position:
             expected = self.base_offset
-        end = self.size_bytes
+        end = self.file.size_bytes
         while position < end:
             window = self.file.read(position, _SCAN_BYTES)
             if not window:

@@ -19,10 +19,11 @@ Source: KIP-101, KIP-279; Kafka's `LeaderEpochFileCache`.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from itertools import pairwise
 
 from tidelog.env.effects import EffectQueue, Replace
 from tidelog.log.checkpoint import encode_epochs
-from tidelog.model import NO_EPOCH, NO_OFFSET, UNDEFINED_EPOCH_END, EpochEndOffset
+from tidelog.model import NO_EPOCH, UNDEFINED_EPOCH_END, EpochEndOffset
 
 
 class LeaderEpochCache:
@@ -48,11 +49,6 @@ class LeaderEpochCache:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     @property
-    def latest_start_offset(self) -> int:
-        """Where the newest epoch starts; -1 in an empty cache."""
-        return self._starts[-1] if self._starts else NO_OFFSET
-
-    @property
     def entries(self) -> list[tuple[int, int]]:
         """A copy of all (epoch, start offset)."""
         return list(zip(self._epochs, self._starts, strict=True))
@@ -67,8 +63,7 @@ class LeaderEpochCache:
         keep = min(
             bisect_right(self._epochs, leader_epoch), bisect_left(self._starts, start_offset)
         )
-        del self._epochs[keep:]
-        del self._starts[keep:]
+        del self._epochs[keep:], self._starts[keep:]
         if not self._epochs or self._epochs[-1] != leader_epoch:
             self._epochs.append(leader_epoch)
             self._starts.append(start_offset)
@@ -98,8 +93,7 @@ class LeaderEpochCache:
         keep = bisect_left(self._starts, end_offset)
         if keep == len(self._starts):
             return False
-        del self._epochs[keep:]
-        del self._starts[keep:]
+        del self._epochs[keep:], self._starts[keep:]
         self._write()
         return True
 
@@ -109,8 +103,7 @@ class LeaderEpochCache:
         if covering < 0 or (self._starts[covering] == start_offset and covering == 0):
             return False
         self._starts[covering] = start_offset
-        del self._epochs[:covering]
-        del self._starts[:covering]
+        del self._epochs[:covering], self._starts[:covering]
         self._write()
         return True
 
@@ -120,15 +113,13 @@ class LeaderEpochCache:
         self._starts.clear()
         self._write()
 
-    def encode(self) -> bytes:
-        """The checkpoint file's bytes."""
-        return encode_epochs(self.entries)
-
-    def check(self) -> None:
-        """Asserts the order of both columns."""
+    def check(self, log_end_offset: int) -> None:
+        """Asserts the order of both columns, and that nothing starts above the log end."""
+        start = self._starts[-1] if self._starts else -1
+        assert start <= log_end_offset, f"{self._path}: epoch starts above {log_end_offset}"
         for column in (self._epochs, self._starts):
-            for index in range(len(column) - 1):
-                assert column[index] < column[index + 1], f"epoch cache {self.entries}"
+            ascends = all(one < next_one for one, next_one in pairwise(column))
+            assert ascends, f"epoch cache {self.entries}"
 
     def _write(self) -> None:
-        self._effects.emit(Replace(self._path, self.encode()))
+        self._effects.emit(Replace(self._path, encode_epochs(self.entries)))

@@ -32,11 +32,11 @@ from tidelog.records.control import EndTxnMarker
 class ProducerStates:
     """All producers of one log."""
 
-    __slots__ = ("_completed", "_entries", "_open", "map_end_offset")
+    __slots__ = ("_completed", "_open", "by_id", "map_end_offset")
 
     def __init__(self) -> None:
         # By producer id, in order of first appearance.
-        self._entries: dict[int, ProducerEntry] = {}
+        self.by_id: dict[int, ProducerEntry] = {}
         # First offsets of open transactions, ascending, as a set with an order.
         self._open: dict[int, None] = {}
         # Of ended transactions whose marker is not yet below the high watermark: first offset, and
@@ -44,18 +44,6 @@ class ProducerStates:
         self._completed: dict[int, int] = {}
         # Exclusive: every batch below it is reflected here.
         self.map_end_offset = 0
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def get(self, producer_id: int) -> ProducerEntry | None:
-        """The entry of a producer."""
-        return self._entries.get(producer_id)
-
-    @property
-    def entries(self) -> list[ProducerEntry]:
-        """All entries, for DescribeProducers."""
-        return list(self._entries.values())
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -69,7 +57,7 @@ class ProducerStates:
     def admit(self, header: BatchHeader, origin: AppendOrigin) -> ProducerBatch | None:
         """Lets a data batch pass, or returns the earlier append of the very same client batch.
         Raises `ProtocolError` when it may not follow what is known."""
-        entry = self._entries.get(header.producer_id)
+        entry = self.by_id.get(header.producer_id)
         if entry is None:
             return None
         if origin is AppendOrigin.CLIENT:
@@ -101,7 +89,7 @@ class ProducerStates:
 
     def check_marker(self, header: BatchHeader, marker: EndTxnMarker) -> None:
         """Raises `ProtocolError` when a marker comes from a deposed producer or coordinator."""
-        entry = self._entries.get(header.producer_id)
+        entry = self.by_id.get(header.producer_id)
         if entry is None:
             return
         check_epoch(entry, header)
@@ -127,7 +115,7 @@ class ProducerStates:
             return None
         if header.is_control:
             return marker and self._replay_marker(header, last_offset, timestamp, marker)
-        entry = self._entries.get(header.producer_id) or self._new_entry(header.producer_id)
+        entry = self.by_id.get(header.producer_id) or self._new_entry(header.producer_id)
         if entry.producer_epoch != header.producer_epoch:
             entry.enter_epoch(header.producer_epoch)
         last_sequence = (header.base_sequence + delta) % SEQUENCE_COUNT
@@ -143,7 +131,7 @@ class ProducerStates:
     def _replay_marker(
         self, header: BatchHeader, marker_offset: int, timestamp: int, marker: EndTxnMarker
     ) -> AbortedTxn | None:
-        entry = self._entries.get(header.producer_id) or self._new_entry(header.producer_id)
+        entry = self.by_id.get(header.producer_id) or self._new_entry(header.producer_id)
         entry.enter_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = timestamp
@@ -170,14 +158,14 @@ class ProducerStates:
         log forgot it meanwhile, its next retry would be appended twice. So a producer stays that is
         new here or has written since the last call."""
         expired = []
-        for entry in self._entries.values():
+        for entry in self.by_id.values():
             last_offset = entry.last_offset
             is_idle = last_offset == entry.offset_at_check and entry.txn_first_offset == NO_OFFSET
             if is_idle and wall_ms - entry.last_timestamp >= expiration_ms:
                 expired.append(entry.producer_id)
             entry.offset_at_check = last_offset
         for producer_id in expired:
-            del self._entries[producer_id]
+            del self.by_id[producer_id]
         return len(expired)
 
     def maybe_rewind_to(self, log_end_offset: int) -> bool:
@@ -188,7 +176,7 @@ class ProducerStates:
         if self._open or self._completed:
             return False
         kept: list[tuple[ProducerEntry, int]] = []
-        for entry in self._entries.values():
+        for entry in self.by_id.values():
             count = sum(1 for batch in entry.batches if batch.last_offset < log_end_offset)
             if not count or entry.coordinator_epoch >= 0:
                 return False
@@ -202,20 +190,20 @@ class ProducerStates:
 
     def clear(self, map_end_offset: int) -> None:
         """Forgets everything; the state is that of an empty log at `map_end_offset`."""
-        self._entries.clear()
+        self.by_id.clear()
         self._open.clear()
         self._completed.clear()
         self.map_end_offset = map_end_offset
 
     def _new_entry(self, producer_id: int) -> ProducerEntry:
-        entry = self._entries[producer_id] = ProducerEntry(producer_id)
+        entry = self.by_id[producer_id] = ProducerEntry(producer_id)
         return entry
 
     # Snapshots -------------------------------------------------------------------------------
 
     def encode_snapshot(self) -> bytes:
         """The snapshot file of the state at `map_end_offset`."""
-        return encode_snapshot(self._entries.values())
+        return encode_snapshot(self.by_id.values())
 
     def load_snapshot(self, data: bytes, offset: int) -> None:
         """Becomes the state in a snapshot file taken at `offset`. No producer is forgotten here,
@@ -223,8 +211,8 @@ class ProducerStates:
         `SnapshotDamaged` and leaves the state empty."""
         self.clear(offset)
         for entry in decode_snapshot(data):
-            self._entries[entry.producer_id] = entry
-        firsts = sorted(entry.txn_first_offset for entry in self._entries.values())
+            self.by_id[entry.producer_id] = entry
+        firsts = sorted(entry.txn_first_offset for entry in self.by_id.values())
         self._open = dict.fromkeys(first for first in firsts if first != NO_OFFSET)
 
     def complete_windows(self, headers: Sequence[BatchHeader]) -> None:
@@ -234,7 +222,7 @@ class ProducerStates:
         among them."""
         windows: dict[int, list[ProducerBatch]] = {}
         for header in headers:
-            entry = self._entries.get(header.producer_id)
+            entry = self.by_id.get(header.producer_id)
             same_epoch = entry is not None and header.producer_epoch == entry.producer_epoch
             if same_epoch and not header.is_control:
                 sequence, offset = header.last_sequence, header.last_offset
@@ -242,7 +230,7 @@ class ProducerStates:
                 batch = ProducerBatch(sequence, offset, delta, timestamp)
                 windows.setdefault(header.producer_id, []).append(batch)
         for producer_id, window in windows.items():
-            known = self._entries[producer_id].batches
+            known = self.by_id[producer_id].batches
             if known and known[-1].last_offset == window[-1].last_offset:
                 known[:-1] = window[-MAX_CACHED_PRODUCER_BATCHES:-1]
 
@@ -251,7 +239,7 @@ class ProducerStates:
         assert self.map_end_offset <= log_end_offset, f"{self.map_end_offset} > {log_end_offset}"
         firsts = list(self._open)
         assert firsts == sorted(firsts), f"open transactions out of order: {firsts}"
-        for entry in self._entries.values():
+        for entry in self.by_id.values():
             count = len(entry.batches)
             assert count <= MAX_CACHED_PRODUCER_BATCHES, f"{count} batches cached"
             if entry.txn_first_offset != NO_OFFSET:

@@ -81,7 +81,7 @@ def _complete_windows(
     """Gives producers that may still retry the batches that the snapshot left out."""
     recent = {
         entry.producer_id
-        for entry in producers.entries
+        for entry in producers.by_id.values()
         if wall_ms < 0 or wall_ms - entry.last_timestamp <= DEDUP_HORIZON_MS
     }
     if not recent:

@@ -119,7 +119,6 @@ class LogState:
         first, last = self.segments.first_base_offset, self.segments.active.base_offset
         assert last <= end, f"{name}: active segment {last} above {end}"
         assert first <= max(start, end), f"{name}: {first} > {start}"
-        self.epochs.check()
-        assert self.epochs.latest_start_offset <= end, f"{name}: epoch starts above {end}"
+        self.epochs.check(end)
         self.producers.check(end)
         self.tail.check(end)

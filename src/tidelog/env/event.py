@@ -130,13 +130,12 @@ class Event:
 
     def shown(self) -> tuple[tuple[str, object], ...]:
         """The (key, value) pairs of the log line: all fields that no other part of it shows."""
-        names = _SHOWN.get(type(self)) or _SHOWN.setdefault(type(self), self._shown_fields())
+        names = _SHOWN.get(type(self))
+        if names is None:
+            every, hidden = fields(cast(Any, self)), (*self.about, "reason")
+            names = tuple(each.name for each in every if each.name not in hidden)
+            _SHOWN[type(self)] = names
         return tuple((name, getattr(self, name)) for name in names)
-
-    @classmethod
-    def _shown_fields(cls) -> tuple[str, ...]:
-        hidden = (*cls.about, "reason")
-        return tuple(each.name for each in fields(cast(Any, cls)) if each.name not in hidden)
 
     def payload(self) -> Payload:
         """The fields as event files keep them, reason included."""

@@ -49,12 +49,10 @@ class MemoryFile:
 
     __slots__ = ("_content", "_directory", "_disk", "closed", "path")
 
-    def __init__(
-        self, disk: "MemoryDisk", path: str, directory: Directory, content: Content
-    ) -> None:
+    def __init__(self, disk: "MemoryDisk", path: str, parent: Directory, content: Content) -> None:
         self._disk = disk
         self.path = path
-        self._directory = directory
+        self._directory = parent
         self._content = content
         # True after `close`, and after a crash of the disk.
         self.closed = False

@@ -12,6 +12,7 @@ Invariants
 Source: KIP-98; Kafka's `UnifiedLog.append`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.env.disk import Buffer
@@ -184,9 +185,7 @@ def _make_room_for_first(state: LogState, first: BatchSpan) -> None:
 # Both --------------------------------------------------------------------------------------
 
 
-def _write(
-    state: LogState, data: Buffer, spans: tuple[BatchSpan] | list[BatchSpan], wall_ms: int
-) -> None:
+def _write(state: LogState, data: Buffer, spans: Sequence[BatchSpan], wall_ms: int) -> None:
     """Rolls when due and writes; on `StorageError` the log is as before."""
     if state.failure is not None:
         raise StorageError(state.path, state.failure)

@@ -143,9 +143,8 @@ class LogDirectory:
             self.checkpoint_recovery_points()
         reason = LastStop.CLEAN if clean else LastStop.UNCLEAN
         logs, damaged = len(self.logs), len(self.damaged)
-        self._env.trace.event(
-            DirectoryLoaded(root=disk.root, reason=reason, logs=logs, damaged=damaged)
-        )
+        loaded = DirectoryLoaded(root=disk.root, reason=reason, logs=logs, damaged=damaged)
+        self._env.trace.event(loaded)
 
     def _note_damage(
         self, partition: TopicPartition, error: LogDamaged, checkpoints: Checkpoints
@@ -304,9 +303,7 @@ class LogDirectory:
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks(subject)
 
-    def _replace(
-        self, name: str, offsets: dict[TopicPartition, int], subject: Hashable | None
-    ) -> None:
+    def _replace(self, name: str, offsets: dict[TopicPartition, int], subject: Hashable) -> None:
         self._env.effects.emit(Replace(name, checkpoint.encode_offsets(offsets), subject))
 
     def close_cleanly(self, marker: checkpoint.CleanShutdown) -> DirectoryClosed:

@@ -58,15 +58,14 @@ class LeaderEpochCache:
         Entries that contradict it (a later epoch, or the same or a later start) are dropped."""
         assert leader_epoch >= 0, f"epoch {leader_epoch} at {start_offset}"
         assert start_offset >= 0, f"epoch {leader_epoch} at {start_offset}"
-        if self._epochs and leader_epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
+        epochs, starts = self._epochs, self._starts
+        if epochs and leader_epoch == epochs[-1] and start_offset >= starts[-1]:
             return False
-        keep = min(
-            bisect_right(self._epochs, leader_epoch), bisect_left(self._starts, start_offset)
-        )
-        del self._epochs[keep:], self._starts[keep:]
-        if not self._epochs or self._epochs[-1] != leader_epoch:
-            self._epochs.append(leader_epoch)
-            self._starts.append(start_offset)
+        keep = min(bisect_right(epochs, leader_epoch), bisect_left(starts, start_offset))
+        del epochs[keep:], starts[keep:]
+        if not epochs or epochs[-1] != leader_epoch:
+            epochs.append(leader_epoch)
+            starts.append(start_offset)
         self._write()
         return True
 

@@ -139,7 +139,7 @@ class _Loader:
         self._check_epochs(recovery, log_start_offset, log_end_offset)
         epochs.truncate_from_end(log_end_offset)
         epochs.truncate_from_start(log_start_offset)
-        snapshots.drop_above(log_end_offset)
+        snapshots.drop_outside(0, log_end_offset)
         self._drop_strays(names, snapshots)
         producers = ProducerStates()
         rebuild_producers(
@@ -240,7 +240,7 @@ class _Loader:
             return log_end_offset
         recovery.drop_from(0, reason)
         recovery.rebuilt_bases.clear()
-        snapshots.drop_above(-1)
+        snapshots.drop_outside(0, -1)
         self.segments.append(self._open_segment(restart_at))
         return restart_at
 

@@ -71,10 +71,8 @@ class ProducerEntry:
             return None
         last_sequence = header.last_sequence
         for batch in self.batches:
-            if (
-                batch.last_sequence == last_sequence
-                and batch.first_sequence == header.base_sequence
-            ):
+            ends_alike = batch.last_sequence == last_sequence
+            if ends_alike and batch.first_sequence == header.base_sequence:
                 return batch
         return None
 

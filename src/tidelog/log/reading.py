@@ -104,16 +104,14 @@ def max_timestamp(state: LogState) -> TimestampedOffset | None:
     return _look(state, find_once)
 
 
-def _first_record(
-    batch: ScannedBatch, timestamp: int, start_offset: int
-) -> TimestampedOffset | None:
+def _first_record(batch: ScannedBatch, timestamp: int, start: int) -> TimestampedOffset | None:
     header = batch.header
     try:
         for record in decode_body(batch.data, 0, header):
-            if record.timestamp >= timestamp and record.offset >= start_offset:
+            if record.timestamp >= timestamp and record.offset >= start:
                 return TimestampedOffset(record.timestamp, record.offset, header.leader_epoch)
     except CorruptBatch:
-        offset = max(header.base_offset, start_offset)
+        offset = max(header.base_offset, start)
         return TimestampedOffset(header.max_timestamp, offset, header.leader_epoch)
     return None
 

@@ -27,7 +27,6 @@ has no checksum, so its entries are compared with the batches at their offsets.
 Source: Kafka's `LogLoader` and `LogSegment.recover`; Alagappan et al., FAST '18.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tidelog.config import LogConfig
@@ -156,9 +155,7 @@ class Recovery:
         del self.segments[index:]
 
 
-def epochs_agree(
-    epochs: LeaderEpochCache, segments: Sequence[Segment], log_start_offset: int
-) -> bool:
+def epochs_agree(epochs: LeaderEpochCache, segments: list[Segment], log_start_offset: int) -> bool:
     """Whether the epochs are those of the batches at their offsets; there is a batch."""
     last = [segment for segment in segments if segment.size_bytes][-1]
     places = [(last, last.next_offset() - 1)]

@@ -104,7 +104,7 @@ class LogState:
         dropped = self.segments.drop_below(min(limit, self.log_start_offset))
         for segment in dropped:
             segment.delete()
-        self.snapshots.drop_below(self.segments.first_base_offset)
+        self.snapshots.drop_outside(self.segments.first_base_offset)
         return len(dropped)
 
     def check(self) -> None:

@@ -39,7 +39,7 @@ def truncate_to(state: LogState, offset: int) -> bool:
     state.log_start_offset = min(state.log_start_offset, offset)
     state.recovery_point = min(state.recovery_point, offset)
     state.epochs.truncate_from_end(offset)
-    state.snapshots.drop_above(offset)
+    state.snapshots.drop_outside(0, offset)
     if not state.producers.maybe_rewind_to(offset):
         rebuild_producers(
             state.producers,
@@ -60,7 +60,7 @@ def truncate_fully_and_start_at(state: LogState, offset: int) -> None:
     state.ledger.on_truncation()
     for segment in state.segments:
         segment.delete()
-    state.snapshots.drop_above(-1)
+    state.snapshots.drop_outside(0, -1)
     state.segments.restart(Segment(state.env.disk, state.path, offset, state.config))
     state.tail.clear()
     state.epochs.clear()

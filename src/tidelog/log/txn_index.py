@@ -11,6 +11,7 @@ later transaction can touch the range, so the search stops there instead of walk
 Source: KIP-98, "Transaction index".
 """
 
+from bisect import bisect_left
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -83,9 +84,7 @@ class TransactionIndex:
 
     def truncate_to(self, offset: int) -> None:
         """Drops transactions whose marker is at or above `offset`."""
-        keep = len(self.entries)
-        while keep and self.entries[keep - 1].last_offset >= offset:
-            keep -= 1
+        keep = bisect_left(self.entries, offset, key=lambda entry: entry.last_offset)
         if keep < len(self.entries):
             assert self.file is not None
             self.file.truncate(keep * _ENTRY.size)

@@ -54,7 +54,7 @@ def check_client_batch(records: Buffer, config: LogConfig, wall_ms: int) -> Batc
     if config.message_timestamp_type == "CreateTime":
         newest = wall_ms + config.message_timestamp_after_max_ms
         if header.max_timestamp > newest or config.message_timestamp_before_max_ms != LONG_MAX:
-            _check_timestamps(records, header, config, wall_ms)
+            _check_times(records, header, config, wall_ms)
     if "compact" in config.cleanup_policy:
         _check_keys(records, header)
     return header
@@ -111,9 +111,7 @@ def _check_room(header: BatchHeader, body_bytes: int) -> None:
         raise InvalidRecords(f"{header.record_count} records cannot be in {body_bytes} bytes")
 
 
-def _check_timestamps(
-    records: Buffer, header: BatchHeader, config: LogConfig, wall_ms: int
-) -> None:
+def _check_times(records: Buffer, header: BatchHeader, config: LogConfig, wall_ms: int) -> None:
     newest = wall_ms + config.message_timestamp_after_max_ms
     oldest = wall_ms - config.message_timestamp_before_max_ms
     errors = [

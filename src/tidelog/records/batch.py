@@ -132,9 +132,8 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
     if not HEADER_BYTES <= header.length + LOG_OVERHEAD_BYTES <= len(buf) - pos:
         raise CorruptBatch(f"batch length `{header.length}` with {len(buf) - pos} bytes left")
     if header.last_offset_delta < 0 or header.base_offset < 0:
-        raise CorruptBatch(
-            f"batch offsets `{header.base_offset}` + `{header.last_offset_delta}` are negative"
-        )
+        offsets = f"`{header.base_offset}` + `{header.last_offset_delta}`"
+        raise CorruptBatch(f"batch offsets {offsets} are negative")
     return header
 
 

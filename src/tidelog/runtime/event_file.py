@@ -89,10 +89,8 @@ class EventFile:
         if event.level > Level.MEASURE:
             self._onward.emit(event)
         record = record_of(event) if isinstance(event, Event) else None
-        if record is not None:
-            self._take(record)
-
-    def _take(self, record: EventRecord) -> None:
+        if record is None:
+            return
         line = (
             f'{{"ts_us":{time.time_ns() // 1000},"mono_us":{time.monotonic_ns() // 1000},'
             f'{self._identity},"seq":{self._seq},"topic":{_encode(record.topic)},'

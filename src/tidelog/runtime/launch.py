@@ -111,9 +111,8 @@ def _report_of(pid: int, pipe: int) -> dict[str, Any]:
         parts.append(part)
     os.close(pipe)
     text = b"".join(parts)
-    report = (
-        json.loads(text) if text else {"node_id": -1, "error": "it ended while it was starting"}
-    )
+    nothing = {"node_id": -1, "error": "it ended while it was starting"}
+    report = json.loads(text) if text else nothing
     report.setdefault("hint", "see the node's log")
     if report["error"]:
         os.waitpid(pid, 0)

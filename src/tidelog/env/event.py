@@ -193,8 +193,7 @@ def event(
 
 @event(about=("partition",))
 class PartitionEvent(Event):
-    """An event about one partition, or one replica of it. An event that knows the leader epoch has
-    it in a field `leader_epoch`."""
+    """An event about one partition or replica of it, with its `leader_epoch` if it knows that."""
 
     partition: TopicPartition
 

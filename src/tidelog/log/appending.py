@@ -208,8 +208,7 @@ def _write(state: LogState, data: Buffer, spans: Sequence[BatchSpan], wall_ms: i
 def _take_in(
     state: LogState, header: BatchHeader, span: BatchSpan, batch: bytes, marker: EndTxnMarker | None
 ) -> None:
-    """What follows the write of a batch, its epoch aside. Offsets and timestamp are the span's: a
-    leader has stamped them."""
+    """What follows the write of a batch, its epoch aside. A leader has stamped the span."""
     base_offset, last_offset, timestamp, _ = span
     state.tail.append(base_offset, last_offset, batch)
     state.log_end_offset = last_offset + 1

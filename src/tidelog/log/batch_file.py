@@ -89,8 +89,7 @@ class BatchFile:
         return self._walk(offset, entry, _LOCATE_BYTES)[0]
 
     def next_offset(self, entry: IndexEntry) -> int:
-        """One past the last batch, found from the last index entry on. Raises `LogDamaged` as
-        `locate`."""
+        """One past the last batch, from the last index entry on. Raises as `locate`."""
         return self._walk(_BEYOND, entry, HEADER_BYTES)[1]
 
     def _walk(self, offset: int, entry: IndexEntry, read_bytes: int) -> tuple[int | None, int]:

@@ -214,8 +214,7 @@ class LogDirectory:
         self._renamed.on_renames_forgotten(subject)
 
     def clear_renamed(self) -> int:
-        """Deletes the renamed directories that no checkpoint names any more, or makes strays of
-        them; returns how many."""
+        """Deletes what no checkpoint names any more, or makes strays of it; returns how many."""
         return self._renamed.clear()
 
     # Damage ----------------------------------------------------------------------------------
@@ -230,8 +229,7 @@ class LogDirectory:
         self.checkpoint_recovery_points()
 
     def is_sound(self, topic_partition: TopicPartition) -> bool:
-        """Reads all of a log and takes it out of service if it is damaged; one that does not exist
-        is sound."""
+        """Takes a log out of service if it reads as damaged; one that does not exist is sound."""
         log = self.logs.get(topic_partition)
         if log is not None:
             try:

@@ -126,8 +126,7 @@ class OffsetIndex(_SparseIndex):
 
 
 class TimeIndex(_SparseIndex):
-    """Sparse map from timestamps to offsets. An entry is (timestamp, offset), or (-1, base offset)
-    where there is none."""
+    """Sparse map: an entry is (timestamp, offset), and (-1, base offset) where there is none."""
 
     __slots__ = ()
 

@@ -192,8 +192,7 @@ class _Loader:
         return segment
 
     def _drop_deleted(self, names: list[str]) -> list[str]:
-        """Ends a deletion that a crash interrupted: what ends at or below the log start goes.
-        Returns the names that remain."""
+        """Ends a deletion that a crash interrupted, up to the log start. Returns the names left."""
         start = self.checkpoints.log_start_offset
         keep = bisect_right([segment.base_offset for segment in self.segments], start) - 1
         if keep < 0 or not self.has_fixed_head:
@@ -301,7 +300,6 @@ class _Loader:
         return self._identity()
 
     def _identity(self) -> list[File]:
-        """The file, open, with the topic id: records that count as durable are dropped
-        without it."""
+        """The open file with the topic id, without which durable records would be dropped."""
         path = f"{self.path}/{checkpoint.PARTITION_METADATA_FILE}"
         return [self.env.disk.open(path)] if self.env.disk.exists(path) else []

@@ -70,11 +70,9 @@ class ProducerStates:
         else:
             check_epoch(entry, header)
         if entry.txn_first_offset != NO_OFFSET and not header.is_transactional:
-            raise ProtocolError(
-                ErrorCode.INVALID_TXN_STATE,
-                f"producer `{entry.producer_id}` has an open transaction from offset "
-                f"`{entry.txn_first_offset}` and sent a batch outside of it",
-            )
+            what = f"has an open transaction from offset `{entry.txn_first_offset}`"
+            detail = f"producer `{entry.producer_id}` {what} and sent a batch outside of it"
+            raise ProtocolError(ErrorCode.INVALID_TXN_STATE, detail)
         return None
 
     @staticmethod
@@ -94,11 +92,9 @@ class ProducerStates:
             return
         check_epoch(entry, header)
         if marker.coordinator_epoch < entry.coordinator_epoch:
-            raise ProtocolError(
-                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"coordinator epoch `{marker.coordinator_epoch}` is below the known "
-                f"`{entry.coordinator_epoch}`",
-            )
+            epoch, known = marker.coordinator_epoch, entry.coordinator_epoch
+            detail = f"coordinator epoch `{epoch}` is below the known `{known}`"
+            raise ProtocolError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, detail)
 
     # After an append, and in replay: never fails ---------------------------------------------
 

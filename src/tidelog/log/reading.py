@@ -37,10 +37,8 @@ def read(
     other bytes than were written."""
     log_end_offset = state.log_end_offset
     if not state.log_start_offset <= offset <= log_end_offset:
-        raise ProtocolError(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"offset `{offset}` is not within {state.log_start_offset} to {log_end_offset}",
-        )
+        detail = f"offset `{offset}` is not within {state.log_start_offset} to {log_end_offset}"
+        raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
     upper_offset = min(upper_offset, log_end_offset)
     if offset >= upper_offset:
         return LogRead([], 0, offset, offset)

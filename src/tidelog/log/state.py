@@ -90,10 +90,8 @@ class LogState:
         if value <= self.log_start_offset:
             return False
         if value > self.high_watermark:
-            raise ProtocolError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"log start `{value}` would pass the high watermark `{self.high_watermark}`",
-            )
+            detail = f"log start `{value}` would pass the high watermark `{self.high_watermark}`"
+            raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
         self.log_start_offset = value
         self.epochs.truncate_from_start(value)
         return True

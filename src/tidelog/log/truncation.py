@@ -12,8 +12,7 @@ from tidelog.log.state import LogState
 
 
 def truncate_to(state: LogState, offset: int) -> bool:
-    """Drops everything from `offset` on; returns whether records were dropped. Going below the high
-    watermark is allowed."""
+    """Drops all from `offset` on, also below the high watermark; returns whether it had records."""
     assert offset >= 0, f"truncate to {offset}"
     if offset >= state.log_end_offset:
         # A leader that wrote nothing left an epoch that starts at its log end.

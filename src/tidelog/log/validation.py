@@ -136,8 +136,7 @@ def _check_keys(records: Buffer, header: BatchHeader) -> None:
 
 
 def decode_client_records(records: Buffer, header: BatchHeader) -> list[Record]:
-    """The records of a client's batch, whose inner offsets must be 0..n-1. Raises `InvalidRecords`
-    when they cannot be read."""
+    """The records, whose inner offsets must be 0..n-1. Raises `InvalidRecords` for others."""
     try:
         decoded = batches.decode_body(records, 0, header)
     except CorruptBatch as error:

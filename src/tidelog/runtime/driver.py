@@ -50,8 +50,7 @@ _FLUSH_TIMEOUT_S: Final = 10.0
 
 
 class Core(Protocol):
-    """Of the five verbs (`ARCHITECTURE.md`) those that a driver needs; `broker.node.Node` has
-    them."""
+    """Of the five verbs (`ARCHITECTURE.md`) what a driver needs; `broker.node.Node` has them."""
 
     def receive(self, event: effects.Input, now: Instant, /) -> None:
         """One input; runs to completion."""

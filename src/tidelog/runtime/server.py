@@ -66,9 +66,8 @@ def production_core(config: NodeConfig, disk: Disk, prng_seed: int, trace_sink: 
     process.skip_test_libraries()
     from tidelog.broker.node import Node
 
-    return Node(
-        config, disk, prng_seed, trace_sink, now=clock.now(), wall_ms=time.time_ns() // 1_000_000
-    )
+    wall_ms = time.time_ns() // 1_000_000
+    return Node(config, disk, prng_seed, trace_sink, now=clock.now(), wall_ms=wall_ms)
 
 
 def run_node(
@@ -168,8 +167,7 @@ def _start(
 
 
 def open_events(config: NodeConfig, log: LogLines) -> EventFile | None:
-    """The file of the node's events in front of its log, where they are kept. Raises `UsageError`
-    when the file cannot be written."""
+    """The event file in front of the log, if kept. Raises `UsageError` when it is not writable."""
     if config.events.topic_enable and not config.events.enable:
         raise UsageError(
             "`tidelog.events.topic.enable` is `true`, but no events are kept",

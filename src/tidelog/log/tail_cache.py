@@ -40,23 +40,21 @@ class TailBudget:
 
     def on_append(self, cache: "TailCache") -> None:
         """A batch was added to a cache."""
-        self._note(cache)
-        self._sizes.move_to_end(cache)
-        while self.used_bytes > self._limit_bytes and len(self._sizes) > 1:
-            idle, size_bytes = self._sizes.popitem(last=False)
+        sizes = self._sizes
+        self.used_bytes += cache.size_bytes - sizes.pop(cache, 0)
+        sizes[cache] = cache.size_bytes
+        while self.used_bytes > self._limit_bytes and len(sizes) > 1:
+            idle, size_bytes = sizes.popitem(last=False)
             self.used_bytes -= size_bytes
             idle.evict()
 
     def on_cut(self, cache: "TailCache") -> None:
         """A cache has lost something, perhaps all."""
         if cache in self._sizes:
-            self._note(cache)
+            self.used_bytes += cache.size_bytes - self._sizes[cache]
+            self._sizes[cache] = cache.size_bytes
             if not cache.size_bytes:
                 del self._sizes[cache]
-
-    def _note(self, cache: "TailCache") -> None:
-        self.used_bytes += cache.size_bytes - self._sizes.get(cache, 0)
-        self._sizes[cache] = cache.size_bytes
 
 
 class TailCache:

@@ -433,7 +433,7 @@ def test_a_mark_is_an_event_and_its_reason_whatever_its_numbers():
 def test_a_mark_of_an_event_counts_whatever_the_reason():
     hit = MarksHit()
     hit.note(DirectoryFailed(reason="no space left on device"))
-    hit.note(TraceLine(Level.INFO, "disk", "on_storage_error", "stopping", "", ()))
+    hit.note(TraceLine(Level.INFO, "disk", "on_storage_error", "stopping", "", {}))
     assert list(hit.names) == ["broker.DirectoryFailed"]
 
 

@@ -25,7 +25,7 @@ from itertools import islice
 
 from tidelog.config import BrokerConfig
 from tidelog.env.disk import Buffer
-from tidelog.env.effects import Chunk, Close, EffectQueue, PauseReading, ResumeReading, Send
+from tidelog.env.effects import Chunk, Close, EffectQueue, HoldReading, Send
 from tidelog.env.instant import Instant
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS, MAX_TURNS_PER_TICK
 from tidelog.security.principal import ANONYMOUS, Principal
@@ -228,7 +228,7 @@ class Connections:
     def _pause(self, connection: Connection) -> None:
         if not connection.paused:
             connection.paused = True
-            self._effects.emit(PauseReading(connection.connection_id))
+            self._effects.emit(HoldReading(connection.connection_id, True))
 
     # Turns ----------------------------------------------------------------------------------
 
@@ -272,7 +272,7 @@ class Connections:
             self._waiting[connection.connection_id] = connection
         else:
             connection.paused = False
-            self._effects.emit(ResumeReading(connection.connection_id))
+            self._effects.emit(HoldReading(connection.connection_id, False))
 
     # Replies --------------------------------------------------------------------------------
 

@@ -64,8 +64,7 @@ def format_(
 ) -> None:
     """Format a node's data directory."""
     from tidelog.errors import UsageError
-    from tidelog.runtime.first_voters import FirstVoters
-    from tidelog.runtime.formatting import format_node
+    from tidelog.runtime.formatting import FirstVoters, format_node
     from tidelog.runtime.node_file import read_node_config
 
     if not cluster_id.strip() or not cluster_id.isprintable():

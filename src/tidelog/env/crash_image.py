@@ -129,22 +129,17 @@ Node = Union["Directory", Content]
 class Directory:
     """The names in one directory."""
 
-    __slots__ = ("_changes", "_durable", "entries", "parent")
+    __slots__ = ("_changes", "durable_entries", "entries", "parent")
 
     def __init__(self, parent: "Directory | None") -> None:
         # The directory whose entry leads here; None for the root, which is always there.
         self.parent = parent
         # What lookups see.
         self.entries: dict[str, Node] = {}
-        # What the device has.
-        self._durable: dict[str, Node] = {}
+        # What the device has for sure.
+        self.durable_entries: dict[str, Node] = {}
         # Atomic changes since the last sync, in order: (name, its node or None when gone).
         self._changes: list[tuple[tuple[str, Node | None], ...]] = []
-
-    @property
-    def durable_entries(self) -> dict[str, Node]:
-        """What the device has for sure."""
-        return dict(self._durable)
 
     def change(self, *pairs: tuple[str, Node | None]) -> None:
         """Sets or removes names, all or none of them in a power cut."""
@@ -162,7 +157,7 @@ class Directory:
     def sync(self) -> None:
         """The device has all names."""
         if self._changes:
-            self._durable = dict(self.entries)
+            self.durable_entries = dict(self.entries)
             self._changes.clear()
 
     def sync_path(self) -> None:
@@ -190,9 +185,9 @@ class Directory:
             names = [name for name, _ in pairs]
             kept = prng is not None and prng.chance(keep_percent, 100)
             if kept and not any(name in lost for name in names):
-                self._apply(pairs, self._durable)
+                self._apply(pairs, self.durable_entries)
             else:
                 fired["lost-entry"] += 1
                 lost.update(dict.fromkeys(names))
-        self.entries = dict(self._durable)
+        self.entries = dict(self.durable_entries)
         self._changes.clear()

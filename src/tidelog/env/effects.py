@@ -124,17 +124,11 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
-class PauseReading:
-    """Stop delivering `Received` for this connection (back-pressure)."""
+class HoldReading:
+    """Stop delivering `Received` for this connection (back-pressure), or deliver it again."""
 
     connection: int
-
-
-@dataclass(frozen=True, slots=True)
-class ResumeReading:
-    """Deliver `Received` again."""
-
-    connection: int
+    held: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +157,7 @@ class Exit:
     message: str = ""
 
 
-Effect = Send | Connect | Close | PauseReading | ResumeReading | Flush | Replace | Exit
+Effect = Send | Connect | Close | HoldReading | Flush | Replace | Exit
 
 _METADATA_FILES = f"{METADATA_PARTITION}/"
 
@@ -189,8 +183,7 @@ class EffectQueue:
 
     def take(self) -> list[Effect]:
         """All effects since the last call, in order."""
-        pending = self._pending
-        self._pending = []
+        pending, self._pending = self._pending, []
         return pending
 
     def __len__(self) -> int:

@@ -132,13 +132,12 @@ class Event:
 
     def shown(self) -> tuple[tuple[str, object], ...]:
         """The (key, value) pairs of the log line: all fields that no other part of it shows."""
-        names = _SHOWN.get(type(self)) or _SHOWN.setdefault(type(self), self._shown_fields())
+        names = _SHOWN.get(type(self))
+        if names is None:
+            every, hidden = fields(cast(Any, self)), (*self.about, "reason")
+            names = tuple(each.name for each in every if each.name not in hidden)
+            _SHOWN[type(self)] = names
         return tuple((name, getattr(self, name)) for name in names)
-
-    @classmethod
-    def _shown_fields(cls) -> tuple[str, ...]:
-        hidden = (*cls.about, "reason")
-        return tuple(each.name for each in fields(cast(Any, cls)) if each.name not in hidden)
 
     def payload(self) -> Payload:
         """The fields as event files keep them, reason included."""
@@ -179,10 +178,9 @@ def event(
     about: tuple[str, ...] | None = None,
 ) -> Callable[[Declared], Declared]:
     """Declares an event class: a slotted dataclass with keywords only, which type checkers take for
-    frozen. What is not given is inherited.
-
-    A process declares some two hundred of them when it starts. So equality and `repr` are those of
-    `Event`, and nothing is generated to freeze an event: that is two thirds of the time."""
+    frozen. What is not given is inherited. A process declares some two hundred of them when it
+    starts. So equality and `repr` are those of `Event`, and nothing is generated to freeze an
+    event: that is two thirds of the time."""
     given = {"handler": handler, "decision": decision, "kind": kind, "level": level, "about": about}
 
     def declare(event_type: Declared) -> Declared:
@@ -197,8 +195,7 @@ def event(
 
 @event(about=("partition",))
 class PartitionEvent(Event):
-    """An event about one partition, or one replica of it. An event that knows the leader epoch has
-    it in a field `leader_epoch`."""
+    """An event about one partition or replica of it, with its `leader_epoch` if it knows that."""
 
     partition: TopicPartition
 

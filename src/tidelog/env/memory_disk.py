@@ -45,34 +45,21 @@ class Operation(Enum):
 
 
 class MemoryFile:
-    """An open file of a `MemoryDisk`."""
+    """An open file of a `MemoryDisk`; implements the `File` port."""
 
-    __slots__ = ("_content", "_directory", "_disk", "_open", "_path")
+    __slots__ = ("_content", "_directory", "_disk", "closed", "path")
 
-    def __init__(
-        self, disk: "MemoryDisk", path: str, directory: Directory, content: Content
-    ) -> None:
+    def __init__(self, disk: "MemoryDisk", path: str, parent: Directory, content: Content) -> None:
         self._disk = disk
-        self._path = path
-        self._directory = directory
+        self.path = path
+        self._directory = parent
         self._content = content
-        # False after `close`, and after a crash of the disk.
-        self._open = True
-
-    @property
-    def path(self) -> str:
-        """The path under which it was opened."""
-        return self._path
+        # True after `close`, and after a crash of the disk.
+        self.closed = False
 
     @property
     def size_bytes(self) -> int:
-        """The current length."""
         return len(self._content.data)
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed, or its disk crashed."""
-        return not self._open
 
     def append(self, chunks: Sequence[Buffer]) -> int:
         """Writes all chunks or nothing."""
@@ -80,79 +67,66 @@ class MemoryFile:
         data = self._content.data
         position = len(data)
         size_bytes = sum(len(chunk) for chunk in chunks)
-        self._disk.begin(Operation.APPEND, self._path)
-        self._disk.charge(self._path, size_bytes)
+        self._disk.begin(Operation.APPEND, self.path)
+        self._disk.charge(self.path, size_bytes)
         for chunk in chunks:
             data += chunk
-        self._disk.wrote(self._path, data, size_bytes)
+        self._disk.wrote(self.path, data, size_bytes)
         return position
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes."""
         self._check_open()
-        self._disk.begin(Operation.READ, self._path)
-        assert position >= 0, f"read of `{self._path}` at {position}"
-        assert length >= 0, f"read of `{self._path}` with length {length}"
+        self._disk.begin(Operation.READ, self.path)
+        assert position >= 0, f"read of `{self.path}` at {position}"
+        assert length >= 0, f"read of `{self.path}` with length {length}"
         with memoryview(self._content.data) as view:
             data = bytes(view[position : position + length])
-        return self._disk.deliver(self._path, data)
+        return self._disk.deliver(self.path, data)
 
     def truncate(self, size_bytes: int) -> None:
-        """Cuts the file."""
         self._check_open()
         current_bytes = len(self._content.data)
         assert 0 <= size_bytes <= current_bytes, f"truncate {current_bytes} to {size_bytes}"
         if size_bytes == current_bytes:
-            self._disk.begin(Operation.LOOK, self._path)
+            self._disk.begin(Operation.LOOK, self.path)
             return
-        self._disk.begin(Operation.TRUNCATE, self._path)
+        self._disk.begin(Operation.TRUNCATE, self.path)
         self._disk.refund(current_bytes - size_bytes)
         self._content.truncate(size_bytes)
 
     def close(self) -> None:
-        """Releases the file."""
-        self._open = False
+        self.closed = True
 
     def sync_content(self) -> None:
         """Makes content and path durable; a closed file has nothing left to protect."""
-        if self._open:
-            self._disk.begin(Operation.SYNC, self._path)
+        if not self.closed:
+            self._disk.begin(Operation.SYNC, self.path)
             self._content.sync()
             self._directory.sync_path()
 
     def _check_open(self) -> None:
-        assert self._open, f"`{self._path}` is closed"
+        assert not self.closed, f"`{self.path}` is closed"
 
 
 class MemoryDisk:
     """A directory tree in memory; implements the `Disk` port."""
 
     def __init__(self, root: str = "/memory", capacity_bytes: int | None = None) -> None:
-        self._root = root
+        # A name for messages.
+        self.root = root
         self._tree = Directory(None)
         # Handles that a crash must invalidate.
         self._handles: list[MemoryFile] = []
         # Beyond so many the closed ones are dropped.
         self._most_handles = _MOST_HANDLES
         # Bytes in all files; kept to answer "disk full" without walking the tree.
-        self._used_bytes = 0
+        self.used_bytes = 0
         # ENOSPC beyond this; `None` is unlimited. May be changed at any time.
         self.capacity_bytes = capacity_bytes
         # EIO on every operation while set to a message.
         self.failing: str | None = None
 
-    @property
-    def root(self) -> str:
-        """A name for messages."""
-        return self._root
-
-    @property
-    def used_bytes(self) -> int:
-        """Bytes in all files."""
-        return self._used_bytes
-
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
-        """Opens or creates a file."""
         node = self._find(path)
         if node is None:
             if not create:
@@ -168,17 +142,15 @@ class MemoryDisk:
         file = MemoryFile(self, path, self._parent(path), node)
         self._handles.append(file)
         if len(self._handles) > self._most_handles:
-            self._handles = [handle for handle in self._handles if handle._open]
+            self._handles = [handle for handle in self._handles if not handle.closed]
             self._most_handles = max(_MOST_HANDLES, 2 * len(self._handles))
         return file
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory is there."""
         self.begin(Operation.LOOK, path)
         return self._find(path) is not None
 
     def list_dir(self, path: str = "") -> list[str]:
-        """The sorted names inside a directory."""
         self.begin(Operation.LOOK, path)
         node = self._find(path)
         if not isinstance(node, Directory):
@@ -186,7 +158,6 @@ class MemoryDisk:
         return sorted(node.entries)
 
     def make_dir(self, path: str) -> None:
-        """Makes a directory and its parents."""
         parts = path.split("/")
         for count in range(1, len(parts) + 1):
             below = "/".join(parts[:count])
@@ -197,13 +168,11 @@ class MemoryDisk:
                 parent.change((_name(below), Directory(parent)))
 
     def read_file(self, path: str) -> bytes | None:
-        """The whole content or `None`."""
         self.begin(Operation.READ, path)
         node = self._find(path)
         return self.deliver(path, bytes(node.data)) if isinstance(node, Content) else None
 
     def replace(self, path: str, data: bytes) -> None:
-        """Replaces the content; durable at once."""
         parent = self._parent(path)
         old = parent.entries.get(_name(path))
         self.begin(Operation.REPLACE, path)
@@ -227,7 +196,6 @@ class MemoryDisk:
         parent.change((_name(source), None), (_name(target), node))
 
     def delete(self, path: str) -> None:
-        """Deletes a file or a directory with all that is in it."""
         node = self._find(path)
         self.begin(Operation.LOOK if node is None else Operation.DELETE, path)
         if node is None:
@@ -249,23 +217,20 @@ class MemoryDisk:
                 self.refund(len(node.data))
 
     def sync(self, file: File) -> None:
-        """Makes the content of an open file and its path durable."""
         assert isinstance(file, MemoryFile), f"`{file.path}` is a file of another disk"
         file.sync_content()
 
     # Faults ----------------------------------------------------------------------------------
 
     def crash(self, prng: Prng | None = None) -> Counter[str]:
-        """A power cut: what was not synced is lost, open files become unusable.
-
-        With a generator a random part of it survives. Returns what happened, by kind.
-        """
+        """A power cut: what was not synced is lost, or with a generator a random part of it; open
+        files become unusable. Returns what happened, by kind."""
         for handle in self._handles:
-            handle._open = False
+            handle.closed = True
         self._handles.clear()
         fired: Counter[str] = Counter()
         self._tree.lose(prng, fired)
-        self._used_bytes = sum(len(content.data) for _, content in self.contents())
+        self.used_bytes = sum(len(content.data) for _, content in self.contents())
         return fired
 
     def flip_bit(self, path: str, bit: int) -> None:
@@ -305,21 +270,20 @@ class MemoryDisk:
         return data
 
     def space(self) -> DiskSpace:
-        """The capacity and what is left of it, when there is one."""
         if self.capacity_bytes is None:
             return UNKNOWN_SPACE
-        return DiskSpace(self.capacity_bytes, max(0, self.capacity_bytes - self._used_bytes))
+        return DiskSpace(self.capacity_bytes, max(0, self.capacity_bytes - self.used_bytes))
 
     def charge(self, path: str, size_bytes: int) -> None:
         """Takes space; raises `StorageError` when there is not enough."""
-        used_bytes = self._used_bytes + size_bytes
+        used_bytes = self.used_bytes + size_bytes
         if self.capacity_bytes is not None and size_bytes > 0 and used_bytes > self.capacity_bytes:
             raise StorageError(path, "no space left on device")
-        self._used_bytes = used_bytes
+        self.used_bytes = used_bytes
 
     def refund(self, size_bytes: int) -> None:
         """Gives space back."""
-        self._used_bytes -= size_bytes
+        self.used_bytes -= size_bytes
 
     def _find(self, path: str) -> Node | None:
         node: Node | None = self._tree

@@ -6,6 +6,7 @@
 key=value. The driver puts the node's name in front.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from tidelog.env.event import Event
@@ -25,8 +26,8 @@ class TraceLine(NamedTuple):
     """What was decided, in one or two words: `ignored`, `elected`, `shrunk`."""
     reason: str
     """Why; empty when the decision says it."""
-    values: tuple[tuple[str, object], ...]
-    """The numbers at that moment, as (key, value)."""
+    values: Mapping[str, object]
+    """The numbers at that moment."""
 
     def why(self) -> str:
         """The reason."""
@@ -35,7 +36,7 @@ class TraceLine(NamedTuple):
     def text(self) -> str:
         """The line without the node's name."""
         reason = f" ({self.reason})" if self.reason else ""
-        values = "".join(f" {key}={value}" for key, value in self.values)
+        values = "".join(f" {key}={value}" for key, value in self.values.items())
         return f"{self.subject} {self.handler}: {self.decision}{reason}{values}"
 
 
@@ -68,8 +69,7 @@ class Trace:
     def event(self, event: Event) -> None:
         """A decision that programs read. Where it is made often and below the usual level, guard
         its construction with `enabled`, and figures with `measures`."""
-        wanted = self.measures if event.level is Level.MEASURE else event.level >= self._level
-        if wanted:
+        if self.measures if event.level is Level.MEASURE else event.level >= self._level:
             self._sink.emit(event)
 
     def debug(
@@ -77,39 +77,27 @@ class Trace:
     ) -> None:
         """A routine decision."""
         if self._level <= Level.DEBUG:
-            self._emit(Level.DEBUG, subject, handler, decision, reason, values)
+            self._sink.emit(TraceLine(Level.DEBUG, str(subject), handler, decision, reason, values))
 
     def info(
         self, subject: object, handler: str, decision: str, reason: str = "", **values: object
     ) -> None:
         """A state change."""
         if self._level <= Level.INFO:
-            self._emit(Level.INFO, subject, handler, decision, reason, values)
+            self._sink.emit(TraceLine(Level.INFO, str(subject), handler, decision, reason, values))
 
     def warn(
         self, subject: object, handler: str, decision: str, reason: str = "", **values: object
     ) -> None:
         """A fault that was met and handled."""
         if self._level <= Level.WARN:
-            self._emit(Level.WARN, subject, handler, decision, reason, values)
+            self._sink.emit(TraceLine(Level.WARN, str(subject), handler, decision, reason, values))
 
     def error(
         self, subject: object, handler: str, decision: str, reason: str = "", **values: object
     ) -> None:
         """A fault that takes something out of service."""
-        self._emit(Level.ERROR, subject, handler, decision, reason, values)
-
-    def _emit(
-        self,
-        level: Level,
-        subject: object,
-        handler: str,
-        decision: str,
-        reason: str,
-        values: dict[str, object],
-    ) -> None:
-        line = TraceLine(level, str(subject), handler, decision, reason, tuple(values.items()))
-        self._sink.emit(line)
+        self._sink.emit(TraceLine(Level.ERROR, str(subject), handler, decision, reason, values))
 
 
 class TraceList:

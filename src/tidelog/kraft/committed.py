@@ -21,8 +21,8 @@ from tidelog.env.effects import Chunk
 from tidelog.errors import CorruptBatch, StorageError
 from tidelog.kraft.messages import Committed, CommittedBatch, LoadedSnapshot
 from tidelog.kraft.snapshot_format import SnapshotContent
+from tidelog.log.batch_file import LogRead
 from tidelog.log.log import Log
-from tidelog.log.values import LogRead
 from tidelog.records.batch import BatchHeader, crc_of, decode_body, iter_headers
 
 READ_BYTES: Final = 1 << 20

@@ -44,7 +44,7 @@ def append_control(core: QuorumCore, entries: Sequence[ControlEntry], now: Insta
     records = [control.control_record(kind, value, wall_ms) for kind, value in entries]
     batch = build_batch(records, is_control=True)
     first = core.log.log_end_offset
-    result = core.log.append_records(batch, core.epoch, wall_ms, origin=AppendOrigin.RAFT)
+    result = core.log.append_as_leader(batch, core.epoch, wall_ms, origin=AppendOrigin.RAFT)
     for offset, (kind, value) in enumerate(entries, first):
         _note_control(core, kind, value, offset)
     return result.last_offset

@@ -242,7 +242,7 @@ class Quorum(QuorumCore):
         if not isinstance(self.role, Leader):
             raise NotLeader(f"node {self.own_id} is {self.role.name.value} in epoch {self.epoch}")
         batch = build_batch([Record(wall_ms, None, value) for value in records])
-        result = self.log.append_records(batch, self.epoch, wall_ms, origin=AppendOrigin.RAFT)
+        result = self.log.append_as_leader(batch, self.epoch, wall_ms, origin=AppendOrigin.RAFT)
         self._deadline.forget()
         return result.last_offset
 

@@ -12,9 +12,11 @@ Invariants
 Source: KIP-98; Kafka's `UnifiedLog.append`.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch, StorageError
-from tidelog.log.fetched import scan_fetched
 from tidelog.log.replay import read_marker_or_none
 from tidelog.log.rolling import roll
 from tidelog.log.segment import BatchSpan
@@ -23,20 +25,25 @@ from tidelog.log.truncation import truncate_fully_and_start_at
 from tidelog.log.validation import check_client_batch, recompress
 from tidelog.log.values import AppendOrigin, AppendResult, FollowerAppend
 from tidelog.model import NO_TIMESTAMP
-from tidelog.records.batch import (
-    CONTROL_FLAG,
-    BatchHeader,
-    read_header,
-    stamp,
-    stamp_log_append_time,
-)
+from tidelog.records import batch as batches
+from tidelog.records.batch import BatchHeader, read_header
 from tidelog.records.control import EndTxnMarker, read_end_txn_marker
+
+# Leaders -----------------------------------------------------------------------------------
 
 
 def append_as_leader(
-    state: LogState, records: Buffer, leader_epoch: int, wall_ms: int, origin: AppendOrigin
+    state: LogState,
+    records: Buffer,
+    leader_epoch: int,
+    wall_ms: int,
+    *,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
 ) -> AppendResult:
-    """Validates, stamps and appends exactly one batch. Raises `ProtocolError`, `StorageError`."""
+    """Appends exactly one batch: validated if a client sent it, stamped always. A duplicate of an
+    idempotent producer is not appended; the result has the offsets of the first append. Raises
+    `ProtocolError` (`InvalidRecords` lists the refused records where it can) and leaves the log
+    untouched, or `StorageError`. `records` is not kept."""
     config = state.config
     if origin is AppendOrigin.CLIENT:
         header = check_client_batch(records, config, wall_ms)
@@ -49,7 +56,7 @@ def append_as_leader(
         assert header.size_bytes == len(records), f"{len(records)} bytes, one batch expected"
     marker: EndTxnMarker | None = None
     if header.producer_id >= 0 and origin is not AppendOrigin.RAFT:
-        if header.attributes & CONTROL_FLAG:
+        if header.attributes & batches.CONTROL_FLAG:
             marker = read_end_txn_marker(records)
             if marker is not None:
                 state.producers.check_marker(header, marker)
@@ -77,28 +84,43 @@ def _append_stamped(
     append_time_ms = NO_TIMESTAMP
     max_timestamp = header.max_timestamp
     if state.config.message_timestamp_type == "CreateTime":
-        data = stamp(records, base_offset, leader_epoch)
+        data = batches.stamp(records, base_offset, leader_epoch)
     else:
         append_time_ms = max_timestamp = wall_ms
-        data = stamp_log_append_time(records, base_offset, leader_epoch, wall_ms)
+        data = batches.stamp_log_append_time(records, base_offset, leader_epoch, wall_ms)
     last_offset = base_offset + header.last_offset_delta
     span = BatchSpan(base_offset, last_offset, max_timestamp, len(data))
     _write(state, data, (span,), wall_ms)
     if leader_epoch != latest_epoch:
         state.epochs.assign(leader_epoch, base_offset)
-    state.tail.append(base_offset, last_offset, data)
-    state.log_end_offset = last_offset + 1
-    if header.producer_id >= 0:
-        _replay_producer(state, header, base_offset, max_timestamp, marker)
-    else:
-        state.producers.map_end_offset = last_offset + 1
+    _take_in(state, header, span, data, marker)
     return AppendResult(base_offset, last_offset, append_time_ms, False, len(data))
 
 
+# Followers ---------------------------------------------------------------------------------
+
+
+class FetchedBatches(NamedTuple):
+    """The batches at the head of a fetch response that may be appended, in order."""
+
+    headers: list[BatchHeader]
+    spans: list[BatchSpan]
+    end: int
+    """Where they end in the response."""
+
+
 def append_as_follower(state: LogState, records: Buffer, max_epoch: int) -> FollowerAppend:
-    """Appends whole batches as the leader sent them. Raises `CorruptBatch`, `StorageError`."""
-    found = scan_fetched(records, max_epoch)
-    spans, end = found.spans, found.end
+    """Appends whole batches as the leader sent them, offsets and epochs included.
+
+    A cut last batch is ignored. From the first batch with an epoch above `max_epoch` (the one
+    in which the fetch was made) everything is skipped: it belongs to a leadership that this
+    replica has not yet reconciled with (KAFKA-18723).
+
+    Raises `CorruptBatch`, with nothing appended, when a batch is damaged or does not lie at
+    or above the log end. The exception of Kafka holds: an empty log takes a first batch that
+    contains its log end, and then begins at that batch. Raises `StorageError`.
+    """
+    headers, spans, end = scan_fetched(records, max_epoch)
     skipped_bytes = len(records) - end
     if not spans:
         return FollowerAppend(-1, -1, 0, skipped_bytes)
@@ -108,11 +130,46 @@ def append_as_follower(state: LogState, records: Buffer, max_epoch: int) -> Foll
         _make_room_for_first(state, first)
     data = memoryview(records)[:end]
     _write(state, data, spans, -1)
-    _take_in(state, data, found.headers)
+    pos = 0
+    for header, span in zip(headers, spans, strict=True):
+        if header.leader_epoch >= 0 and header.leader_epoch != state.epochs.latest_epoch:
+            state.epochs.assign(header.leader_epoch, header.base_offset)
+        batch = bytes(data[pos : pos + span.size_bytes])
+        marker = read_marker_or_none(batch, header) if header.producer_id >= 0 else None
+        _take_in(state, header, span, batch, marker)
+        pos += span.size_bytes
     if state.log_start_offset < start_offset:
         state.update_high_watermark(start_offset)
         state.maybe_raise_log_start_offset(start_offset)
     return FollowerAppend(first.base_offset, spans[-1].last_offset, end, skipped_bytes)
+
+
+def scan_fetched(records: Buffer, max_epoch: int) -> FetchedBatches:
+    """The batches of a fetch response to append. A cut last one is normal: the leader fills the
+    response up to the byte limit. Raises `CorruptBatch` when one is damaged or its offsets are not
+    above those before it."""
+    headers: list[BatchHeader] = []
+    spans: list[BatchSpan] = []
+    pos = next_offset = 0
+    length = len(records)
+    while True:
+        size_bytes = batches.batch_size_at(records, pos)
+        if size_bytes is None or (size_bytes > 0 and pos + size_bytes > length):
+            break
+        header = read_header(records, pos)
+        if header.leader_epoch > max_epoch:
+            break
+        base_offset = header.base_offset
+        if base_offset < next_offset:
+            raise CorruptBatch(f"offset `{base_offset}` follows `{next_offset - 1}`")
+        if batches.crc_of(records, pos, size_bytes) != header.crc:
+            raise CorruptBatch(f"batch at offset `{base_offset}` has a wrong checksum")
+        last_offset = base_offset + header.last_offset_delta
+        headers.append(header)
+        spans.append(BatchSpan(base_offset, last_offset, header.max_timestamp, size_bytes))
+        next_offset = last_offset + 1
+        pos += size_bytes
+    return FetchedBatches(headers, spans, pos)
 
 
 def _make_room_for_first(state: LogState, first: BatchSpan) -> None:
@@ -125,46 +182,10 @@ def _make_room_for_first(state: LogState, first: BatchSpan) -> None:
     truncate_fully_and_start_at(state, first.base_offset)
 
 
-def _take_in(state: LogState, data: memoryview, headers: list[BatchHeader]) -> None:
-    """Everything that follows the write of a follower's batches."""
-    pos = 0
-    for header in headers:
-        size_bytes = header.size_bytes
-        if header.leader_epoch >= 0 and header.leader_epoch != state.epochs.latest_epoch:
-            state.epochs.assign(header.leader_epoch, header.base_offset)
-        batch = bytes(data[pos : pos + size_bytes])
-        last_offset = header.last_offset
-        state.tail.append(header.base_offset, last_offset, batch)
-        state.log_end_offset = last_offset + 1
-        if header.producer_id >= 0:
-            marker = read_marker_or_none(batch, header)
-            _replay_producer(state, header, header.base_offset, header.max_timestamp, marker)
-        else:
-            state.producers.map_end_offset = last_offset + 1
-        pos += size_bytes
+# Both --------------------------------------------------------------------------------------
 
 
-def _replay_producer(
-    state: LogState,
-    header: BatchHeader,
-    base_offset: int,
-    timestamp: int,
-    marker: EndTxnMarker | None,
-) -> None:
-    aborted = state.producers.replay(header, base_offset, timestamp, marker)
-    if aborted is None:
-        return
-    try:
-        state.segments.active.txn_index.append(aborted)
-    except StorageError as error:
-        # The marker is in the log but not in the index: readers would be shown aborted data.
-        state.failure = str(error)
-        raise
-
-
-def _write(
-    state: LogState, data: Buffer, spans: tuple[BatchSpan] | list[BatchSpan], wall_ms: int
-) -> None:
+def _write(state: LogState, data: Buffer, spans: Sequence[BatchSpan], wall_ms: int) -> None:
     """Rolls when due and writes; on `StorageError` the log is as before."""
     if state.failure is not None:
         raise StorageError(state.path, state.failure)
@@ -180,5 +201,26 @@ def _write(
     except StorageError as error:
         # Nothing may slip in between the failure and the end of this replica's service
         # (KAFKA-10778): what a device takes after an error proves nothing.
+        state.failure = str(error)
+        raise
+
+
+def _take_in(
+    state: LogState, header: BatchHeader, span: BatchSpan, batch: bytes, marker: EndTxnMarker | None
+) -> None:
+    """What follows the write of a batch, its epoch aside. A leader has stamped the span."""
+    base_offset, last_offset, timestamp, _ = span
+    state.tail.append(base_offset, last_offset, batch)
+    state.log_end_offset = last_offset + 1
+    if header.producer_id < 0:
+        state.producers.map_end_offset = last_offset + 1
+        return
+    aborted = state.producers.replay(header, base_offset, timestamp, marker)
+    if aborted is None:
+        return
+    try:
+        state.segments.active.txn_index.append(aborted)
+    except StorageError as error:
+        # The marker is in the log but not in the index: readers would be shown aborted data.
         state.failure = str(error)
         raise

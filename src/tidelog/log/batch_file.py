@@ -22,22 +22,16 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from tidelog.env.disk import File
+from tidelog.env.effects import Chunk
 from tidelog.errors import CorruptBatch, LogDamaged
 from tidelog.log.epoch_cache import LeaderEpochCache
-from tidelog.log.values import LogRead
-from tidelog.records.batch import (
-    HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
-    MAGIC,
-    BatchHeader,
-    batch_size_at,
-    crc_of,
-    read_header,
-)
+from tidelog.records import batch as batches
+from tidelog.records.batch import HEADER_BYTES, MAGIC, BatchHeader, read_header
 
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _SCAN_BYTES: Final = 1 << 20
 _LOCATE_BYTES: Final = 8 << 10
+_BEYOND: Final = 1 << 63
 _SPAN: Final = Struct(">qi4xb6xi")
 """Of a batch's header: base offset, length, magic, last offset delta."""
 
@@ -52,6 +46,18 @@ class ScannedBatch(NamedTuple):
     header: BatchHeader
     data: bytes
     """The whole batch."""
+
+
+class LogRead(NamedTuple):
+    """Whole batches that were read."""
+
+    chunks: list[Chunk]
+    size_bytes: int
+    first_offset: int
+    """Base offset of the first batch, at or below the offset asked for; that offset itself when
+    nothing was read."""
+    next_offset: int
+    """One past the last batch read; the offset asked for when nothing was read."""
 
 
 class ReadWindow(NamedTuple):
@@ -76,22 +82,23 @@ class BatchFile:
         # Whether no offset may be missing between two batches: so unless the log was compacted.
         self.contiguous = contiguous
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes in the file."""
-        return self.file.size_bytes
-
     def locate(self, offset: int, entry: IndexEntry) -> int | None:
         """Position of the first batch whose last offset reaches `offset`, looked for from an index
-        entry on; `None` without one.
+        entry on; `None` without one. Raises `LogDamaged` when the bytes on the way are not a chain
+        of batches, or begin with another batch than the index has."""
+        return self._walk(offset, entry, _LOCATE_BYTES)[0]
 
-        Raises `LogDamaged` when the bytes on the way are not a chain of batches.
-        """
+    def next_offset(self, entry: IndexEntry) -> int:
+        """One past the last batch, from the last index entry on. Raises as `locate`."""
+        return self._walk(_BEYOND, entry, HEADER_BYTES)[1]
+
+    def _walk(self, offset: int, entry: IndexEntry, read_bytes: int) -> tuple[int | None, int]:
+        """What `locate` looks for, and where the batches before it end."""
         indexed_offset, position = entry
-        end = self.size_bytes
+        end = self.file.size_bytes
         expected = self.base_offset
         while position < end:
-            window = self.file.read(position, _LOCATE_BYTES)
+            window = self.file.read(position, read_bytes)
             pos = 0
             while len(window) - pos >= HEADER_BYTES:
                 size_bytes, base_offset, last_offset = self._span_at(window, pos, end - position)
@@ -102,19 +109,19 @@ class BatchFile:
                 elif base_offset != expected and (self.contiguous or base_offset < expected):
                     raise self.damaged(f"offset `{base_offset}` where {expected} was due")
                 if last_offset >= offset:
-                    return position + pos
+                    return position + pos, expected
                 expected = last_offset + 1
                 pos += size_bytes
             if pos == 0:
                 raise self.damaged(f"it ends inside a header at {position}")
             position += pos
-        return None
+        return None, expected
 
     def _span_at(self, window: bytes, pos: int, left_bytes: int) -> tuple[int, int, int]:
         """(size, base, last offset) of the batch at `pos`, whose header is in `window`; the file
         has `left_bytes` from the window's head on."""
         base_offset, length, magic, delta = _SPAN.unpack_from(window, pos)
-        size_bytes: int = length + LOG_OVERHEAD_BYTES
+        size_bytes: int = length + batches.LOG_OVERHEAD_BYTES
         if not HEADER_BYTES <= size_bytes <= left_bytes - pos or delta < 0 or magic != MAGIC:
             raise self.damaged(f"no batch at offset `{base_offset}`")
         return size_bytes, base_offset, base_offset + delta
@@ -127,16 +134,14 @@ class BatchFile:
         self, position: int, offset: int, max_bytes: int, window: ReadWindow, at_least_one: bool
     ) -> LogRead:
         """Whole batches below the window's end, from the one at `position` that holds `offset`.
-
-        Raises `LogDamaged` for bytes that are not what was written.
-        """
+        Raises `LogDamaged` for bytes that are not what was written."""
         data = self.file.read(position, max(max_bytes, HEADER_BYTES))
-        first_bytes = batch_size_at(data, 0)
+        first_bytes = batches.batch_size_at(data, 0)
         if at_least_one and first_bytes is not None and first_bytes > len(data):
             data = self.file.read(position, first_bytes)
         elif first_bytes is None or (first_bytes > max_bytes and not at_least_one):
             return LogRead([], 0, offset, offset)
-        if len(data) < min(max_bytes, self.size_bytes - position):
+        if len(data) < min(max_bytes, self.file.size_bytes - position):
             raise self.damaged(f"only {len(data)} bytes could be read at {position}")
         return self._trim(data, offset, window)
 
@@ -144,7 +149,7 @@ class BatchFile:
         end = 0
         first_offset = next_offset = offset
         while True:
-            size_bytes = batch_size_at(data, end)
+            size_bytes = batches.batch_size_at(data, end)
             if size_bytes is None or end + max(size_bytes, HEADER_BYTES) > len(data):
                 break
             header = self._header(data, end)
@@ -178,7 +183,7 @@ class BatchFile:
         base_offset = header.base_offset
         if base_offset != expected and (self.contiguous or base_offset < expected):
             raise self.damaged(f"offset `{base_offset}` where {expected} was due")
-        if crc_of(data, pos, header.size_bytes) != header.crc:
+        if batches.crc_of(data, pos, header.size_bytes) != header.crc:
             raise self.damaged(f"wrong checksum at offset `{base_offset}`")
 
     def check_epoch(self, header: BatchHeader, epochs: LeaderEpochCache) -> None:
@@ -190,25 +195,22 @@ class BatchFile:
             )
 
     def scan(self, position: int = 0, expected: int | None = None) -> Iterator[ScannedBatch]:
-        """Every batch from `position` on, structure and checksum verified.
-
-        `expected` is the offset at which the first one is due; without it, and without a position,
-        it is the segment's base. Raises `LogDamaged` at the first batch that is damaged or cut, or
-        not where it is due.
-        """
+        """Every batch from `position` on, structure and checksum verified. `expected` is the offset
+        at which the first one is due; without it, and without a position, it is the segment's base.
+        Raises `LogDamaged` at the first batch that is damaged or cut, or not where it is due."""
         if expected is None and not position:
             expected = self.base_offset
-        end = self.size_bytes
+        end = self.file.size_bytes
         while position < end:
             window = self.file.read(position, _SCAN_BYTES)
             if not window:
                 raise self.damaged(f"the file ends at byte `{position}` of `{end}`")
-            size_bytes = batch_size_at(window, 0)
+            size_bytes = batches.batch_size_at(window, 0)
             if size_bytes is not None and len(window) < size_bytes <= end - position:
                 window = self.file.read(position, size_bytes)
             pos = 0
             while pos < len(window):
-                size_bytes = batch_size_at(window, pos)
+                size_bytes = batches.batch_size_at(window, pos)
                 if pos and (size_bytes is None or pos + size_bytes > len(window)):
                     break
                 header = self._header(window, pos)
@@ -222,32 +224,8 @@ class BatchFile:
                 pos += header.size_bytes
             position += pos
 
-    def next_offset(self, entry: IndexEntry) -> int:
-        """One past the last batch, found from the last index entry on.
-
-        Raises `LogDamaged` when the file does not end with a whole batch, or holds another batch
-        than the index has.
-        """
-        indexed_offset, position = entry
-        end = self.size_bytes
-        next_offset = self.base_offset
-        while position < end:
-            header_bytes = self.file.read(position, HEADER_BYTES)
-            if len(header_bytes) < HEADER_BYTES:
-                raise self.damaged(f"it ends inside a header at {position}")
-            size_bytes, base_offset, last_offset = self._span_at(header_bytes, 0, end - position)
-            if indexed_offset >= 0:
-                if last_offset != indexed_offset:
-                    raise self.damaged(f"its index has {indexed_offset} at {position}")
-                indexed_offset = -1
-            elif base_offset != next_offset and (self.contiguous or base_offset < next_offset):
-                raise self.damaged(f"offset `{base_offset}` where {next_offset} was due")
-            next_offset = last_offset + 1
-            position += size_bytes
-        return next_offset
-
     def header_at(self, position: int) -> BatchHeader:
         """The header of the batch at `position`; its body is not looked at."""
         head = self.file.read(position, HEADER_BYTES)
-        size_bytes = batch_size_at(head, 0) or 0
+        size_bytes = batches.batch_size_at(head, 0) or 0
         return self._header(head + bytes(max(0, size_bytes - len(head))), 0)

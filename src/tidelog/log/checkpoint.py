@@ -15,7 +15,7 @@ Source: Kafka's `CheckpointFile`, `PartitionMetadataFile`, `MetaProperties` and
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -65,10 +65,7 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
     """The offsets of an offset checkpoint; an empty file has none."""
     offsets: dict[TopicPartition, int] = {}
-    for line in _decode(data):
-        fields = line.split(" ")
-        if len(fields) != 3:
-            raise CheckpointDamaged(f"line `{line}` does not have 3 fields")
+    for _, fields in _decode(data, 3):
         offsets[TopicPartition(fields[0], _integer(fields[1]))] = _integer(fields[2])
     return offsets
 
@@ -81,10 +78,7 @@ def encode_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
 def decode_epochs(data: bytes) -> list[tuple[int, int]]:
     """(epoch, start offset) in file order; strictly increasing in both columns."""
     entries: list[tuple[int, int]] = []
-    for line in _decode(data):
-        fields = line.split(" ")
-        if len(fields) != 2:
-            raise CheckpointDamaged(f"line `{line}` does not have 2 fields")
+    for line, fields in _decode(data, 2):
         entry = (_integer(fields[0]), _integer(fields[1]))
         if entries and not (entry[0] > entries[-1][0] and entry[1] > entries[-1][1]):
             raise CheckpointDamaged(f"line `{line}` does not increase")
@@ -120,25 +114,17 @@ def decode_partition_metadata(data: bytes) -> TopicId:
 
 def encode_meta_properties(cluster_id: str, node_id: int, directory_id: Uuid) -> bytes:
     """`meta.properties`, keys sorted."""
-    lines = (
-        f"cluster.id={cluster_id}",
-        f"directory.id={uuid_to_text(directory_id)}",
-        f"node.id={node_id}",
-        "version=1",
-    )
-    return "".join(f"{line}\n" for line in lines).encode()
+    identity = f"cluster.id={cluster_id}\ndirectory.id={uuid_to_text(directory_id)}\n"
+    return f"{identity}node.id={node_id}\nversion=1\n".encode()
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
     """A Java properties file as far as Kafka's own files use it: comments, `=` or `:`."""
     properties: dict[str, str] = {}
-    for raw in _text(data).splitlines():
-        line = raw.strip()
-        if not line or line[0] in "#!":
-            continue
-        ends = [line.index(mark) for mark in "=:" if mark in line]
-        end = min(ends, default=len(line))
-        properties[line[:end].strip()] = line[end + 1 :].strip().replace("\\", "")
+    for line in map(str.strip, _text(data).splitlines()):
+        if line and line[0] not in "#!":
+            end = min((line.index(mark) for mark in "=:" if mark in line), default=len(line))
+            properties[line[:end].strip()] = line[end + 1 :].strip().replace("\\", "")
     return properties
 
 
@@ -165,13 +151,10 @@ def decode_clean_shutdown(data: bytes) -> CleanShutdown:
     """What the last clean stop has left."""
     try:
         content = json.loads(_text(data))
-    except ValueError as error:
-        raise CheckpointDamaged(f"not a clean shutdown marker: {error}") from None
-    epoch = content.get("brokerEpoch", -1) if isinstance(content, dict) else None
-    if not isinstance(epoch, int):
-        raise CheckpointDamaged(f"not a clean shutdown marker: `{content}`")
-    incarnation = content.get("incarnationId")
-    try:
+        epoch = content.get("brokerEpoch", -1) if isinstance(content, dict) else None
+        if not isinstance(epoch, int):
+            raise ValueError(f"`{content}`")
+        incarnation = content.get("incarnationId")
         return CleanShutdown(epoch, None if incarnation is None else uuid_from_text(incarnation))
     except (ValueError, TypeError) as error:
         raise CheckpointDamaged(f"not a clean shutdown marker: {error}") from None
@@ -182,15 +165,20 @@ def _encode(lines: Iterable[str]) -> bytes:
     return "\n".join((_VERSION, str(len(entries)), *entries, "")).encode()
 
 
-def _decode(data: bytes) -> list[str]:
+def _decode(data: bytes, field_count: int) -> Iterator[tuple[str, list[str]]]:
+    """Each entry: its line, and the fields of it."""
     lines = _text(data).splitlines()
     if not lines:
-        return []
+        return
     if lines[0] != _VERSION:
         raise CheckpointDamaged(f"version is `{lines[0]}`, expected `{_VERSION}`")
     if len(lines) < 2 or len(lines) - 2 != _integer(lines[1]):
         raise CheckpointDamaged(f"{len(lines) - 2} entries, `{lines[1:2]}` announced")
-    return lines[2:]
+    for line in lines[2:]:
+        fields = line.split(" ")
+        if len(fields) != field_count:
+            raise CheckpointDamaged(f"line `{line}` does not have {field_count} fields")
+        yield line, fields
 
 
 def _integer(text: str) -> int:

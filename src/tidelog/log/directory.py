@@ -39,30 +39,15 @@ from tidelog.env.disk import Disk
 from tidelog.env.effects import EffectQueue, Replace
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
-from tidelog.log import repair
-from tidelog.log.checkpoint import (
-    CLEAN_SHUTDOWN_FILE,
-    HIGH_WATERMARK_FILE,
-    LOG_START_FILE,
-    RECOVERY_POINT_FILE,
-    CleanShutdown,
-    encode_clean_shutdown,
-    encode_offsets,
-)
+from tidelog.log import checkpoint, partition_directories, repair
 from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
 from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogQuarantined, LogSetAside
 from tidelog.log.identity import DirectoryIdentity, read_identity
 from tidelog.log.loading import open_log, read_topic_id
 from tidelog.log.log import Log
-from tidelog.log.partition_directories import (
-    ASIDE_SUFFIX,
-    DELETE_SUFFIX,
-    RenamedDirectories,
-    RenamesForgotten,
-    parse_partition_name,
-)
+from tidelog.log.partition_directories import RenamedDirectories, RenamesForgotten
 from tidelog.log.repair import Damage
-from tidelog.log.tail_budget import TailBudget
+from tidelog.log.tail_cache import TailBudget
 from tidelog.log.values import Checkpoints, LogEnv
 from tidelog.model import METADATA_PARTITION, TopicId, TopicPartition, Uuid
 
@@ -81,7 +66,7 @@ class LogDirectory:
         env: LogEnv,
         identity: DirectoryIdentity,
         default_config: LogConfig,
-        clean_shutdown: CleanShutdown | None,
+        clean_shutdown: checkpoint.CleanShutdown | None,
     ) -> None:
         # From `meta.properties`; never changes.
         self.cluster_id = identity.cluster_id
@@ -114,13 +99,11 @@ class LogDirectory:
         default_config: LogConfig,
         wall_ms: int,
     ) -> "LogDirectory":
-        """Loads every partition directory; recovers logs unless the last stop was clean.
-
-        Raises `UsageError` for a directory that is not formatted, `StorageError` for a bad disk.
-        """
+        """Loads every partition directory; recovers logs unless the last stop was clean. Raises
+        `UsageError` for a directory that is not formatted, `StorageError` for a bad disk."""
         identity = read_identity(disk)
         clean_shutdown = read_clean_shutdown(disk, trace)
-        disk.delete(CLEAN_SHUTDOWN_FILE)
+        disk.delete(checkpoint.CLEAN_SHUTDOWN_FILE)
         env = LogEnv(disk, effects, trace, TailBudget())
         directory = cls(env, identity, default_config, clean_shutdown)
         directory._load_logs(clean_shutdown is not None, wall_ms)
@@ -133,7 +116,7 @@ class LogDirectory:
         found, checkpoints_are_sound = read_checkpoints(disk, self._env.trace, names, clean)
         first_time = False
         for name in names:
-            partition = parse_partition_name(name)
+            partition = partition_directories.parse_partition_name(name)
             if partition is None:
                 continue
             checkpoints = found.pop(partition, Checkpoints())
@@ -142,20 +125,14 @@ class LogDirectory:
                 durable_end = min(checkpoints.recovery_point, checkpoints.high_watermark)
                 checkpoints = checkpoints._replace(recovery_point=durable_end)
             try:
-                self.logs[partition] = open_log(
-                    self._env,
-                    name,
-                    partition,
-                    self._default_config,
-                    checkpoints,
-                    clean=clean,
-                    wall_ms=wall_ms,
-                )
+                config = self._default_config
+                log = open_log(self._env, partition, config, checkpoints, clean, wall_ms)
             except LogDamaged as error:
                 self._note_damage(partition, error, checkpoints)
             else:
+                self.logs[partition] = log
                 # Recovery has made records durable that no checkpoint covers.
-                first_time |= self.logs[partition].recovery_point > checkpoints.recovery_point == 0
+                first_time |= log.recovery_point > checkpoints.recovery_point == 0
         for partition, checkpoints in found.items():
             if checkpoints.recovery_point > checkpoints.log_start_offset:
                 missing = LogDamaged(f"`{partition}` is missing", 0)
@@ -164,14 +141,10 @@ class LogDirectory:
             self._checkpoint_all()
         elif first_time:
             self.checkpoint_recovery_points()
-        self._env.trace.event(
-            DirectoryLoaded(
-                root=disk.root,
-                reason=LastStop.CLEAN if clean else LastStop.UNCLEAN,
-                logs=len(self.logs),
-                damaged=len(self.damaged),
-            )
-        )
+        reason = LastStop.CLEAN if clean else LastStop.UNCLEAN
+        logs, damaged = len(self.logs), len(self.damaged)
+        loaded = DirectoryLoaded(root=disk.root, reason=reason, logs=logs, damaged=damaged)
+        self._env.trace.event(loaded)
 
     def _note_damage(
         self, partition: TopicPartition, error: LogDamaged, checkpoints: Checkpoints
@@ -179,18 +152,15 @@ class LogDirectory:
         log = self.logs.pop(partition, None)
         if log is not None:
             log.close()
-        self.damaged[partition] = Damage(
-            error.base_offset,
-            error.message,
-            checkpoints,
-            read_topic_id(self._env, str(partition), partition) if log is None else log.topic_id,
-            -1 if log is None else log.truncation_count,
-        )
+        topic_id = read_topic_id(self._env, partition) if log is None else log.topic_id
+        cut_count = -1 if log is None else log.ledger.truncation_count
+        bad_from, cause = error.base_offset, error.message
+        self.damaged[partition] = Damage(bad_from, cause, checkpoints, topic_id, cut_count)
         self._env.trace.event(
             LogQuarantined(
                 partition=partition,
-                reason=error.message,
-                bad_from=error.base_offset,
+                reason=cause,
+                bad_from=bad_from,
                 was_durable_to=checkpoints.recovery_point,
             )
         )
@@ -198,27 +168,24 @@ class LogDirectory:
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         """Makes a new empty log; it must not exist yet."""
         assert topic_partition not in self.logs, f"{topic_partition} exists"
-        path = str(topic_partition)
-        self._env.disk.make_dir(path)
-        log = open_log(
-            self._env, path, topic_partition, config, Checkpoints(), clean=True, wall_ms=-1
-        )
+        self._env.disk.make_dir(str(topic_partition))
+        log = open_log(self._env, topic_partition, config, Checkpoints())
         if self._cut_count >= 0:
-            log.continue_after(self._cut_count)
+            log.ledger.begin_after(self._cut_count)
         log.assign_topic_id(topic_id)
         self.logs[topic_partition] = log
         return log
 
     def schedule_delete(self, topic_partition: TopicPartition) -> None:
         """Takes the log out of service and renames its directory; see `clear_renamed`."""
-        target = self._rename(topic_partition, DELETE_SUFFIX)
+        target = self._rename(topic_partition, partition_directories.DELETE_SUFFIX)
         if target is not None:
             self._env.trace.event(LogDeleted(partition=topic_partition, directory=target))
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
         """Takes the log out of service and keeps its directory, in the end under a name that ends
         in `-stray`. It is not opened again; an operator decides."""
-        target = self._rename(topic_partition, ASIDE_SUFFIX)
+        target = self._rename(topic_partition, partition_directories.ASIDE_SUFFIX)
         if target is not None:
             self._env.trace.event(LogSetAside(partition=topic_partition, directory=target))
 
@@ -227,12 +194,13 @@ class LogDirectory:
         damage = self.damaged.pop(topic_partition, None)
         if damage is None:
             log = self.logs.pop(topic_partition)
-            self._cut_count = max(self._cut_count, log.truncation_count)
+            count = log.ledger.truncation_count
             log.close()
         else:
-            self._cut_count = max(self._cut_count, damage.truncation_count)
-            if not self._env.disk.exists(str(topic_partition)):
-                return None
+            count = damage.truncation_count
+        self._cut_count = max(self._cut_count, count)
+        if damage is not None and not self._env.disk.exists(str(topic_partition)):
+            return None
         return self._renamed.rename(topic_partition, suffix)
 
     def forget_renamed(self) -> None:
@@ -246,8 +214,7 @@ class LogDirectory:
         self._renamed.on_renames_forgotten(subject)
 
     def clear_renamed(self) -> int:
-        """Deletes the renamed directories that no checkpoint names any more, or makes strays of
-        them; returns how many."""
+        """Deletes what no checkpoint names any more, or makes strays of it; returns how many."""
         return self._renamed.clear()
 
     # Damage ----------------------------------------------------------------------------------
@@ -262,8 +229,7 @@ class LogDirectory:
         self.checkpoint_recovery_points()
 
     def is_sound(self, topic_partition: TopicPartition) -> bool:
-        """Reads all of a log and takes it out of service if it is damaged; one that does not exist
-        is sound."""
+        """Takes a log out of service if it reads as damaged; one that does not exist is sound."""
         log = self.logs.get(topic_partition)
         if log is not None:
             try:
@@ -281,11 +247,9 @@ class LogDirectory:
         remember: bool = False,
     ) -> Log:
         """Removes the bad segment of a damaged log and all behind it; the rest is in service again,
-        a shorter log than the cluster may count on.
-
-        With `remember` the checkpoints keep the former end until `forget_former_end`, so that a
-        restart finds the log damaged again. What is removed is set aside then.
-        """
+        a shorter log than the cluster may count on. With `remember` the checkpoints keep the former
+        end until `forget_former_end`, so that a restart finds the log damaged again. What is
+        removed is set aside then."""
         damage = self.damaged[topic_partition]
         log = repair.reopen(self._env, topic_partition, config, damage, set_aside=remember)
         del self.damaged[topic_partition]
@@ -306,70 +270,52 @@ class LogDirectory:
 
     def checkpoint_high_watermarks(self, subject: Hashable | None = None) -> None:
         """Emits `replication-offset-checkpoint`."""
-        self._checkpoint(
-            HIGH_WATERMARK_FILE,
-            {partition: log.high_watermark for partition, log in self.logs.items()}
-            | {key: damage.checkpoints.high_watermark for key, damage in self.remembered.items()},
-            subject,
-        )
+        marks = {partition: log.high_watermark for partition, log in self.logs.items()}
+        for partition, damage in self.remembered.items():
+            marks[partition] = damage.checkpoints.high_watermark
+        self._replace(checkpoint.HIGH_WATERMARK_FILE, marks, subject)
 
     def checkpoint_recovery_points(self, subject: Hashable | None = None) -> None:
         """Emits `recovery-point-offset-checkpoint`: the end of what a log must have after a
         crash. It is never above an announced truncation (*ClaimBeforeCut*)."""
-        claims = {
-            partition: min(log.recovery_point, log.announced_end)
-            for partition, log in self.logs.items()
-        }
-        self._checkpoint(RECOVERY_POINT_FILE, claims | self._former_ends, subject)
+        claims = {key: min(log.recovery_point, log.announced_end) for key, log in self.logs.items()}
+        self._claim(claims, subject)
 
-    @property
-    def _former_ends(self) -> dict[TopicPartition, int]:
-        """The former ends of damaged logs, which checkpoints keep until the records are back."""
-        return {
-            partition: damage.checkpoints.recovery_point
-            for partition, damage in (*self.damaged.items(), *self.remembered.items())
-        }
+    def _claim(self, ends: dict[TopicPartition, int], subject: Hashable | None = None) -> None:
+        # The former ends of damaged logs are kept until the records are back.
+        for partition, damage in (*self.damaged.items(), *self.remembered.items()):
+            ends[partition] = damage.checkpoints.recovery_point
+        self._replace(checkpoint.RECOVERY_POINT_FILE, ends, subject)
 
     def checkpoint_log_start_offsets(self, subject: Hashable | None = None) -> None:
         """Emits `log-start-offset-checkpoint`, for logs that start above their first segment."""
-        self._checkpoint(
-            LOG_START_FILE,
-            {
-                partition: log.log_start_offset
-                for partition, log in self.logs.items()
-                if log.log_start_offset > log.segments[0].base_offset
-            },
-            subject,
-        )
+        starts = {
+            partition: log.log_start_offset
+            for partition, log in self.logs.items()
+            if log.log_start_offset > log.segments.first_base_offset
+        }
+        self._replace(checkpoint.LOG_START_FILE, starts, subject)
 
     def _checkpoint_all(self, subject: Hashable | None = None) -> None:
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks(subject)
 
-    def _checkpoint(
-        self, name: str, offsets: dict[TopicPartition, int], subject: Hashable | None = None
-    ) -> None:
-        self._env.effects.emit(Replace(name, encode_offsets(offsets), subject))
+    def _replace(self, name: str, offsets: dict[TopicPartition, int], subject: Hashable) -> None:
+        self._env.effects.emit(Replace(name, checkpoint.encode_offsets(offsets), subject))
 
-    def close_cleanly(self, marker: CleanShutdown) -> DirectoryClosed:
-        """Emits everything a clean stop needs, the marker last; returns its subject.
-
-        The effects must all be carried out before the process ends. Files stay open until then;
-        nothing may be appended any more.
-        """
+    def close_cleanly(self, marker: checkpoint.CleanShutdown) -> DirectoryClosed:
+        """Emits everything a clean stop needs, the marker last; returns its subject. The effects
+        must all be carried out before the process ends. Files stay open until then; nothing may be
+        appended any more."""
         for log in self.logs.values():
             log.prepare_close()
-        self._checkpoint(
-            RECOVERY_POINT_FILE,
-            {partition: log.log_end_offset for partition, log in self.logs.items()}
-            | self._former_ends,
-        )
+        self._claim({partition: log.log_end_offset for partition, log in self.logs.items()})
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks()
         subject = DirectoryClosed(self.directory_id)
-        data = encode_clean_shutdown(marker)
-        self._env.effects.emit(Replace(CLEAN_SHUTDOWN_FILE, data, subject))
+        data = checkpoint.encode_clean_shutdown(marker)
+        self._env.effects.emit(Replace(checkpoint.CLEAN_SHUTDOWN_FILE, data, subject))
         return subject
 
     def close(self) -> None:

@@ -19,10 +19,11 @@ Source: KIP-101, KIP-279; Kafka's `LeaderEpochFileCache`.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from itertools import pairwise
 
 from tidelog.env.effects import EffectQueue, Replace
 from tidelog.log.checkpoint import encode_epochs
-from tidelog.model import NO_EPOCH, NO_OFFSET, UNDEFINED_EPOCH_END, EpochEndOffset
+from tidelog.model import NO_EPOCH, UNDEFINED_EPOCH_END, EpochEndOffset
 
 
 class LeaderEpochCache:
@@ -48,41 +49,30 @@ class LeaderEpochCache:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     @property
-    def latest_start_offset(self) -> int:
-        """Where the newest epoch starts; -1 in an empty cache."""
-        return self._starts[-1] if self._starts else NO_OFFSET
-
-    @property
     def entries(self) -> list[tuple[int, int]]:
         """A copy of all (epoch, start offset)."""
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, leader_epoch: int, start_offset: int) -> bool:
         """Notes that `leader_epoch` starts at `start_offset`; returns whether anything changed.
-
-        Entries that contradict it (a later epoch, or the same or a later start) are dropped.
-        """
+        Entries that contradict it (a later epoch, or the same or a later start) are dropped."""
         assert leader_epoch >= 0, f"epoch {leader_epoch} at {start_offset}"
         assert start_offset >= 0, f"epoch {leader_epoch} at {start_offset}"
-        if self._epochs and leader_epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
+        epochs, starts = self._epochs, self._starts
+        if epochs and leader_epoch == epochs[-1] and start_offset >= starts[-1]:
             return False
-        keep = min(
-            bisect_right(self._epochs, leader_epoch), bisect_left(self._starts, start_offset)
-        )
-        del self._epochs[keep:]
-        del self._starts[keep:]
-        if not self._epochs or self._epochs[-1] != leader_epoch:
-            self._epochs.append(leader_epoch)
-            self._starts.append(start_offset)
+        keep = min(bisect_right(epochs, leader_epoch), bisect_left(starts, start_offset))
+        del epochs[keep:], starts[keep:]
+        if not epochs or epochs[-1] != leader_epoch:
+            epochs.append(leader_epoch)
+            starts.append(start_offset)
         self._write()
         return True
 
     def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """The largest epoch at or below the given one and where it ends (exclusive).
-
-        Undefined for no epoch, for one newer than all known, and in an empty cache. For an epoch
-        older than all known: that epoch, and the start of the first known one.
-        """
+        """The largest epoch at or below the given one and where it ends (exclusive). Undefined for
+        no epoch, for one newer than all known, and in an empty cache. For an epoch older than all
+        known: that epoch, and the start of the first known one."""
         if leader_epoch == NO_EPOCH or not self._epochs or leader_epoch > self._epochs[-1]:
             return UNDEFINED_EPOCH_END
         if leader_epoch == self._epochs[-1]:
@@ -102,8 +92,7 @@ class LeaderEpochCache:
         keep = bisect_left(self._starts, end_offset)
         if keep == len(self._starts):
             return False
-        del self._epochs[keep:]
-        del self._starts[keep:]
+        del self._epochs[keep:], self._starts[keep:]
         self._write()
         return True
 
@@ -113,8 +102,7 @@ class LeaderEpochCache:
         if covering < 0 or (self._starts[covering] == start_offset and covering == 0):
             return False
         self._starts[covering] = start_offset
-        del self._epochs[:covering]
-        del self._starts[:covering]
+        del self._epochs[:covering], self._starts[:covering]
         self._write()
         return True
 
@@ -124,15 +112,13 @@ class LeaderEpochCache:
         self._starts.clear()
         self._write()
 
-    def encode(self) -> bytes:
-        """The checkpoint file's bytes."""
-        return encode_epochs(self.entries)
-
-    def check(self) -> None:
-        """Asserts the order of both columns."""
+    def check(self, log_end_offset: int) -> None:
+        """Asserts the order of both columns, and that nothing starts above the log end."""
+        start = self._starts[-1] if self._starts else -1
+        assert start <= log_end_offset, f"{self._path}: epoch starts above {log_end_offset}"
         for column in (self._epochs, self._starts):
-            for index in range(len(column) - 1):
-                assert column[index] < column[index + 1], f"epoch cache {self.entries}"
+            ascends = all(one < next_one for one, next_one in pairwise(column))
+            assert ascends, f"epoch cache {self.entries}"
 
     def _write(self) -> None:
-        self._effects.emit(Replace(self._path, self.encode()))
+        self._effects.emit(Replace(self._path, encode_epochs(self.entries)))

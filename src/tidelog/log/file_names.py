@@ -5,6 +5,7 @@ snapshot by the offset that it was taken at. Files that a replacement of segment
 carry a second suffix (`replacement.py`).
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 LOG_SUFFIX: Final = ".log"
@@ -30,12 +31,9 @@ def offset_of(name: str) -> int:
     return int(digits) if digits.isdecimal() else -1
 
 
-def has_suffix(name: str, suffix: str) -> bool:
-    """Whether a name is an offset and `suffix`, and nothing else."""
-    digits = name.removesuffix(suffix)
-    return name.endswith(suffix) and len(digits) == _NAME_DIGITS and digits.isdecimal()
-
-
-def is_segment_file(name: str) -> bool:
-    """Whether a name is that of a segment's log file or index."""
-    return any(has_suffix(name, suffix) for suffix in SEGMENT_SUFFIXES)
+def offsets_in(names: Iterable[str], *suffixes: str) -> dict[str, int]:
+    """The names that are an offset and one of the suffixes, and nothing else, each with its offset.
+    Without suffixes: the log files and indexes of segments."""
+    wanted = suffixes or SEGMENT_SUFFIXES
+    found = {name: offset_of(name) for name in names if name[_NAME_DIGITS:] in wanted}
+    return {name: offset for name, offset in found.items() if offset >= 0}

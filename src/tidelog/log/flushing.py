@@ -15,6 +15,7 @@ Invariants
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import chain
 
 from tidelog.env.disk import File
 from tidelog.env.effects import EffectQueue, Flush
@@ -30,9 +31,9 @@ class FlushLedger:
         "_effects",
         "_first_count",
         "_topic_partition",
-        "_truncation_count",
         "_under_way",
         "_written",
+        "truncation_count",
     )
 
     def __init__(self, topic_partition: TopicPartition, effects: EffectQueue) -> None:
@@ -42,8 +43,8 @@ class FlushLedger:
         self._written: list[File] = []
         # Per group under way, in order: the files to close when it is answered.
         self._under_way: deque[list[File]] = deque()
-        # How often the log was cut; part of each subject.
-        self._truncation_count = 0
+        # How often the log was cut, in this process; part of each subject.
+        self.truncation_count = 0
         # Subjects with a smaller count are of an earlier object of the same log.
         self._first_count = 0
 
@@ -60,11 +61,9 @@ class FlushLedger:
                 segment.dirty = False
         if not files:
             return
-        for index, file in enumerate(files):
-            completes = index == len(files) - 1
-            subject = LogFlush(
-                self._topic_partition, topic_id, upto, completes, self._truncation_count
-            )
+        last, partition, cuts = files[-1], self._topic_partition, self.truncation_count
+        for file in files:
+            subject = LogFlush(partition, topic_id, upto, file is last, cuts)
             self._effects.emit(Flush(file, subject))
         self._under_way.append(self._written)
         self._written = []
@@ -76,25 +75,19 @@ class FlushLedger:
         if self._under_way:
             for file in self._under_way.popleft():
                 file.close()
-        return subject.upto if subject.truncation_count == self._truncation_count else None
+        return subject.upto if subject.truncation_count == self.truncation_count else None
 
     def begin_after(self, truncation_count: int) -> None:
         """The log was opened anew: answers to an earlier object's requests do not count."""
-        self._truncation_count = self._first_count = truncation_count + 1
-
-    @property
-    def truncation_count(self) -> int:
-        """How often the log was cut, in this process."""
-        return self._truncation_count
+        self.truncation_count = self._first_count = truncation_count + 1
 
     def on_truncation(self) -> None:
         """Voids every flush under way."""
-        self._truncation_count += 1
+        self.truncation_count += 1
 
     def close(self) -> None:
         """Closes what was handed in."""
-        for files in (*self._under_way, self._written):
-            for file in files:
-                file.close()
+        for file in chain(*self._under_way, self._written):
+            file.close()
         self._under_way.clear()
         self._written.clear()

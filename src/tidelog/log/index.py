@@ -23,6 +23,7 @@ Source: Kafka's `OffsetIndex` and `TimeIndex` formats.
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from struct import Struct
 from typing import Final
 
@@ -31,20 +32,20 @@ TIME_ENTRY_BYTES: Final = 12
 _TIME_ENTRY: Final = Struct(">qi")
 
 
-class OffsetIndex:
-    """Sparse map from offsets to file positions."""
+class _SparseIndex:
+    """Entries in two columns of the same length."""
 
-    __slots__ = ("_base_offset", "_max_entries", "_offsets", "_positions")
+    __slots__ = ("_base_offset", "_max_entries", "_offsets", "_values")
 
-    def __init__(self, base_offset: int, max_bytes: int) -> None:
+    def __init__(self, base_offset: int, max_entries: int, value_code: str) -> None:
         # Base offset of the segment; stored offsets are relative to it.
         self._base_offset = base_offset
-        # `segment.index.bytes` in whole entries.
-        self._max_entries = max_bytes // OFFSET_ENTRY_BYTES
-        # Relative last offsets of indexed batches, ascending.
+        # The last slot of it is full.
+        self._max_entries = max_entries
+        # Relative last offset of the batch of each entry.
         self._offsets = array("i")
-        # File positions of the same batches.
-        self._positions = array("i")
+        # Position of that batch, or the largest timestamp up to it; strictly ascending.
+        self._values = array(value_code)
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -54,56 +55,56 @@ class OffsetIndex:
         """Whether the segment must be rolled because no entry fits any more."""
         return len(self._offsets) >= self._max_entries
 
-    @property
-    def last_position(self) -> int:
-        """Position of the last indexed batch; 0 without entries."""
-        return self._positions[-1] if self._positions else 0
+    def truncate_to(self, offset: int) -> None:
+        """Drops entries at or above `offset`."""
+        keep = bisect_left(self._offsets, offset - self._base_offset)
+        del self._offsets[keep:], self._values[keep:]
+
+    def clear(self) -> None:
+        """Drops all entries."""
+        del self._offsets[:], self._values[:]
+
+
+class OffsetIndex(_SparseIndex):
+    """Sparse map from offsets to file positions. An entry is (last offset, position) of a batch, or
+    (-1, 0), the head of the file, where there is none."""
+
+    __slots__ = ()
+
+    def __init__(self, base_offset: int, max_bytes: int) -> None:
+        super().__init__(base_offset, max_bytes // OFFSET_ENTRY_BYTES, "i")
 
     def append(self, last_offset: int, position: int) -> None:
         """Adds the batch at `position` that ends with `last_offset`."""
         relative = last_offset - self._base_offset
         assert not self._offsets or relative > self._offsets[-1], f"{last_offset} not above last"
         self._offsets.append(relative)
-        self._positions.append(position)
+        self._values.append(position)
+
+    def _entry(self, count: int) -> tuple[int, int]:
+        """The last of the first `count` entries."""
+        if not count:
+            return -1, 0
+        return self._base_offset + self._offsets[count - 1], self._values[count - 1]
 
     def entry_for(self, offset: int) -> tuple[int, int]:
-        """(last offset, position) of the last indexed batch that ends at or below `offset`; -1 for
-        the offset when the scan begins at the head of the file."""
-        index = bisect_right(self._offsets, offset - self._base_offset)
-        if not index:
-            return -1, 0
-        return self._base_offset + self._offsets[index - 1], self._positions[index - 1]
+        """The last indexed batch that ends at or below `offset`."""
+        return self._entry(bisect_right(self._offsets, offset - self._base_offset))
+
+    def entry_below(self, position: int) -> tuple[int, int]:
+        """The last indexed batch that begins at or below `position`."""
+        return self._entry(bisect_right(self._values, position))
 
     @property
     def last_entry(self) -> tuple[int, int]:
-        """(last offset, position) of the newest entry; (-1, 0) without entries."""
-        if not self._offsets:
-            return -1, 0
-        return self._base_offset + self._offsets[-1], self._positions[-1]
-
-    def entry_below(self, position: int) -> tuple[int, int]:
-        """(last offset, position) of the last entry at or below `position`; (-1, 0) without."""
-        index = bisect_right(self._positions, position)
-        if not index:
-            return -1, 0
-        return self._base_offset + self._offsets[index - 1], self._positions[index - 1]
-
-    def truncate_to(self, offset: int) -> None:
-        """Drops entries at or above `offset`."""
-        keep = bisect_left(self._offsets, offset - self._base_offset)
-        del self._offsets[keep:]
-        del self._positions[keep:]
-
-    def clear(self) -> None:
-        """Drops all entries."""
-        del self._offsets[:]
-        del self._positions[:]
+        """The newest entry."""
+        return self._entry(len(self._offsets))
 
     def encode(self) -> bytes:
         """The file's bytes."""
         pairs = array("i", bytes(OFFSET_ENTRY_BYTES * len(self._offsets)))
         pairs[::2] = self._offsets
-        pairs[1::2] = self._positions
+        pairs[1::2] = self._values
         return _big_endian(pairs).tobytes()
 
     def load(self, data: bytes, log_bytes: int) -> bool:
@@ -115,92 +116,64 @@ class OffsetIndex:
         pairs = array("i")
         pairs.frombytes(data)
         pairs = _big_endian(pairs)
-        self._offsets = pairs[::2]
-        self._positions = pairs[1::2]
-        if _strictly_ascends(self._offsets) and _strictly_ascends(self._positions):
-            in_file = not len(self) or self._positions[-1] < log_bytes
-            in_range = not len(self) or (self._offsets[0] >= 0 and self._positions[0] >= 0)
-            if in_file and in_range:
-                return True
-        self.clear()
-        return False
+        offsets, positions = pairs[::2], pairs[1::2]
+        if not (_strictly_ascends(offsets) and _strictly_ascends(positions)):
+            return False
+        if offsets and (positions[-1] >= log_bytes or offsets[0] < 0 or positions[0] < 0):
+            return False
+        self._offsets, self._values = offsets, positions
+        return True
 
 
-class TimeIndex:
-    """Sparse map from timestamps to offsets."""
+class TimeIndex(_SparseIndex):
+    """Sparse map: an entry is (timestamp, offset), and (-1, base offset) where there is none."""
 
-    __slots__ = ("_base_offset", "_max_entries", "_offsets", "_timestamps")
+    __slots__ = ()
 
     def __init__(self, base_offset: int, max_bytes: int) -> None:
-        # Base offset of the segment; stored offsets are relative to it.
-        self._base_offset = base_offset
-        # `segment.index.bytes` in whole entries.
-        self._max_entries = max_bytes // TIME_ENTRY_BYTES
-        # Largest timestamp up to each entry, strictly ascending.
-        self._timestamps = array("q")
-        # Relative last offset of the batch that carried it.
-        self._offsets = array("i")
+        # The last slot belongs to sealing.
+        super().__init__(base_offset, max_bytes // TIME_ENTRY_BYTES - 1, "q")
 
-    def __len__(self) -> int:
-        return len(self._offsets)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the segment must be rolled; the last slot belongs to sealing."""
-        return len(self._offsets) >= self._max_entries - 1
+    def _entry(self, count: int) -> tuple[int, int]:
+        """The last of the first `count` entries."""
+        if not count:
+            return -1, self._base_offset
+        return self._values[count - 1], self._base_offset + self._offsets[count - 1]
 
     @property
     def last_entry(self) -> tuple[int, int]:
-        """(timestamp, offset) of the last entry; (-1, base offset) without entries."""
-        if not self._offsets:
-            return -1, self._base_offset
-        return self._timestamps[-1], self._base_offset + self._offsets[-1]
+        """The newest entry."""
+        return self._entry(len(self._offsets))
 
     def maybe_append(self, timestamp: int, offset: int) -> bool:
         """Adds the entry unless its timestamp is not above the last one."""
         if timestamp <= self.last_entry[0]:
             return False
-        self._timestamps.append(timestamp)
+        self._values.append(timestamp)
         self._offsets.append(offset - self._base_offset)
         return True
 
     def entry_for(self, timestamp: int) -> tuple[int, int]:
-        """(timestamp, offset) of the last entry at or below `timestamp`; (-1, base offset) when
-        there is none."""
-        index = bisect_right(self._timestamps, timestamp)
-        if not index:
-            return -1, self._base_offset
-        return self._timestamps[index - 1], self._base_offset + self._offsets[index - 1]
-
-    def truncate_to(self, offset: int) -> None:
-        """Drops entries at or above `offset`."""
-        keep = bisect_left(self._offsets, offset - self._base_offset)
-        del self._timestamps[keep:]
-        del self._offsets[keep:]
-
-    def clear(self) -> None:
-        """Drops all entries."""
-        del self._timestamps[:]
-        del self._offsets[:]
+        """The last entry at or below `timestamp`."""
+        return self._entry(bisect_right(self._values, timestamp))
 
     def encode(self) -> bytes:
         """The file's bytes."""
-        return b"".join(map(_TIME_ENTRY.pack, self._timestamps, self._offsets))
+        return b"".join(map(_TIME_ENTRY.pack, self._values, self._offsets))
 
     def load(self, data: bytes) -> bool:
         """Takes the entries of a file; returns whether they make sense, else it is empty."""
         self.clear()
         if len(data) % TIME_ENTRY_BYTES:
             return False
-        for timestamp, offset in _TIME_ENTRY.iter_unpack(data):
-            self._timestamps.append(timestamp)
-            self._offsets.append(offset)
-        offsets = self._offsets
-        ordered = all(offsets[i] <= offsets[i + 1] for i in range(len(offsets) - 1))
-        if ordered and _strictly_ascends(self._timestamps) and (not offsets or offsets[0] >= 0):
-            return True
-        self.clear()
-        return False
+        entries = list(_TIME_ENTRY.iter_unpack(data))
+        timestamps = array("q", [timestamp for timestamp, _ in entries])
+        offsets = array("i", [offset for _, offset in entries])
+        ordered = all(one <= next_one for one, next_one in pairwise(offsets))
+        if not (ordered and _strictly_ascends(timestamps)) or (offsets and offsets[0] < 0):
+            return False
+        self._offsets, self._values = offsets, timestamps
+        return True
 
 
 def _big_endian(values: "array[int]") -> "array[int]":
@@ -210,4 +183,4 @@ def _big_endian(values: "array[int]") -> "array[int]":
 
 
 def _strictly_ascends(values: "array[int]") -> bool:
-    return all(values[i] < values[i + 1] for i in range(len(values) - 1))
+    return all(one < next_one for one, next_one in pairwise(values))

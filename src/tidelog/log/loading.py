@@ -22,27 +22,14 @@ from bisect import bisect_right
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from tidelog import model
 from tidelog.config import LogConfig
 from tidelog.env.disk import File
 from tidelog.errors import LogDamaged
-from tidelog.log.checkpoint import (
-    LEADER_EPOCH_FILE,
-    PARTITION_METADATA_FILE,
-    CheckpointDamaged,
-    IdentityDamaged,
-    decode_epochs,
-    decode_partition_metadata,
-    encode_partition_metadata,
-)
+from tidelog.log import checkpoint
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.events import EpochsRebuilt, TopicIdUnknown
-from tidelog.log.file_names import (
-    LOG_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    has_suffix,
-    is_segment_file,
-    offset_of,
-)
+from tidelog.log.file_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, offsets_in
 from tidelog.log.flushing import FlushLedger
 from tidelog.log.log import Log
 from tidelog.log.producer_snapshots import ProducerSnapshots, SnapshotDamaged, decode_snapshot
@@ -52,53 +39,45 @@ from tidelog.log.replacement import finish_swaps
 from tidelog.log.replay import rebuild_producers
 from tidelog.log.segment import Segment
 from tidelog.log.segments import SegmentList
-from tidelog.log.tail_cache import TailCache
+from tidelog.log.tail_cache import TailBudget, TailCache
 from tidelog.log.values import Checkpoints, LogEnv
-from tidelog.model import (
-    INTERNAL_TOPICS,
-    METADATA_PARTITION,
-    METADATA_TOPIC_ID,
-    ZERO_TOPIC_ID,
-    TopicId,
-    TopicPartition,
-)
+from tidelog.model import TopicId, TopicPartition
 
 
 def open_log(
     env: LogEnv,
-    path: str,
     topic_partition: TopicPartition,
     config: LogConfig,
     checkpoints: Checkpoints,
-    *,
-    clean: bool,
-    wall_ms: int,
+    clean: bool = True,
+    wall_ms: int = -1,
 ) -> Log:
-    """Opens the log in directory `path`, which exists; an empty directory is an empty log.
+    """Opens the log of a partition, whose directory exists; an empty one is an empty log.
 
     An empty directory is not made durable: a new log has nothing to lose in a crash, and its first
     flush covers the directory. Five hundred new logs would cost seconds of fsync.
 
     Raises `LogDamaged`, with all files as they were, when records are missing that were durable.
     """
-    topic_id = read_topic_id(env, path, topic_partition)
+    path = str(topic_partition)
+    topic_id = read_topic_id(env, topic_partition)
     # The id is written before the first record and flushed with it. So a log that has records and
     # no id after a power cut has no acknowledged record. It may be of a topic that was deleted and
     # created again meanwhile, and its records must not become records of the new topic.
     # The first flush is checkpointed at once, so a log without a recovery point was never flushed.
     was_durable = clean or not checkpoints.complete or checkpoints.recovery_point > 0
-    is_metadata = topic_partition == METADATA_PARTITION
-    unidentified = not was_durable and topic_id == ZERO_TOPIC_ID and not is_metadata
+    is_metadata = topic_partition == model.METADATA_PARTITION
+    unidentified = not was_durable and topic_id == model.ZERO_TOPIC_ID and not is_metadata
     loader = _Loader(env, path, config, checkpoints, clean, wall_ms, unidentified)
     # The head of the metadata log goes when a snapshot has taken its place, at any moment.
     loader.has_fixed_head = not is_metadata
-    may_have_gaps = checkpoints.compacted or topic_partition.topic in INTERNAL_TOPICS
+    may_have_gaps = checkpoints.compacted or topic_partition.topic in model.INTERNAL_TOPICS
     loader.contiguous = not may_have_gaps and "compact" not in config.cleanup_policy
-    if is_metadata and topic_id != METADATA_TOPIC_ID and env.disk.list_dir(path):
+    if is_metadata and topic_id != model.METADATA_TOPIC_ID and env.disk.list_dir(path):
         # It is the same in every cluster.
-        identity = encode_partition_metadata(METADATA_TOPIC_ID)
-        env.disk.replace(f"{path}/{PARTITION_METADATA_FILE}", identity)
-        topic_id = METADATA_TOPIC_ID
+        identity = checkpoint.encode_partition_metadata(model.METADATA_TOPIC_ID)
+        env.disk.replace(f"{path}/{checkpoint.PARTITION_METADATA_FILE}", identity)
+        topic_id = model.METADATA_TOPIC_ID
     try:
         return loader.load(topic_partition, topic_id)
     except LogDamaged:
@@ -107,21 +86,18 @@ def open_log(
         raise
 
 
-def read_topic_id(env: LogEnv, path: str, topic_partition: TopicPartition) -> TopicId:
-    """The topic id of the log in a directory; `ZERO_TOPIC_ID` when it cannot be read."""
-    data = env.disk.read_file(f"{path}/{PARTITION_METADATA_FILE}")
+def read_topic_id(env: LogEnv, partition: TopicPartition) -> TopicId:
+    """The topic id in a partition's directory; `ZERO_TOPIC_ID` when it cannot be read."""
+    file = f"{partition}/{checkpoint.PARTITION_METADATA_FILE}"
+    data = env.disk.read_file(file)
     if data is None:
-        return ZERO_TOPIC_ID
+        return model.ZERO_TOPIC_ID
     try:
-        return decode_partition_metadata(data)
-    except IdentityDamaged as error:
-        file = f"{path}/{PARTITION_METADATA_FILE}"
-        env.trace.event(
-            TopicIdUnknown(
-                partition=topic_partition, reason=error.fault, detail=str(error), file=file
-            )
-        )
-        return ZERO_TOPIC_ID
+        return checkpoint.decode_partition_metadata(data)
+    except checkpoint.IdentityDamaged as error:
+        fault, detail = error.fault, str(error)
+    env.trace.event(TopicIdUnknown(partition=partition, reason=fault, detail=detail, file=file))
+    return model.ZERO_TOPIC_ID
 
 
 @dataclass(slots=True)
@@ -163,12 +139,12 @@ class _Loader:
         self._check_epochs(recovery, log_start_offset, log_end_offset)
         epochs.truncate_from_end(log_end_offset)
         epochs.truncate_from_start(log_start_offset)
-        snapshots.drop_above(log_end_offset)
+        snapshots.drop_outside(0, log_end_offset)
         self._drop_strays(names, snapshots)
         producers = ProducerStates()
         rebuild_producers(
             producers,
-            self.env,
+            self.env.trace,
             self.segments,
             snapshots,
             log_start_offset=log_start_offset,
@@ -199,16 +175,16 @@ class _Loader:
             log_end_offset=log_end_offset,
             high_watermark=high_watermark,
             recovery_point=log_end_offset,
-            tail=TailCache(budget=self.env.tails),
+            tail=TailCache(self.env.tails or TailBudget()),
             ledger=ledger,
         )
 
     def _open_segments(self, names: list[str]) -> ProducerSnapshots:
-        bases = sorted(offset_of(name) for name in names if has_suffix(name, LOG_SUFFIX))
+        bases = sorted(offsets_in(names, LOG_SUFFIX).values())
         for base in bases or [self.checkpoints.log_start_offset]:
             self.segments.append(self._open_segment(base))
-        offsets = [offset_of(name) for name in names if has_suffix(name, SNAPSHOT_SUFFIX)]
-        return ProducerSnapshots(self.env.disk, self.path, offsets)
+        snapshots = offsets_in(names, SNAPSHOT_SUFFIX).values()
+        return ProducerSnapshots(self.env.disk, self.path, snapshots)
 
     def _open_segment(self, base_offset: int) -> Segment:
         segment = Segment(self.env.disk, self.path, base_offset, self.config)
@@ -216,8 +192,7 @@ class _Loader:
         return segment
 
     def _drop_deleted(self, names: list[str]) -> list[str]:
-        """Ends a deletion that a crash interrupted: what ends at or below the log start goes.
-        Returns the names that remain."""
+        """Ends a deletion that a crash interrupted, up to the log start. Returns the names left."""
         start = self.checkpoints.log_start_offset
         keep = bisect_right([segment.base_offset for segment in self.segments], start) - 1
         if keep < 0 or not self.has_fixed_head:
@@ -226,21 +201,21 @@ class _Loader:
             segment.delete()
         del self.segments[:keep]
         first_base = self.segments[0].base_offset
-        gone = {name for name in names if is_segment_file(name) and offset_of(name) < first_base}
-        for name in sorted(gone):
+        gone = {name: each for name, each in offsets_in(names).items() if each < first_base}
+        for name in gone:
             self.env.disk.delete(f"{self.path}/{name}")
         return [name for name in names if name not in gone]
 
     def _read_epochs(self, names: list[str]) -> LeaderEpochCache:
-        path = f"{self.path}/{LEADER_EPOCH_FILE}"
+        path = f"{self.path}/{checkpoint.LEADER_EPOCH_FILE}"
         entries: list[tuple[int, int]] = []
         try:
-            entries = decode_epochs(self.env.disk.read_file(path) or b"")
-        except CheckpointDamaged as error:
+            entries = checkpoint.decode_epochs(self.env.disk.read_file(path) or b"")
+        except checkpoint.CheckpointDamaged as error:
             self.env.trace.warn(self.path, "read_epochs", "epochs ignored", str(error), file=path)
         first_base = self.segments[0].base_offset
         begin = entries[0][1] if entries and self.clean else first_base
-        begin = min([begin, *(offset_of(name) for name in names if is_segment_file(name))])
+        begin = min([begin, *offsets_in(names).values()])
         if self.has_fixed_head and begin < first_base:
             # Deletion at the head takes the indexes with the segments, and moves the first epoch.
             raise self.segments[0].batches.damaged(f"the log began at {begin}, not at {first_base}")
@@ -264,16 +239,15 @@ class _Loader:
             return log_end_offset
         recovery.drop_from(0, reason)
         recovery.rebuilt_bases.clear()
-        snapshots.drop_above(-1)
+        snapshots.drop_outside(0, -1)
         self.segments.append(self._open_segment(restart_at))
         return restart_at
 
     def _check_epochs(self, recovery: Recovery, log_start_offset: int, log_end_offset: int) -> None:
         """Compares the epochs with batches; where they differ, the batches decide."""
         epochs = recovery.epochs
-        if log_end_offset == log_start_offset:
-            return
-        if epochs_agree(epochs, self.segments, log_start_offset):
+        is_empty = log_end_offset == log_start_offset
+        if is_empty or epochs_agree(epochs, self.segments, log_start_offset):
             return
         self.env.trace.event(EpochsRebuilt(partition=recovery.topic_partition))
         epochs.clear()
@@ -284,8 +258,8 @@ class _Loader:
         """Deletes indexes without a log file. Keeps the snapshots at segment bases, and the newest
         one if it lies beyond them all."""
         bases = {segment.base_offset for segment in self.segments}
-        for name in names:
-            if is_segment_file(name) and offset_of(name) not in bases:
+        for name, offset in offsets_in(names).items():
+            if offset not in bases:
                 self.env.disk.delete(f"{self.path}/{name}")
         newest = max(snapshots.offsets, default=-1)
         for offset in snapshots.offsets:
@@ -307,13 +281,12 @@ class _Loader:
     def _make_durable(self, rebuilt_bases: Collection[int]) -> None:
         disk = self.env.disk
         for segment in self.segments:
-            if segment.base_offset not in rebuilt_bases:
-                continue
-            files = segment.write_indexes()
-            for file in (*files, *segment.unsynced_files()):
-                disk.sync(file)
-            for file in files:
-                file.close()
+            if segment.base_offset in rebuilt_bases:
+                files = segment.write_indexes()
+                for file in (*files, *segment.unsynced_files()):
+                    disk.sync(file)
+                for file in files:
+                    file.close()
         for file in self._identity():
             disk.sync(file)
             file.close()
@@ -327,7 +300,6 @@ class _Loader:
         return self._identity()
 
     def _identity(self) -> list[File]:
-        """The file, open, with the topic id: records that count as durable are dropped
-        without it."""
-        path = f"{self.path}/{PARTITION_METADATA_FILE}"
+        """The open file with the topic id, without which durable records would be dropped."""
+        path = f"{self.path}/{checkpoint.PARTITION_METADATA_FILE}"
         return [self.env.disk.open(path)] if self.env.disk.exists(path) else []

@@ -36,15 +36,6 @@ class RenamesForgotten(NamedTuple):
 class RenamedDirectories:
     """Directories that were renamed, and still have that name."""
 
-    __slots__ = (
-        "_checkpoints_are_stale",
-        "_disk",
-        "_first_renamed",
-        "_forgotten_end",
-        "_names",
-        "_rename_count",
-    )
-
     def __init__(self, disk: Disk, names: list[str]) -> None:
         self._disk = disk
         # In the order of their renames.
@@ -81,8 +72,7 @@ class RenamedDirectories:
         self._forgotten_end = max(self._forgotten_end, subject.upto)
 
     def clear(self) -> int:
-        """Deletes the directories that no checkpoint names any more, or makes strays of them;
-        returns how many."""
+        """Deletes what no checkpoint names any more, or makes strays of it; returns how many."""
         count = 0
         while self._first_renamed < self._forgotten_end:
             name = self._names[0]
@@ -100,17 +90,15 @@ def parse_partition_name(name: str) -> TopicPartition | None:
     """The partition that a directory name stands for; `None` for other names."""
     if name.endswith((DELETE_SUFFIX, _STRAY_SUFFIX, _FUTURE_SUFFIX)):
         return None
-    topic, separator, number = name.rpartition("-")
-    if not separator or not topic or not number.isdecimal():
+    topic, _, number = name.rpartition("-")
+    if not (topic and number.isdecimal() and _TOPIC_NAME_CHARS.issuperset(topic)):
         return None
-    if not _TOPIC_NAME_CHARS.issuperset(topic):
-        return None
-    return TopicPartition(topic, int(number))
+    partition = TopicPartition(topic, int(number))
+    return partition if str(partition) == name else None
 
 
 def renamed_from(name: str) -> TopicPartition | None:
-    """The partition whose log is in a renamed directory that a checkpoint may still name; `None`
-    for other names."""
+    """The partition of a renamed directory that a checkpoint may still name; else `None`."""
     if not name.endswith((DELETE_SUFFIX, ASIDE_SUFFIX)):
         return None
     return parse_partition_name(name.rpartition(".")[0])

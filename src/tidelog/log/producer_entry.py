@@ -71,10 +71,8 @@ class ProducerEntry:
             return None
         last_sequence = header.last_sequence
         for batch in self.batches:
-            if (
-                batch.last_sequence == last_sequence
-                and batch.first_sequence == header.base_sequence
-            ):
+            ends_alike = batch.last_sequence == last_sequence
+            if ends_alike and batch.first_sequence == header.base_sequence:
                 return batch
         return None
 
@@ -88,11 +86,9 @@ class ProducerEntry:
 def check_epoch(entry: ProducerEntry, header: BatchHeader) -> None:
     """Raises `ProtocolError` when a batch or marker comes from a deposed producer."""
     if header.producer_epoch < entry.producer_epoch:
-        raise ProtocolError(
-            ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"producer `{entry.producer_id}` sent epoch `{header.producer_epoch}`, "
-            f"known is `{entry.producer_epoch}`",
-        )
+        sent, known = header.producer_epoch, entry.producer_epoch
+        detail = f"producer `{entry.producer_id}` sent epoch `{sent}`, known is `{known}`"
+        raise ProtocolError(ErrorCode.INVALID_PRODUCER_EPOCH, detail)
 
 
 def check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:

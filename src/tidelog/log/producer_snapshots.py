@@ -14,6 +14,7 @@ a crash were dropped by loading.
 Source: KIP-98; Kafka's `ProducerStateManager`, `SnapshotFile`.
 """
 
+import sys
 from collections.abc import Iterable
 from struct import Struct
 from typing import Final
@@ -79,16 +80,10 @@ class ProducerSnapshots:
         self._disk.delete(self.path(offset))
         self._offsets.discard(offset)
 
-    def drop_above(self, offset: int) -> None:
-        """Deletes the snapshots that hold records beyond `offset`."""
+    def drop_outside(self, first: int, last: int = sys.maxsize) -> None:
+        """Deletes the snapshots before `first`, and those that hold records beyond `last`."""
         for known in self.offsets:
-            if known > offset:
-                self.drop(known)
-
-    def drop_below(self, offset: int) -> None:
-        """Deletes the snapshots before `offset`."""
-        for known in self.offsets:
-            if known < offset:
+            if not first <= known <= last:
                 self.drop(known)
 
 

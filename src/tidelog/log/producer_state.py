@@ -17,7 +17,6 @@ Source: KIP-98, KIP-360, KIP-447; Kafka's `ProducerStateManager`, `ProducerAppen
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CACHED_PRODUCER_BATCHES
@@ -30,39 +29,21 @@ from tidelog.records.batch import SEQUENCE_COUNT, BatchHeader
 from tidelog.records.control import EndTxnMarker
 
 
-class _Transaction(NamedTuple):
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    """Offset of the marker; -1 while the transaction is open."""
-
-
 class ProducerStates:
     """All producers of one log."""
 
-    __slots__ = ("_completed", "_entries", "_open", "map_end_offset")
+    __slots__ = ("_completed", "_open", "by_id", "map_end_offset")
 
     def __init__(self) -> None:
         # By producer id, in order of first appearance.
-        self._entries: dict[int, ProducerEntry] = {}
-        # Open transactions by first offset, ascending.
-        self._open: dict[int, _Transaction] = {}
-        # Ended transactions whose marker is not yet below the high watermark, by first offset.
-        self._completed: dict[int, _Transaction] = {}
+        self.by_id: dict[int, ProducerEntry] = {}
+        # First offsets of open transactions, ascending, as a set with an order.
+        self._open: dict[int, None] = {}
+        # Of ended transactions whose marker is not yet below the high watermark: first offset, and
+        # that of the marker.
+        self._completed: dict[int, int] = {}
         # Exclusive: every batch below it is reflected here.
         self.map_end_offset = 0
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def get(self, producer_id: int) -> ProducerEntry | None:
-        """The entry of a producer."""
-        return self._entries.get(producer_id)
-
-    @property
-    def entries(self) -> list[ProducerEntry]:
-        """All entries, for DescribeProducers."""
-        return list(self._entries.values())
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -75,10 +56,8 @@ class ProducerStates:
 
     def admit(self, header: BatchHeader, origin: AppendOrigin) -> ProducerBatch | None:
         """Lets a data batch pass, or returns the earlier append of the very same client batch.
-
-        Raises `ProtocolError` when it may not follow what is known.
-        """
-        entry = self._entries.get(header.producer_id)
+        Raises `ProtocolError` when it may not follow what is known."""
+        entry = self.by_id.get(header.producer_id)
         if entry is None:
             return None
         if origin is AppendOrigin.CLIENT:
@@ -91,11 +70,9 @@ class ProducerStates:
         else:
             check_epoch(entry, header)
         if entry.txn_first_offset != NO_OFFSET and not header.is_transactional:
-            raise ProtocolError(
-                ErrorCode.INVALID_TXN_STATE,
-                f"producer `{entry.producer_id}` has an open transaction from offset "
-                f"`{entry.txn_first_offset}` and sent a batch outside of it",
-            )
+            what = f"has an open transaction from offset `{entry.txn_first_offset}`"
+            detail = f"producer `{entry.producer_id}` {what} and sent a batch outside of it"
+            raise ProtocolError(ErrorCode.INVALID_TXN_STATE, detail)
         return None
 
     @staticmethod
@@ -110,37 +87,31 @@ class ProducerStates:
 
     def check_marker(self, header: BatchHeader, marker: EndTxnMarker) -> None:
         """Raises `ProtocolError` when a marker comes from a deposed producer or coordinator."""
-        entry = self._entries.get(header.producer_id)
+        entry = self.by_id.get(header.producer_id)
         if entry is None:
             return
         check_epoch(entry, header)
         if marker.coordinator_epoch < entry.coordinator_epoch:
-            raise ProtocolError(
-                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"coordinator epoch `{marker.coordinator_epoch}` is below the known "
-                f"`{entry.coordinator_epoch}`",
-            )
+            epoch, known = marker.coordinator_epoch, entry.coordinator_epoch
+            detail = f"coordinator epoch `{epoch}` is below the known `{known}`"
+            raise ProtocolError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, detail)
 
     # After an append, and in replay: never fails ---------------------------------------------
 
     def replay(
         self, header: BatchHeader, base_offset: int, timestamp: int, marker: EndTxnMarker | None
     ) -> AbortedTxn | None:
-        """Takes in a batch that is in the log; returns the transaction that it aborted.
-
-        Offset and timestamp are those of the log, which a leader stamps over the header's.
-        `marker` is the marker of a control batch, `None` for data.
-        """
+        """Takes in a batch that is in the log; returns the transaction that it aborted. Offset and
+        timestamp are those of the log, which a leader stamps over the header's. `marker` is the
+        marker of a control batch, `None` for data."""
         delta = header.last_offset_delta
         last_offset = base_offset + delta
         self.map_end_offset = last_offset + 1
         if header.producer_id < 0:
             return None
         if header.is_control:
-            if marker is None:
-                return None
-            return self._replay_marker(header, last_offset, timestamp, marker)
-        entry = self._entries.get(header.producer_id) or self._new_entry(header.producer_id)
+            return marker and self._replay_marker(header, last_offset, timestamp, marker)
+        entry = self.by_id.get(header.producer_id) or self._new_entry(header.producer_id)
         if entry.producer_epoch != header.producer_epoch:
             entry.enter_epoch(header.producer_epoch)
         last_sequence = (header.base_sequence + delta) % SEQUENCE_COUNT
@@ -150,13 +121,13 @@ class ProducerStates:
         entry.last_timestamp = timestamp
         if entry.txn_first_offset == NO_OFFSET and header.is_transactional:
             entry.txn_first_offset = base_offset
-            self._open[base_offset] = _Transaction(header.producer_id, base_offset, NO_OFFSET)
+            self._open[base_offset] = None
         return None
 
     def _replay_marker(
         self, header: BatchHeader, marker_offset: int, timestamp: int, marker: EndTxnMarker
     ) -> AbortedTxn | None:
-        entry = self._entries.get(header.producer_id) or self._new_entry(header.producer_id)
+        entry = self.by_id.get(header.producer_id) or self._new_entry(header.producer_id)
         entry.enter_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = timestamp
@@ -165,7 +136,7 @@ class ProducerStates:
             return None
         entry.txn_first_offset = NO_OFFSET
         self._open.pop(first_offset, None)
-        self._completed[first_offset] = _Transaction(entry.producer_id, first_offset, marker_offset)
+        self._completed[first_offset] = marker_offset
         if marker.is_commit:
             return None
         stable = min(self._open, default=marker_offset + 1)
@@ -174,44 +145,34 @@ class ProducerStates:
     def on_high_watermark(self, high_watermark: int) -> None:
         """Forgets ended transactions whose marker is now replicated."""
         if self._completed:
-            self._completed = {
-                first: txn
-                for first, txn in self._completed.items()
-                if txn.last_offset >= high_watermark
-            }
+            ended = self._completed.items()
+            self._completed = {first: last for first, last in ended if last >= high_watermark}
 
     def expire(self, wall_ms: int, expiration_ms: int) -> int:
-        """Forgets producers that were idle too long and have no open transaction.
-
-        Timestamps alone do not show which producer is idle: one that copies old records has old
-        timestamps. If the log forgot it meanwhile, its next retry would be appended twice. So a
-        producer stays that is new here or has written since the last call.
-        """
+        """Forgets producers that were idle too long and have no open transaction. Timestamps alone
+        do not show which producer is idle: one that copies old records has old timestamps. If the
+        log forgot it meanwhile, its next retry would be appended twice. So a producer stays that is
+        new here or has written since the last call."""
         expired = []
-        for entry in self._entries.values():
+        for entry in self.by_id.values():
             last_offset = entry.last_offset
-            if (
-                last_offset == entry.offset_at_check
-                and entry.txn_first_offset == NO_OFFSET
-                and wall_ms - entry.last_timestamp >= expiration_ms
-            ):
+            is_idle = last_offset == entry.offset_at_check and entry.txn_first_offset == NO_OFFSET
+            if is_idle and wall_ms - entry.last_timestamp >= expiration_ms:
                 expired.append(entry.producer_id)
             entry.offset_at_check = last_offset
         for producer_id in expired:
-            del self._entries[producer_id]
+            del self.by_id[producer_id]
         return len(expired)
 
     def maybe_rewind_to(self, log_end_offset: int) -> bool:
-        """Becomes the state as of an earlier log end if it can; else changes nothing.
-
-        After an election a log is cut by the last few batches, while replaying its newest segment
-        may take seconds. Of each producer the batches that remain are enough: those that were cut
-        are the newest of the five that its client may have in flight.
-        """
+        """Becomes the state as of an earlier log end if it can; else changes nothing. After an
+        election a log is cut by the last few batches, while replaying its newest segment may take
+        seconds. Of each producer the batches that remain are enough: those that were cut are the
+        newest of the five that its client may have in flight."""
         if self._open or self._completed:
             return False
         kept: list[tuple[ProducerEntry, int]] = []
-        for entry in self._entries.values():
+        for entry in self.by_id.values():
             count = sum(1 for batch in entry.batches if batch.last_offset < log_end_offset)
             if not count or entry.coordinator_epoch >= 0:
                 return False
@@ -225,56 +186,47 @@ class ProducerStates:
 
     def clear(self, map_end_offset: int) -> None:
         """Forgets everything; the state is that of an empty log at `map_end_offset`."""
-        self._entries.clear()
+        self.by_id.clear()
         self._open.clear()
         self._completed.clear()
         self.map_end_offset = map_end_offset
 
     def _new_entry(self, producer_id: int) -> ProducerEntry:
-        entry = self._entries[producer_id] = ProducerEntry(producer_id)
+        entry = self.by_id[producer_id] = ProducerEntry(producer_id)
         return entry
 
     # Snapshots -------------------------------------------------------------------------------
 
     def encode_snapshot(self) -> bytes:
         """The snapshot file of the state at `map_end_offset`."""
-        return encode_snapshot(self._entries.values())
+        return encode_snapshot(self.by_id.values())
 
     def load_snapshot(self, data: bytes, offset: int) -> None:
         """Becomes the state in a snapshot file taken at `offset`. No producer is forgotten here,
-        however old its timestamps: the next two calls of `expire` find out which are idle.
-
-        Raises `SnapshotDamaged` and leaves the state empty.
-        """
+        however old its timestamps: the next two calls of `expire` find out which are idle. Raises
+        `SnapshotDamaged` and leaves the state empty."""
         self.clear(offset)
         for entry in decode_snapshot(data):
-            self._entries[entry.producer_id] = entry
-        for entry in sorted(self._entries.values(), key=lambda entry: entry.txn_first_offset):
-            first = entry.txn_first_offset
-            if first != NO_OFFSET:
-                self._open[first] = _Transaction(entry.producer_id, first, NO_OFFSET)
+            self.by_id[entry.producer_id] = entry
+        firsts = sorted(entry.txn_first_offset for entry in self.by_id.values())
+        self._open = dict.fromkeys(first for first in firsts if first != NO_OFFSET)
 
     def complete_windows(self, headers: Sequence[BatchHeader]) -> None:
-        """Puts the batches that a snapshot left out before the one it holds.
-
-        `headers` are batches of the log in order, up to the snapshot's offset. Those of another
-        epoch than the producer's present one do not count, and neither does anything when the
-        snapshot's own batch is not among them.
-        """
+        """Puts the batches that a snapshot left out before the one it holds. `headers` are batches
+        of the log in order, up to the snapshot's offset. Those of another epoch than the producer's
+        present one do not count, and neither does anything when the snapshot's own batch is not
+        among them."""
         windows: dict[int, list[ProducerBatch]] = {}
         for header in headers:
-            entry = self._entries.get(header.producer_id)
+            entry = self.by_id.get(header.producer_id)
             same_epoch = entry is not None and header.producer_epoch == entry.producer_epoch
             if same_epoch and not header.is_control:
-                batch = ProducerBatch(
-                    header.last_sequence,
-                    header.last_offset,
-                    header.last_offset_delta,
-                    header.max_timestamp,
-                )
+                sequence, offset = header.last_sequence, header.last_offset
+                delta, timestamp = header.last_offset_delta, header.max_timestamp
+                batch = ProducerBatch(sequence, offset, delta, timestamp)
                 windows.setdefault(header.producer_id, []).append(batch)
         for producer_id, window in windows.items():
-            known = self._entries[producer_id].batches
+            known = self.by_id[producer_id].batches
             if known and known[-1].last_offset == window[-1].last_offset:
                 known[:-1] = window[-MAX_CACHED_PRODUCER_BATCHES:-1]
 
@@ -283,7 +235,7 @@ class ProducerStates:
         assert self.map_end_offset <= log_end_offset, f"{self.map_end_offset} > {log_end_offset}"
         firsts = list(self._open)
         assert firsts == sorted(firsts), f"open transactions out of order: {firsts}"
-        for entry in self._entries.values():
+        for entry in self.by_id.values():
             count = len(entry.batches)
             assert count <= MAX_CACHED_PRODUCER_BATCHES, f"{count} batches cached"
             if entry.txn_first_offset != NO_OFFSET:

@@ -1,32 +1,51 @@
-"""Reading what lies in the segments of one log, and checking it.
+"""Reading one log: batches by offset, records by time, aborted transactions; and checking it.
 
-A read that meets something wrong has met a wrong index or a wrong log file. Indexes are made anew
-from the log by a full scan of the segment, which checks every batch; so after that either the read
-succeeds, or raises `LogDamaged`, because it is the log that is wrong.
+The newest batches are in memory. A read that meets something wrong on the disk has met a wrong
+index or a wrong log file. Indexes are made anew from the log by a full scan of the segment, which
+checks every batch; so after that either the read succeeds, or raises `LogDamaged`, because it is
+the log that is wrong.
+
+`ListOffsets` asks for the first record at or after a time, or for the record with the largest
+timestamp. Timestamps in a log need not ascend, which is why the time index stores the largest
+*so far* and the scan goes on from there by each batch's largest timestamp. It has no checksum; the
+batch that an entry names shows whether the entry is right. When the body of the batch that is found
+cannot be read (its header is wrong), the answer is the batch's base offset.
+
+Source: KIP-33, KIP-734.
 """
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from tidelog.errors import LogDamaged
-from tidelog.log.batch_file import ReadWindow
-from tidelog.log.lookup import find_max_timestamp, find_timestamp
+from tidelog.errors import CorruptBatch, ErrorCode, LogDamaged, ProtocolError
+from tidelog.log.batch_file import LogRead, ReadWindow, ScannedBatch
 from tidelog.log.state import LogState
 from tidelog.log.txn_index import AbortedTxn
-from tidelog.log.values import LogRead, TimestampedOffset
+from tidelog.log.values import TimestampedOffset
+from tidelog.records.batch import decode_body
 from tidelog.wire.fetch import AbortedTransaction
 
 T = TypeVar("T")
 
 
-def read_segments(
-    state: LogState, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
+def read(
+    state: LogState, offset: int, max_bytes: int, upper_offset: int, *, at_least_one: bool
 ) -> LogRead:
-    """Whole batches from the one that holds `offset`, from the disk.
-
-    Raises `LogDamaged`.
-    """
-    window = ReadWindow(upper_offset, state.log_end_offset, state.epochs)
+    """Whole batches from the one that holds `offset`, all below `upper_offset`. At most
+    `max_bytes`, but with `at_least_one` the first batch comes whole whatever its size. Raises
+    OFFSET_OUT_OF_RANGE below the log start or above the log end, `LogDamaged` when the disk gives
+    other bytes than were written."""
+    log_end_offset = state.log_end_offset
+    if not state.log_start_offset <= offset <= log_end_offset:
+        detail = f"offset `{offset}` is not within {state.log_start_offset} to {log_end_offset}"
+        raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
+    upper_offset = min(upper_offset, log_end_offset)
+    if offset >= upper_offset:
+        return LogRead([], 0, offset, offset)
+    cached = state.tail.read(offset, max_bytes, upper_offset, at_least_one)
+    if cached is not None:
+        return cached
+    window = ReadWindow(upper_offset, log_end_offset, state.epochs)
 
     def read_once() -> LogRead:
         for segment in state.segments.covering(offset):
@@ -43,14 +62,56 @@ def read_segments(
 
 
 def offset_for_timestamp(state: LogState, timestamp: int) -> TimestampedOffset | None:
-    """The first record at or after `timestamp`; `None` when all are older."""
-    start = state.log_start_offset
-    return _look(state, lambda: find_timestamp(state.segments, timestamp, start))
+    """The first record at or after `timestamp`; `None` when all are older. Raises `LogDamaged`."""
+    start_offset = state.log_start_offset
+
+    def find_once() -> TimestampedOffset | None:
+        for segment in state.segments:
+            if segment.max_timestamp < timestamp:
+                continue
+            indexed = segment.time_index.entry_for(timestamp)
+            from_offset = max(indexed[1], segment.base_offset)
+            _, position = segment.offset_index.entry_for(from_offset)
+            for batch in segment.batches.scan(position):
+                header = batch.header
+                if indexed[0] >= 0 and header.last_offset >= indexed[1]:
+                    if (header.max_timestamp, header.last_offset) != indexed:
+                        raise segment.batches.damaged(f"its time index is wrong at {indexed[1]}")
+                    indexed = -1, -1
+                if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+                    found = _first_record(batch, timestamp, start_offset)
+                    if found is not None:
+                        return found
+        return None
+
+    return _look(state, find_once)
 
 
 def max_timestamp(state: LogState) -> TimestampedOffset | None:
-    """The first record with the largest timestamp; `None` in an empty log."""
-    return _look(state, lambda: find_max_timestamp(state.segments, state.log_start_offset))
+    """The first record with the largest timestamp; `None` in an empty log. Raises `LogDamaged`."""
+
+    def find_once() -> TimestampedOffset | None:
+        newest = max(state.segments, key=lambda segment: segment.max_timestamp)
+        timestamp = newest.max_timestamp
+        position = newest.locate(newest.max_timestamp_offset) if timestamp >= 0 else None
+        if position is None:
+            return None
+        batch = next(newest.batches.scan(position))
+        return _first_record(batch, timestamp, state.log_start_offset)
+
+    return _look(state, find_once)
+
+
+def _first_record(batch: ScannedBatch, timestamp: int, start: int) -> TimestampedOffset | None:
+    header = batch.header
+    try:
+        for record in decode_body(batch.data, 0, header):
+            if record.timestamp >= timestamp and record.offset >= start:
+                return TimestampedOffset(record.timestamp, record.offset, header.leader_epoch)
+    except CorruptBatch:
+        offset = max(header.base_offset, start)
+        return TimestampedOffset(header.max_timestamp, offset, header.leader_epoch)
+    return None
 
 
 def aborted_in(state: LogState, start: int, upper: int) -> list[AbortedTransaction]:
@@ -76,10 +137,8 @@ def verify(state: LogState) -> None:
 
 
 def _look(state: LogState, look_once: Callable[[], T]) -> T:
-    """Looks at the files; when they disagree, once more with the index made anew.
-
-    Raises `LogDamaged` when it is not the index that is wrong.
-    """
+    """Looks at the files; when they disagree, once more with the index made anew. Raises
+    `LogDamaged` when it is not the index that is wrong."""
     try:
         return look_once()
     except LogDamaged as error:

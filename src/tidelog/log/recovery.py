@@ -27,7 +27,6 @@ has no checksum, so its entries are compared with the batches at their offsets.
 Source: Kafka's `LogLoader` and `LogSegment.recover`; Alagappan et al., FAST '18.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tidelog.config import LogConfig
@@ -68,9 +67,7 @@ class Recovery:
 
     def recover(self) -> int:
         """Loads or rebuilds the indexes of every segment; cuts a torn tail. Returns the log end.
-
-        Raises `LogDamaged` where durable records are missing.
-        """
+        Raises `LogDamaged` where durable records are missing."""
         first_unclean = self._first_unclean()
         next_offset = self.segments[0].base_offset
         for index, segment in enumerate(self.segments):
@@ -82,10 +79,8 @@ class Recovery:
             before_bytes = segment.size_bytes
             next_offset = self._load_segment(segment, index < first_unclean)
             if segment.size_bytes < before_bytes:
-                lost_bytes = before_bytes - segment.size_bytes
-                self.trace.event(
-                    TailCut(partition=self.topic_partition, offset=next_offset, bytes=lost_bytes)
-                )
+                lost, partition = before_bytes - segment.size_bytes, self.topic_partition
+                self.trace.event(TailCut(partition=partition, offset=next_offset, bytes=lost))
                 self.drop_from(index + 1, "follows a bad batch")
                 break
         return next_offset
@@ -107,13 +102,8 @@ class Recovery:
         recovery point. It may have been truncated there, and the truncation may not be durable."""
         if self.clean:
             return len(self.segments)
-        last = len(self.segments) - 1
-        covering = [
-            index
-            for index, segment in enumerate(self.segments)
-            if segment.base_offset < self.checkpoints.recovery_point
-        ]
-        return min(last, covering[-1]) if covering else 0
+        point = self.checkpoints.recovery_point
+        return max(0, sum(segment.base_offset < point for segment in self.segments) - 1)
 
     def _load_segment(self, segment: Segment, sound: bool) -> int:
         """Makes a segment ready; returns its end. `sound` trusts its batches."""
@@ -122,16 +112,13 @@ class Recovery:
             try:
                 return segment.next_offset()
             except LogDamaged as error:
-                self.trace.warn(
-                    self.topic_partition, "load_segment", "segment is scanned", error.message
-                )
+                what = "segment is scanned"
+                self.trace.warn(self.topic_partition, "load_segment", what, error.message)
         elif bad is not None and (segment.size_bytes or bad.reason != MISSING):
             # A log that never had records has no indexes. Recovery makes them anew unasked; where
             # batches are trusted they were durable before, so something took them.
-            name = offset_name(segment.base_offset) + bad.suffix
-            self.trace.event(
-                IndexRebuilt(partition=self.topic_partition, reason=bad.reason, file=name)
-            )
+            partition, name = self.topic_partition, offset_name(segment.base_offset) + bad.suffix
+            self.trace.event(IndexRebuilt(partition=partition, reason=bad.reason, file=name))
         return self.rebuild(segment)
 
     def rebuild(self, segment: Segment) -> int:
@@ -162,20 +149,13 @@ class Recovery:
     def drop_from(self, index: int, reason: str) -> None:
         """Deletes the segments from this one on."""
         for segment in self.segments[index:]:
-            self.trace.warn(
-                self.topic_partition,
-                "drop_from",
-                "dropped",
-                reason,
-                base_offset=segment.base_offset,
-            )
+            base, partition = segment.base_offset, self.topic_partition
+            self.trace.warn(partition, "drop_from", "dropped", reason, base_offset=base)
             segment.delete()
         del self.segments[index:]
 
 
-def epochs_agree(
-    epochs: LeaderEpochCache, segments: Sequence[Segment], log_start_offset: int
-) -> bool:
+def epochs_agree(epochs: LeaderEpochCache, segments: list[Segment], log_start_offset: int) -> bool:
     """Whether the epochs are those of the batches at their offsets; there is a batch."""
     last = [segment for segment in segments if segment.size_bytes][-1]
     places = [(last, last.next_offset() - 1)]

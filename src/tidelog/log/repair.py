@@ -10,14 +10,7 @@ from tidelog.config import LogConfig
 from tidelog.env.disk import Disk
 from tidelog.errors import LogDamaged
 from tidelog.log.checkpoint import LEADER_EPOCH_FILE
-from tidelog.log.file_names import (
-    CORRUPT_SUFFIX,
-    LOG_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    has_suffix,
-    is_segment_file,
-    offset_of,
-)
+from tidelog.log.file_names import CORRUPT_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, offsets_in
 from tidelog.log.loading import open_log
 from tidelog.log.log import Log
 from tidelog.log.values import Checkpoints, LogEnv
@@ -50,10 +43,8 @@ def reopen(
     *,
     set_aside: bool,
 ) -> Log:
-    """Removes the bad segment of a damaged log and all behind it, and opens the rest, durable.
-
-    With `set_aside` the records that go stay as `.corrupt`.
-    """
+    """Removes the bad segment of a damaged log and all behind it, and opens the rest, durable. With
+    `set_aside` the records that go stay as `.corrupt`."""
     path = str(topic_partition)
     env.disk.make_dir(path)
     bad_from = damage.base_offset
@@ -66,7 +57,7 @@ def reopen(
             compacted=known.compacted,
         )
         try:
-            log = open_log(env, path, topic_partition, config, checkpoints, clean=True, wall_ms=-1)
+            log = open_log(env, topic_partition, config, checkpoints)
             break
         except LogDamaged as error:
             bad_from = error.base_offset if error.base_offset < bad_from else 0
@@ -74,33 +65,32 @@ def reopen(
         # Its files were closed with flushes under way, which were skipped.
         for file in segment.unsynced_files():
             env.disk.sync(file)
-    log.continue_after(damage.truncation_count)
+    log.ledger.begin_after(damage.truncation_count)
     return log
 
 
 def cut_from(disk: Disk, path: str, base_offset: int, *, set_aside: bool = False) -> bool:
-    """Deletes the segments from `base_offset` on, with indexes and snapshots; returns whether
-    any are left. Without any, nothing of the old log is left. Its identity stays, and so does what
-    is not the log's: beside the metadata log lie the quorum's votes and snapshots.
-
-    With `set_aside` the records themselves stay as `.corrupt`, for an operator without other copy.
-    """
+    """Deletes the segments from `base_offset` on, with indexes and snapshots; returns whether any
+    are left. Without any, nothing of the old log is left. Its identity stays, and so does what is
+    not the log's: beside the metadata log lie the quorum's votes and snapshots. With `set_aside`
+    the records themselves stay as `.corrupt`, for an operator without other copy."""
     names = disk.list_dir(path)
-    kept = [n for n in names if has_suffix(n, LOG_SUFFIX) and offset_of(n) < base_offset]
-    for name in names:
-        is_segment, is_snapshot = is_segment_file(name), has_suffix(name, SNAPSHOT_SUFFIX)
-        beyond = is_segment and offset_of(name) >= base_offset
-        beyond |= is_snapshot and offset_of(name) > base_offset
-        of_log = is_segment or is_snapshot or name == LEADER_EPOCH_FILE
-        if not (beyond or (not kept and of_log)):
-            continue
+    logs = offsets_in(names, LOG_SUFFIX).values()
+    is_left = any(offset < base_offset for offset in logs)
+    snapshots = offsets_in(names, SNAPSHOT_SUFFIX).items()
+    going = [name for name, offset in offsets_in(names).items() if offset >= base_offset]
+    going += [name for name, offset in snapshots if offset > base_offset]
+    if not is_left:
+        of_log = [*offsets_in(names), *offsets_in(names, SNAPSHOT_SUFFIX), LEADER_EPOCH_FILE]
+        going = [name for name in of_log if name in names]
+    for name in sorted(going):
         file = f"{path}/{name}"
         if set_aside and name.endswith(LOG_SUFFIX) and _has_content(disk, file):
             disk.delete(file + CORRUPT_SUFFIX)
             disk.rename(file, file + CORRUPT_SUFFIX)
         else:
             disk.delete(file)
-    return bool(kept)
+    return is_left
 
 
 def _has_content(disk: Disk, path: str) -> bool:

@@ -18,7 +18,7 @@ Source: Kafka's `LocalLog.replaceSegments`, `LogLoader.completeSwapOperations`.
 from typing import Final
 
 from tidelog.errors import CorruptBatch
-from tidelog.log.file_names import LOG_SUFFIX, is_segment_file, offset_of
+from tidelog.log.file_names import LOG_SUFFIX, offset_of, offsets_in
 from tidelog.log.values import LogEnv
 from tidelog.records.batch import iter_headers
 
@@ -29,11 +29,9 @@ SWAP_SUFFIX: Final = ".swap"
 
 def finish_swaps(env: LogEnv, path: str) -> list[str]:
     """Ends a compaction or split that a crash interrupted; returns the names that remain.
-
     `.cleaned` files are unfinished work and go; `.swap` files are complete and take the place of
     the segments whose offsets they cover, unless an unfinished `.cleaned` of the same round shows
-    that the round was not complete.
-    """
+    that the round was not complete."""
     disk = env.disk
     names = disk.list_dir(path)
     cleaned_bases = [offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
@@ -63,4 +61,4 @@ def _covered_by(env: LogEnv, path: str, swap_name: str, names: list[str]) -> lis
             end = header.last_offset + 1
     except CorruptBatch as error:
         env.trace.warn(path, "finish_swaps", "swap is damaged", error.message, file=swap_name)
-    return [name for name in names if is_segment_file(name) and base <= offset_of(name) < end]
+    return [name for name, offset in offsets_in(names).items() if base <= offset < end]

@@ -14,23 +14,20 @@ Source: KIP-98; Kafka's `ProducerStateManager`, `UnifiedLog.rebuildProducerState
 
 from collections.abc import Collection, Iterable
 
+from tidelog.env.trace import Trace
 from tidelog.errors import CorruptBatch
 from tidelog.limits import DEDUP_ENOUGH_BATCHES, DEDUP_HORIZON_MS, DEDUP_WINDOW_BYTES
-from tidelog.log.batch_file import ScannedBatch
 from tidelog.log.producer_snapshots import ProducerSnapshots, SnapshotDamaged
 from tidelog.log.producer_state import ProducerStates
 from tidelog.log.segment import Segment
-from tidelog.log.values import LogEnv
 from tidelog.records.batch import BatchHeader
 from tidelog.records.control import EndTxnMarker, read_end_txn_marker
 
 
 def read_marker_or_none(batch: bytes, header: BatchHeader) -> EndTxnMarker | None:
-    """The transaction marker of a control batch; `None` for other batches.
-
-    An unreadable marker is taken as none: the batch is in the leader's log with a right checksum,
-    so refusing it would stop replication and recovery without repairing anything.
-    """
+    """The transaction marker of a control batch; `None` for other batches. An unreadable marker is
+    taken as none: the batch is in the leader's log with a right checksum, so refusing it would stop
+    replication and recovery without repairing anything."""
     if not header.is_control:
         return None
     try:
@@ -41,7 +38,7 @@ def read_marker_or_none(batch: bytes, header: BatchHeader) -> EndTxnMarker | Non
 
 def rebuild_producers(
     producers: ProducerStates,
-    env: LogEnv,
+    trace: Trace,
     segments: Iterable[Segment],
     snapshots: ProducerSnapshots,
     *,
@@ -51,11 +48,9 @@ def rebuild_producers(
     wall_ms: int = -1,
 ) -> None:
     """Makes `producers` the state as of `log_end_offset`. Raises `LogDamaged`: with a state that
-    lacks batches a leader would take retries for new records.
-
-    Aborted transactions are added to the index of segments in `rebuilt_bases`, whose indexes were
-    emptied. A `wall_ms` of -1 knows of no time, and takes every producer for a recent one.
-    """
+    lacks batches a leader would take retries for new records. Aborted transactions are added to the
+    index of segments in `rebuilt_bases`, whose indexes were emptied. A `wall_ms` of -1 knows of no
+    time, and takes every producer for a recent one."""
     segments = list(segments)
     newest = min((log_end_offset, *rebuilt_bases))
     from_offset = log_start_offset
@@ -69,10 +64,8 @@ def rebuild_producers(
             _complete_windows(producers, segments, offset, wall_ms)
             break
         except SnapshotDamaged as error:
-            place = snapshots.directory
-            env.trace.warn(
-                place, "rebuild_producers", "snapshot dropped", str(error), offset=offset
-            )
+            place, what = snapshots.directory, "snapshot dropped"
+            trace.warn(place, "rebuild_producers", what, str(error), offset=offset)
             snapshots.drop(offset)
             producers.clear(log_start_offset)
     for index, segment in enumerate(segments):
@@ -88,7 +81,7 @@ def _complete_windows(
     """Gives producers that may still retry the batches that the snapshot left out."""
     recent = {
         entry.producer_id
-        for entry in producers.entries
+        for entry in producers.by_id.values()
         if wall_ms < 0 or wall_ms - entry.last_timestamp <= DEDUP_HORIZON_MS
     }
     if not recent:
@@ -132,14 +125,8 @@ def _replay_segment(
     if position is None:
         return
     for batch in segment.batches.scan(position):
-        _replay_batch(producers, segment, batch, rebuilt)
-
-
-def _replay_batch(
-    producers: ProducerStates, segment: Segment, batch: ScannedBatch, rebuilt: bool
-) -> None:
-    header = batch.header
-    marker = read_marker_or_none(batch.data, header)
-    aborted = producers.replay(header, header.base_offset, header.max_timestamp, marker)
-    if aborted is not None and rebuilt:
-        segment.txn_index.append(aborted)
+        header = batch.header
+        marker = read_marker_or_none(batch.data, header)
+        aborted = producers.replay(header, header.base_offset, header.max_timestamp, marker)
+        if aborted is not None and rebuilt:
+            segment.txn_index.append(aborted)

@@ -35,7 +35,7 @@ def _write_snapshot(state: LogState, offset: int) -> None:
 
 
 def assign_topic_id(state: LogState, topic_id: TopicId) -> None:
-    """Writes `partition.metadata`, not yet durable."""
+    """Writes `partition.metadata`, not yet durable; for a new log or one whose file was lost."""
     state.topic_id = topic_id
     file = state.env.disk.open(f"{state.path}/{PARTITION_METADATA_FILE}", create=True)
     file.truncate(0)
@@ -44,7 +44,8 @@ def assign_topic_id(state: LogState, topic_id: TopicId) -> None:
 
 
 def request_flush(state: LogState) -> int:
-    """Emits `Flush` effects for everything not yet durable; returns the offset they cover."""
+    """Emits `Flush` effects for everything not yet durable; returns the offset they cover. None is
+    emitted when an earlier request covers all, or the recovery point has arrived already."""
     state.ledger.request(state.segments, state.log_end_offset, state.topic_id)
     return state.log_end_offset
 

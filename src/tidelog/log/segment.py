@@ -18,15 +18,8 @@ from typing import Final, NamedTuple
 from tidelog.config import LogConfig
 from tidelog.env.disk import Buffer, Disk, File
 from tidelog.errors import LogDamaged
+from tidelog.log import file_names
 from tidelog.log.batch_file import MAX_RELATIVE_OFFSET, BatchFile, ScannedBatch
-from tidelog.log.file_names import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
-    TIME_INDEX_SUFFIX,
-    TXN_INDEX_SUFFIX,
-    offset_name,
-)
 from tidelog.log.index import OffsetIndex, TimeIndex
 from tidelog.log.txn_index import TransactionIndex
 from tidelog.records.batch import HEADER_BYTES, BatchHeader
@@ -75,16 +68,16 @@ class Segment:
     def __init__(self, disk: Disk, directory: str, base_offset: int, config: LogConfig) -> None:
         self._disk = disk
         # Path of all files without suffix.
-        self._path = f"{directory}/{offset_name(base_offset)}"
+        self._path = f"{directory}/{file_names.offset_name(base_offset)}"
         # First offset that may lie in this segment, inclusive.
         self.base_offset = base_offset
         # The log file, and the batches in it.
-        self.file: File = disk.open(self._path + LOG_SUFFIX, create=True)
+        self.file: File = disk.open(self._path + file_names.LOG_SUFFIX, create=True)
         contiguous = "compact" not in config.cleanup_policy
         self.batches = BatchFile(self.file, base_offset, contiguous=contiguous)
         self.offset_index = OffsetIndex(base_offset, config.segment_index_bytes)
         self.time_index = TimeIndex(base_offset, config.segment_index_bytes)
-        self.txn_index = TransactionIndex(disk, self._path + TXN_INDEX_SUFFIX)
+        self.txn_index = TransactionIndex(disk, self._path + file_names.TXN_INDEX_SUFFIX)
         # Largest batch timestamp, -1 without any; of which batch (its last offset).
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset
@@ -125,11 +118,9 @@ class Segment:
     def should_roll(
         self, config: LogConfig, *, incoming: BatchSpan, wall_ms: int, size_bytes: int
     ) -> bool:
-        """Whether a new segment must begin before `size_bytes` of batches are appended.
-
-        `incoming` is the last of them. An empty segment is rolled only when the offset would not
-        fit, since a new one would be the same.
-        """
+        """Whether a new segment must begin before `size_bytes` of batches are appended. `incoming`
+        is the last of them. An empty segment is rolled only when the offset would not fit, since a
+        new one would be the same."""
         if incoming.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
         current_bytes = self.size_bytes
@@ -149,23 +140,20 @@ class Segment:
         """Seals the indexes: writes their files; returns them open, for the flush to come."""
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         files: list[File] = []
-        for suffix, data in (
-            (INDEX_SUFFIX, self.offset_index.encode()),
-            (TIME_INDEX_SUFFIX, self.time_index.encode()),
+        for suffix, index in (
+            (file_names.INDEX_SUFFIX, self.offset_index),
+            (file_names.TIME_INDEX_SUFFIX, self.time_index),
         ):
-            file = self._disk.open(self._path + suffix, create=True)
-            file.truncate(0)
-            file.append((data,))
-            files.append(file)
+            files.append(self._disk.open(self._path + suffix, create=True))
+            files[-1].truncate(0)
+            files[-1].append((index.encode(),))
         return files
 
     # Looking ---------------------------------------------------------------------------------
 
     def locate(self, offset: int) -> int | None:
         """Position of the first batch whose last offset reaches `offset`; `None` without one.
-
-        Raises `LogDamaged`.
-        """
+        Raises `LogDamaged`."""
         return self.batches.locate(offset, self.offset_index.entry_for(offset))
 
     def next_offset(self) -> int:
@@ -184,24 +172,25 @@ class Segment:
 
     def load_indexes(self) -> BadIndex | None:
         """Reads the index files; returns the first that is not there or not sound, if one is."""
-        index = self._disk.read_file(self._path + INDEX_SUFFIX)
+        nonsense = "its entries make no sense"
+        index = self._disk.read_file(self._path + file_names.INDEX_SUFFIX)
         if index is None:
-            return BadIndex(INDEX_SUFFIX, MISSING)
-        time_index = self._disk.read_file(self._path + TIME_INDEX_SUFFIX)
+            return BadIndex(file_names.INDEX_SUFFIX, MISSING)
+        time_index = self._disk.read_file(self._path + file_names.TIME_INDEX_SUFFIX)
         if time_index is None:
-            return BadIndex(TIME_INDEX_SUFFIX, MISSING)
+            return BadIndex(file_names.TIME_INDEX_SUFFIX, MISSING)
         if not self.offset_index.load(index, self.size_bytes):
-            return BadIndex(INDEX_SUFFIX, "its entries make no sense")
+            return BadIndex(file_names.INDEX_SUFFIX, nonsense)
         if not self.time_index.load(time_index):
-            return BadIndex(TIME_INDEX_SUFFIX, "its entries make no sense")
+            return BadIndex(file_names.TIME_INDEX_SUFFIX, nonsense)
         if not self.txn_index.load():
-            return BadIndex(TXN_INDEX_SUFFIX, "its entries make no sense")
+            return BadIndex(file_names.TXN_INDEX_SUFFIX, nonsense)
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry
         self.load_first_timestamp()
         if not self._agrees(*self.time_index.last_entry):
-            return BadIndex(TIME_INDEX_SUFFIX, "the log has other batches")
+            return BadIndex(file_names.TIME_INDEX_SUFFIX, "the log has other batches")
         if not self._has_markers():
-            return BadIndex(TXN_INDEX_SUFFIX, "the log has other markers")
+            return BadIndex(file_names.TXN_INDEX_SUFFIX, "the log has other markers")
         return None
 
     def _agrees(self, timestamp: int, offset: int) -> bool:
@@ -210,17 +199,16 @@ class Segment:
             # Sealing adds an entry wherever a batch has a timestamp.
             return self.first_timestamp < 0
         header = self.header_of(offset)
-        if header is None:
-            return False
-        return (header.max_timestamp, header.last_offset) == (timestamp, offset)
+        found = header and (header.max_timestamp, header.last_offset)
+        return found == (timestamp, offset)
 
     def _has_markers(self) -> bool:
         """Whether the log has the abort markers that the transaction index lists."""
-        for entry in self.txn_index.entries:
-            header = self.header_of(entry.last_offset)
-            if header is None or not header.is_control or header.producer_id != entry.producer_id:
-                return False
-        return True
+        headers = ((self.header_of(entry.last_offset), entry) for entry in self.txn_index.entries)
+        return all(
+            header is not None and header.is_control and header.producer_id == entry.producer_id
+            for header, entry in headers
+        )
 
     def load_first_timestamp(self) -> None:
         """Reads the timestamp of the first batch, from which `segment.ms` counts."""
@@ -230,10 +218,8 @@ class Segment:
             self.first_timestamp = int.from_bytes(head[35:43], "big", signed=True)
 
     def rebuild(self, index_interval_bytes: int) -> Iterator[ScannedBatch]:
-        """Makes the offset and the time index anew by a full scan, yielding each batch.
-
-        Raises `LogDamaged` at the first damaged batch; the indexes then end right before it.
-        """
+        """Makes the offset and the time index anew by a full scan, yielding each batch. Raises
+        `LogDamaged` at the first damaged batch; the indexes then end right before it."""
         self.offset_index.clear()
         self.time_index.clear()
         self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
@@ -255,10 +241,8 @@ class Segment:
             self.load_first_timestamp()
 
     def reindex(self, index_interval_bytes: int) -> None:
-        """Makes offset and time index anew, in memory and on the disk, not yet durable.
-
-        Raises `LogDamaged` when it is the log file that is wrong.
-        """
+        """Makes offset and time index anew, in memory and on the disk, not yet durable. Raises
+        `LogDamaged` when it is the log file that is wrong."""
         for _ in self.rebuild(index_interval_bytes):
             pass
         for file in self.write_indexes():
@@ -281,7 +265,7 @@ class Segment:
     def _reload_max_timestamp(self) -> None:
         """The time index may miss the newest batches, so they are looked at again."""
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry
-        position = self.offset_index.last_position
+        position = self.offset_index.last_entry[1]
         while position < self.size_bytes:
             header = self.batches.header_at(position)
             if header.max_timestamp > self.max_timestamp:
@@ -302,5 +286,5 @@ class Segment:
     def delete(self) -> None:
         """Deletes all files of the segment."""
         self.close()
-        for suffix in SEGMENT_SUFFIXES:
+        for suffix in file_names.SEGMENT_SUFFIXES:
             self._disk.delete(self._path + suffix)

@@ -90,10 +90,8 @@ class LogState:
         if value <= self.log_start_offset:
             return False
         if value > self.high_watermark:
-            raise ProtocolError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"log start `{value}` would pass the high watermark `{self.high_watermark}`",
-            )
+            detail = f"log start `{value}` would pass the high watermark `{self.high_watermark}`"
+            raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
         self.log_start_offset = value
         self.epochs.truncate_from_start(value)
         return True
@@ -104,7 +102,7 @@ class LogState:
         dropped = self.segments.drop_below(min(limit, self.log_start_offset))
         for segment in dropped:
             segment.delete()
-        self.snapshots.drop_below(self.segments.first_base_offset)
+        self.snapshots.drop_outside(self.segments.first_base_offset)
         return len(dropped)
 
     def check(self) -> None:
@@ -119,7 +117,6 @@ class LogState:
         first, last = self.segments.first_base_offset, self.segments.active.base_offset
         assert last <= end, f"{name}: active segment {last} above {end}"
         assert first <= max(start, end), f"{name}: {first} > {start}"
-        self.epochs.check()
-        assert self.epochs.latest_start_offset <= end, f"{name}: epoch starts above {end}"
+        self.epochs.check(end)
         self.producers.check(end)
         self.tail.check(end)

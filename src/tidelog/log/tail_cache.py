@@ -1,33 +1,68 @@
 """The newest batches of a log as bytes objects: followers and live consumers never touch the disk.
 
 Batches are kept exactly as they were written, in offset order and without holes up to the log
-end; the oldest are dropped first when `limits.TAIL_CACHE_BYTES` is passed, and all of them when the
-node's budget (`tail_budget.py`) is spent and this log was idle longest. A read returns the very
-objects that were appended, so a batch that goes to three followers exists once.
+end; the oldest are dropped first when `limits.TAIL_CACHE_BYTES` is passed. A read returns the very
+objects that were appended, so a batch that goes to three followers exists once. Many tiny batches
+are joined into one chunk: sockets are slow with long lists of buffers.
 
-Many tiny batches are joined into one chunk: sockets are slow with long lists of buffers.
+A few megabytes for each log times thousands of partitions is more than a machine has. So the caches
+of a node share one budget. When it is spent, the log that was not appended to for the longest time
+loses its cache as a whole. Its readers then read from the page cache, as every reader that is far
+behind does.
+
+Invariant: `TailBudget.used_bytes` is the sum of what the caches hold, and after an append at most
+the limit, unless a single cache is larger.
 """
 
 from bisect import bisect_left
+from collections import OrderedDict
 from typing import Final
 
 from tidelog.env.effects import Chunk
-from tidelog.limits import TAIL_CACHE_BYTES
-from tidelog.log.tail_budget import TailBudget
-from tidelog.log.values import LogRead
+from tidelog.limits import NODE_TAIL_CACHE_BYTES, TAIL_CACHE_BYTES
+from tidelog.log.batch_file import LogRead
 
 _MAX_CHUNKS: Final = 128
 _COMPACT_AFTER: Final = 1024
 
 
+class TailBudget:
+    """The memory of all tail caches of a node together."""
+
+    __slots__ = ("_limit_bytes", "_sizes", "used_bytes")
+
+    def __init__(self, limit_bytes: int = NODE_TAIL_CACHE_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        # What each cache holds that holds anything, the one appended to longest ago first.
+        self._sizes: OrderedDict[TailCache, int] = OrderedDict()
+        # The sum of `_sizes`.
+        self.used_bytes = 0
+
+    def on_append(self, cache: "TailCache") -> None:
+        """A batch was added to a cache."""
+        sizes = self._sizes
+        self.used_bytes += cache.size_bytes - sizes.pop(cache, 0)
+        sizes[cache] = cache.size_bytes
+        while self.used_bytes > self._limit_bytes and len(sizes) > 1:
+            idle, size_bytes = sizes.popitem(last=False)
+            self.used_bytes -= size_bytes
+            idle.evict()
+
+    def on_cut(self, cache: "TailCache") -> None:
+        """A cache has lost something, perhaps all."""
+        if cache in self._sizes:
+            self.used_bytes += cache.size_bytes - self._sizes[cache]
+            self._sizes[cache] = cache.size_bytes
+            if not cache.size_bytes:
+                del self._sizes[cache]
+
+
 class TailCache:
     """A bounded window over the end of one log."""
 
-    __slots__ = ("_bases", "_batches", "_budget", "_first", "_lasts", "_limit_bytes", "_size_bytes")
+    __slots__ = ("_bases", "_batches", "_budget", "_first", "_lasts", "_limit_bytes", "size_bytes")
 
-    def __init__(
-        self, limit_bytes: int = TAIL_CACHE_BYTES, budget: TailBudget | None = None
-    ) -> None:
+    def __init__(self, budget: TailBudget, limit_bytes: int = TAIL_CACHE_BYTES) -> None:
         # Parallel lists: base offset, last offset (inclusive) and bytes of each batch.
         self._bases: list[int] = []
         self._lasts: list[int] = []
@@ -35,61 +70,44 @@ class TailCache:
         # Index of the oldest batch still cached; entries before it are already dropped.
         self._first = 0
         # Bytes of the cached batches.
-        self._size_bytes = 0
+        self.size_bytes = 0
         self._limit_bytes = limit_bytes
-        # Shared with the other logs of the node; `None` where there are no others.
         self._budget = budget
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the cached batches."""
-        return self._size_bytes
-
-    @property
-    def first_offset(self) -> int | None:
-        """Base offset of the oldest cached batch."""
-        return self._bases[self._first] if self._first < len(self._bases) else None
 
     def append(self, base_offset: int, last_offset: int, batch: bytes) -> None:
         """Adds the batch that was just appended to the log."""
         self._bases.append(base_offset)
         self._lasts.append(last_offset)
         self._batches.append(batch)
-        self._size_bytes += len(batch)
-        while self._size_bytes > self._limit_bytes:
-            self._size_bytes -= len(self._batches[self._first])
+        self.size_bytes += len(batch)
+        while self.size_bytes > self._limit_bytes:
+            self.size_bytes -= len(self._batches[self._first])
             self._batches[self._first] = b""
             self._first += 1
         if self._first >= _COMPACT_AFTER:
-            del self._bases[: self._first]
-            del self._lasts[: self._first]
-            del self._batches[: self._first]
+            for column in (self._bases, self._lasts, self._batches):
+                del column[: self._first]
             self._first = 0
-        if self._budget is not None:
-            self._budget.on_append(self)
+        self._budget.on_append(self)
 
     def truncate_to(self, offset: int) -> None:
         """Drops batches that reach `offset`."""
         while len(self._lasts) > self._first and self._lasts[-1] >= offset:
-            self._size_bytes -= len(self._batches.pop())
+            self.size_bytes -= len(self._batches.pop())
             self._bases.pop()
             self._lasts.pop()
-        if self._budget is not None:
-            self._budget.on_cut(self)
+        self._budget.on_cut(self)
 
     def clear(self) -> None:
         """Drops everything."""
         self.evict()
-        if self._budget is not None:
-            self._budget.on_cut(self)
+        self._budget.on_cut(self)
 
     def evict(self) -> None:
         """Drops everything; the budget knows."""
-        self._bases.clear()
-        self._lasts.clear()
-        self._batches.clear()
-        self._first = 0
-        self._size_bytes = 0
+        for column in (self._bases, self._lasts, self._batches):
+            column.clear()
+        self._first = self.size_bytes = 0
 
     def read(
         self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
@@ -118,7 +136,7 @@ class TailCache:
     def check(self, log_end_offset: int) -> None:
         """Asserts order, size and that nothing lies beyond the log end."""
         cached = self._batches[self._first :]
-        assert sum(map(len, cached)) == self._size_bytes, f"{self._size_bytes} bytes counted"
-        assert self._size_bytes <= self._limit_bytes, f"{self._size_bytes} > {self._limit_bytes}"
+        assert sum(map(len, cached)) == self.size_bytes, f"{self.size_bytes} bytes counted"
+        assert self.size_bytes <= self._limit_bytes, f"{self.size_bytes} > {self._limit_bytes}"
         if cached:
             assert self._lasts[-1] < log_end_offset, f"{self._lasts[-1]} >= {log_end_offset}"

@@ -12,7 +12,7 @@ from tidelog.log.state import LogState
 
 
 def truncate_to(state: LogState, offset: int) -> bool:
-    """Drops everything from `offset` on; returns whether records were dropped."""
+    """Drops all from `offset` on, also below the high watermark; returns whether it had records."""
     assert offset >= 0, f"truncate to {offset}"
     if offset >= state.log_end_offset:
         # A leader that wrote nothing left an epoch that starts at its log end.
@@ -38,19 +38,28 @@ def truncate_to(state: LogState, offset: int) -> bool:
     state.log_start_offset = min(state.log_start_offset, offset)
     state.recovery_point = min(state.recovery_point, offset)
     state.epochs.truncate_from_end(offset)
-    state.snapshots.drop_above(offset)
+    state.snapshots.drop_outside(0, offset)
     if not state.producers.maybe_rewind_to(offset):
-        _rebuild_producers(state)
+        rebuild_producers(
+            state.producers,
+            state.env.trace,
+            state.segments,
+            state.snapshots,
+            log_start_offset=state.log_start_offset,
+            log_end_offset=offset,
+        )
+        state.producers.on_high_watermark(min(state.high_watermark, offset))
     state.update_high_watermark(state.high_watermark)
     return True
 
 
 def truncate_fully_and_start_at(state: LogState, offset: int) -> None:
-    """Empties the log and makes it begin at `offset`, all its offsets included."""
+    """Empties the log and makes it begin at `offset`, all its offsets included. For followers below
+    their leader's log start and for replicas restored from a snapshot."""
     state.ledger.on_truncation()
     for segment in state.segments:
         segment.delete()
-    state.snapshots.drop_above(-1)
+    state.snapshots.drop_outside(0, -1)
     state.segments.restart(Segment(state.env.disk, state.path, offset, state.config))
     state.tail.clear()
     state.epochs.clear()
@@ -58,16 +67,3 @@ def truncate_fully_and_start_at(state: LogState, offset: int) -> None:
     state.log_start_offset = state.log_end_offset = offset
     state.high_watermark = state.recovery_point = offset
     state.env.trace.event(LogRestarted(partition=state.topic_partition, log_end_offset=offset))
-
-
-def _rebuild_producers(state: LogState) -> None:
-    """Producer state as of the log end, after the log was cut."""
-    rebuild_producers(
-        state.producers,
-        state.env,
-        state.segments,
-        state.snapshots,
-        log_start_offset=state.log_start_offset,
-        log_end_offset=state.log_end_offset,
-    )
-    state.producers.on_high_watermark(min(state.high_watermark, state.log_end_offset))

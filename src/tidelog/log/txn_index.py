@@ -11,6 +11,7 @@ later transaction can touch the range, so the search stops there instead of walk
 Source: KIP-98, "Transaction index".
 """
 
+from bisect import bisect_left
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -34,28 +35,15 @@ class AbortedTxn(NamedTuple):
 class TransactionIndex:
     """Aborted transactions of one segment, written through."""
 
-    __slots__ = ("_disk", "_entries", "_file", "_path")
+    __slots__ = ("_disk", "_path", "entries", "file")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._path = path
         # Ascending by last offset; equal to the file.
-        self._entries: list[AbortedTxn] = []
-        # Opened by the first entry.
-        self._file: File | None = None
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    @property
-    def entries(self) -> list[AbortedTxn]:
-        """A copy of all entries."""
-        return list(self._entries)
-
-    @property
-    def file(self) -> File | None:
-        """The open file, `None` while there are no entries; part of every flush."""
-        return self._file
+        self.entries: list[AbortedTxn] = []
+        # Opened by the first entry; part of every flush.
+        self.file: File | None = None
 
     def load(self) -> bool:
         """Reads the file; returns whether it makes sense, else the index is empty."""
@@ -72,22 +60,22 @@ class TransactionIndex:
             if entries and entry.last_offset <= entries[-1].last_offset:
                 return False
             entries.append(entry)
-        self._entries = entries
-        self._file = self._disk.open(self._path)
+        self.entries = entries
+        self.file = self._disk.open(self._path)
         return True
 
     def append(self, entry: AbortedTxn) -> None:
         """Adds an aborted transaction."""
-        last = self._entries[-1].last_offset if self._entries else -1
+        last = self.entries[-1].last_offset if self.entries else -1
         assert entry.last_offset > last, f"{entry} after {last}"
-        if self._file is None:
-            self._file = self._disk.open(self._path, create=True)
-        self._file.append([_ENTRY.pack(_VERSION, *entry)])
-        self._entries.append(entry)
+        if self.file is None:
+            self.file = self._disk.open(self._path, create=True)
+        self.file.append([_ENTRY.pack(_VERSION, *entry)])
+        self.entries.append(entry)
 
     def collect(self, start: int, upper: int, found: list[AbortedTxn]) -> bool:
         """Adds the transactions that touch [start, upper); returns whether the search is done."""
-        for entry in self._entries:
+        for entry in self.entries:
             if entry.last_offset >= start and entry.first_offset < upper:
                 found.append(entry)
             if entry.last_stable_offset >= upper:
@@ -96,22 +84,20 @@ class TransactionIndex:
 
     def truncate_to(self, offset: int) -> None:
         """Drops transactions whose marker is at or above `offset`."""
-        keep = len(self._entries)
-        while keep and self._entries[keep - 1].last_offset >= offset:
-            keep -= 1
-        if keep < len(self._entries):
-            assert self._file is not None
-            self._file.truncate(keep * _ENTRY.size)
-            del self._entries[keep:]
+        keep = bisect_left(self.entries, offset, key=lambda entry: entry.last_offset)
+        if keep < len(self.entries):
+            assert self.file is not None
+            self.file.truncate(keep * _ENTRY.size)
+            del self.entries[keep:]
 
     def reset(self) -> None:
         """Drops everything, the file included."""
         self.close()
-        self._entries.clear()
+        self.entries.clear()
         self._disk.delete(self._path)
 
     def close(self) -> None:
         """Releases the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self.file is not None:
+            self.file.close()
+            self.file = None

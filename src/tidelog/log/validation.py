@@ -24,33 +24,24 @@ from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.log.values import InvalidRecords
 from tidelog.model import NO_TIMESTAMP
-from tidelog.records.batch import (
-    HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
-    MAGIC,
-    BatchHeader,
-    build_batch,
-    crc_of,
-    decode_body,
-    read_header,
-)
+from tidelog.records import batch as batches
+from tidelog.records.batch import HEADER_BYTES, BatchHeader, read_header
 from tidelog.records.compression import CODEC_BY_NAME, Codec, inflate_bound_bytes
 from tidelog.records.record import MIN_RECORD_BYTES, Record
 from tidelog.wire.produce import RecordError
 
 _MAX_CODEC: Final = max(Codec)
+_REJECTED: Final = "One or more records have been rejected"
 
 
 def check_client_batch(records: Buffer, config: LogConfig, wall_ms: int) -> BatchHeader:
-    """The header of the one valid batch that `records` must be.
-
-    Raises `InvalidRecords` or `CorruptBatch` with the code for the reply.
-    """
+    """The header of the one valid batch that `records` must be. Raises `InvalidRecords` or
+    `CorruptBatch` with the code for the reply."""
     header = _check_shape(records)
     size_bytes = len(records)
     if size_bytes > config.max_message_bytes or size_bytes > config.segment_bytes:
         _refuse_size(size_bytes, config)
-    if crc_of(records, 0, size_bytes) != header.crc:
+    if batches.crc_of(records, 0, size_bytes) != header.crc:
         raise CorruptBatch(f"batch of {size_bytes} bytes has a wrong checksum")
     # One test for the usual case: no flags, no producer faults, as many records as offsets.
     count = header.record_count
@@ -63,7 +54,7 @@ def check_client_batch(records: Buffer, config: LogConfig, wall_ms: int) -> Batc
     if config.message_timestamp_type == "CreateTime":
         newest = wall_ms + config.message_timestamp_after_max_ms
         if header.max_timestamp > newest or config.message_timestamp_before_max_ms != LONG_MAX:
-            _check_timestamps(records, header, config, wall_ms)
+            _check_times(records, header, config, wall_ms)
     if "compact" in config.cleanup_policy:
         _check_keys(records, header)
     return header
@@ -72,76 +63,55 @@ def check_client_batch(records: Buffer, config: LogConfig, wall_ms: int) -> Batc
 def _check_shape(records: Buffer) -> BatchHeader:
     size_bytes = len(records)
     if size_bytes < HEADER_BYTES:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD, f"expected one record batch, got {size_bytes} bytes"
-        )
-    if records[16] != MAGIC:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD, f"batch magic is `{records[16]}`, expected {MAGIC}"
-        )
+        raise InvalidRecords(f"expected one record batch, got {size_bytes} bytes")
+    if records[16] != batches.MAGIC:
+        raise InvalidRecords(f"batch magic is `{records[16]}`, expected {batches.MAGIC}")
     header = read_header(records)
-    if header.length + LOG_OVERHEAD_BYTES != size_bytes:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD,
-            f"expected one record batch, {size_bytes - header.size_bytes} bytes follow it",
-        )
+    behind_bytes = size_bytes - batches.LOG_OVERHEAD_BYTES - header.length
+    if behind_bytes:
+        raise InvalidRecords(f"expected one record batch, {behind_bytes} bytes follow it")
     if header.base_offset != 0:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD, f"base offset is `{header.base_offset}`, expected 0"
-        )
+        raise InvalidRecords(f"base offset is `{header.base_offset}`, expected 0")
     return header
 
 
 def _refuse_size(size_bytes: int, config: LogConfig) -> NoReturn:
     if size_bytes > config.max_message_bytes:
-        raise InvalidRecords(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"batch of {size_bytes} bytes, max.message.bytes is `{config.max_message_bytes}`",
-        )
-    raise InvalidRecords(
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        f"batch of {size_bytes} bytes, segment.bytes is `{config.segment_bytes}`",
-    )
+        code = ErrorCode.MESSAGE_TOO_LARGE
+        bound = f"max.message.bytes is `{config.max_message_bytes}`"
+    else:
+        code = ErrorCode.RECORD_LIST_TOO_LARGE
+        bound = f"segment.bytes is `{config.segment_bytes}`"
+    raise InvalidRecords(f"batch of {size_bytes} bytes, {bound}", code=code)
 
 
 def _check_header(header: BatchHeader) -> None:
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD,
-            f"{header.record_count} records over {header.last_offset_delta + 1} offsets",
-        )
+        offset_count = header.last_offset_delta + 1
+        raise InvalidRecords(f"{header.record_count} records over {offset_count} offsets")
     if header.is_control:
-        raise InvalidRecords(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+        raise InvalidRecords("clients may not write control batches")
     if header.is_log_append_time:
-        raise InvalidRecords(
-            ErrorCode.INVALID_TIMESTAMP, "clients may not set the timestamp type LogAppendTime"
-        )
-    if header.producer_id >= 0 and header.base_sequence < 0:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD,
-            f"base sequence `{header.base_sequence}` of producer `{header.producer_id}`",
-        )
-    if header.is_transactional and header.producer_id < 0:
-        raise InvalidRecords(ErrorCode.INVALID_RECORD, "transactional batch without producer id")
+        detail = "clients may not set the timestamp type LogAppendTime"
+        raise InvalidRecords(detail, code=ErrorCode.INVALID_TIMESTAMP)
+    producer_id, sequence = header.producer_id, header.base_sequence
+    if producer_id >= 0 and sequence < 0:
+        raise InvalidRecords(f"base sequence `{sequence}` of producer `{producer_id}`")
+    if header.is_transactional and producer_id < 0:
+        raise InvalidRecords("transactional batch without producer id")
     if header.codec > _MAX_CODEC:
-        raise InvalidRecords(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression codec `{header.codec}`"
-        )
+        detail = f"compression codec `{header.codec}`"
+        raise InvalidRecords(detail, code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 def _check_room(header: BatchHeader, body_bytes: int) -> None:
     if header.codec != Codec.NONE:
         body_bytes = inflate_bound_bytes(body_bytes)
     if header.record_count * MIN_RECORD_BYTES > body_bytes:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD,
-            f"{header.record_count} records cannot be in {body_bytes} bytes",
-        )
+        raise InvalidRecords(f"{header.record_count} records cannot be in {body_bytes} bytes")
 
 
-def _check_timestamps(
-    records: Buffer, header: BatchHeader, config: LogConfig, wall_ms: int
-) -> None:
+def _check_times(records: Buffer, header: BatchHeader, config: LogConfig, wall_ms: int) -> None:
     newest = wall_ms + config.message_timestamp_after_max_ms
     oldest = wall_ms - config.message_timestamp_before_max_ms
     errors = [
@@ -152,9 +122,7 @@ def _check_timestamps(
     if header.max_timestamp > newest and not errors:
         errors.append(RecordError(0, f"max timestamp {header.max_timestamp} is above {newest}"))
     if errors:
-        raise InvalidRecords(
-            ErrorCode.INVALID_TIMESTAMP, "One or more records have been rejected", errors
-        )
+        raise InvalidRecords(_REJECTED, errors, ErrorCode.INVALID_TIMESTAMP)
 
 
 def _check_keys(records: Buffer, header: BatchHeader) -> None:
@@ -164,27 +132,19 @@ def _check_keys(records: Buffer, header: BatchHeader) -> None:
         if record.key is None
     ]
     if errors:
-        raise InvalidRecords(
-            ErrorCode.INVALID_RECORD, "One or more records have been rejected", errors
-        )
+        raise InvalidRecords(_REJECTED, errors)
 
 
 def decode_client_records(records: Buffer, header: BatchHeader) -> list[Record]:
-    """The records of a client's batch, whose inner offsets must be 0..n-1.
-
-    Raises `InvalidRecords` when they cannot be read.
-    """
+    """The records, whose inner offsets must be 0..n-1. Raises `InvalidRecords` for others."""
     try:
-        decoded = decode_body(records, 0, header)
+        decoded = batches.decode_body(records, 0, header)
     except CorruptBatch as error:
-        raise InvalidRecords(ErrorCode.INVALID_RECORD, error.message) from None
+        raise InvalidRecords(error.message) from None
     for index, record in enumerate(decoded):
         if record.offset != header.base_offset + index:
-            raise InvalidRecords(
-                ErrorCode.INVALID_RECORD,
-                "One or more records have been rejected",
-                [RecordError(index, f"inner offset {record.offset}, expected {index}")],
-            )
+            error_text = f"inner offset {record.offset}, expected {index}"
+            raise InvalidRecords(_REJECTED, [RecordError(index, error_text)])
     return decoded
 
 
@@ -193,7 +153,7 @@ def recompress(records: Buffer, header: BatchHeader, config: LogConfig) -> bytes
     codec = CODEC_BY_NAME.get(config.compression_type)
     if codec is None or codec == header.codec:
         return None
-    rebuilt = build_batch(
+    rebuilt = batches.build_batch(
         decode_client_records(records, header),
         codec=codec,
         producer_id=header.producer_id,

@@ -5,10 +5,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from tidelog.env.disk import Disk
-from tidelog.env.effects import Chunk, EffectQueue
+from tidelog.env.effects import EffectQueue
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.log.tail_budget import TailBudget
+from tidelog.log.tail_cache import TailBudget
 from tidelog.model import TopicId, TopicPartition
 from tidelog.wire.produce import RecordError
 
@@ -61,18 +61,6 @@ class FollowerAppend(NamedTuple):
     """Bytes left out because their epoch is above the one the fetch was made in."""
 
 
-class LogRead(NamedTuple):
-    """Whole batches that were read."""
-
-    chunks: list[Chunk]
-    size_bytes: int
-    first_offset: int
-    """Base offset of the first batch, at or below the offset asked for; that offset itself when
-    nothing was read."""
-    next_offset: int
-    """One past the last batch read; the offset asked for when nothing was read."""
-
-
 class TimestampedOffset(NamedTuple):
     """The answer to an offset lookup by time."""
 
@@ -94,11 +82,9 @@ class Checkpoints(NamedTuple):
 
 
 class LogFlush(NamedTuple):
-    """Subject of the `Flush` effects of one log.
-
-    Hand every answered one to `Log.on_flushed`; only the one that `completes` its group moves the
-    recovery point, and only when no truncation came in between.
-    """
+    """Subject of the `Flush` effects of one log. Hand every answered one to `Log.on_flushed`; only
+    the one that `completes` its group moves the recovery point, and only when no truncation came in
+    between."""
 
     topic_partition: TopicPartition
     topic_id: TopicId
@@ -112,7 +98,10 @@ class InvalidRecords(ProtocolError):
     """Records of a client's batch break the rules; lists which ones when that is known."""
 
     def __init__(
-        self, code: ErrorCode, message: str, record_errors: Sequence[RecordError] = ()
+        self,
+        message: str,
+        record_errors: Sequence[RecordError] = (),
+        code: ErrorCode = ErrorCode.INVALID_RECORD,
     ) -> None:
         super().__init__(code, message)
         # For the record_errors field of the Produce response (version 8 and up).

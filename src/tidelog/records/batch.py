@@ -120,10 +120,8 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
-    """The header of the batch at `pos`.
-
-    Raises `CorruptBatch` when no whole v2 batch lies there. The checksum is not verified.
-    """
+    """The header of the batch at `pos`. Raises `CorruptBatch` when no whole v2 batch lies there.
+    The checksum is not verified."""
     if pos < 0 or len(buf) - pos < HEADER_BYTES:
         raise CorruptBatch(f"batch header needs {HEADER_BYTES} bytes, {len(buf) - pos} left")
     # `BatchHeader._make` without its count of the fields, which the layout has counted: every batch
@@ -134,17 +132,14 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
     if not HEADER_BYTES <= header.length + LOG_OVERHEAD_BYTES <= len(buf) - pos:
         raise CorruptBatch(f"batch length `{header.length}` with {len(buf) - pos} bytes left")
     if header.last_offset_delta < 0 or header.base_offset < 0:
-        raise CorruptBatch(
-            f"batch offsets `{header.base_offset}` + `{header.last_offset_delta}` are negative"
-        )
+        offsets = f"`{header.base_offset}` + `{header.last_offset_delta}`"
+        raise CorruptBatch(f"batch offsets {offsets} are negative")
     return header
 
 
 def iter_headers(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every batch in `buf`, which must hold whole batches only.
-
-    Raises `CorruptBatch` where no batch begins.
-    """
+    """(position, header) of every batch in `buf`, which must hold whole batches only. Raises
+    `CorruptBatch` where no batch begins."""
     pos = 0
     end = len(buf)
     while pos < end:
@@ -211,11 +206,9 @@ def build_batch(
     is_control: bool = False,
     is_transactional: bool = False,
 ) -> bytes:
-    """One batch of at least one record; offsets run from `base_offset` without gaps.
-
-    The `offset` of the given records is ignored. With LogAppendTime the largest timestamp counts
-    for all records.
-    """
+    """One batch of at least one record; offsets run from `base_offset` without gaps. The `offset`
+    of the given records is ignored. With LogAppendTime the largest timestamp counts for all
+    records."""
     assert records, "a batch has at least one record"
     base_timestamp = records[0].timestamp
     body = compress(codec, encode_records(records, base_timestamp))
@@ -242,10 +235,8 @@ def build_batch(
 
 
 def decode_batch(buf: Buffer) -> list[Record]:
-    """All records of the one batch at the head of `buf`, control records included.
-
-    Raises `CorruptBatch` when the checksum is wrong or the records cannot be read.
-    """
+    """All records of the one batch at the head of `buf`, control records included. Raises
+    `CorruptBatch` when the checksum is wrong or the records cannot be read."""
     header = read_header(buf)
     if crc_of(buf, 0, header.size_bytes) != header.crc:
         raise CorruptBatch(f"batch at offset `{header.base_offset}` has a wrong checksum")
@@ -257,11 +248,10 @@ def decode_body(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:
     with memoryview(buf) as view:
         block = bytes(view[pos + HEADER_BYTES : pos + header.size_bytes])
     body = decompress(header.codec, block)
-    fixed_timestamp = header.max_timestamp if header.is_log_append_time else None
     return decode_records(
         body,
         count=header.record_count,
         base_offset=header.base_offset,
         base_timestamp=header.base_timestamp,
-        fixed_timestamp=fixed_timestamp,
+        fixed_timestamp=header.max_timestamp if header.is_log_append_time else None,
     )

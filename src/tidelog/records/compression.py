@@ -16,7 +16,7 @@ Source: KIP-57 (lz4 framing), KIP-110 (zstd); xerial snappy-java.
 
 import struct
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 import cramjam
 
@@ -43,6 +43,12 @@ CODEC_BY_NAME: Final = {
 }
 """The values of `compression.type` except `producer`."""
 
+# Any: cramjam's modules have no types.
+_STREAMS: Final[dict[int, Any]] = {
+    Codec.GZIP: cramjam.gzip,
+    Codec.LZ4: cramjam.lz4,
+    Codec.ZSTD: cramjam.zstd,
+}
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 << 10
@@ -57,36 +63,26 @@ def compress(codec: int, body: bytes) -> bytes:
     """The compressed form of a batch body."""
     if codec == Codec.NONE:
         return body
-    if codec == Codec.GZIP:
-        return bytes(cramjam.gzip.compress(body))
     if codec == Codec.SNAPPY:
         return _compress_snappy(body)
     if codec == Codec.LZ4:
         return _compress_lz4(body)
-    assert codec == Codec.ZSTD, f"unknown codec {codec}"
-    return bytes(cramjam.zstd.compress(body))
+    assert codec in _STREAMS, f"unknown codec {codec}"
+    return bytes(_STREAMS[codec].compress(body))
 
 
 def decompress(codec: int, block: bytes) -> bytes:
-    """The body of a batch.
-
-    Raises `CorruptBatch`: UNSUPPORTED_COMPRESSION_TYPE for an unknown codec, INVALID_RECORD for
-    damaged bytes and for a body beyond the bounds.
-    """
+    """The body of a batch. Raises `CorruptBatch`: UNSUPPORTED_COMPRESSION_TYPE for an unknown
+    codec, INVALID_RECORD for damaged bytes and for a body beyond the bounds."""
     if codec == Codec.NONE:
         return block
     bound_bytes = inflate_bound_bytes(len(block))
-    if codec == Codec.GZIP:
-        return _inflate(cramjam.gzip, block, bound_bytes)
     if codec == Codec.SNAPPY:
         return _decompress_snappy(block, bound_bytes)
-    if codec == Codec.LZ4:
-        return _inflate(cramjam.lz4, block, bound_bytes)
-    if codec == Codec.ZSTD:
-        return _inflate(cramjam.zstd, block, bound_bytes)
-    raise CorruptBatch(
-        f"compression codec `{codec}` is unknown", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    )
+    if codec in _STREAMS:
+        return _inflate(_STREAMS[codec], block, bound_bytes)
+    detail = f"compression codec `{codec}` is unknown"
+    raise CorruptBatch(detail, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 def inflate_bound_bytes(compressed_bytes: int) -> int:
@@ -95,24 +91,20 @@ def inflate_bound_bytes(compressed_bytes: int) -> int:
     return min(MAX_DECOMPRESSED_BATCH_BYTES, by_ratio)
 
 
-def _inflate(module: object, block: bytes, bound_bytes: int) -> bytes:
-    """Inflates into a buffer that grows to at most `bound_bytes`.
-
-    Only cramjam's message distinguishes a full buffer from damaged input, and messages may change.
-    So every failure is tried again with more room, up to the bound.
-    """
+def _inflate(module: Any, block: bytes, bound_bytes: int) -> bytes:
+    """Inflates into a buffer that grows to at most `bound_bytes`. Only cramjam's message
+    distinguishes a full buffer from damaged input, and messages may change. So every failure is
+    tried again with more room, up to the bound."""
     room_bytes = min(bound_bytes, max(_FIRST_GUESS_BYTES, len(block) * 8))
     while True:
         target = bytearray(room_bytes)
         try:
-            written = module.decompress_into(block, target)  # type: ignore[attr-defined]
+            written = module.decompress_into(block, target)
             return bytes(memoryview(target)[:written])
         except Exception as error:
             if room_bytes == bound_bytes:
-                raise CorruptBatch(
-                    f"batch is damaged or inflates to more than {bound_bytes} bytes: {error}",
-                    ErrorCode.INVALID_RECORD,
-                ) from None
+                detail = f"batch is damaged or inflates to more than {bound_bytes} bytes: {error}"
+                raise CorruptBatch(detail, ErrorCode.INVALID_RECORD) from None
         room_bytes = min(bound_bytes, room_bytes * 8)
 
 
@@ -120,8 +112,7 @@ def _compress_snappy(body: bytes) -> bytes:
     parts = [_XERIAL_HEADER]
     for start in range(0, len(body), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(body[start : start + _XERIAL_BLOCK_BYTES]))
-        parts.append(len(block).to_bytes(4, "big"))
-        parts.append(block)
+        parts += len(block).to_bytes(4, "big"), block
     return b"".join(parts)
 
 
@@ -166,10 +157,8 @@ def _compress_lz4(body: bytes) -> bytes:
         raw = body[start : start + _LZ4_BLOCK_BYTES]
         block = bytes(cramjam.lz4.compress_block(raw, store_size=False))
         if len(block) < len(raw):
-            parts.append(len(block).to_bytes(4, "little"))
-            parts.append(block)
+            parts += len(block).to_bytes(4, "little"), block
         else:
-            parts.append((len(raw) | _LZ4_STORED_FLAG).to_bytes(4, "little"))
-            parts.append(raw)
+            parts += (len(raw) | _LZ4_STORED_FLAG).to_bytes(4, "little"), raw
     parts.append(bytes(4))
     return b"".join(parts)

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch
-from tidelog.records.batch import BatchHeader, decode_body, read_header
+from tidelog.records.batch import decode_body, read_header
 from tidelog.records.record import Record
 
 _KEY: Final = struct.Struct(">hh")
@@ -58,22 +58,16 @@ def control_record(control_type: ControlType, value: bytes, timestamp: int) -> R
 
 
 def read_control_records(buf: Buffer, pos: int = 0) -> list[ControlRecord]:
-    """The control records of the batch at `pos`; the checksum is taken as checked.
-
-    Empty when compaction removed them all. Raises `CorruptBatch` for unreadable ones.
-    """
+    """The control records of the batch at `pos`; the checksum is taken as checked. Empty when
+    compaction removed them all. Raises `CorruptBatch` for unreadable ones."""
     header = read_header(buf, pos)
     assert header.is_control, f"batch at offset {header.base_offset} is not a control batch"
-    return _control_records(buf, pos, header)
-
-
-def _control_records(buf: Buffer, pos: int, header: BatchHeader) -> list[ControlRecord]:
     found: list[ControlRecord] = []
     for record in decode_body(buf, pos, header):
         if record.key is None or len(record.key) < _KEY.size:
             raise CorruptBatch(f"control record at offset `{record.offset}` has no type")
         control_type = _KEY.unpack_from(record.key)[1]
-        value = record.value if record.value is not None else b""
+        value = record.value or b""
         found.append(ControlRecord(control_type, value, record.timestamp, record.offset))
     return found
 
@@ -91,9 +85,7 @@ def read_end_txn_marker(buf: Buffer, pos: int = 0) -> EndTxnMarker | None:
 
 def leader_change_value(leader_id: int, voters: Sequence[int], granting: Sequence[int]) -> bytes:
     """The value of a LEADER_CHANGE record, version 0: voters without directory ids."""
-    return b"".join(
-        (struct.pack(">hi", 0, leader_id), _voter_list(voters), _voter_list(granting), b"\x00")
-    )
+    return struct.pack(">hi", 0, leader_id) + _voter_list(voters) + _voter_list(granting) + b"\x00"
 
 
 def _voter_list(voters: Sequence[int]) -> bytes:

@@ -25,6 +25,9 @@ _SINGLE_BYTES: Final = tuple(bytes((value,)) for value in range(128))
 _MASK_64: Final = (1 << 64) - 1
 
 
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
 class Record(NamedTuple):
     """A record with absolute timestamp and offset."""
 
@@ -32,7 +35,7 @@ class Record(NamedTuple):
     """Milliseconds since 1970; -1 when the producer gave none."""
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: Headers = ()
     offset: int = 0
 
 
@@ -73,8 +76,7 @@ def encode_records(records: Sequence[Record], base_timestamp: int) -> bytes:
     parts: list[bytes] = []
     for delta, record in enumerate(records):
         body = _encode_record(record, record.timestamp - base_timestamp, delta)
-        parts.append(encode_varint(len(body)))
-        parts.append(body)
+        parts += encode_varint(len(body)), body
     return b"".join(parts)
 
 
@@ -93,8 +95,7 @@ def _put_nullable(parts: list[bytes], value: bytes | None) -> None:
     if value is None:
         parts.append(b"\x01")
     else:
-        parts.append(encode_varint(len(value)))
-        parts.append(value)
+        parts += encode_varint(len(value)), value
 
 
 def decode_records(
@@ -105,10 +106,8 @@ def decode_records(
     base_timestamp: int,
     fixed_timestamp: int | None = None,
 ) -> list[Record]:
-    """Exactly `count` records that fill `body`; `fixed_timestamp` is LogAppendTime's.
-
-    Raises `CorruptBatch` for anything else.
-    """
+    """Exactly `count` records that fill `body`; `fixed_timestamp` is LogAppendTime's. Raises
+    `CorruptBatch` for anything else."""
     if count < 0:
         raise CorruptBatch(f"record count `{count}` is negative")
     records: list[Record] = []
@@ -124,7 +123,7 @@ def decode_records(
 
 def _decode_record(
     body: bytes, pos: int
-) -> tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]:
+) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
     length, pos = decode_varint(body, pos)
     end = pos + length
     if length < 1 or end > len(body):
@@ -136,17 +135,13 @@ def _decode_record(
     header_count, pos = decode_varint(body, pos)
     if not 0 <= header_count <= end - pos:
         raise CorruptBatch(f"header count `{header_count}` with {end - pos} bytes left")
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    if header_count:
-        headers, pos = _decode_headers(body, pos, end, header_count)
+    headers, pos = _decode_headers(body, pos, end, header_count) if header_count else ((), pos)
     if pos != end:
         raise CorruptBatch(f"record of {length} bytes ends {pos - end} bytes off")
     return timestamp_delta, offset_delta, key, value, headers, pos
 
 
-def _decode_headers(
-    body: bytes, pos: int, end: int, count: int
-) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+def _decode_headers(body: bytes, pos: int, end: int, count: int) -> tuple[Headers, int]:
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         name, pos = _take_nullable(body, pos, end)

@@ -103,11 +103,9 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.on_made(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """The shared buffer; `sizehint` does not matter."""
         return self._shared
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes arrived at the front of the shared buffer."""
         if self.known_to_core:
             self._owner.on_received(self, self._shared[:nbytes])
 
@@ -122,9 +120,7 @@ class Connection(asyncio.BufferedProtocol):
         self._drain()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The transport is gone."""
-        self._outbox.clear()
-        self._unsent_bytes = 0
+        self._drop_unsent()
         self._owner.on_lost(self, CloseReason.PEER if exc is None else CloseReason.ERROR)
 
     # What the driver calls --------------------------------------------------------------------
@@ -157,12 +153,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         """Cuts the connection at once; `connection_lost` follows."""
-        self._outbox.clear()
-        self._unsent_bytes = 0
+        self._drop_unsent()
         if self._transport is not None:
             self._transport.abort()
 
     # Inside -----------------------------------------------------------------------------------
+
+    def _drop_unsent(self) -> None:
+        self._outbox.clear()
+        self._unsent_bytes = 0
 
     def _update_reading(self) -> None:
         wanted = not (self._held_by_core or self._paused_writing or self._outbox)
@@ -178,8 +177,7 @@ class Connection(asyncio.BufferedProtocol):
         outbox = self._outbox
         if transport.is_closing():
             # Lost already, and connection_lost is under way: nothing will be sent.
-            outbox.clear()
-            self._unsent_bytes = 0
+            self._drop_unsent()
             return
         while outbox and not self._paused_writing:
             if isinstance(outbox[0], FileSlice):
@@ -194,13 +192,10 @@ class Connection(asyncio.BufferedProtocol):
         """Hands all buffers before the next file slice to the transport."""
         outbox = self._outbox
         run = []
-        size_bytes = 0
-        while outbox and not isinstance(outbox[0], FileSlice):
-            chunk = outbox.popleft()
-            assert not isinstance(chunk, FileSlice)
+        while outbox and not isinstance(chunk := outbox[0], FileSlice):
+            outbox.popleft()
             run.append(chunk)
-            size_bytes += len(chunk)
-        self._unsent_bytes -= size_bytes
+        self._unsent_bytes -= sum(map(len, run))
         self._transport.writelines(run)
 
     def _send_slice(self, chunk: FileSlice) -> None:

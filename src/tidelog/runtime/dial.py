@@ -43,9 +43,8 @@ async def dial(
 
 async def _connect(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.socket:
     failures: list[OSError] = []
-    for family, kind, protocol, _, address in await loop.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM
-    ):
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for family, kind, protocol, _, address in found:
         sock = socket.socket(family, kind, protocol)
         sock.setblocking(False)
         try:

@@ -23,26 +23,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
-from tidelog.env.disk import File
-from tidelog.env.effects import (
-    Close,
-    Closed,
-    CloseReason,
-    Connect,
-    Connected,
-    Effect,
-    Exit,
-    Flush,
-    FlushFailed,
-    Input,
-    Opened,
-    PauseReading,
-    Received,
-    Replace,
-    ResumeReading,
-    Send,
-    StopRequested,
-)
+from tidelog.env import effects
+from tidelog.env.disk import Disk, File
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Level
 from tidelog.limits import CLOSE_LINGER_MS
@@ -50,7 +32,7 @@ from tidelog.runtime import clock
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.dial import dial
 from tidelog.runtime.event_file import EventFile
-from tidelog.runtime.flusher import DiskAnswer, DurableDisk, Flusher
+from tidelog.runtime.flusher import DiskAnswer, Flusher
 from tidelog.runtime.log_lines import LogLines
 
 EXIT_BUG: Final = 70
@@ -68,9 +50,9 @@ _FLUSH_TIMEOUT_S: Final = 10.0
 
 
 class Core(Protocol):
-    """The five verbs (`ARCHITECTURE.md`); `broker.node.Node` has them."""
+    """Of the five verbs (`ARCHITECTURE.md`) what a driver needs; `broker.node.Node` has them."""
 
-    def receive(self, event: Input, now: Instant, /) -> None:
+    def receive(self, event: effects.Input, now: Instant, /) -> None:
         """One input; runs to completion."""
 
     def wake(self, now: Instant, /) -> None:
@@ -79,11 +61,8 @@ class Core(Protocol):
     def deadline(self) -> Instant | None:
         """When it wants to be woken."""
 
-    def take_effects(self) -> list[Effect]:
+    def take_effects(self) -> list[effects.Effect]:
         """What to carry out, in order."""
-
-    def check(self) -> None:
-        """Asserts the invariants."""
 
 
 @dataclass(slots=True)
@@ -105,7 +84,7 @@ class Driver:
     def __init__(
         self,
         core: Core,
-        disk: DurableDisk,
+        disk: Disk,
         log: LogLines,
         *,
         loop: asyncio.AbstractEventLoop,
@@ -149,14 +128,13 @@ class Driver:
         self.exit_code = 0
         self.exit_message = ""
         self._carry_out: dict[type, Callable[[Any], None]] = {
-            Send: self._send,
-            Connect: self._connect,
-            Close: self._close,
-            PauseReading: self._pause_reading,
-            ResumeReading: self._resume_reading,
-            Flush: self._flush,
-            Replace: self._flush,
-            Exit: self._exit,
+            effects.Send: self._send,
+            effects.Connect: self._connect,
+            effects.Close: self._close,
+            effects.HoldReading: self._hold_reading,
+            effects.Flush: self._flusher.submit,
+            effects.Replace: self._flusher.submit,
+            effects.Exit: self._exit,
         }
 
     # Life -------------------------------------------------------------------------------------
@@ -187,14 +165,14 @@ class Driver:
         """SIGTERM or SIGINT: a clean stop; asked for a second time, a stop at once."""
         self._stop_requests += 1
         if self._stop_requests == 1:
-            self._receive(StopRequested())
+            self._receive(effects.StopRequested())
         elif not self._stopped:
             self._log.line(Level.WARN, "runtime: stopped at once (second signal)")
             self._finish(EXIT_FORCED, "")
 
     def sync_later(self, file: File) -> None:
         """Has a file synced without an answer; a failure reaches the core like any other."""
-        self._flusher.submit(Flush(file, None))
+        self._flusher.submit(effects.Flush(file, None))
 
     def _fail_last_flushes(self, reason: str) -> None:
         """The core has exited and receives nothing more, so the exit code reports it."""
@@ -203,7 +181,7 @@ class Driver:
 
     # Inputs -----------------------------------------------------------------------------------
 
-    def _receive(self, event: Input) -> None:
+    def _receive(self, event: effects.Input) -> None:
         if self._stopped:
             return
         try:
@@ -260,7 +238,7 @@ class Driver:
     def _on_disk_answers(self, answers: list[DiskAnswer]) -> None:
         for answer in answers:
             self.counters.flushes += 1
-            if isinstance(answer, FlushFailed):
+            if isinstance(answer, effects.FlushFailed):
                 self.counters.flush_failures += 1
             self._receive(answer)
 
@@ -287,7 +265,7 @@ class Driver:
             connection.abort()
         elif connection.listener is None:
             self._connections[connection_id] = connection
-            self._receive(Connected(connection_id))
+            self._receive(effects.Connected(connection_id))
         elif self._stopped or len(self._connections) >= self._max_connections:
             self.counters.refused += 1
             connection.known_to_core = False
@@ -295,24 +273,24 @@ class Driver:
         else:
             self.counters.accepted += 1
             self._connections[connection_id] = connection
-            self._receive(Opened(connection_id, connection.listener, connection.peer_host))
+            self._receive(effects.Opened(connection_id, connection.listener, connection.peer_host))
 
     def on_received(self, connection: Connection, data: memoryview) -> None:
         """Bytes arrived."""
         self.counters.received_bytes += len(data)
-        self._receive(Received(connection.connection_id, data))
+        self._receive(effects.Received(connection.connection_id, data))
 
-    def on_lost(self, connection: Connection, reason: CloseReason) -> None:
+    def on_lost(self, connection: Connection, reason: effects.CloseReason) -> None:
         """A transport is gone."""
         self._lingering.discard(connection)
         if connection.known_to_core:
             connection.known_to_core = False
             del self._connections[connection.connection_id]
-            self._receive(Closed(connection.connection_id, reason))
+            self._receive(effects.Closed(connection.connection_id, reason))
         if self._stopped and not self._connections and not self._lingering:
             self._loop.stop()
 
-    async def _dial(self, effect: Connect) -> None:
+    async def _dial(self, effect: effects.Connect) -> None:
         outcome = await dial(
             self._loop,
             partial(Connection, self, effect.connection, None),
@@ -322,11 +300,11 @@ class Driver:
         )
         self._dials.pop(effect.connection, None)
         if outcome is not None:
-            self._receive(Closed(effect.connection, outcome))
+            self._receive(effects.Closed(effect.connection, outcome))
 
     # Effects ----------------------------------------------------------------------------------
 
-    def _send(self, effect: Send) -> None:
+    def _send(self, effect: effects.Send) -> None:
         connection = self._connections.get(effect.connection)
         if connection is None:
             # It broke in this tick, and the core has not received the end of it yet.
@@ -336,10 +314,10 @@ class Driver:
             text = f"connection {effect.connection} send: cut (too much unsent)"
             self._log.line(Level.WARN, text)
 
-    def _connect(self, effect: Connect) -> None:
+    def _connect(self, effect: effects.Connect) -> None:
         self._dials[effect.connection] = self._loop.create_task(self._dial(effect))
 
-    def _close(self, effect: Close) -> None:
+    def _close(self, effect: effects.Close) -> None:
         task = self._dials.pop(effect.connection, None)
         if task is not None:
             task.cancel()
@@ -353,18 +331,11 @@ class Driver:
         if connection in self._lingering:
             connection.abort()
 
-    def _pause_reading(self, effect: PauseReading) -> None:
+    def _hold_reading(self, effect: effects.HoldReading) -> None:
         if effect.connection in self._connections:
-            self._connections[effect.connection].hold_reading(True)
+            self._connections[effect.connection].hold_reading(effect.held)
 
-    def _resume_reading(self, effect: ResumeReading) -> None:
-        if effect.connection in self._connections:
-            self._connections[effect.connection].hold_reading(False)
-
-    def _flush(self, effect: Flush | Replace) -> None:
-        self._flusher.submit(effect)
-
-    def _exit(self, effect: Exit) -> None:
+    def _exit(self, effect: effects.Exit) -> None:
         self._finish(effect.code, effect.message)
 
     # The end ----------------------------------------------------------------------------------
@@ -383,9 +354,9 @@ class Driver:
             server.close()
         for task in self._dials.values():
             task.cancel()
-        for connection in list(self._connections.values()):
-            self._connections.pop(connection.connection_id)
-            self._lingering.add(connection)
+        closing, self._connections = self._connections, {}
+        self._lingering.update(closing.values())
+        for connection in closing.values():
             connection.close()
         # A turn of the loop at least: cancelled dials end, closed transports are reported.
         self._loop.call_later(_LINGER_S if self._lingering else 0, self._loop.stop)

@@ -69,13 +69,14 @@ class EventFile:
         # Events that could not be written since the start.
         self.lost = 0
         directory.mkdir(parents=True, exist_ok=True)
-        # -1 after a failure; the next flush tries again.
-        self._file = self._open()
-        self._size = os.fstat(self._file).st_size
+        self._open()
         self._begin()
 
-    def _open(self) -> int:
-        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        # -1 after a failure; the next flush tries again.
+        self._file = os.open(self._path, flags, 0o644)
+        self._size = os.fstat(self._file).st_size
 
     def _begin(self) -> None:
         # A power cut may have left half a line.
@@ -88,10 +89,8 @@ class EventFile:
         if event.level > Level.MEASURE:
             self._onward.emit(event)
         record = record_of(event) if isinstance(event, Event) else None
-        if record is not None:
-            self._take(record)
-
-    def _take(self, record: EventRecord) -> None:
+        if record is None:
+            return
         line = (
             f'{{"ts_us":{time.time_ns() // 1000},"mono_us":{time.monotonic_ns() // 1000},'
             f'{self._identity},"seq":{self._seq},"topic":{_encode(record.topic)},'
@@ -111,8 +110,7 @@ class EventFile:
         data = "".join(lines).encode()
         try:
             if self._file < 0:
-                self._file = self._open()
-                self._size = os.fstat(self._file).st_size
+                self._open()
                 # The failure may have left half a line.
                 data = b"\n" + data
             if self._size and self._size + len(data) > self._segment_bytes:
@@ -131,8 +129,7 @@ class EventFile:
             younger = self._numbered(number - 1) if number > 1 else self._path
             if younger.exists():
                 younger.replace(self._numbered(number))
-        self._file = self._open()
-        self._size = 0
+        self._open()
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{EVENTS_FILE}.{number}")

@@ -103,9 +103,8 @@ class EventTopic:
         batch = build_batch([Record(now_ms, None, line) for line in lines])
         part = ProducePartition(EVENTS_TOPIC, ZERO_TOPIC_ID, 0, memoryview(batch))
         oldest = self.lost
-        answer = await connection.call(
-            produce_call(ProduceRequest(None, 1, int(TIMEOUT_S * 1000), [part]))
-        )
+        request = ProduceRequest(None, 1, int(TIMEOUT_S * 1000), [part])
+        answer = await connection.call(produce_call(request))
         for produced in answer.partitions:
             if produced.error_code is not ErrorCode.NONE:
                 raise TryAgain(produced.error_code.name)

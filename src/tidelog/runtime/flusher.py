@@ -23,9 +23,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Protocol
 
-from tidelog.env.disk import File
+from tidelog.env.disk import Disk, File
 from tidelog.env.effects import Flush, Flushed, FlushFailed, Replace, is_of_metadata
 from tidelog.errors import StorageError
 
@@ -33,30 +32,18 @@ DiskWork = Flush | Replace
 DiskAnswer = Flushed | FlushFailed
 
 
-class DurableDisk(Protocol):
-    """What the thread needs of a disk; both calls block and raise `StorageError`."""
-
-    def sync(self, file: File) -> None:
-        """Makes all appends of the file durable."""
-
-    def replace(self, path: str, data: bytes) -> None:
-        """Writes a whole file atomically and durably."""
-
-    def exists(self, path: str) -> bool:
-        """Whether a file or directory is there."""
-
-
 class Flusher:
     """The thread and its queue."""
 
     def __init__(
         self,
-        disk: DurableDisk,
+        disk: Disk,
         *,
         answer: Callable[[list[DiskAnswer]], None],
         fail: Callable[[BaseException], None],
     ) -> None:
-        """`answer` and `fail` are called on the thread; `fail` reports a bug in the work."""
+        """`answer` and `fail` are called on the thread; `fail` reports a bug in the work. Of the
+        disk the thread calls `sync`, `replace` and `exists`."""
         self._disk = disk
         self._answer = answer
         self._fail = fail

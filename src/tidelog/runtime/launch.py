@@ -45,10 +45,8 @@ def import_node() -> None:
 
 
 def launch(order: dict[str, Any]) -> list[dict[str, Any]]:
-    """Starts the nodes of an order and waits until each runs or has given up.
-
-    A node that could not start has `error` and `hint`, and its process is gone.
-    """
+    """Starts the nodes of an order and waits until each runs or has given up. A node that could not
+    start has `error` and `hint`, and its process is gone."""
     lifeline = order.get("lifeline")
     started = [_fork(item, lifeline) for item in order["nodes"]]
     return [_report_of(pid, pipe) for pid, pipe in started]
@@ -113,9 +111,8 @@ def _report_of(pid: int, pipe: int) -> dict[str, Any]:
         parts.append(part)
     os.close(pipe)
     text = b"".join(parts)
-    report = (
-        json.loads(text) if text else {"node_id": -1, "error": "it ended while it was starting"}
-    )
+    nothing = {"node_id": -1, "error": "it ended while it was starting"}
+    report = json.loads(text) if text else nothing
     report.setdefault("hint", "see the node's log")
     if report["error"]:
         os.waitpid(pid, 0)

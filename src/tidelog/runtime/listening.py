@@ -9,11 +9,9 @@ from tidelog.model import Endpoint
 
 
 def bind(endpoint: Endpoint) -> list[socket.socket]:
-    """Bound, not yet listening sockets for every address of an endpoint.
-
-    An empty host is every interface. Raises `UsageError` when the port is taken or the host is
-    not one of this machine's.
-    """
+    """Bound, not yet listening sockets for every address of an endpoint. An empty host is every
+    interface. Raises `UsageError` when the port is taken or the host is not one of this
+    machine's."""
     sockets: list[socket.socket] = []
     try:
         for family, address in _addresses(endpoint):

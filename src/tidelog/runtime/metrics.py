@@ -10,6 +10,7 @@ Prometheus client measures of any Python process (`process_*`, `python_info`).
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
@@ -37,46 +38,27 @@ class NodeMetric:
         return self.name.endswith("_total")
 
 
+def _counter(name: str, doc: str) -> NodeMetric:
+    """A field of the driver's `Counters`."""
+    return NodeMetric(f"tidelog_runtime_{name}_total", doc, attrgetter(f"counters.{name}"))
+
+
 METRICS: Final = (
-    NodeMetric(
-        "tidelog_runtime_ticks_total",
-        "Turns of the loop in which the node had something to do.",
-        lambda driver: driver.counters.ticks,
+    _counter("ticks", "Turns of the loop in which the node had something to do."),
+    _counter(
+        "received_bytes", "Bytes received on all connections, those that the node made included."
     ),
-    NodeMetric(
-        "tidelog_runtime_received_bytes_total",
-        "Bytes received on all connections, those that the node made included.",
-        lambda driver: driver.counters.received_bytes,
+    _counter("sent_chunks", "Buffers and file slices handed to connections for sending."),
+    _counter("accepted", "Connections accepted."),
+    _counter(
+        "refused", "Connections refused at `max.connections`, or because the node was stopping."
     ),
-    NodeMetric(
-        "tidelog_runtime_sent_chunks_total",
-        "Buffers and file slices handed to connections for sending.",
-        lambda driver: driver.counters.sent_chunks,
-    ),
-    NodeMetric(
-        "tidelog_runtime_accepted_total",
-        "Connections accepted.",
-        lambda driver: driver.counters.accepted,
-    ),
-    NodeMetric(
-        "tidelog_runtime_refused_total",
-        "Connections refused at `max.connections`, or because the node was stopping.",
-        lambda driver: driver.counters.refused,
-    ),
-    NodeMetric(
-        "tidelog_runtime_flushes_total",
-        "Flushes and replacements of files that ended, failed ones included.",
-        lambda driver: driver.counters.flushes,
-    ),
-    NodeMetric(
-        "tidelog_runtime_flush_failures_total",
-        "Flushes and replacements of files that failed.",
-        lambda driver: driver.counters.flush_failures,
-    ),
+    _counter("flushes", "Flushes and replacements of files that ended, failed ones included."),
+    _counter("flush_failures", "Flushes and replacements of files that failed."),
     NodeMetric(
         "tidelog_runtime_connections",
         "Open connections, those included that only send what is left.",
-        lambda driver: driver.connection_count,
+        attrgetter("connection_count"),
     ),
 )
 """All metrics of a node; `docs/reference/metrics.md` is made from this table."""

@@ -9,10 +9,8 @@ from tidelog.errors import UsageError
 
 
 def read_node_config(path: Path, overrides: Mapping[str, str] | None = None) -> NodeConfig:
-    """The configuration of a node from its file, overrides on top.
-
-    Raises `UsageError` for an unreadable file and for everything that is wrong in it.
-    """
+    """The configuration of a node from its file, overrides on top. Raises `UsageError` for an
+    unreadable file and for everything that is wrong in it."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

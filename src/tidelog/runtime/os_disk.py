@@ -1,8 +1,8 @@
 """A log directory on the file system. The memory disk passes the same tests.
 
 Reads and appends are plain system calls on the event loop's thread; they hit the page cache.
-What blocks on the device, fsync, is done by the runtime's flush thread through `fsync_file` and
-`replace_durably`, the only functions here that another thread may call.
+What blocks on the device, fsync, is done by the runtime's flush thread through `sync` and
+`replace`; of the rest it calls only `exists`.
 
 An open file (`os_file`) need not have a descriptor all the time: a node may have more logs than a
 process may have descriptors (`open_files`). `replace` must not be called for a file that is open.
@@ -38,7 +38,7 @@ class OsDisk:
     def __init__(self, root: str, open_files: OpenFiles | None = None) -> None:
         self._root = Path(root)
         # The same as text: paths are made of it ten times faster.
-        self._name = str(self._root)
+        self.root = str(self._root)
         # The files that were opened here and not closed, with a descriptor or without.
         self._open_files = open_files or OpenFiles()
         # Holds the lock of this directory while set.
@@ -46,16 +46,9 @@ class OsDisk:
         self._syncs = DirectorySyncs(self._root)
         guarded(root, lambda: make_directory_durably(self._root))
 
-    @property
-    def root(self) -> str:
-        """The directory's path."""
-        return self._name
-
     def lock(self) -> None:
-        """Keeps other processes out until `unlock` or the end of this process.
-
-        Raises `UsageError` when another process has the directory.
-        """
+        """Keeps other processes out until `unlock` or the end of this process. Raises `UsageError`
+        when another process has the directory."""
         path = self._root / _LOCK_FILE
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         descriptor = guarded(_LOCK_FILE, lambda: os.open(path, flags, 0o644))
@@ -76,9 +69,8 @@ class OsDisk:
             self._lock_descriptor = None
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
-        """Opens or creates a file."""
         self._open_files.make_room()
-        full_path = f"{self._name}/{path}"
+        full_path = f"{self.root}/{path}"
         try:
             descriptor = os.open(full_path, OPEN_FLAGS)
         except FileNotFoundError as error:
@@ -89,22 +81,18 @@ class OsDisk:
         except OSError as error:
             raise StorageError(path, reason_of(error)) from error
         return guarded(
-            path, lambda: OsFile(descriptor, self._name, path, self._syncs, self._open_files)
+            path, lambda: OsFile(descriptor, full_path, path, self._syncs, self._open_files)
         )
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory is there."""
         return guarded(path, (self._root / path).exists)
 
     def list_dir(self, path: str = "") -> list[str]:
-        """The sorted names inside a directory."""
         return guarded(
-            path or self._name,
-            lambda: sorted(entry.name for entry in (self._root / path).iterdir()),
+            path or self.root, lambda: sorted(entry.name for entry in (self._root / path).iterdir())
         )
 
     def make_dir(self, path: str) -> None:
-        """Makes a directory and its parents."""
         parts = path.split("/")
         for count in range(1, len(parts) + 1):
             below = "/".join(parts[:count])
@@ -113,7 +101,6 @@ class OsDisk:
                 self._syncs.changed(below)
 
     def read_file(self, path: str) -> bytes | None:
-        """The whole content or `None`."""
         try:
             return (self._root / path).read_bytes()
         except FileNotFoundError:
@@ -122,12 +109,27 @@ class OsDisk:
             raise StorageError(path, reason_of(error)) from error
 
     def replace(self, path: str, data: bytes) -> None:
-        """Replaces the content; durable when it returns."""
-        replace_durably(self._root, path, data)
+        target = self._root / path
+        temporary = target.with_name(target.name + ".tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        try:
+            descriptor = os.open(temporary, flags, 0o644)
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(descriptor, view) :]
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            temporary.replace(target)
+            fsync_directory(target.parent)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink()
+            raise StorageError(path, reason_of(error)) from error
         guarded(path, lambda: self._syncs.sync_path(path))
 
     def rename(self, source: str, target: str) -> None:
-        """Renames a file or a whole directory."""
         if self.exists(target):
             raise StorageError(target, "already there")
         self._keep_open(source)
@@ -137,8 +139,6 @@ class OsDisk:
             self._syncs.changed(name)
 
     def delete(self, path: str) -> None:
-        """Deletes a file or a directory with all that is in it; a deleted file stays deleted
-        through a power cut."""
         full_path = self._root / path
         self._keep_open(path)
         if full_path.is_dir():
@@ -167,43 +167,10 @@ class OsDisk:
                 yield str(Path(directory, name).relative_to(self._root))
 
     def sync(self, file: File) -> None:
-        """Makes the content of an open file and its path durable."""
-        fsync_file(file)
+        assert isinstance(file, OsFile), f"`{file.path}` is a file of another disk"
+        file.sync_content()
 
     def space(self) -> DiskSpace:
         """The file system's figures; what is usable is what an ordinary user may fill."""
         found = guarded("", lambda: os.statvfs(self._root))
         return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
-
-
-def fsync_file(file: File) -> None:
-    """Makes everything appended to `file` so far durable; for the flush thread.
-
-    A file that was closed meanwhile is skipped. Raises `StorageError`.
-    """
-    assert isinstance(file, OsFile), f"`{file.path}` is a file of another disk"
-    file.sync_content()
-
-
-def replace_durably(root: str | Path, path: str, data: bytes) -> None:
-    """Writes a whole file atomically and durably; for the flush thread and start-up.
-
-    Raises `StorageError`, also when the directory is gone (its topic was deleted).
-    """
-    target = Path(root) / path
-    temporary = target.with_name(target.name + ".tmp")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(target)
-        fsync_directory(target.parent)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise StorageError(path, reason_of(error)) from error

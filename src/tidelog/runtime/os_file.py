@@ -35,31 +35,37 @@ _PARKED: Final = -1
 
 
 class OsFile:
-    """An open file of an `OsDisk`."""
+    """An open file of an `OsDisk`; implements the `File` port."""
 
     __slots__ = (
-        "_closing",
         "_descriptor",
         "_failure",
+        "_full_path",
         "_guard",
         "_open_files",
-        "_path",
-        "_root",
-        "_size_bytes",
         "_synced_count",
         "_syncing",
         "_syncs",
         "_write_count",
+        "closed",
+        "path",
+        "size_bytes",
         "used",
     )
 
     def __init__(
-        self, descriptor: int, root: str, path: str, syncs: DirectorySyncs, open_files: OpenFiles
+        self,
+        descriptor: int,
+        full_path: str,
+        path: str,
+        syncs: DirectorySyncs,
+        open_files: OpenFiles,
     ) -> None:
         # `_PARKED` while the file has none; set by the loop's thread.
         self._descriptor = descriptor
-        self._root = root
-        self._path = path
+        # The path relative to the disk's root, and the whole of it.
+        self.path = path
+        self._full_path = full_path
         # Knows which directories of the path must be synced with the file.
         self._syncs = syncs
         # Decides when this file is parked.
@@ -67,43 +73,28 @@ class OsFile:
         # Whether it was used since that was thought about last.
         self.used = True
         # The current length; only this object changes it.
-        self._size_bytes = os.fstat(self._descriptor).st_size
+        self.size_bytes = os.fstat(self._descriptor).st_size
         # Writes and cuts so far, and how many of them a sync has covered. The first is counted
         # after the write, so that a sync never counts one as covered that came after it.
         self._write_count = 0
         self._synced_count = 0
         # Why the file refuses everything; `None` while it works.
         self._failure: str | None = None
-        # Protects `_descriptor`, `_syncing` and `_closing` between the loop's thread and the flush
+        # Protects `_descriptor`, `_syncing` and `closed` between the loop's thread and the flush
         # thread.
         self._guard = threading.Lock()
         # Number of syncs under way.
         self._syncing = 0
         # Set by `close`; the descriptor goes when no sync is under way.
-        self._closing = False
+        self.closed = False
         open_files.add(self)
-
-    @property
-    def path(self) -> str:
-        """The path relative to the disk's root."""
-        return self._path
-
-    @property
-    def size_bytes(self) -> int:
-        """The current length."""
-        return self._size_bytes
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._closing
 
     # Writing and reading ---------------------------------------------------------------------
 
     def append(self, chunks: Sequence[Buffer]) -> int:
         """Writes all chunks or nothing."""
         descriptor = self._usable()
-        position = self._size_bytes
+        position = self.size_bytes
         try:
             if len(chunks) == 1:
                 written = os.write(descriptor, chunks[0])
@@ -113,9 +104,9 @@ class OsFile:
                 written = self._write_rest(chunks, 0)
         except OSError as error:
             self._cut_back(position)
-            raise StorageError(self._path, reason_of(error)) from error
+            raise StorageError(self.path, reason_of(error)) from error
         self._write_count += 1
-        self._size_bytes = position + written
+        self.size_bytes = position + written
         return position
 
     def _write_rest(self, chunks: Sequence[Buffer], skip_bytes: int) -> int:
@@ -143,35 +134,33 @@ class OsFile:
         self._write_count += 1
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes."""
         descriptor = self._usable()
-        assert position >= 0, f"read of `{self._path}` at {position}"
-        assert length >= 0, f"read of `{self._path}` with length {length}"
-        data = guarded(self._path, lambda: os.pread(descriptor, length, position))
-        wanted = min(length, self._size_bytes - position)
+        assert position >= 0, f"read of `{self.path}` at {position}"
+        assert length >= 0, f"read of `{self.path}` with length {length}"
+        data = guarded(self.path, lambda: os.pread(descriptor, length, position))
+        wanted = min(length, self.size_bytes - position)
         while 0 < len(data) < wanted:
             # The kernel may return less than there is; callers would take that for the end.
             rest, at = wanted - len(data), position + len(data)
-            more = guarded(self._path, lambda: os.pread(descriptor, rest, at))  # noqa: B023
+            more = guarded(self.path, lambda: os.pread(descriptor, rest, at))  # noqa: B023
             if not more:
                 break
             data += more
         return data
 
     def truncate(self, size_bytes: int) -> None:
-        """Cuts the file."""
         descriptor = self._usable()
-        assert 0 <= size_bytes <= self._size_bytes, f"truncate {self._size_bytes} to {size_bytes}"
-        guarded(self._path, lambda: os.ftruncate(descriptor, size_bytes))
+        assert 0 <= size_bytes <= self.size_bytes, f"truncate {self.size_bytes} to {size_bytes}"
+        guarded(self.path, lambda: os.ftruncate(descriptor, size_bytes))
         self._write_count += 1
-        self._size_bytes = size_bytes
+        self.size_bytes = size_bytes
 
     def close(self) -> None:
         """Releases the file, at the latest when a sync that is under way has ended."""
         with self._guard:
-            if self._closing:
+            if self.closed:
                 return
-            self._closing = True
+            self.closed = True
             if not self._syncing:
                 self._release()
         self._open_files.remove(self)
@@ -181,9 +170,9 @@ class OsFile:
         return self._usable()
 
     def _usable(self) -> int:
-        assert not self._closing, f"`{self._path}` is closed"
+        assert not self.closed, f"`{self.path}` is closed"
         if self._failure is not None:
-            raise StorageError(self._path, self._failure)
+            raise StorageError(self.path, self._failure)
         self.used = True
         if self._descriptor == _PARKED:
             self.unpark()
@@ -198,7 +187,7 @@ class OsFile:
             return
         try:
             self._sync_bytes()
-            self._syncs.sync_path(self._path)
+            self._syncs.sync_path(self.path)
         except OSError as error:
             raise self._failed(error) from error
         finally:
@@ -213,7 +202,7 @@ class OsFile:
 
     def _sync_bytes(self) -> None:
         if self._failure is not None:
-            raise StorageError(self._path, self._failure)
+            raise StorageError(self.path, self._failure)
         write_count = self._write_count
         descriptor = self._descriptor
         if descriptor != _PARKED:
@@ -228,18 +217,18 @@ class OsFile:
 
     def _failed(self, error: OSError) -> StorageError:
         self._failure = f"fsync failed: {reason_of(error)}"
-        return StorageError(self._path, self._failure)
+        return StorageError(self.path, self._failure)
 
     def _begin_sync(self) -> bool:
         with self._guard:
-            if not self._closing:
+            if not self.closed:
                 self._syncing += 1
-            return not self._closing
+            return not self.closed
 
     def _end_sync(self) -> None:
         with self._guard:
             self._syncing -= 1
-            if self._closing and not self._syncing:
+            if self.closed and not self._syncing:
                 self._release()
 
     def _release(self) -> None:
@@ -260,7 +249,7 @@ class OsFile:
 
     def maybe_park(self) -> bool:
         """Gives the descriptor away unless a sync is using it."""
-        assert self.is_synced, f"`{self._path}` is not synced"
+        assert self.is_synced, f"`{self.path}` is not synced"
         with self._guard:
             if self._syncing:
                 return False
@@ -273,19 +262,15 @@ class OsFile:
     def unpark(self) -> None:
         """Opens the file again. Raises `StorageError` when it is not what it was."""
         self._open_files.make_room()
-        descriptor = guarded(self._path, lambda: os.open(self._full_path, OPEN_FLAGS))
+        descriptor = guarded(self.path, lambda: os.open(self._full_path, OPEN_FLAGS))
         size_bytes = os.fstat(descriptor).st_size
-        if size_bytes != self._size_bytes:
+        if size_bytes != self.size_bytes:
             os.close(descriptor)
-            self._failure = f"another process changed its size, {self._size_bytes} to {size_bytes}"
-            raise StorageError(self._path, self._failure)
+            self._failure = f"another process changed its size, {self.size_bytes} to {size_bytes}"
+            raise StorageError(self.path, self._failure)
         with self._guard:
             self._descriptor = descriptor
         self._open_files.unparked(self)
-
-    @property
-    def _full_path(self) -> str:
-        return f"{self._root}/{self._path}"
 
 
 def guarded(path: str, action: Callable[[], T]) -> T:

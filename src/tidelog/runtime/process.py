@@ -12,11 +12,9 @@ _OPEN_FILES_NEEDED: Final = 256
 
 
 def skip_test_libraries() -> None:
-    """Keeps hypothesis out of a node's process.
-
-    phantom-types, which kio stands on, imports it where it is installed: 0.3 s and 15 MB in every
-    node. `None` makes that import fail as if it were not there. Only for processes of our own.
-    """
+    """Keeps hypothesis out of a node's process. phantom-types, which kio stands on, imports it
+    where it is installed: 0.3 s and 15 MB in every node. `None` makes that import fail as if it
+    were not there. Only for processes of our own."""
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
 
 
@@ -46,10 +44,8 @@ def raise_open_files() -> int:
 
 
 def settle_memory() -> None:
-    """Takes what the imports and the start made out of the collector's sight.
-
-    Requests make few cycles, so the young generation may grow large before a collection.
-    """
+    """Takes what the imports and the start made out of the collector's sight. Requests make few
+    cycles, so the young generation may grow large before a collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import uvloop
 
@@ -31,7 +31,7 @@ from tidelog.env.disk import Disk
 from tidelog.env.trace import Level, TraceSink
 from tidelog.errors import StorageError, UsageError
 from tidelog.model import Endpoint
-from tidelog.runtime import clock
+from tidelog.runtime import clock, process
 from tidelog.runtime.driver import EXIT_BUG, Core, Driver
 from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.listening import bind, close_all, listen_failure
@@ -39,12 +39,6 @@ from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.node_file import read_node_config
 from tidelog.runtime.open_files import SPARE_DESCRIPTORS, OpenFiles, share_of_files
 from tidelog.runtime.os_disk import OsDisk
-from tidelog.runtime.process import (
-    raise_open_files,
-    require_assertions,
-    settle_memory,
-    skip_test_libraries,
-)
 
 EXIT_USAGE: Final = 2
 EXIT_FAILED: Final = 1
@@ -52,13 +46,9 @@ EXIT_FAILED: Final = 1
 _LIFELINE_GRACE_S: Final = 5.0
 
 
-class CoreFactory(Protocol):
-    """Builds the core of a node; `broker.node.Node` in production."""
-
-    def __call__(
-        self, config: NodeConfig, disk: Disk, prng_seed: int, trace_sink: TraceSink
-    ) -> Core:
-        """Opens the log directory; raises `UsageError` or `StorageError` when it cannot."""
+CoreFactory = Callable[[NodeConfig, Disk, int, TraceSink], Core]
+"""Builds the core of a node, `broker.node.Node` in production, from the seed of its generator too.
+Raises `UsageError` or `StorageError` when the log directory cannot be opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +63,11 @@ class Started:
 
 def production_core(config: NodeConfig, disk: Disk, prng_seed: int, trace_sink: TraceSink) -> Core:
     """The real node. Imported late, so that tests of the driver do without it."""
-    skip_test_libraries()
+    process.skip_test_libraries()
     from tidelog.broker.node import Node
 
-    return Node(
-        config, disk, prng_seed, trace_sink, now=clock.now(), wall_ms=time.time_ns() // 1_000_000
-    )
+    wall_ms = time.time_ns() // 1_000_000
+    return Node(config, disk, prng_seed, trace_sink, now=clock.now(), wall_ms=wall_ms)
 
 
 def run_node(
@@ -106,18 +95,17 @@ def run_node(
             log.flush()
             return code
     except UsageError as error:
-        _refuse(log, error.message, error.hint)
-        report(Started(config.node_id, error.message, error.hint))
-        return EXIT_USAGE
+        code, message, hint = EXIT_USAGE, error.message, error.hint
     except StorageError as error:
         hint = f"check the disk and the permissions of `{config.log_dir}`"
-        _refuse(log, str(error), hint)
-        report(Started(config.node_id, str(error), hint))
-        return EXIT_FAILED
+        code, message = EXIT_FAILED, str(error)
     except Exception as error:
         log.crash(error)
         report(Started(config.node_id, f"stopped by a bug: {error!r}", "see the node's log"))
         return EXIT_BUG
+    _refuse(log, message, hint)
+    report(Started(config.node_id, message, hint))
+    return code
 
 
 def _end_of_lifeline(loop: asyncio.AbstractEventLoop, driver: Driver, lifeline: int) -> None:
@@ -131,10 +119,10 @@ def _start(
     config: NodeConfig, log: LogLines, make_core: CoreFactory, stack: ExitStack
 ) -> tuple[Driver, asyncio.AbstractEventLoop]:
     """Everything up to the running loop, in the order of the module's text."""
-    require_assertions()
+    process.require_assertions()
     for name, instead in config.without_effect.items():
         log.line(Level.WARN, f"config start: property without effect ({instead}) name={name}")
-    descriptors = raise_open_files()
+    descriptors = process.raise_open_files()
     if not Path(config.log_dir).is_dir():
         raise UsageError(
             f"the data directory `{config.log_dir}` does not exist",
@@ -174,15 +162,12 @@ def _start(
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, driver.request_stop)
     loop.run_until_complete(_listen(driver, sockets, config, log))
-    settle_memory()
+    process.settle_memory()
     return driver, loop
 
 
 def open_events(config: NodeConfig, log: LogLines) -> EventFile | None:
-    """The file of the node's events in front of its log, where they are kept.
-
-    Raises `UsageError` when the file cannot be written.
-    """
+    """The event file in front of the log, if kept. Raises `UsageError` when it is not writable."""
     if config.events.topic_enable and not config.events.enable:
         raise UsageError(
             "`tidelog.events.topic.enable` is `true`, but no events are kept",

@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.broker.connections import Connection, Connections, RequestContext
-from tidelog.env.effects import Close, EffectQueue, PauseReading, ResumeReading, Send
+from tidelog.env.effects import Close, EffectQueue, HoldReading, Send
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import MalformedFrame
@@ -138,17 +138,17 @@ def test_reading_pauses_at_the_bound_and_resumes_at_half_of_it(connections, effe
     slots = [admitted(connections, connection, n) for n in range(MAX_IN_FLIGHT_REQUESTS - 1)]
     assert effects.take() == []
     slots += [admitted(connections, connection) for _ in range(3)]
-    assert effects.take() == [PauseReading(1)]
+    assert effects.take() == [HoldReading(1, True)]
 
     half = MAX_IN_FLIGHT_REQUESTS // 2
     for pending in slots[: half + 1]:
         connections.fill(pending, [b"."])
     assert flushed(connections, effects) == [Send(1, [b"."] * (half + 1))]
     connections.fill(slots[half + 1], [b"."])
-    assert flushed(connections, effects) == [Send(1, [b"."]), ResumeReading(1)]
+    assert flushed(connections, effects) == [Send(1, [b"."]), HoldReading(1, False)]
     for _ in range(half):
         admitted(connections, connection)
-    assert effects.take() == [PauseReading(1)]
+    assert effects.take() == [HoldReading(1, True)]
 
 
 def test_frames_above_the_configured_size_are_refused_by_each_connection(connections):

@@ -3,7 +3,7 @@
 from itertools import chain
 
 from tests.unit.broker.one_node import OneNode, Wire
-from tidelog.env.effects import PauseReading, Received, ResumeReading, Send
+from tidelog.env.effects import HoldReading, Received, Send
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS, MAX_REQUESTS_PER_TURN, MAX_TURNS_PER_TICK
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
@@ -74,8 +74,9 @@ def test_nothing_more_is_read_until_what_was_read_is_handled():
     seen = []
     for _ in range(10):
         node.node.wake(node.now)
-        seen += [type(e) for e in node.node.take_effects() if not isinstance(e, Send)]
-    assert seen == [PauseReading, ResumeReading]
+        seen += [e for e in node.node.take_effects() if not isinstance(e, Send)]
+    flooding = flood.connection_id
+    assert seen == [HoldReading(flooding, True), HoldReading(flooding, False)]
 
 
 def test_bytes_that_arrive_during_a_pause_keep_their_place():

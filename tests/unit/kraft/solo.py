@@ -74,7 +74,6 @@ class Solo:
         trace = Trace(self.sink, Level.DEBUG)
         self.log = open_log(
             LogEnv(self.disk, self.effects, trace),
-            str(METADATA_PARTITION),
             METADATA_PARTITION,
             LOG_CONFIG,
             Checkpoints(),

@@ -24,15 +24,7 @@ SEGMENT = f"{METADATA_PARTITION}/00000000000000000000.log"
 def kafka_log() -> Log:
     """The metadata log of a Kafka node."""
     env = LogEnv(kafka_disk("node1"), EffectQueue(), Trace(TraceList()))
-    return open_log(
-        env,
-        str(METADATA_PARTITION),
-        METADATA_PARTITION,
-        LOG_CONFIG,
-        Checkpoints(),
-        clean=True,
-        wall_ms=0,
-    )
+    return open_log(env, METADATA_PARTITION, LOG_CONFIG, Checkpoints(), clean=True, wall_ms=0)
 
 
 def test_kafkas_metadata_log_is_handed_out_batch_by_batch() -> None:

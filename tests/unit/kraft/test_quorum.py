@@ -402,7 +402,6 @@ def test_it_starts_on_kafkas_own_directory() -> None:
     disk = kafka_disk("node1")
     log = open_log(
         LogEnv(disk, effects, trace),
-        str(METADATA_PARTITION),
         METADATA_PARTITION,
         LOG_CONFIG,
         Checkpoints(),

@@ -6,7 +6,9 @@ from tests.control_batches import build_end_txn_marker
 from tests.unit.log.harness import WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
 from tidelog.env.memory_disk import MemoryDisk
+from tidelog.env.prng import Prng
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError, StorageError
+from tidelog.log.appending import scan_fetched
 from tidelog.log.values import AppendOrigin
 from tidelog.records.batch import build_batch, decode_batch, read_header, stamp, verify_crc
 from tidelog.records.control import EndTxnMarker
@@ -180,7 +182,7 @@ def test_a_log_that_cannot_note_an_abort_takes_nothing_more() -> None:
     marker = build_end_txn_marker(EndTxnMarker(False, 0), 7, 0, WALL_MS)
     bench.disk.capacity_bytes = bench.disk.used_bytes + len(marker) + 33
     with pytest.raises(StorageError):
-        bench.log.append_records(marker, 0, WALL_MS)
+        bench.log.append_as_leader(marker, 0, WALL_MS, origin=AppendOrigin.COORDINATOR)
     bench.disk.capacity_bytes = None
     with pytest.raises(StorageError):
         bench.append()
@@ -196,10 +198,10 @@ def test_a_deposed_coordinators_marker_is_refused() -> None:
     for coordinator_epoch, refused in ((5, False), (4, True)):
         marker = build_end_txn_marker(EndTxnMarker(True, coordinator_epoch), 7, 0, WALL_MS)
         if not refused:
-            bench.log.append_records(marker, 0, WALL_MS)
+            bench.log.append_as_leader(marker, 0, WALL_MS, origin=AppendOrigin.COORDINATOR)
             continue
         with pytest.raises(ProtocolError) as caught:
-            bench.log.append_records(marker, 0, WALL_MS)
+            bench.log.append_as_leader(marker, 0, WALL_MS, origin=AppendOrigin.COORDINATOR)
         assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
@@ -207,7 +209,7 @@ def test_quorum_batches_are_only_stamped() -> None:
     """Goal: the metadata quorum's batches pass without client rules, larger than any limit."""
     bench = LogBench(LogConfig(max_message_bytes=10))
     big = build_batch([Record(0, None, bytes(500))])
-    assert bench.log.append_records(big, 3, 0, origin=AppendOrigin.RAFT).last_offset == 0
+    assert bench.log.append_as_leader(big, 3, 0, origin=AppendOrigin.RAFT).last_offset == 0
 
 
 def test_a_lower_epoch_from_a_leader_is_a_bug() -> None:
@@ -216,3 +218,49 @@ def test_a_lower_epoch_from_a_leader_is_a_bug() -> None:
     bench.append(epoch=4)
     with pytest.raises(AssertionError):
         bench.append(epoch=3)
+
+
+# What a follower takes of a fetch response ------------------------------------------------
+
+
+def test_whole_batches_of_known_epochs() -> None:
+    """Goal: every cut length gives exactly the whole batches before it."""
+    parts = [stamp(batch(2), 2 * index, index) for index in range(4)]
+    data = b"".join(parts)
+    size_bytes = len(parts[0])
+    for length in range(len(data) + 1):
+        found = scan_fetched(memoryview(data)[:length], 9)
+        assert found.end == length // size_bytes * size_bytes
+        assert len(found.headers) == len(found.spans) == length // size_bytes
+    assert scan_fetched(data, 1).end == 2 * size_bytes
+
+
+def test_damage_is_refused() -> None:
+    """Goal: no batch with a flipped bit behind its first 17 bytes is taken; method: 300 flips in
+    the second of three batches."""
+    parts = [stamp(batch(2), 2 * index, 0) for index in range(3)]
+    prng = Prng(4)
+    for _ in range(300):
+        damaged = bytearray(parts[1])
+        bit = prng.between(17 * 8, len(damaged) * 8 - 1)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CorruptBatch):
+            scan_fetched(parts[0] + damaged + parts[2], 9)
+
+
+def test_offsets_must_rise() -> None:
+    """Goal: a repeated or overlapping batch is refused, a hole is not."""
+    first = stamp(batch(3), 10, 0)
+    for offset in (0, 10, 12):
+        with pytest.raises(CorruptBatch):
+            scan_fetched(first + stamp(batch(3), offset, 0), 9)
+    assert len(scan_fetched(first + stamp(batch(3), 99, 0), 9).spans) == 2
+
+
+@pytest.mark.parametrize("length", [b"\x00" * 4, b"\xff" * 4, b"\x00\x00\x00\x05"])
+def test_senseless_lengths_are_refused(length: bytes) -> None:
+    """Goal: no endless loop and no skipping over garbage."""
+    data = bytearray(stamp(batch(), 0, 0))
+    data[8:12] = length
+    with pytest.raises(CorruptBatch):
+        scan_fetched(data, 9)

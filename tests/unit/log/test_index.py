@@ -27,9 +27,9 @@ def test_truncation_drops_entries_from_the_offset_on() -> None:
     """Goal: an entry that ends at the offset goes, one below it stays."""
     index = _offset_index((109, 50), (119, 90))
     index.truncate_to(119)
-    assert len(index) == 1 and index.last_position == 50
+    assert len(index) == 1 and index.last_entry[1] == 50
     index.truncate_to(0)
-    assert len(index) == 0 and index.last_position == 0
+    assert len(index) == 0 and index.last_entry[1] == 0
 
 
 def test_entries_must_ascend() -> None:

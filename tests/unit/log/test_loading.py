@@ -18,6 +18,7 @@ from tidelog.log.checkpoint import (
 from tidelog.log.events import TailCut
 from tidelog.log.file_names import offset_name
 from tidelog.log.producer_snapshots import decode_snapshot
+from tidelog.log.values import AppendOrigin
 from tidelog.model import ZERO_TOPIC_ID
 from tidelog.records.batch import iter_headers
 from tidelog.records.control import EndTxnMarker
@@ -270,7 +271,7 @@ def test_recovery_rebuilds_aborted_transactions() -> None:
         bench.log.append_as_leader(data, 0, WALL_MS)
         if index % 3 == 2:
             marker = build_end_txn_marker(EndTxnMarker(index % 2 == 0, 0), 7, 0, WALL_MS)
-            bench.log.append_records(marker, 0, WALL_MS)
+            bench.log.append_as_leader(marker, 0, WALL_MS, origin=AppendOrigin.COORDINATOR)
     aborted = bench.log.aborted_in(0, 99)
     assert len(aborted) == 2
     log = bench.reopen_after_kill()

@@ -8,7 +8,7 @@ from tidelog.config import LogConfig
 from tidelog.env.effects import Flush
 from tidelog.env.prng import Prng
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError
-from tidelog.log.values import LogFlush
+from tidelog.log.values import AppendOrigin, LogFlush
 from tidelog.records.batch import stamp
 from tidelog.records.control import EndTxnMarker
 
@@ -114,7 +114,7 @@ def test_transactions_hold_the_stable_offset_until_the_marker_is_replicated() ->
     bench.log.update_high_watermark(4)
     assert bench.log.last_stable_offset == 1
     marker = build_end_txn_marker(EndTxnMarker(False, 0), 7, 0, WALL_MS)
-    bench.log.append_records(marker, 0, WALL_MS)
+    bench.log.append_as_leader(marker, 0, WALL_MS, origin=AppendOrigin.COORDINATOR)
     assert bench.log.last_stable_offset == 1
     bench.log.update_high_watermark(5)
     assert bench.log.last_stable_offset == 5

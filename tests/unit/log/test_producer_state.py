@@ -126,7 +126,7 @@ def test_idle_producers_expire_unless_in_a_transaction() -> None:
     assert states.expire(WALL_MS + DAY_MS - 1, DAY_MS) == 0
     assert states.expire(WALL_MS + DAY_MS - 1, DAY_MS) == 0
     assert states.expire(WALL_MS + DAY_MS, DAY_MS) == 1
-    assert [entry.producer_id for entry in states.entries] == [2]
+    assert list(states.by_id) == [2]
 
 
 def test_who_writes_does_not_expire_however_old_its_records_are() -> None:
@@ -159,13 +159,13 @@ def test_what_is_taken_back_is_as_if_it_never_was(seed: int) -> None:
     replayed = ProducerStates()
     for each, epoch, sequence in sent[:end]:
         Producer(replayed, each).send(epoch, sequence)
-    before = states.entries
+    before = list(states.by_id.values())
     if not states.maybe_rewind_to(end):
-        assert states.entries == before
+        assert list(states.by_id.values()) == before
         assert states.map_end_offset == 60
         return
     assert states.map_end_offset == end
-    for found, expected in zip(states.entries, replayed.entries, strict=True):
+    for found, expected in zip(list(states.by_id.values()), replayed.by_id.values(), strict=True):
         cut = sum(1 for each, _, _ in sent[end:] if each == found.producer_id)
         assert (found.producer_id, found.producer_epoch) == (
             expected.producer_id,
@@ -197,6 +197,6 @@ def test_loading_forgets_no_producer() -> None:
     data = kafka_files("node1")[f"plain-0/{218:020d}.snapshot"]
     states = ProducerStates()
     states.load_snapshot(data, 218)
-    assert len(states) == 2
+    assert len(states.by_id) == 2
     assert states.expire(KAFKA_WALL_MS + 2 * DAY_MS, DAY_MS) == 0
     assert states.expire(KAFKA_WALL_MS + 2 * DAY_MS, DAY_MS) == 2

@@ -2,13 +2,11 @@
 
 from tests.fixtures import KAFKA_WALL_MS, kafka_disk
 from tidelog.config import LogConfig
-from tidelog.env.effects import EffectQueue
 from tidelog.env.trace import Trace, TraceList
 from tidelog.log.producer_snapshots import ProducerSnapshots
 from tidelog.log.producer_state import ProducerStates
 from tidelog.log.replay import rebuild_producers
 from tidelog.log.segment import Segment
-from tidelog.log.values import LogEnv
 
 END = 1445
 
@@ -20,14 +18,13 @@ def _snapshot_of_kafka() -> bytes:
 
 def _rebuild(snapshots: set[int], *, bases: tuple[int, ...] = ()) -> tuple[bytes, Segment]:
     disk = kafka_disk("node1")
-    env = LogEnv(disk, EffectQueue(), Trace(TraceList()))
     segment = Segment(disk, "txn-1", 0, LogConfig())
     if bases:
         segment.txn_index.reset()
     states = ProducerStates()
     rebuild_producers(
         states,
-        env,
+        Trace(TraceList()),
         [segment],
         ProducerSnapshots(disk, "txn-1", snapshots),
         log_start_offset=0,

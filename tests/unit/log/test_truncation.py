@@ -37,7 +37,7 @@ def test_truncation_deletes_the_snapshots_of_what_was_cut() -> None:
     assert not bench.disk.exists(f"{PARTITION}/00000000000000000004.snapshot")
     bench.log.append_as_leader(batch(4, producer_id=2, producer_epoch=0, sequence=0), 1, WALL_MS)
     log = bench.reopen_after_kill()
-    assert log.producers.get(1) is None and log.producers.get(2) is not None
+    assert list(log.producers.by_id) == [2]
 
 
 def test_truncating_at_or_above_the_end_drops_an_empty_epoch() -> None:

@@ -63,4 +63,4 @@ def test_senseless_files_are_refused() -> None:
         disk.replace("x.txnindex", data)
         index = TransactionIndex(disk, "x.txnindex")
         assert not index.load()
-        assert len(index) == 0
+        assert not index.entries

@@ -8,6 +8,7 @@ from tests.control_batches import build_end_txn_marker
 from tidelog.config import RACK_AWARE_SELECTOR
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
+from tidelog.log.values import AppendOrigin
 from tidelog.model import Endpoint, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.control import EndTxnMarker
@@ -372,7 +373,7 @@ def test_read_committed_ends_at_the_first_open_transaction(cluster: Cluster) -> 
     (answer,) = reader.fetch(want())
     assert (values_in(answer), answer.aborted) == ([b"t", b"a"], None)
     marker = build_end_txn_marker(EndTxnMarker(is_commit=False, coordinator_epoch=0), 7, 0, 1)
-    log.append_records(marker, 0, 1)
+    log.append_as_leader(marker, 0, 1, origin=AppendOrigin.COORDINATOR)
     log.update_high_watermark(3)
     (answer,) = reader.fetch(want(), isolation_level=1)
     assert answer.last_stable_offset == 3

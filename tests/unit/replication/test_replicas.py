@@ -278,8 +278,8 @@ def test_silent_producers_are_forgotten_at_intervals() -> None:
     cluster.produce(1, [b"b"])
     cluster.run(2000)
     logs = [cluster.brokers[node].log("orders") for node in (1, 2)]
-    assert [len(log.producers) for log in logs] == [1, 1]
+    assert [len(log.producers.by_id) for log in logs] == [1, 1]
     for node in (1, 2):
         cluster.brokers[node].replicas.wall_offset_ms = LogConfig().producer_id_expiration_ms
     cluster.run(2000)
-    assert [len(log.producers) for log in logs] == [0, 0]
+    assert [len(log.producers.by_id) for log in logs] == [0, 0]

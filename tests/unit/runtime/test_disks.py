@@ -21,7 +21,7 @@ from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import format_directory
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.runtime.open_files import OpenFiles
-from tidelog.runtime.os_disk import OsDisk, fsync_file, replace_durably
+from tidelog.runtime.os_disk import OsDisk
 from tidelog.runtime.os_file import OsFile
 
 DiskMaker = Callable[[Path], Disk]
@@ -402,7 +402,7 @@ def test_a_failed_fsync_poisons_the_file(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.dup2(writer, file.fileno())
     with pytest.raises(StorageError):
-        fsync_file(file)
+        file.sync_content()
     with pytest.raises(StorageError):
         file.append([b"def"])
     file.close()
@@ -435,7 +435,7 @@ def test_syncs_from_another_thread(tmp_path: Path) -> None:
 
         def sync(file: OsFile = file) -> None:
             try:
-                fsync_file(file)
+                file.sync_content()
             except BaseException as error:
                 failures.append(error)
 
@@ -449,7 +449,7 @@ def test_syncs_from_another_thread(tmp_path: Path) -> None:
 def test_a_replacement_without_its_directory_fails(tmp_path: Path) -> None:
     """Goal: the flush thread learns that the topic is gone, and leaves nothing behind."""
     with pytest.raises(StorageError):
-        replace_durably(tmp_path, "gone-0/leader-epoch-checkpoint", b"x")
+        OsDisk(str(tmp_path)).replace("gone-0/leader-epoch-checkpoint", b"x")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,29 +12,25 @@ from tidelog.runtime.flusher import DiskAnswer, Flusher
 from tidelog.runtime.os_disk import OsDisk
 
 
-class SlowDisk:
+class SlowDisk(MemoryDisk):
     """A memory disk whose first sync waits for a gate, so that work queues up behind it."""
 
     def __init__(self) -> None:
-        self.disk = MemoryDisk()
+        super().__init__()
         self.gate = threading.Event()
         self.done: list[str] = []
 
     def sync(self, file: File) -> None:
         """Syncs once the gate is open."""
         assert self.gate.wait(TIMEOUT_S)
-        self.disk.sync(file)
+        super().sync(file)
         self.done.append(file.path)
 
     def replace(self, path: str, data: bytes) -> None:
         """Replaces once the gate is open."""
         assert self.gate.wait(TIMEOUT_S)
-        self.disk.replace(path, data)
+        super().replace(path, data)
         self.done.append(path)
-
-    def exists(self, path: str) -> bool:
-        """Asks the memory disk."""
-        return self.disk.exists(path)
 
 
 def started(disk: SlowDisk) -> tuple[Flusher, "Queue[list[DiskAnswer]]"]:
@@ -45,7 +41,7 @@ def started(disk: SlowDisk) -> tuple[Flusher, "Queue[list[DiskAnswer]]"]:
 
 def test_a_group_syncs_each_file_once_and_answers_each_subject_in_order() -> None:
     disk = SlowDisk()
-    a, b = disk.disk.open("a", create=True), disk.disk.open("b", create=True)
+    a, b = disk.open("a", create=True), disk.open("b", create=True)
     flusher, answers = started(disk)
     flusher.submit(Flush(a, "first"))
     for subject in range(3):
@@ -64,14 +60,14 @@ def test_a_group_syncs_each_file_once_and_answers_each_subject_in_order() -> Non
     # The first may have been a group of its own; the rest is one.
     assert disk.done.count("a") <= 2
     assert disk.done.count("b") == 1
-    assert disk.disk.read_file("unawaited") == b"0"
+    assert disk.read_file("unawaited") == b"0"
 
 
 def test_the_metadata_goes_before_what_has_queued_up_for_partitions() -> None:
     """Goal: a vote waits for one file, not for those of every partition that changed its leader."""
     disk = SlowDisk()
-    disk.disk.make_dir("__cluster_metadata-0")
-    log = disk.disk.open("__cluster_metadata-0/00000000000000000000.log", create=True)
+    disk.make_dir("__cluster_metadata-0")
+    log = disk.open("__cluster_metadata-0/00000000000000000000.log", create=True)
     flusher, answers = started(disk)
     for partition in range(3):
         flusher.submit(Replace(f"t-{partition}.epochs", b"0", partition))
@@ -95,9 +91,9 @@ def test_the_metadata_goes_before_what_has_queued_up_for_partitions() -> None:
 
 def test_failures_are_answered_even_when_no_effect_waits_for_success() -> None:
     disk = SlowDisk()
-    file = disk.disk.open("a", create=True)
+    file = disk.open("a", create=True)
     disk.gate.set()
-    disk.disk.failing = "broken"
+    disk.failing = "broken"
     flusher, answers = started(disk)
     flusher.submit(Flush(file, "a"))
     flusher.submit(Replace("b", b""))
@@ -112,17 +108,17 @@ def test_failures_are_answered_even_when_no_effect_waits_for_success() -> None:
 def test_after_a_failure_nothing_is_tried_any_more() -> None:
     """Goal: no clean-shutdown marker behind a failed fsync."""
     disk = SlowDisk()
-    file = disk.disk.open("a", create=True)
+    file = disk.open("a", create=True)
     disk.gate.set()
     flusher, answers = started(disk)
-    disk.disk.failing = "broken"
+    disk.failing = "broken"
     flusher.submit(Flush(file, "a"))
     assert isinstance(answers.get(timeout=TIMEOUT_S)[0], FlushFailed)
-    disk.disk.failing = None
+    disk.failing = None
     flusher.submit(Replace(".kafka_cleanshutdown", b"", "marker"))
     assert flusher.close(TIMEOUT_S)
     assert isinstance(answers.get(timeout=TIMEOUT_S)[0], FlushFailed)
-    assert not disk.disk.exists(".kafka_cleanshutdown")
+    assert not disk.exists(".kafka_cleanshutdown")
     assert flusher.failure is not None
 
 
@@ -146,7 +142,7 @@ def test_what_was_deleted_with_its_topic_counts_as_done(tmp_path: Path) -> None:
 def test_a_hanging_disk_does_not_hang_the_stop() -> None:
     disk = SlowDisk()
     flusher, _ = started(disk)
-    flusher.submit(Flush(disk.disk.open("a", create=True), "a"))
+    flusher.submit(Flush(disk.open("a", create=True), "a"))
     assert not flusher.close(0.01)
     disk.gate.set()
     assert flusher.close(TIMEOUT_S)
@@ -157,7 +153,7 @@ def test_a_bug_in_the_work_is_reported_as_a_bug() -> None:
     disk.gate.set()
     failures: Queue[BaseException] = Queue()
     flusher = Flusher(disk, answer=lambda answers: None, fail=failures.put)
-    file = disk.disk.open("a", create=True)
+    file = disk.open("a", create=True)
     disk.done = None  # type: ignore[assignment]
     flusher.submit(Flush(file, "a"))
     assert isinstance(failures.get(timeout=TIMEOUT_S), AttributeError)

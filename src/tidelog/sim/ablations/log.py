@@ -52,7 +52,7 @@ def _try_again(self: Replicas, subject: Any, error: str, now: Any) -> None:
 
 def _refuse_unknown(admit: Callable[..., Any]) -> Callable[..., Any]:
     def admit_known(self: ProducerStates, header: BatchHeader, origin: Any) -> Any:
-        if header.base_sequence > 0 and header.producer_id not in self._entries:
+        if header.base_sequence > 0 and header.producer_id not in self.by_id:
             raise ProtocolError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         return admit(self, header, origin)
 

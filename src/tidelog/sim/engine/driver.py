@@ -22,10 +22,9 @@ from tidelog.env.effects import (
     Flush,
     Flushed,
     FlushFailed,
+    HoldReading,
     Input,
-    PauseReading,
     Replace,
-    ResumeReading,
     Send,
     is_of_metadata,
 )
@@ -160,7 +159,7 @@ class Driver:
                 lane = host.metadata_queue if is_of_metadata(effect) else host.disk_queue
                 lane.append(effect)
                 self._begin_flush(host)
-            case PauseReading() | ResumeReading():
+            case HoldReading():
                 pass
             case Exit(code, message):
                 host.exit_code, host.exit_message = code, message

@@ -169,7 +169,6 @@ class QuorumCluster(Simulation):
         QuorumStateFile.require(replica.disk)
         replica.log = open_log(
             LogEnv(replica.disk, replica.effects, trace),
-            str(METADATA_PARTITION),
             METADATA_PARTITION,
             dataclasses.replace(LOG_CONFIG, segment_bytes=self._saving.segment_bytes),
             Checkpoints(),

@@ -9,11 +9,9 @@ reply to a client.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 Value = bool | int | float | str
-
-LONG_MAX: Final = 2**63 - 1
 
 
 class PropertyType(IntEnum):
@@ -40,6 +38,13 @@ class BadValue(Exception):
     """A value that does not parse or is out of range; the text is the complaint."""
 
 
+class Synonym(NamedTuple):
+    """A broker property that gives topics their value, times `scale`."""
+
+    name: str
+    scale: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
     """One row: a name and everything known about it."""
@@ -55,6 +60,8 @@ class Property:
     """Text of the default where no field carries it."""
     scale: int = 1
     """Factor from the property's unit to the field's (hours to milliseconds)."""
+    synonyms: tuple[Synonym, ...] = ()
+    """Of a topic configuration, by falling precedence."""
 
 
 def at_least(low: int) -> Check:

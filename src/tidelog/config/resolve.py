@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES, PRODUCER_EXPIRATION
-from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES
+from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES, without_effect
 from tidelog.config.listeners import resolve_bootstrap_servers, resolve_listeners, resolve_voters
 from tidelog.config.node_properties import EXTRA_FIELDS, NODE_PROPERTIES
 from tidelog.config.property_rows import SECTIONS, field_default
@@ -28,7 +28,6 @@ from tidelog.config.property_types import (
 from tidelog.config.roles import check_membership, resolve_roles
 from tidelog.config.topic_properties import INTERNAL_SEGMENT_BYTES, TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.config.values import LogConfig, NodeConfig
-from tidelog.config.without_effect import without_effect
 from tidelog.errors import ErrorCode, ProtocolError, UsageError
 
 _INTERNAL_SEGMENT_PROPERTY = Property(
@@ -38,6 +37,13 @@ _INTERNAL_SEGMENT_PROPERTY = Property(
     fields=("segment_bytes",),
     check=at_least(1),
 )
+
+_NOT_ABOVE = (
+    ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
+    ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
+    ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms"),
+)
+"""What would contradict itself if the first were more than the second."""
 
 
 def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost") -> NodeConfig:
@@ -125,12 +131,11 @@ def apply_broker_overrides(defaults: LogConfig, overrides: Mapping[str, str]) ->
         # The usual case, at every change of the metadata.
         return defaults
     changes: dict[str, Any] = {}
-    for row in TOPIC_PROPERTIES.values():
-        for synonym in reversed(row.synonyms):
-            text = overrides.get(synonym.name)
-            if text is not None and row.prop.fields:
-                prop = TOPIC_SYNONYMS[synonym.name][0]
-                changes[row.prop.fields[0]] = _scaled(prop, parse_value(prop, text))
+    for of_topics in TOPIC_PROPERTIES.values():
+        for name, _ in reversed(of_topics.synonyms):
+            if name in overrides and of_topics.fields:
+                prop = TOPIC_SYNONYMS[name][0]
+                changes[of_topics.fields[0]] = _scaled(prop, parse_value(prop, overrides[name]))
     if PRODUCER_EXPIRATION in overrides:
         prop = DYNAMIC_PROPERTIES[PRODUCER_EXPIRATION]
         changes["producer_id_expiration_ms"] = parse_value(prop, overrides[PRODUCER_EXPIRATION])
@@ -140,8 +145,7 @@ def apply_broker_overrides(defaults: LogConfig, overrides: Mapping[str, str]) ->
 def _topic_property(name: str) -> Property | None:
     if name == INTERNAL_SEGMENT_BYTES:
         return _INTERNAL_SEGMENT_PROPERTY
-    row = TOPIC_PROPERTIES.get(name)
-    return row.prop if row is not None else None
+    return TOPIC_PROPERTIES.get(name)
 
 
 def _validate(prop: Property, name: str, value: str | None) -> None:
@@ -185,13 +189,13 @@ def _resolve_sections(settings: Mapping[str, str]) -> dict[str, Any]:
             for path in NODE_PROPERTIES[name].fields:
                 section, field = path.split(".")
                 changes[section][field] = value
-    for row in TOPIC_PROPERTIES.values():
+    for prop in TOPIC_PROPERTIES.values():
         # The first synonym has precedence, so it is written last.
-        for synonym in reversed(row.synonyms):
-            if synonym.name in settings:
-                value = parse_setting(synonym.name, settings[synonym.name])
-                paths = [f"log.{field}" for field in row.prop.fields]
-                for path in (*paths, *EXTRA_FIELDS.get(synonym.name, ())):
+        for name, _ in reversed(prop.synonyms):
+            if name in settings:
+                value = parse_setting(name, settings[name])
+                paths = [f"log.{field}" for field in prop.fields]
+                for path in (*paths, *EXTRA_FIELDS.get(name, ())):
                     section, field = path.split(".")
                     changes[section][field] = value
     return {name: SECTIONS[name](**changes[name]) for name in SECTIONS}
@@ -257,31 +261,16 @@ def _check_contradictions(config: NodeConfig, settings: Mapping[str, str]) -> No
     check_membership(config)
     if settings.get("authorizer.class.name"):
         problem = "`authorizer.class.name` turns access control on, which does not exist here"
-        raise UsageError(
-            problem, "remove it: there are no ACLs yet, and every client may do everything"
-        )
-    broker, replication = config.broker, config.replication
-    _check_less(
-        "broker.heartbeat.interval.ms",
-        broker.heartbeat_interval_ms,
-        "broker.session.timeout.ms",
-        broker.session_timeout_ms,
-    )
-    _check_less(
-        "replica.fetch.wait.max.ms",
-        replication.replica_fetch_wait_max_ms,
-        "replica.lag.time.max.ms",
-        replication.replica_lag_time_max_ms,
-    )
-    _check_less(
-        "replica.fetch.wait.max.ms",
-        replication.replica_fetch_wait_max_ms,
-        "replica.socket.timeout.ms",
-        replication.replica_socket_timeout_ms,
-    )
+        hint = "remove it: there are no ACLs yet, and every client may do everything"
+        raise UsageError(problem, hint)
+    for low, high in _NOT_ABOVE:
+        less, more = _obeyed(config, low), _obeyed(config, high)
+        if less > more:
+            problem = f"`{low}` is `{less}`, more than `{high}`, which is `{more}`"
+            raise UsageError(problem, f"lower `{low}` or raise `{high}`")
 
 
-def _check_less(low_name: str, low: int, high_name: str, high: int) -> None:
-    if low > high:
-        problem = f"`{low_name}` is `{low}`, more than `{high_name}`, which is `{high}`"
-        raise UsageError(problem, f"lower `{low_name}` or raise `{high_name}`")
+def _obeyed(config: NodeConfig, name: str) -> int:
+    section, field = NODE_PROPERTIES[name].fields[0].split(".")
+    value: int = getattr(getattr(config, section), field)
+    return value

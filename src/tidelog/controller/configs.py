@@ -199,15 +199,15 @@ def _new_value(resource: ConfigResource, change: ConfigChange, old: str | None) 
 
 def _is_list(resource: ConfigResource, name: str) -> bool:
     if resource.resource_type == TOPIC_RESOURCE:
-        row = TOPIC_PROPERTIES.get(name)
-        return row is not None and row.prop.type is PropertyType.LIST
+        prop = TOPIC_PROPERTIES.get(name)
+        return prop is not None and prop.type is PropertyType.LIST
     return name in TOPIC_SYNONYMS and TOPIC_SYNONYMS[name][0].type is PropertyType.LIST
 
 
 def _default_list(resource: ConfigResource, name: str) -> str:
     """The list that holds while none is set: operations on lists start from it."""
     topic = resource.resource_type == TOPIC_RESOURCE
-    prop = TOPIC_PROPERTIES[name].prop if topic else TOPIC_SYNONYMS[name][0]
+    prop = TOPIC_PROPERTIES[name] if topic else TOPIC_SYNONYMS[name][0]
     if prop.default is not None or not prop.fields:
         return prop.default or ""
     return str(getattr(LogConfig(), prop.fields[0]))

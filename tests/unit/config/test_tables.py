@@ -19,20 +19,20 @@ def test_no_name_stands_in_two_tables() -> None:
 
 
 def test_every_default_passes_its_own_check() -> None:
-    for prop in (*NODE_PROPERTIES.values(), *(row.prop for row in TOPIC_PROPERTIES.values())):
+    for prop in (*NODE_PROPERTIES.values(), *TOPIC_PROPERTIES.values()):
         text = default_text(prop)
         if text is not None:
             assert value_text(parse_value(prop, text)) == text, prop.name
 
 
 def test_every_field_of_a_log_is_set_by_some_property() -> None:
-    set_by_topic = {f for row in TOPIC_PROPERTIES.values() for f in row.prop.fields}
+    set_by_topic = {f for prop in TOPIC_PROPERTIES.values() for f in prop.fields}
     set_by_node = {f.removeprefix("log.") for p in NODE_PROPERTIES.values() for f in p.fields}
     assert set(LogConfig.__dataclass_fields__) <= set_by_topic | set_by_node
 
 
 def test_every_row_has_a_sentence() -> None:
-    for prop in (*NODE_PROPERTIES.values(), *(row.prop for row in TOPIC_PROPERTIES.values())):
+    for prop in (*NODE_PROPERTIES.values(), *TOPIC_PROPERTIES.values()):
         assert prop.doc.endswith("."), prop.name
         assert prop.type is not PropertyType.PASSWORD
 

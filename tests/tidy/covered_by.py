@@ -54,7 +54,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "log/producer_entry.py": "tests/unit/log/test_producer_snapshots.py",
     "log/values.py": "tests/unit/log/test_appending.py",
     "metadata/cluster_delta.py": "tests/unit/metadata/test_delta.py",
-    "metadata/kept_records.py": "tests/unit/metadata/test_delta.py",
     "metadata/records.py": "tests/unit/metadata/test_image_records.py",
     "metadata/topics_delta.py": "tests/unit/metadata/test_delta.py",
     "model.py": "tests/unit/log/test_directory.py",

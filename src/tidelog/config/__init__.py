@@ -14,7 +14,6 @@ component reads configuration by name. Names that begin with `tidelog.` are not 
 """
 
 from tidelog.config.describe import (
-    NO_OVERRIDES,
     BrokerOverrides,
     ConfigSource,
     ConfigSynonym,
@@ -38,8 +37,6 @@ from tidelog.config.values import (
     RACK_AWARE_SELECTOR,
     BrokerConfig,
     ControllerConfig,
-    CoordinatorConfig,
-    DynamicBrokerConfig,
     LogConfig,
     NodeConfig,
     QuorumConfig,
@@ -49,7 +46,6 @@ from tidelog.config.values import (
 __all__ = [
     "DYNAMIC_PROPERTIES",
     "LONG_MAX",
-    "NO_OVERRIDES",
     "RACK_AWARE_SELECTOR",
     "TEST_PROFILE",
     "BrokerConfig",
@@ -57,9 +53,7 @@ __all__ = [
     "ConfigSource",
     "ConfigSynonym",
     "ControllerConfig",
-    "CoordinatorConfig",
     "DescribedConfig",
-    "DynamicBrokerConfig",
     "LogConfig",
     "NodeConfig",
     "PropertyType",

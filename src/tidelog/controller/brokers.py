@@ -58,19 +58,19 @@ from tidelog.controller.partitions import (
     decide_broker_returned,
     decide_unclean_restart,
 )
-from tidelog.controller.records import (
-    controlled_shutdown_record,
-    fence_record,
-    register_broker_record,
-    register_controller_record,
-    unfence_record,
-    unregister_broker_record,
-)
+from tidelog.controller.records import broker_change_record, register_broker_record
 from tidelog.controller.view import ControllerDecision, View
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import METADATA_VERSION, BrokerImage
-from tidelog.metadata.records import MetadataRecord
+from tidelog.metadata.image_records import endpoint_entries, feature_entries
+from tidelog.metadata.records import (
+    FENCE,
+    UNFENCE,
+    MetadataRecord,
+    RegisterControllerRecord,
+    UnregisterBrokerRecord,
+)
 from tidelog.model import RESERVED_DIRECTORY_IDS, uuid_to_text
 
 _NO_FEATURE: Final = FeatureRange(0, 0)
@@ -187,10 +187,11 @@ def decide_unregistration(view: View, request: UnregisterBroker) -> ControllerDe
     if broker is None:
         text = f"Broker ID {request.broker_id} is not currently registered"
         raise ProtocolError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
-    cause = Cause(CauseKind.UNREGISTERED, broker.node_id)
-    records = decide_broker_left(view, broker.node_id, cause)
-    records.append(unregister_broker_record(broker))
-    view.trace.event(BrokerUnregistered(node_id=broker.node_id, broker_epoch=broker.broker_epoch))
+    broker_id, broker_epoch = broker.node_id, broker.broker_epoch
+    cause = Cause(CauseKind.UNREGISTERED, broker_id)
+    records = decide_broker_left(view, broker_id, cause)
+    records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker_epoch))
+    view.trace.event(BrokerUnregistered(node_id=broker_id, broker_epoch=broker_epoch))
     return ControllerDecision(UnregisterBrokerResult(), records, atomic=False)
 
 
@@ -205,7 +206,13 @@ def decide_controller_registration(view: View, request: RegisterController) -> C
         "registered",
         incarnation=uuid_to_text(request.incarnation_id),
     )
-    return ControllerDecision(RegisterControllerResult(), [register_controller_record(request)])
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        end_points=endpoint_entries(request.endpoints),
+        features=feature_entries(request.features.items()),
+    )
+    return ControllerDecision(RegisterControllerResult(), [record])
 
 
 # Phases ------------------------------------------------------------------------------------
@@ -248,7 +255,7 @@ def fence(
     assert not broker.fenced, f"broker {broker.node_id} is fenced already"
     cause = Cause.fenced(broker.node_id, reason, silent_ms)
     records = decide_broker_left(view, broker.node_id, cause)
-    records.append(fence_record(broker))
+    records.append(broker_change_record(broker, fenced=FENCE))
     view.trace.event(
         BrokerFenced(
             node_id=broker.node_id,
@@ -263,7 +270,7 @@ def fence(
 
 def unfence(view: View, broker: BrokerImage) -> list[MetadataRecord]:
     """The broker may lead again, and leads what waited for it."""
-    records: list[MetadataRecord] = [unfence_record(broker)]
+    records: list[MetadataRecord] = [broker_change_record(broker, fenced=UNFENCE)]
     if not broker.in_controlled_shutdown:
         cause = Cause(CauseKind.UNFENCED, broker.node_id)
         records += decide_broker_returned(view, broker.node_id, cause)
@@ -277,8 +284,8 @@ def unfence(view: View, broker: BrokerImage) -> list[MetadataRecord]:
 
 def _begin_controlled_shutdown(view: View, broker: BrokerImage) -> list[MetadataRecord]:
     cause = Cause(CauseKind.CONTROLLED_SHUTDOWN, broker.node_id)
-    records: list[MetadataRecord] = [controlled_shutdown_record(broker)]
-    records += decide_broker_left(view, broker.node_id, cause)
+    record = broker_change_record(broker, in_controlled_shutdown=1)
+    records = [record, *decide_broker_left(view, broker.node_id, cause)]
     view.trace.event(
         ControlledShutdownBegun(
             node_id=broker.node_id, broker_epoch=broker.broker_epoch, partitions=len(records) - 1

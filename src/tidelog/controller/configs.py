@@ -33,12 +33,12 @@ from tidelog.controller.messages import (
     IncrementalAlterConfigs,
     IncrementalAlterConfigsResult,
 )
-from tidelog.controller.records import clear_elr_record, config_record, partition_change_record
+from tidelog.controller.records import config_record, partition_change_record
 from tidelog.controller.view import MIN_INSYNC_REPLICAS, ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CONFIG_VALUE_LENGTH
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigResource
-from tidelog.metadata.records import MetadataRecord
+from tidelog.metadata.records import ClearElrRecord, MetadataRecord
 from tidelog.model import NO_LEADER
 
 ConfigValues = Mapping[str, str | None]
@@ -132,7 +132,7 @@ def _forgotten_elrs(after: View, topic: str) -> list[MetadataRecord]:
                 continue
             change = PartitionChange(eligible_leaders=(), last_known_eligible_leaders=())
             records.append(partition_change_record(one.topic_id, number, change))
-    return records if any_waits else [clear_elr_record(topic)]
+    return records if any_waits else [ClearElrRecord(topic_name=topic)]
 
 
 def _existing(view: View, item: ConfigResourceChange) -> ConfigResource:

@@ -78,7 +78,7 @@ from tidelog.controller.messages import (
 from tidelog.controller.partition_events import measure_unhealthy
 from tidelog.controller.partitions import decide_leaderless
 from tidelog.controller.reassignments import decide_alter_reassignments, decide_list_reassignments
-from tidelog.controller.records import is_unclean_election, producer_ids_record
+from tidelog.controller.records import is_unclean_election
 from tidelog.controller.rounds import Round
 from tidelog.controller.topic_messages import CreatePartitions, CreateTopics, DeleteTopics
 from tidelog.controller.topics import (
@@ -97,7 +97,7 @@ from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.invariants import check_image
 from tidelog.metadata.record_codec import decode_record, encode_record
-from tidelog.metadata.records import MetadataRecord, NoOpRecord
+from tidelog.metadata.records import MetadataRecord, NoOpRecord, ProducerIdsRecord
 from tidelog.model import NO_LEADER
 from tidelog.rsm.kernel import Kernel, ReplicatedLog
 
@@ -437,8 +437,12 @@ class Controller:
         view = self._view()
         broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
         first, count = view.image.next_producer_id, self._config.producer_id_block_size
-        response = AllocateProducerIdsResult(first, count)
-        return ControllerDecision(response, [producer_ids_record(broker, first + count)])
+        record = ProducerIdsRecord(
+            broker_id=broker.node_id,
+            broker_epoch=broker.broker_epoch,
+            next_producer_id=first + count,
+        )
+        return ControllerDecision(AllocateProducerIdsResult(first, count), [record])
 
 
 _DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {

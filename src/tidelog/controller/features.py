@@ -33,7 +33,7 @@ from tidelog.controller.messages import (
     UpdateFeaturesResult,
     UpgradeType,
 )
-from tidelog.controller.records import clear_elr_record, config_record
+from tidelog.controller.records import config_record
 from tidelog.controller.view import MIN_INSYNC_REPLICAS, ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import (
@@ -42,7 +42,7 @@ from tidelog.metadata.image import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     METADATA_VERSION,
 )
-from tidelog.metadata.records import FeatureLevelRecord, MetadataRecord
+from tidelog.metadata.records import ClearElrRecord, FeatureLevelRecord, MetadataRecord
 
 KRAFT_VERSION: Final = "kraft.version"
 ELR_NEEDS_METADATA_VERSION: Final = 23
@@ -196,4 +196,4 @@ def _forget_elrs(view: View, update: FeatureUpdate) -> list[MetadataRecord]:
                 name = f"{topic.name}-{number}"
                 text = f"No replica is in sync for {name}, only eligible leaders have it."
                 raise _invalid(update, text)
-    return [clear_elr_record("")]
+    return [ClearElrRecord(topic_name="")]

@@ -18,7 +18,6 @@ from typing import NoReturn
 from tidelog.controller.configs import new_topic_config_records
 from tidelog.controller.events import TopicCreated, TopicDeleted, TopicGrown
 from tidelog.controller.placement import StripedPlacer, usable_brokers
-from tidelog.controller.records import partition_record, remove_topic_record, topic_record
 from tidelog.controller.topic_messages import (
     CreatePartitions,
     CreatePartitionsResult,
@@ -37,7 +36,8 @@ from tidelog.controller.view import ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_PARTITIONS_PER_REQUEST
 from tidelog.metadata.image import PartitionImage, TopicImage
-from tidelog.metadata.records import MetadataRecord
+from tidelog.metadata.image_records import partition_record
+from tidelog.metadata.records import MetadataRecord, RemoveTopicRecord, TopicRecord
 from tidelog.metadata.topic_names import name_fault
 from tidelog.model import METADATA_TOPIC, ZERO_TOPIC_ID, TopicId, uuid_to_text
 
@@ -80,7 +80,7 @@ def _create_topic(view: View, topic: NewTopic) -> tuple[NewTopicResult, list[Met
     config_records = new_topic_config_records(view, topic.name, configs)
     partitions = _manual(view, topic) if topic.assignments else _automatic(view, topic)
     topic_id = _new_topic_id(view)
-    records = [topic_record(topic.name, topic_id), *config_records]
+    records = [TopicRecord(name=topic.name, topic_id=topic_id), *config_records]
     records += [
         partition_record(topic_id, number, partition) for number, partition in enumerate(partitions)
     ]
@@ -307,7 +307,7 @@ def decide_delete_topics(view: View, request: DeleteTopics) -> ControllerDecisio
                 text = "The topic is named twice in the request."
                 raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
             deleted.add(topic.topic_id)
-            records.append(remove_topic_record(topic.topic_id))
+            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
             results.append(DeletedTopic(topic.name, topic.topic_id, ErrorCode.NONE))
             topic_id = uuid_to_text(topic.topic_id)
             view.trace.event(TopicDeleted(topic=topic.name, topic_id=topic_id))

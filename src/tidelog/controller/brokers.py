@@ -30,17 +30,8 @@ Source: KIP-631, KIP-841, KIP-858, KIP-966; Kafka's cluster control.
 
 from typing import Final
 
-from tidelog.controller.events import (
-    BrokerAmended,
-    BrokerFenced,
-    BrokerRegistered,
-    BrokerUnfenced,
-    BrokerUnregistered,
-    Cause,
-    CauseKind,
-    ControlledShutdownBegun,
-    FenceReason,
-)
+from tidelog.controller import events
+from tidelog.controller.events import Cause, CauseKind, FenceReason
 from tidelog.controller.heartbeats import BrokerSessions, Phase, phase_of
 from tidelog.controller.messages import (
     BrokerHeartbeat,
@@ -106,7 +97,7 @@ def decide_registration(
         records = _clean_up(view, existing, request)
     kept = existing if amends else None
     records.append(register_broker_record(request, broker_epoch, kept))
-    registered = BrokerAmended if amends else BrokerRegistered
+    registered = events.BrokerAmended if amends else events.BrokerRegistered
     view.trace.event(
         registered(
             node_id=request.broker_id,
@@ -191,7 +182,7 @@ def decide_unregistration(view: View, request: UnregisterBroker) -> ControllerDe
     cause = Cause(CauseKind.UNREGISTERED, broker_id)
     records = decide_broker_left(view, broker_id, cause)
     records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker_epoch))
-    view.trace.event(BrokerUnregistered(node_id=broker_id, broker_epoch=broker_epoch))
+    view.trace.event(events.BrokerUnregistered(node_id=broker_id, broker_epoch=broker_epoch))
     return ControllerDecision(UnregisterBrokerResult(), records, atomic=False)
 
 
@@ -257,7 +248,7 @@ def fence(
     records = decide_broker_left(view, broker.node_id, cause)
     records.append(broker_change_record(broker, fenced=FENCE))
     view.trace.event(
-        BrokerFenced(
+        events.BrokerFenced(
             node_id=broker.node_id,
             reason=reason,
             silent_ms=silent_ms,
@@ -275,7 +266,7 @@ def unfence(view: View, broker: BrokerImage) -> list[MetadataRecord]:
         cause = Cause(CauseKind.UNFENCED, broker.node_id)
         records += decide_broker_returned(view, broker.node_id, cause)
     view.trace.event(
-        BrokerUnfenced(
+        events.BrokerUnfenced(
             node_id=broker.node_id, broker_epoch=broker.broker_epoch, elections=len(records) - 1
         )
     )
@@ -287,7 +278,7 @@ def _begin_controlled_shutdown(view: View, broker: BrokerImage) -> list[Metadata
     record = broker_change_record(broker, in_controlled_shutdown=1)
     records = [record, *decide_broker_left(view, broker.node_id, cause)]
     view.trace.event(
-        ControlledShutdownBegun(
+        events.ControlledShutdownBegun(
             node_id=broker.node_id, broker_epoch=broker.broker_epoch, partitions=len(records) - 1
         )
     )

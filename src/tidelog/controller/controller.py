@@ -28,7 +28,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, get_args
 
 from tidelog.config import ControllerConfig
-from tidelog.controller import brokers
+from tidelog.controller import brokers, events, messages
 from tidelog.controller.bootstrap import activation_records
 from tidelog.controller.configs import decide_alter_configs
 from tidelog.controller.directories import decide_assign_replicas
@@ -38,14 +38,7 @@ from tidelog.controller.elect_leaders import (
     decide_unclean,
     may_allow_unclean,
 )
-from tidelog.controller.events import (
-    BrokerSuspected,
-    Cause,
-    CauseKind,
-    ControllerActivated,
-    ControllerResigned,
-    ResignReason,
-)
+from tidelog.controller.events import Cause, CauseKind
 from tidelog.controller.features import QuorumVersion, decide_update_features
 from tidelog.controller.heartbeats import (
     BrokerSessions,
@@ -55,26 +48,7 @@ from tidelog.controller.heartbeats import (
     phase_of,
 )
 from tidelog.controller.isr_proposals import decide_alter_partition
-from tidelog.controller.messages import (
-    AllocateProducerIds,
-    AllocateProducerIdsResult,
-    AlterPartition,
-    AlterReassignments,
-    AssignReplicas,
-    BrokerHeartbeat,
-    ElectLeaders,
-    IncrementalAlterConfigs,
-    ListReassignments,
-    Refused,
-    RegisterBroker,
-    RegisterBrokerResult,
-    RegisterController,
-    Reply,
-    Request,
-    Response,
-    UnregisterBroker,
-    UpdateFeatures,
-)
+from tidelog.controller.messages import Refused, Reply, Request, Response
 from tidelog.controller.partition_events import measure_unhealthy
 from tidelog.controller.partitions import decide_leaderless
 from tidelog.controller.reassignments import decide_alter_reassignments, decide_list_reassignments
@@ -222,7 +196,7 @@ class Controller:
         if elected == self._elected:
             return
         if self.active:
-            self._resign(ResignReason.OTHER_LEADER, epoch, leader_id)
+            self._resign(events.ResignReason.OTHER_LEADER, epoch, leader_id)
         self._elected = elected
         self._maybe_activate(now)
 
@@ -254,7 +228,7 @@ class Controller:
         ones for the grace period. It is fenced unless it has
         sent something since."""
         if self.active and self._sessions.on_suspected(broker_id, now):
-            self._trace.event(BrokerSuspected(node_id=broker_id))
+            self._trace.event(events.BrokerSuspected(node_id=broker_id))
             self._fence_stale(now)
 
     def on_broker_reachable(self, broker_id: int, now: Instant) -> None:
@@ -311,7 +285,7 @@ class Controller:
         self._kernel.become_active(epoch)
         image = self._kernel.latest
         self._sessions.start(image.brokers.values(), now, image.offset, self._former_controller)
-        self._trace.event(ControllerActivated(epoch=epoch, offset=image.offset))
+        self._trace.event(events.ControllerActivated(epoch=epoch, offset=image.offset))
         self._schedule_no_op(now)
         self._balance.start(now)
         self._unclean.start(now)
@@ -321,14 +295,14 @@ class Controller:
             elections = decide_leaderless(self._view(), Cause(CauseKind.CONTROLLER_ACTIVATED))
             self._submit(ControllerDecision(None, elections, atomic=False), now)
 
-    def _resign(self, reason: ResignReason, epoch: int, leader_id: int) -> None:
+    def _resign(self, reason: events.ResignReason, epoch: int, leader_id: int) -> None:
         self._elected = None
         self._kernel.resign(_NOT_CONTROLLER)
         self._sessions.stop()
         self._no_op_at = None
         self._balance.stop()
         self._unclean.stop()
-        self._trace.event(ControllerResigned(reason=reason, epoch=epoch, leader=leader_id))
+        self._trace.event(events.ControllerResigned(reason=reason, epoch=epoch, leader=leader_id))
 
     # The cycle -----------------------------------------------------------------------------
 
@@ -358,7 +332,7 @@ class Controller:
         offset = self._kernel.submit(decision, reply_to)
         if offset is None:
             assert elected is not None, "an active controller was elected"
-            self._resign(ResignReason.APPEND_REFUSED, elected[0], NO_LEADER)
+            self._resign(events.ResignReason.APPEND_REFUSED, elected[0], NO_LEADER)
             if reply_to is not None:
                 self._answer(reply_to, _NOT_CONTROLLER)
         elif decision.records:
@@ -392,15 +366,19 @@ class Controller:
 
     # Deciders that touch sessions ----------------------------------------------------------
 
-    def _decide_registration(self, request: RegisterBroker, now: Instant) -> ControllerDecision:
+    def _decide_registration(
+        self, request: messages.RegisterBroker, now: Instant
+    ) -> ControllerDecision:
         decision = brokers.decide_registration(
             self._view(), self._cluster_id, self._sessions, request, now
         )
-        assert isinstance(decision.response, RegisterBrokerResult), decision.response
+        assert isinstance(decision.response, messages.RegisterBrokerResult), decision.response
         self._sessions.register(request.broker_id, decision.response.broker_epoch)
         return decision
 
-    def _decide_heartbeat(self, request: BrokerHeartbeat, now: Instant) -> ControllerDecision:
+    def _decide_heartbeat(
+        self, request: messages.BrokerHeartbeat, now: Instant
+    ) -> ControllerDecision:
         view = self._view()
         broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
         others = [b.node_id for b in view.image.brokers.values() if b.active]
@@ -422,17 +400,21 @@ class Controller:
             self._sessions.on_fenced(broker.node_id)
         return decision
 
-    def _decide_unregistration(self, request: UnregisterBroker, now: Instant) -> ControllerDecision:
+    def _decide_unregistration(
+        self, request: messages.UnregisterBroker, now: Instant
+    ) -> ControllerDecision:
         decision = brokers.decide_unregistration(self._view(), request)
         self._sessions.remove(request.broker_id)
         return decision
 
-    def _decide_features(self, request: UpdateFeatures, now: Instant) -> ControllerDecision:
+    def _decide_features(
+        self, request: messages.UpdateFeatures, now: Instant
+    ) -> ControllerDecision:
         assert self._quorum is not None, "features of a controller without a quorum"
         return decide_update_features(self._view(), self._quorum, request)
 
     def _decide_producer_ids(
-        self, request: AllocateProducerIds, now: Instant
+        self, request: messages.AllocateProducerIds, now: Instant
     ) -> ControllerDecision:
         view = self._view()
         broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
@@ -442,29 +424,29 @@ class Controller:
             broker_epoch=broker.broker_epoch,
             next_producer_id=first + count,
         )
-        return ControllerDecision(AllocateProducerIdsResult(first, count), [record])
+        return ControllerDecision(messages.AllocateProducerIdsResult(first, count), [record])
 
 
 _DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {
-    RegisterController: brokers.decide_controller_registration,
-    AlterPartition: decide_alter_partition,
-    AssignReplicas: decide_assign_replicas,
+    messages.RegisterController: brokers.decide_controller_registration,
+    messages.AlterPartition: decide_alter_partition,
+    messages.AssignReplicas: decide_assign_replicas,
     CreateTopics: decide_create_topics,
     DeleteTopics: decide_delete_topics,
     CreatePartitions: decide_create_partitions,
-    ElectLeaders: decide_elect_leaders,
-    AlterReassignments: decide_alter_reassignments,
-    ListReassignments: decide_list_reassignments,
-    IncrementalAlterConfigs: decide_alter_configs,
+    messages.ElectLeaders: decide_elect_leaders,
+    messages.AlterReassignments: decide_alter_reassignments,
+    messages.ListReassignments: decide_list_reassignments,
+    messages.IncrementalAlterConfigs: decide_alter_configs,
 }
 """Requests that are decided by the metadata alone."""
 
 _STATEFUL_DECIDERS: Final[dict[type, Callable[[Controller, Any, Instant], ControllerDecision]]] = {
-    RegisterBroker: Controller._decide_registration,
-    BrokerHeartbeat: Controller._decide_heartbeat,
-    UnregisterBroker: Controller._decide_unregistration,
-    AllocateProducerIds: Controller._decide_producer_ids,
-    UpdateFeatures: Controller._decide_features,
+    messages.RegisterBroker: Controller._decide_registration,
+    messages.BrokerHeartbeat: Controller._decide_heartbeat,
+    messages.UnregisterBroker: Controller._decide_unregistration,
+    messages.AllocateProducerIds: Controller._decide_producer_ids,
+    messages.UpdateFeatures: Controller._decide_features,
 }
 """Requests that touch sessions, or need more than the metadata."""
 

@@ -18,14 +18,9 @@ Source: KIP-497, KIP-841, KIP-903, KIP-966; Kafka's replication control.
 
 from typing import Final
 
+from tidelog.controller import events
 from tidelog.controller.elections import PartitionTarget, decide_change
-from tidelog.controller.events import (
-    Cause,
-    CauseKind,
-    IsrProposalAccepted,
-    IsrProposalRefused,
-    RefusedProposal,
-)
+from tidelog.controller.events import Cause, CauseKind, RefusedProposal
 from tidelog.controller.messages import AlterPartition, AlterPartitionResult, IsrProposal, IsrResult
 from tidelog.controller.partition_events import measure_change, trace_assignment
 from tidelog.controller.partitions import record_of, rules_of
@@ -162,7 +157,7 @@ def _accept(
     record = record_of(view, place, change)
     after = merge_partition(before, record)
     view.trace.event(
-        IsrProposalAccepted(
+        events.IsrProposalAccepted(
             partition=place.topic_partition,
             isr=after.isr,
             was=before.isr,
@@ -209,7 +204,7 @@ def _trace_refusal(view: View, sender: int, proposal: IsrProposal, refusal: _Ref
     topic = view.image.topics_by_id.get(proposal.topic_id)
     name = proposal.topic_id.hex() if topic is None else topic.name
     view.trace.event(
-        IsrProposalRefused(
+        events.IsrProposalRefused(
             partition=TopicPartition(name, proposal.partition),
             reason=refusal.reason,
             ineligible=refusal.ineligible,

@@ -7,20 +7,9 @@ change thousands of partitions.
 
 from typing import Any
 
+from tidelog.controller import events
 from tidelog.controller.elections import Outcome, PartitionChange, effective_min_isr
-from tidelog.controller.events import (
-    Cause,
-    CauseKind,
-    IsrChanged,
-    LeaderElected,
-    LeaderLost,
-    PartitionChanged,
-    PartitionElected,
-    PartitionState,
-    ReassignmentCompleted,
-    ReassignmentProgressed,
-    UncleanLeaderElected,
-)
+from tidelog.controller.events import Cause, CauseKind
 from tidelog.controller.view import Place, View, places_where
 from tidelog.env.trace import Level
 from tidelog.metadata.image import PartitionImage, TopicImage
@@ -37,7 +26,7 @@ def trace_change(
     before = place.partition
     if change.outcome.unclean:
         view.trace.event(
-            UncleanLeaderElected(
+            events.UncleanLeaderElected(
                 partition=place.topic_partition,
                 reason=change.outcome,
                 leader=change.leader,
@@ -54,7 +43,7 @@ def trace_change(
     if change.assignment is not None:
         trace_assignment(view, place, after, cause)
     if change.leader is not None:
-        elected = LeaderLost if change.leader == NO_LEADER else LeaderElected
+        elected = events.LeaderLost if change.leader == NO_LEADER else events.LeaderElected
         view.trace.event(
             elected(
                 partition=place.topic_partition,
@@ -69,7 +58,7 @@ def trace_change(
         )
     elif change.isr is not None:
         view.trace.event(
-            IsrChanged(
+            events.IsrChanged(
                 partition=place.topic_partition,
                 cause=cause,
                 isr=after.isr,
@@ -83,7 +72,7 @@ def trace_change(
 def trace_assignment(view: View, place: Place, after: PartitionImage, cause: Cause) -> None:
     """How far a reassignment is after a change."""
     in_progress = after.adding_replicas or after.removing_replicas
-    progressed = ReassignmentProgressed if in_progress else ReassignmentCompleted
+    progressed = events.ReassignmentProgressed if in_progress else events.ReassignmentCompleted
     view.trace.event(
         progressed(
             partition=place.topic_partition,
@@ -105,7 +94,7 @@ def measure_change(
     before = place.partition
     if view.trace.measures:
         kept_epoch = after.leader_epoch == before.leader_epoch
-        changed = PartitionChanged if kept_epoch else PartitionElected
+        changed = events.PartitionChanged if kept_epoch else events.PartitionElected
         view.trace.event(
             changed(
                 partition=place.topic_partition,
@@ -130,7 +119,7 @@ def measure_unhealthy(view: View) -> None:
     )
     for place in broken:
         view.trace.event(
-            PartitionState(
+            events.PartitionState(
                 partition=place.topic_partition,
                 cause=str(CauseKind.CONTROLLER_ACTIVATED),
                 **_state(view, place.topic, place.partition),

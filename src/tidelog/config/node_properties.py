@@ -163,25 +163,25 @@ replica.selector.class CLASS -> replication.replica_selector_class
     {"replica.selector.class": optional(one_of(LEADER_SELECTOR, RACK_AWARE_SELECTOR))},
 )
 
+# No coordinator obeys these yet.
 COORDINATORS: Final = rows("""
-offsets.topic.num.partitions INT >= 1 -> coordinators.offsets_partitions
+offsets.topic.num.partitions INT >= 1 = 50
     Partitions of the offsets topic.
-offsets.topic.replication.factor SHORT >= 1 -> coordinators.offsets_replication_factor
+offsets.topic.replication.factor SHORT >= 1 = 3
     Replicas of the offsets topic.
-offsets.topic.segment.bytes INT >= 1 -> coordinators.offsets_segment_bytes
+offsets.topic.segment.bytes INT >= 1 = 104857600
     Segment size of the offsets topic.
-transaction.state.log.num.partitions INT >= 1 -> coordinators.transaction_log_partitions
+transaction.state.log.num.partitions INT >= 1 = 50
     Partitions of the transaction topic.
-transaction.state.log.replication.factor SHORT >= 1 \
-    -> coordinators.transaction_log_replication_factor
+transaction.state.log.replication.factor SHORT >= 1 = 3
     Replicas of the transaction topic.
-transaction.state.log.min.isr INT >= 1 -> coordinators.transaction_log_min_isr
+transaction.state.log.min.isr INT >= 1 = 2
     `min.insync.replicas` of the transaction topic.
-transaction.state.log.segment.bytes INT >= 1 -> coordinators.transaction_log_segment_bytes
+transaction.state.log.segment.bytes INT >= 1 = 104857600
     Segment size of the transaction topic.
-group.initial.rebalance.delay.ms INT >= 0 -> coordinators.group_initial_rebalance_delay_ms
+group.initial.rebalance.delay.ms INT >= 0 = 3000
     How long the first rebalance of a group waits for more members.
-transaction.max.timeout.ms INT >= 1 -> coordinators.transaction_max_timeout_ms
+transaction.max.timeout.ms INT >= 1 = 900000
     The longest timeout a transaction may ask for.
 """)
 

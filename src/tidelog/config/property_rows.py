@@ -29,7 +29,6 @@ from tidelog.config.property_types import (
 from tidelog.config.values import (
     BrokerConfig,
     ControllerConfig,
-    CoordinatorConfig,
     EventsConfig,
     LogConfig,
     QuorumConfig,
@@ -42,7 +41,6 @@ SECTIONS: Final[Mapping[str, Any]] = {
     "quorum": QuorumConfig,
     "controller": ControllerConfig,
     "replication": ReplicationConfig,
-    "coordinators": CoordinatorConfig,
     "events": EventsConfig,
 }
 """The sections of `NodeConfig` that the rows of the tables fill."""

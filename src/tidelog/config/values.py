@@ -136,21 +136,6 @@ class BrokerConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorConfig:
-    """Sizes of the internal topics and what the group coordinator obeys."""
-
-    offsets_partitions: int = 50
-    offsets_replication_factor: int = 3
-    offsets_segment_bytes: int = 100 << 20
-    transaction_log_partitions: int = 50
-    transaction_log_replication_factor: int = 3
-    transaction_log_min_isr: int = 2
-    transaction_log_segment_bytes: int = 100 << 20
-    group_initial_rebalance_delay_ms: int = 3000
-    transaction_max_timeout_ms: int = 900_000
-
-
-@dataclass(frozen=True, slots=True)
 class EventsConfig:
     """Where a node's events go (`docs/how-to/replication-health.md`)."""
 
@@ -207,7 +192,6 @@ class NodeConfig:
     quorum: QuorumConfig = field(default_factory=QuorumConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
-    coordinators: CoordinatorConfig = field(default_factory=CoordinatorConfig)
     events: EventsConfig = field(default_factory=EventsConfig)
     metrics_port: int | None = None
     """`tidelog.metrics.port`: where Prometheus scrapes; `None`: there is no endpoint."""

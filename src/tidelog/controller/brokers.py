@@ -44,11 +44,7 @@ from tidelog.controller.messages import (
     UnregisterBroker,
     UnregisterBrokerResult,
 )
-from tidelog.controller.partitions import (
-    decide_broker_left,
-    decide_broker_returned,
-    decide_unclean_restart,
-)
+from tidelog.controller.partitions import decide_broker_left, decide_leaderless
 from tidelog.controller.records import broker_change_record, register_broker_record
 from tidelog.controller.view import ControllerDecision, View
 from tidelog.env.instant import Instant
@@ -128,10 +124,9 @@ def _clean_up(
     # Of a broker that was unregistered the epoch is forgotten, so nothing shows a clean stop; it
     # is in no ISR any more, but it may still be in an ELR.
     clean = existing is not None and request.previous_broker_epoch == existing.broker_epoch
-    if clean or not view.image.elr_enabled:
-        return decide_broker_left(view, broker_id, Cause(CauseKind.RESTARTED, broker_id))
-    cause = Cause(CauseKind.RESTARTED_UNCLEANLY, broker_id)
-    return decide_unclean_restart(view, broker_id, cause)
+    uncleanly = not clean and view.image.elr_enabled
+    kind = CauseKind.RESTARTED_UNCLEANLY if uncleanly else CauseKind.RESTARTED
+    return decide_broker_left(view, broker_id, Cause(kind, broker_id), uncleanly=uncleanly)
 
 
 def _check_directories(view: View, request: RegisterBroker) -> None:
@@ -264,7 +259,7 @@ def unfence(view: View, broker: BrokerImage) -> list[MetadataRecord]:
     records: list[MetadataRecord] = [broker_change_record(broker, fenced=UNFENCE)]
     if not broker.in_controlled_shutdown:
         cause = Cause(CauseKind.UNFENCED, broker.node_id)
-        records += decide_broker_returned(view, broker.node_id, cause)
+        records += decide_leaderless(view, cause, returning=broker.node_id)
     view.trace.event(
         events.BrokerUnfenced(
             node_id=broker.node_id, broker_epoch=broker.broker_epoch, elections=len(records) - 1

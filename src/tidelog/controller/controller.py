@@ -86,13 +86,8 @@ _BUSY: Final = Refused(
 class MetadataMachine:
     """The metadata log as the kernel's state machine: images, stepped by deltas."""
 
-    def encode(self, record: MetadataRecord) -> bytes:
-        """The record's framed value."""
-        return encode_record(record)
-
-    def decode(self, value: bytes) -> MetadataRecord:
-        """The entity in a framed value."""
-        return decode_record(value)
+    encode = staticmethod(encode_record)
+    decode = staticmethod(decode_record)
 
     def replay(
         self, state: MetadataImage, records: Sequence[MetadataRecord], last_offset: int, epoch: int

@@ -71,7 +71,15 @@ def decide_create_topics(view: View, request: CreateTopics) -> ControllerDecisio
         return ControllerDecision(response)
     view.check_atomic(records)
     for result in results:
-        _trace_created(view, result)
+        if result.error_code is ErrorCode.NONE:
+            view.trace.event(
+                TopicCreated(
+                    topic=result.name,
+                    topic_id=uuid_to_text(result.topic_id),
+                    partitions=result.num_partitions,
+                    replicas=result.replication_factor,
+                )
+            )
     return ControllerDecision(response, records)
 
 
@@ -237,10 +245,9 @@ def _placed(view: View, count: int, factor: int) -> list[PartitionImage]:
     partitions = []
     for _ in range(count):
         replicas = placer.place(factor)
-        isr = tuple(replica for replica in replicas if view.image.is_active(replica))
         # The placer puts the leader on a live broker.
-        assert isr, f"all of {replicas} are fenced"
-        partitions.append(_new_partition(view, replicas, isr))
+        assert any(map(view.image.is_active, replicas)), f"all of {replicas} are fenced"
+        partitions.append(_new_partition(view, replicas))
     return partitions
 
 
@@ -250,13 +257,7 @@ def _assigned(
     partitions = []
     for replicas in assignments:
         _check_assignment(view, replicas, factor)
-        isr = tuple(replica for replica in replicas if view.image.is_active(replica))
-        if not isr:
-            _refuse_assignment(
-                "All brokers specified in the manual partition assignment "
-                f"{list(replicas)} are fenced or in controlled shutdown."
-            )
-        partitions.append(_new_partition(view, replicas, isr))
+        partitions.append(_new_partition(view, replicas))
     return partitions
 
 
@@ -274,9 +275,15 @@ def _check_assignment(view: View, replicas: tuple[int, ...], factor: int) -> Non
             f"{prefix} a partition with {len(replicas)} replica(s), but this is not consistent "
             f"with previous partitions, which have {factor} replica(s)."
         )
+    if not any(map(view.image.is_active, replicas)):
+        _refuse_assignment(
+            "All brokers specified in the manual partition assignment "
+            f"{list(replicas)} are fenced or in controlled shutdown."
+        )
 
 
-def _new_partition(view: View, replicas: tuple[int, ...], isr: tuple[int, ...]) -> PartitionImage:
+def _new_partition(view: View, replicas: tuple[int, ...]) -> PartitionImage:
+    isr = tuple(filter(view.image.is_active, replicas))
     return PartitionImage(
         replicas=replicas,
         isr=isr,
@@ -343,15 +350,3 @@ def _check_partition_count(count: int) -> None:
 
 def _refuse_assignment(text: str) -> NoReturn:
     raise ProtocolError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-
-
-def _trace_created(view: View, result: NewTopicResult) -> None:
-    if result.error_code is ErrorCode.NONE:
-        view.trace.event(
-            TopicCreated(
-                topic=result.name,
-                topic_id=uuid_to_text(result.topic_id),
-                partitions=result.num_partitions,
-                replicas=result.replication_factor,
-            )
-        )

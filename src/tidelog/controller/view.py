@@ -82,6 +82,15 @@ class View:
             for number in numbers:
                 yield name, number
 
+    def place(self, name: str, number: int) -> "Place":
+        """One partition by name; raises `ProtocolError(UNKNOWN_TOPIC_OR_PARTITION)`."""
+        topic = self.image.topic(name)
+        partition = None if topic is None else topic.partitions.get(number)
+        if topic is None or partition is None:
+            text = f"No such partition as {name}-{number}"
+            raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+        return Place(topic, number, partition)
+
     def check_atomic(self, records: Sequence[MetadataRecord]) -> None:
         """Raises `ProtocolError(POLICY_VIOLATION)` for more records than one batch may hold."""
         bound = self.config.max_records_per_batch

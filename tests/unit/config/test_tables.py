@@ -42,7 +42,7 @@ def test_every_row_has_a_sentence() -> None:
 def test_profiles_are_valid_and_fit_the_cluster(profile: str, brokers: int) -> None:
     settings = profile_settings(profile, brokers)
     config = config_with(**{name.replace(".", "__"): value for name, value in settings.items()})
-    assert config.coordinators.offsets_replication_factor == min(3, brokers)
+    assert config.settings["offsets.topic.replication.factor"] == str(min(3, brokers))
     assert config.controller.min_insync_replicas == max(1, min(3, brokers) - 1)
     if profile == "test":
         assert config.broker.session_timeout_ms == 500

@@ -32,7 +32,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "client/core/descriptions.py": "tests/unit/cli/test_demo_view.py",
     "config/node_properties.py": "tests/unit/config/test_tables.py",
     "config/profiles.py": "tests/unit/config/test_describe.py",
-    "config/property_rows.py": "tests/unit/config/test_tables.py",
     "config/topic_properties.py": "tests/unit/config/test_tables.py",
     "config/values.py": "tests/unit/config/test_tables.py",
     "controller/messages.py": "tests/unit/controller/test_brokers.py",

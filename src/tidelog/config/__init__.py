@@ -4,8 +4,8 @@ A node reads a properties file once and hands each component the frozen value ma
 component reads configuration by name. Names that begin with `tidelog.` are not Kafka's.
 
 - `values`: the frozen values, with the defaults;
-- `node_properties`, `topic_properties`, `known_names`: the tables of names; `property_rows` reads
-  them, `property_types` has what a row is;
+- `node_properties`, `topic_properties`, `known_names`: the tables of names; `property_types` has
+  what a row is and how a table is written;
 - `dynamic_properties`: what may change while brokers run;
 - `properties_file`, `listeners`, `roles`, `resolve`: from a file's text to a `NodeConfig`, from a
   topic's overrides to a `LogConfig`;

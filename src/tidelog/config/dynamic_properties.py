@@ -25,8 +25,7 @@ from dataclasses import replace
 from typing import Final
 
 from tidelog.config.node_properties import NODE_PROPERTIES
-from tidelog.config.property_rows import rows
-from tidelog.config.property_types import Property, parse_value
+from tidelog.config.property_types import Property, parse_value, rows
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.config.values import LONG_MAX, DynamicBrokerConfig
 

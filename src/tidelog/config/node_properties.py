@@ -1,13 +1,12 @@
 """Node properties that have an effect here: name, type, range, and the fields they set.
 
-How a table is written is in `property_rows`. Properties that feed topic configurations are in
+How a table is written is in `property_types`. Properties that feed topic configurations are in
 `topic_properties`, the names that Kafka knows and this code does not use in `known_names`.
 """
 
 from typing import Final
 
-from tidelog.config.property_rows import rows
-from tidelog.config.property_types import one_of, optional
+from tidelog.config.property_types import one_of, optional, rows
 from tidelog.config.values import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 
 _IDENTITY: Final = rows("""

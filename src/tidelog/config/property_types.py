@@ -1,15 +1,34 @@
-"""How the text of one property becomes a value, and what is wrong with it when it does not.
+"""What is known of a property, how a table of them is written, and how a text becomes a value.
 
 A `Property` is a row of a table: Kafka's name, its type, the range or the choices, a sentence of
 documentation, and the fields that it sets. Parsing raises a `BadValue` whose text completes the
 sentence "the value ... of ... ". The caller decides whether that is a usage error (start-up) or a
 reply to a client.
+
+A table is a text, so that a property takes two lines: what holds of it, and indented its sentence.
+
+    NAME TYPE [>= LOW | in LOW HIGH | of CHOICE ...] [= DEFAULT] [-> FIELD ...] [<- SYNONYM ...]
+
+`FIELD` is `section.field` of `NodeConfig`. The default of a row is the default of its fields, so no
+number stands in two places; `= DEFAULT` is for a row without a field. `SYNONYM` is the node
+property that gives all topics their value; `log.roll.hours*3600000` counts in a larger unit, which
+is that many of the topic's, and is an INT.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from tidelog.config.values import (
+    BrokerConfig,
+    ControllerConfig,
+    EventsConfig,
+    LogConfig,
+    QuorumConfig,
+    ReplicationConfig,
+)
 
 Value = bool | int | float | str
 
@@ -64,22 +83,14 @@ class Property:
     """Of a topic configuration, by falling precedence."""
 
 
-def at_least(low: int) -> Check:
-    """Accepts numbers from `low` on."""
+def between(low: int, high: int | None = None) -> Check:
+    """Accepts numbers from `low` to `high`, both included, or without `high` from `low` on."""
+    bounds = f"at least {low}" if high is None else f"between {low} and {high}"
 
     def check(value: Value) -> str | None:
         assert not isinstance(value, str)
-        return None if value >= low else f"must be at least {low}"
-
-    return check
-
-
-def between(low: int, high: int) -> Check:
-    """Accepts numbers from `low` to `high`, both included."""
-
-    def check(value: Value) -> str | None:
-        assert not isinstance(value, str)
-        return None if low <= value <= high else f"must be between {low} and {high}"
+        inside = low <= value and (high is None or value <= high)
+        return None if inside else f"must be {bounds}"
 
     return check
 
@@ -168,3 +179,68 @@ def value_text(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+# Tables ------------------------------------------------------------------------------------
+
+SECTIONS: Final[Mapping[str, Any]] = {
+    "broker": BrokerConfig,
+    "log": LogConfig,
+    "quorum": QuorumConfig,
+    "controller": ControllerConfig,
+    "replication": ReplicationConfig,
+    "events": EventsConfig,
+}
+"""The sections of `NodeConfig` that the rows of the tables fill."""
+
+_MARKS: Final = (">=", "in", "of", "=", "->", "<-")
+
+
+def field_default(path: str) -> Value:
+    """The default of `section.field`."""
+    section, name = path.split(".")
+    default: object = SECTIONS[section].__dataclass_fields__[name].default
+    assert isinstance(default, bool | int | float | str), f"{path} has no default"
+    return default
+
+
+def rows(table: str, checks: Mapping[str, Check] | None = None) -> tuple[Property, ...]:
+    """The properties of a table. `checks` has what no mark can say, by name."""
+    return tuple(_row(text, checks or {}) for text in re.split(r"\n(?=\S)", table.strip()))
+
+
+def _row(text: str, checks: Mapping[str, Check]) -> Property:
+    head, _, doc = text.partition("\n")
+    name, kind, *words = head.split()
+    said: dict[str, list[str]] = {"": []}
+    values = said[""]
+    for word in words:
+        if word in _MARKS:
+            values = said[word] = []
+        else:
+            values.append(word)
+    assert not said[""], f"`{name}`: {said['']} behind no mark"
+    fields = tuple(said.get("->", ()))
+    defaults = {str(field_default(path)) for path in fields}
+    assert len(defaults) <= 1, f"`{name}`: its fields disagree on the default: {defaults}"
+    return Property(
+        name=name,
+        type=PropertyType[kind],
+        doc=" ".join(doc.split()),
+        fields=fields,
+        check=checks.get(name) or _check(PropertyType[kind], said),
+        default=said["="][0] if "=" in said else None,
+        synonyms=tuple(map(_synonym, said.get("<-", ()))),
+    )
+
+
+def _synonym(word: str) -> Synonym:
+    name, _, scale = word.partition("*")
+    return Synonym(name, int(scale or 1))
+
+
+def _check(kind: PropertyType, said: Mapping[str, list[str]]) -> Check | None:
+    if "of" in said:
+        return (list_of if kind is PropertyType.LIST else one_of)(*said["of"])
+    bounds = said.get(">=") or said.get("in")
+    return between(*map(int, bounds)) if bounds else None

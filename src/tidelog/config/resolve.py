@@ -14,13 +14,12 @@ from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES, PRODUCER_EXPIR
 from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES, without_effect
 from tidelog.config.listeners import resolve_bootstrap_servers, resolve_listeners, resolve_voters
 from tidelog.config.node_properties import EXTRA_FIELDS, NODE_PROPERTIES
-from tidelog.config.property_rows import SECTIONS, field_default
 from tidelog.config.property_types import (
+    SECTIONS,
     BadValue,
     Property,
-    PropertyType,
     Value,
-    at_least,
+    field_default,
     parse_value,
     split_list,
     value_text,
@@ -29,14 +28,6 @@ from tidelog.config.roles import check_membership, resolve_roles
 from tidelog.config.topic_properties import INTERNAL_SEGMENT_BYTES, TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.config.values import LogConfig, NodeConfig
 from tidelog.errors import ErrorCode, ProtocolError, UsageError
-
-_INTERNAL_SEGMENT_PROPERTY = Property(
-    name=INTERNAL_SEGMENT_BYTES,
-    type=PropertyType.INT,
-    doc="Size of a segment file, below the public minimum; for tests.",
-    fields=("segment_bytes",),
-    check=at_least(1),
-)
 
 _NOT_ABOVE = (
     ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
@@ -143,9 +134,8 @@ def apply_broker_overrides(defaults: LogConfig, overrides: Mapping[str, str]) ->
 
 
 def _topic_property(name: str) -> Property | None:
-    if name == INTERNAL_SEGMENT_BYTES:
-        return _INTERNAL_SEGMENT_PROPERTY
-    return TOPIC_PROPERTIES.get(name)
+    internal = name == INTERNAL_SEGMENT_BYTES.name
+    return INTERNAL_SEGMENT_BYTES if internal else TOPIC_PROPERTIES.get(name)
 
 
 def _validate(prop: Property, name: str, value: str | None) -> None:

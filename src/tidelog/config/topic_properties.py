@@ -13,8 +13,7 @@ compaction yet.
 from dataclasses import replace
 from typing import Final
 
-from tidelog.config.property_rows import rows
-from tidelog.config.property_types import Property, PropertyType, throttled_replicas
+from tidelog.config.property_types import Property, PropertyType, between, rows, throttled_replicas
 from tidelog.config.values import LogConfig
 
 
@@ -106,7 +105,9 @@ unclean.leader.election.enable BOOLEAN <- unclean.leader.election.enable
 TOPIC_PROPERTIES: Final = {prop.name: _with_field(prop) for prop in _ROWS}
 """Every public topic configuration by name, in alphabetical order."""
 
-INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
+INTERNAL_SEGMENT_BYTES: Final = replace(
+    TOPIC_PROPERTIES["segment.bytes"], name="internal.segment.bytes", check=between(1), synonyms=()
+)
 """Kafka's own back door for tests: segments below the 1 MiB minimum. Never described."""
 
 

@@ -21,7 +21,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tidelog.config import LogConfig, PropertyType, validate_broker_config, validate_topic_config
+from tidelog.config import PropertyType, validate_broker_config, validate_topic_config
+from tidelog.config.property_types import Property
+from tidelog.config.resolve import default_text
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.controller.elections import PartitionChange, effective_min_isr
 from tidelog.controller.events import ConfigsAltered
@@ -185,10 +187,12 @@ def _new_value(resource: ConfigResource, change: ConfigChange, old: str | None) 
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
     if operation is ConfigOperation.SET:
         return change.value
-    if not _is_list(resource, change.name):
+    prop = _property(resource, change.name)
+    if prop is None or prop.type is not PropertyType.LIST:
         text = f"Can't {operation.name} to key {change.name} because its type is not LIST."
         raise ProtocolError(ErrorCode.INVALID_CONFIG, text)
-    items = [item for item in (old or _default_list(resource, change.name)).split(",") if item]
+    # Operations on lists start from the default while none is set.
+    items = [item for item in (old or default_text(prop) or "").split(",") if item]
     for item in change.value.split(","):
         if operation is ConfigOperation.APPEND and item not in items:
             items.append(item)
@@ -197,20 +201,10 @@ def _new_value(resource: ConfigResource, change: ConfigChange, old: str | None) 
     return ",".join(items)
 
 
-def _is_list(resource: ConfigResource, name: str) -> bool:
+def _property(resource: ConfigResource, name: str) -> Property | None:
     if resource.resource_type == TOPIC_RESOURCE:
-        prop = TOPIC_PROPERTIES.get(name)
-        return prop is not None and prop.type is PropertyType.LIST
-    return name in TOPIC_SYNONYMS and TOPIC_SYNONYMS[name][0].type is PropertyType.LIST
-
-
-def _default_list(resource: ConfigResource, name: str) -> str:
-    """The list that holds while none is set: operations on lists start from it."""
-    topic = resource.resource_type == TOPIC_RESOURCE
-    prop = TOPIC_PROPERTIES[name] if topic else TOPIC_SYNONYMS[name][0]
-    if prop.default is not None or not prop.fields:
-        return prop.default or ""
-    return str(getattr(LogConfig(), prop.fields[0]))
+        return TOPIC_PROPERTIES.get(name)
+    return TOPIC_SYNONYMS[name][0] if name in TOPIC_SYNONYMS else None
 
 
 def _validate(view: View, resource: ConfigResource, written: ConfigValues) -> None:

@@ -135,8 +135,8 @@ class Controller:
         self._elected: tuple[int, int] | None = None
         # The last leader of the quorum other than this node, -1 when none is known.
         self._former_controller = NO_LEADER
-        # When a no-op is due; `None` while not active or when no-ops are off.
-        self._no_op_at: Instant | None = None
+        # A no-op is due after so long without a record.
+        self._no_op = Round(config.max_idle_interval_ms)
         # Leaders go back to their preferred replicas.
         self._balance = Round(
             config.leader_imbalance_check_interval_seconds * 1000
@@ -235,7 +235,7 @@ class Controller:
         if not self.active:
             return
         self._fence_stale(now)
-        if self._no_op_at is not None and now >= self._no_op_at:
+        if self._no_op.is_due(now):
             self._submit(ControllerDecision(None, [NoOpRecord()]), now)
         if self._balance.is_due(now):
             records = decide_balance(self._view())
@@ -249,8 +249,8 @@ class Controller:
         """When it wants to be woken."""
         if not self.active:
             return None
-        rounds = self._balance.due_at, self._unclean.due_at
-        return earliest(self._sessions.deadline(), self._no_op_at, *rounds)
+        rounds = self._no_op.due_at, self._balance.due_at, self._unclean.due_at
+        return earliest(self._sessions.deadline(), *rounds)
 
     def take_outputs(self) -> list[Reply]:
         """All answers that became due."""
@@ -281,7 +281,7 @@ class Controller:
         image = self._kernel.latest
         self._sessions.start(image.brokers.values(), now, image.offset, self._former_controller)
         self._trace.event(events.ControllerActivated(epoch=epoch, offset=image.offset))
-        self._schedule_no_op(now)
+        self._no_op.start(now)
         self._balance.start(now)
         self._unclean.start(now)
         opening = ControllerDecision(None, activation_records(image, self._config))
@@ -294,7 +294,7 @@ class Controller:
         self._elected = None
         self._kernel.resign(_NOT_CONTROLLER)
         self._sessions.stop()
-        self._no_op_at = None
+        self._no_op.stop()
         self._balance.stop()
         self._unclean.stop()
         self._trace.event(events.ControllerResigned(reason=reason, epoch=epoch, leader=leader_id))
@@ -331,17 +331,13 @@ class Controller:
             if reply_to is not None:
                 self._answer(reply_to, _NOT_CONTROLLER)
         elif decision.records:
-            self._schedule_no_op(now)
+            self._no_op.start(now)
             self.unclean_elections += sum(map(is_unclean_election, decision.records))
         return offset
 
     def _elect_unclean(self, cause: CauseKind, now: Instant) -> None:
         records = decide_unclean(self._view(), Cause(cause))
         self._submit(ControllerDecision(None, records, atomic=False), now)
-
-    def _schedule_no_op(self, now: Instant) -> None:
-        interval_ms = self._config.max_idle_interval_ms
-        self._no_op_at = Instant(now + interval_ms) if interval_ms else None
 
     def _fence_stale(self, now: Instant) -> None:
         """Fences at most one broker; while more are stale, the deadline is now."""

@@ -6,8 +6,8 @@ effective one (KIP-226). A topic's value may come from a property that Kafka doe
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES
 from tidelog.config.node_properties import NODE_PROPERTIES
@@ -27,8 +27,7 @@ class ConfigSource(IntEnum):
     DEFAULT = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSynonym:
+class ConfigSynonym(NamedTuple):
     """One place that gives the property a value."""
 
     name: str
@@ -36,8 +35,7 @@ class ConfigSynonym:
     source: ConfigSource
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedConfig:
+class DescribedConfig(NamedTuple):
     """One property as DescribeConfigs answers it."""
 
     name: str
@@ -51,8 +49,7 @@ class DescribedConfig:
     synonyms: tuple[ConfigSynonym, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerOverrides:
+class BrokerOverrides(NamedTuple):
     """Dynamic broker values from the metadata image, by their broker names."""
 
     own: Mapping[str, str]

@@ -350,9 +350,7 @@ class Controller:
             self._sessions.on_fenced(stale.broker_id, expired=True)
             return
         records = brokers.fence(self._view(), broker, stale.reason, stale.silent_ms)
-        self._sessions.on_fenced(
-            stale.broker_id, expired=not stale.suspected, suspected=stale.suspected
-        )
+        self._sessions.on_fenced(stale.broker_id, expired=True, suspected=stale.suspected)
         self._submit(ControllerDecision(None, records, atomic=False), now)
 
     # Deciders that touch sessions ----------------------------------------------------------

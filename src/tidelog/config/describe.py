@@ -10,9 +10,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES
-from tidelog.config.node_properties import NODE_PROPERTIES
 from tidelog.config.property_types import Property, PropertyType, value_text
-from tidelog.config.resolve import default_text, is_used, node_property, parse_setting
+from tidelog.config.resolve import USED, default_text, parse_setting
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.config.values import NodeConfig
 
@@ -85,8 +84,8 @@ def describe_broker_config(
     """Every node property that has an effect, and every one with a dynamic value, in order of
     name."""
     described = []
-    for name in sorted({*NODE_PROPERTIES, *TOPIC_SYNONYMS, *dynamic.own, *dynamic.default}):
-        prop = node_property(name) if is_used(name) else DYNAMIC_PROPERTIES.get(name)
+    for name in sorted({*USED, *dynamic.own, *dynamic.default}):
+        prop = USED.get(name) or DYNAMIC_PROPERTIES.get(name)
         if prop is None:
             # Set by a controller of a newer version.
             continue
@@ -157,7 +156,7 @@ def _default_of(name: str) -> str | None:
         # The default belongs to the last synonym: `log.retention.hours`, not `log.retention.ms`.
         own, of_topics = TOPIC_SYNONYMS[name]
         return default_text(own) if of_topics.synonyms[-1].name == name else None
-    return default_text(node_property(name)) if is_used(name) else None
+    return default_text(USED[name]) if name in USED else None
 
 
 def _inherited(prop: Property, config: NodeConfig, dynamic: BrokerOverrides) -> str | None:

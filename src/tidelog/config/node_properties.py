@@ -201,9 +201,3 @@ _TABLES: Final = (_IDENTITY, BROKER, CONTROLLER, QUORUM, REPLICATION, COORDINATO
 
 NODE_PROPERTIES: Final = {prop.name: prop for table in _TABLES for prop in table}
 """Every node property with an effect, except for topic synonyms, by name."""
-
-EXTRA_FIELDS: Final = {
-    "min.insync.replicas": ("controller.min_insync_replicas",),
-    "unclean.leader.election.enable": ("controller.unclean_leader_election_enable",),
-}
-"""Topic synonyms that the controller obeys too."""

@@ -8,12 +8,12 @@ or a dynamic broker value (a client's fault).
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES, PRODUCER_EXPIRATION
 from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES, without_effect
 from tidelog.config.listeners import resolve_bootstrap_servers, resolve_listeners, resolve_voters
-from tidelog.config.node_properties import EXTRA_FIELDS, NODE_PROPERTIES
+from tidelog.config.node_properties import NODE_PROPERTIES
 from tidelog.config.property_types import (
     SECTIONS,
     BadValue,
@@ -29,7 +29,13 @@ from tidelog.config.topic_properties import INTERNAL_SEGMENT_BYTES, TOPIC_PROPER
 from tidelog.config.values import LogConfig, NodeConfig
 from tidelog.errors import ErrorCode, ProtocolError, UsageError
 
-_NOT_ABOVE = (
+USED: Final[dict[str, Property]] = {
+    **NODE_PROPERTIES,
+    **{name: prop for name, (prop, _) in TOPIC_SYNONYMS.items()},
+}
+"""Every node property with an effect here; synonyms of one another by falling precedence."""
+
+_NOT_ABOVE: Final = (
     ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
     ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
     ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms"),
@@ -61,23 +67,12 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
         bootstrap_servers=resolve_bootstrap_servers(settings, listeners.controller_names[0]),
         rack=settings.get("broker.rack") or None,
         metrics_port=_optional_int(settings, "tidelog.metrics.port"),
-        settings={name: value for name, value in settings.items() if is_used(name)},
+        settings={name: value for name, value in settings.items() if name in USED},
         without_effect=without_effect(settings),
         **sections,
     )
     _check_contradictions(config, settings)
     return config
-
-
-def is_used(name: str) -> bool:
-    """Whether a node property has an effect here."""
-    return name in NODE_PROPERTIES or name in TOPIC_SYNONYMS
-
-
-def node_property(name: str) -> Property:
-    """The row of a used node property."""
-    prop = NODE_PROPERTIES.get(name)
-    return prop if prop is not None else TOPIC_SYNONYMS[name][0]
 
 
 def resolve_topic_config(overrides: Mapping[str, str], defaults: LogConfig) -> LogConfig:
@@ -89,7 +84,7 @@ def resolve_topic_config(overrides: Mapping[str, str], defaults: LogConfig) -> L
         if prop is None or not prop.fields:
             continue
         try:
-            changes[prop.fields[0]] = parse_value(prop, text)
+            changes[_log_field(prop)] = parse_value(prop, text)
         except BadValue:
             continue
     return replace(defaults, **changes) if changes else defaults
@@ -110,7 +105,7 @@ def validate_broker_config(name: str, value: str | None) -> None:
     """
     prop = DYNAMIC_PROPERTIES.get(name)
     if prop is None:
-        known = is_used(name) or name in KNOWN_NAMES
+        known = name in USED or name in KNOWN_NAMES
         text = "Cannot update these configs dynamically" if known else "Unknown broker config name"
         raise ProtocolError(ErrorCode.INVALID_CONFIG, f"{text}: {name}")
     _validate(prop, name, value)
@@ -126,11 +121,16 @@ def apply_broker_overrides(defaults: LogConfig, overrides: Mapping[str, str]) ->
         for name, _ in reversed(of_topics.synonyms):
             if name in overrides and of_topics.fields:
                 prop = TOPIC_SYNONYMS[name][0]
-                changes[of_topics.fields[0]] = _scaled(prop, parse_value(prop, overrides[name]))
+                changes[_log_field(prop)] = _scaled(prop, parse_value(prop, overrides[name]))
     if PRODUCER_EXPIRATION in overrides:
         prop = DYNAMIC_PROPERTIES[PRODUCER_EXPIRATION]
         changes["producer_id_expiration_ms"] = parse_value(prop, overrides[PRODUCER_EXPIRATION])
     return replace(defaults, **changes) if changes else defaults
+
+
+def _log_field(prop: Property) -> str:
+    """The field of `LogConfig` that the property sets."""
+    return prop.fields[0].removeprefix("log.")
 
 
 def _topic_property(name: str) -> Property | None:
@@ -151,7 +151,7 @@ def _validate(prop: Property, name: str, value: str | None) -> None:
 def _check_known(name: str) -> None:
     if name in REMOVED_NAMES:
         raise UsageError(f"`{name}` was removed in Kafka 4", REMOVED_NAMES[name])
-    if is_used(name) or name in KNOWN_NAMES or name.startswith(KNOWN_PREFIXES):
+    if name in USED or name in KNOWN_NAMES or name.startswith(KNOWN_PREFIXES):
         return
     raise UsageError(f"unknown property `{name}`", _near_miss(name))
 
@@ -163,7 +163,7 @@ def _near_miss(name: str) -> str:
         synonyms = TOPIC_PROPERTIES[name].synonyms
         if synonyms:
             return f"that is the topic's name for it; in a node's file it is `{synonyms[0].name}`"
-    names = [*NODE_PROPERTIES, *TOPIC_SYNONYMS, *KNOWN_NAMES]
+    names = [*USED, *KNOWN_NAMES]
     matches = get_close_matches(name, names, n=1, cutoff=0.75)
     if matches:
         return f"did you mean `{matches[0]}`?"
@@ -173,27 +173,19 @@ def _near_miss(name: str) -> str:
 def _resolve_sections(settings: Mapping[str, str]) -> dict[str, Any]:
     # Any: the table ties a field's type to its property's, which a type checker cannot see.
     changes: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
-    for name, text in settings.items():
-        if name in NODE_PROPERTIES:
-            value = parse_setting(name, text)
-            for path in NODE_PROPERTIES[name].fields:
+    for name in reversed(USED):
+        # What has precedence is written last.
+        if name in settings:
+            value = parse_setting(name, settings[name])
+            for path in USED[name].fields:
                 section, field = path.split(".")
                 changes[section][field] = value
-    for prop in TOPIC_PROPERTIES.values():
-        # The first synonym has precedence, so it is written last.
-        for name, _ in reversed(prop.synonyms):
-            if name in settings:
-                value = parse_setting(name, settings[name])
-                paths = [f"log.{field}" for field in prop.fields]
-                for path in (*paths, *EXTRA_FIELDS.get(name, ())):
-                    section, field = path.split(".")
-                    changes[section][field] = value
     return {name: SECTIONS[name](**changes[name]) for name in SECTIONS}
 
 
 def parse_setting(name: str, text: str) -> Value:
     """The value of a used node property, in the unit of its field; raises `UsageError`."""
-    prop = node_property(name)
+    prop = USED[name]
     try:
         return _scaled(prop, parse_value(prop, text))
     except BadValue as error:
@@ -217,8 +209,7 @@ def default_text(prop: Property) -> str | None:
     """The text of a node property's default; `None` when there is none."""
     if prop.default is not None or not prop.fields:
         return prop.default
-    path = prop.fields[0] if "." in prop.fields[0] else f"log.{prop.fields[0]}"
-    value = field_default(path)
+    value = field_default(prop.fields[0])
     return value_text(value if prop.scale == 1 else int(value) // prop.scale)
 
 

@@ -5,9 +5,9 @@ value, the static file, the default. Broker files spell most of them differently
 (`log.roll.hours` for `segment.ms`): a row names these synonyms behind `<-`, in Kafka's order of
 precedence.
 
-A row sets the field of `LogConfig` that has its name. Rows without such a field are accepted,
-stored and described, and have no effect: tiered storage does not exist here, and neither does
-compaction yet.
+A row sets the field of `LogConfig` that has its name; in a node's file also the fields behind `->`.
+Rows without such a field are accepted, stored and described, and have no effect: tiered storage
+does not exist here, and neither does compaction yet.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ def _with_field(prop: Property) -> Property:
     field = prop.name.replace(".", "_")
     known = field in LogConfig.__dataclass_fields__
     assert known or prop.default is not None, f"`{prop.name}` has neither a field nor a default"
-    return replace(prop, fields=(field,) if known else ())
+    return replace(prop, fields=(f"log.{field}", *prop.fields) if known else ())
 
 
 _ROWS: Final = rows(
@@ -68,7 +68,7 @@ min.cleanable.dirty.ratio DOUBLE in 0 1 = 0.5 <- log.cleaner.min.cleanable.ratio
     Share of uncompacted bytes from which a log is compacted.
 min.compaction.lag.ms LONG >= 0 = 0 <- log.cleaner.min.compaction.lag.ms
     The shortest time that a record stays uncompacted.
-min.insync.replicas INT >= 1 <- min.insync.replicas
+min.insync.replicas INT >= 1 -> controller.min_insync_replicas <- min.insync.replicas
     In-sync replicas below which acks=all is refused and the high watermark stands still.
 preallocate BOOLEAN = false <- log.preallocate
     Whether a new segment file gets its full size at once.
@@ -90,7 +90,8 @@ segment.jitter.ms LONG >= 0 = 0 <- log.roll.jitter.ms log.roll.jitter.hours*3600
     Random time by which a roll comes early, so that not all logs roll at once.
 segment.ms LONG >= 1 <- log.roll.ms log.roll.hours*3600000
     Age from which a segment is closed and a new one begun.
-unclean.leader.election.enable BOOLEAN <- unclean.leader.election.enable
+unclean.leader.election.enable BOOLEAN -> controller.unclean_leader_election_enable \
+    <- unclean.leader.election.enable
     Whether a replica outside the ISR may lead when no other can: loses records.
 """,
     {

@@ -42,6 +42,14 @@ class MetadataDelta:
         self._features: dict[str, int] | None = None
         # Resources with a changed config to their configs, complete; may be empty.
         self._configs: dict[ConfigResource, dict[str, str]] = {}
+        # What changed. Topics of the image below that are gone, in the order of their removal.
+        self.deleted_topics: Sequence[TopicImage] = self._topics.deleted
+        # Topics created or with a changed partition, and still there; ordered, as what follows.
+        self.changed_topic_ids: KeysView[TopicId] = self._topics.changed.keys()
+        # Brokers registered, changed or unregistered.
+        self.changed_brokers: KeysView[int] = self._cluster.changed_brokers.keys()
+        # Resources with a config set or removed.
+        self.changed_configs: KeysView[ConfigResource] = self._configs.keys()
         # The image that `apply` yields whatever was replayed, for a delta made by `between`.
         self._result: MetadataImage | None = None
         # See `MetadataImage.next_producer_id`.
@@ -74,28 +82,6 @@ class MetadataDelta:
         if before.features != after.features:
             delta._features = dict(after.features)
         return delta
-
-    # What changed --------------------------------------------------------------------------
-
-    @property
-    def deleted_topics(self) -> Sequence[TopicImage]:
-        """Topics of the image below that are gone, in the order of their removal."""
-        return self._topics.deleted
-
-    @property
-    def changed_topic_ids(self) -> KeysView[TopicId]:
-        """Topics created or with a changed partition, and still there; ordered."""
-        return self._topics.changed.keys()
-
-    @property
-    def changed_brokers(self) -> KeysView[int]:
-        """Brokers registered, changed or unregistered; ordered."""
-        return self._cluster.changed_brokers.keys()
-
-    @property
-    def changed_configs(self) -> KeysView[ConfigResource]:
-        """Resources with a config set or removed; ordered."""
-        return self._configs.keys()
 
     # In and out ----------------------------------------------------------------------------
 

@@ -26,9 +26,9 @@ def test_every_default_passes_its_own_check() -> None:
 
 
 def test_every_field_of_a_log_is_set_by_some_property() -> None:
-    set_by_topic = {f for prop in TOPIC_PROPERTIES.values() for f in prop.fields}
-    set_by_node = {f.removeprefix("log.") for p in NODE_PROPERTIES.values() for f in p.fields}
-    assert set(LogConfig.__dataclass_fields__) <= set_by_topic | set_by_node
+    properties = (*NODE_PROPERTIES.values(), *TOPIC_PROPERTIES.values())
+    paths = {path for prop in properties for path in prop.fields}
+    assert {f"log.{field}" for field in LogConfig.__dataclass_fields__} <= paths
 
 
 def test_every_row_has_a_sentence() -> None:

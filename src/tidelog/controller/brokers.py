@@ -94,14 +94,13 @@ def decide_registration(
     kept = existing if amends else None
     records.append(register_broker_record(request, broker_epoch, kept))
     registered = events.BrokerAmended if amends else events.BrokerRegistered
-    view.trace.event(
-        registered(
-            node_id=request.broker_id,
-            broker_epoch=broker_epoch,
-            incarnation=uuid_to_text(request.incarnation_id),
-            was=None if existing is None else existing.broker_epoch,
-        )
+    event = registered(
+        node_id=request.broker_id,
+        broker_epoch=broker_epoch,
+        incarnation=uuid_to_text(request.incarnation_id),
+        was=None if existing is None else existing.broker_epoch,
     )
+    view.trace.event(event)
     return ControllerDecision(RegisterBrokerResult(broker_epoch), records, atomic=False)
 
 
@@ -242,15 +241,14 @@ def fence(
     cause = Cause.fenced(broker.node_id, reason, silent_ms)
     records = decide_broker_left(view, broker.node_id, cause)
     records.append(broker_change_record(broker, fenced=FENCE))
-    view.trace.event(
-        events.BrokerFenced(
-            node_id=broker.node_id,
-            reason=reason,
-            silent_ms=silent_ms,
-            broker_epoch=broker.broker_epoch,
-            partitions=len(records) - 1,
-        )
+    event = events.BrokerFenced(
+        node_id=broker.node_id,
+        reason=reason,
+        silent_ms=silent_ms,
+        broker_epoch=broker.broker_epoch,
+        partitions=len(records) - 1,
     )
+    view.trace.event(event)
     return records
 
 
@@ -260,11 +258,10 @@ def unfence(view: View, broker: BrokerImage) -> list[MetadataRecord]:
     if not broker.in_controlled_shutdown:
         cause = Cause(CauseKind.UNFENCED, broker.node_id)
         records += decide_leaderless(view, cause, returning=broker.node_id)
-    view.trace.event(
-        events.BrokerUnfenced(
-            node_id=broker.node_id, broker_epoch=broker.broker_epoch, elections=len(records) - 1
-        )
+    event = events.BrokerUnfenced(
+        node_id=broker.node_id, broker_epoch=broker.broker_epoch, elections=len(records) - 1
     )
+    view.trace.event(event)
     return records
 
 
@@ -272,9 +269,8 @@ def _begin_controlled_shutdown(view: View, broker: BrokerImage) -> list[Metadata
     cause = Cause(CauseKind.CONTROLLED_SHUTDOWN, broker.node_id)
     record = broker_change_record(broker, in_controlled_shutdown=1)
     records = [record, *decide_broker_left(view, broker.node_id, cause)]
-    view.trace.event(
-        events.ControlledShutdownBegun(
-            node_id=broker.node_id, broker_epoch=broker.broker_epoch, partitions=len(records) - 1
-        )
+    event = events.ControlledShutdownBegun(
+        node_id=broker.node_id, broker_epoch=broker.broker_epoch, partitions=len(records) - 1
     )
+    view.trace.event(event)
     return records

@@ -69,13 +69,12 @@ def decide_alter_configs(view: View, request: IncrementalAlterConfigs) -> Contro
     view.check_atomic(records)
     for item, result in zip(request.resources, results, strict=True):
         if result.error_code is ErrorCode.NONE:
-            view.trace.event(
-                ConfigsAltered(
-                    resource_type=item.resource_type,
-                    resource_name=item.resource_name,
-                    names=",".join(change.name for change in item.changes),
-                )
+            event = ConfigsAltered(
+                resource_type=item.resource_type,
+                resource_name=item.resource_name,
+                names=",".join(change.name for change in item.changes),
             )
+            view.trace.event(event)
     return ControllerDecision(response, records)
 
 

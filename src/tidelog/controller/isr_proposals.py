@@ -152,17 +152,16 @@ def _accept(
         return before, None
     record = record_of(view, place, change)
     after = merge_partition(before, record)
-    view.trace.event(
-        events.IsrProposalAccepted(
-            partition=place.topic_partition,
-            isr=after.isr,
-            was=before.isr,
-            elr=after.eligible_leaders,
-            leader=after.leader,
-            leader_epoch=after.leader_epoch,
-            partition_epoch=after.partition_epoch,
-        )
+    event = events.IsrProposalAccepted(
+        partition=place.topic_partition,
+        isr=after.isr,
+        was=before.isr,
+        elr=after.eligible_leaders,
+        leader=after.leader,
+        leader_epoch=after.leader_epoch,
+        partition_epoch=after.partition_epoch,
     )
+    view.trace.event(event)
     cause = _proposed_because(before, after)
     if change.assignment is not None:
         completed = Cause(CauseKind.NEWCOMERS_IN_SYNC)
@@ -199,15 +198,14 @@ def _result(proposal: IsrProposal, sender: int, partition: PartitionImage) -> Is
 def _trace_refusal(view: View, sender: int, proposal: IsrProposal, refusal: _Refusal) -> None:
     topic = view.image.topics_by_id.get(proposal.topic_id)
     name = proposal.topic_id.hex() if topic is None else topic.name
-    view.trace.event(
-        events.IsrProposalRefused(
-            partition=TopicPartition(name, proposal.partition),
-            reason=refusal.reason,
-            ineligible=refusal.ineligible,
-            error=refusal.code,
-            sender=sender,
-            isr=tuple(member.broker_id for member in proposal.new_isr),
-            leader_epoch=proposal.leader_epoch,
-            partition_epoch=proposal.partition_epoch,
-        )
+    event = events.IsrProposalRefused(
+        partition=TopicPartition(name, proposal.partition),
+        reason=refusal.reason,
+        ineligible=refusal.ineligible,
+        error=refusal.code,
+        sender=sender,
+        isr=tuple(member.broker_id for member in proposal.new_isr),
+        leader_epoch=proposal.leader_epoch,
+        partition_epoch=proposal.partition_epoch,
     )
+    view.trace.event(event)

@@ -25,16 +25,15 @@ def trace_change(
     one, and what an unclean election gives up is a warning of its own."""
     before = place.partition
     if change.outcome.unclean:
-        view.trace.event(
-            events.UncleanLeaderElected(
-                partition=place.topic_partition,
-                reason=change.outcome,
-                leader=change.leader,
-                instead_of=(*before.isr, *before.eligible_leaders),
-                last_leader=before.last_known_eligible_leaders,
-                cause=cause,
-            )
+        lossy = events.UncleanLeaderElected(
+            partition=place.topic_partition,
+            reason=change.outcome,
+            leader=change.leader,
+            instead_of=(*before.isr, *before.eligible_leaders),
+            last_leader=before.last_known_eligible_leaders,
+            cause=cause,
         )
+        view.trace.event(lossy)
     if not (view.trace.enabled(Level.INFO) or view.trace.measures):
         return
     after = merge_partition(before, record)
@@ -44,47 +43,44 @@ def trace_change(
         trace_assignment(view, place, after, cause)
     if change.leader is not None:
         elected = events.LeaderLost if change.leader == NO_LEADER else events.LeaderElected
-        view.trace.event(
-            elected(
-                partition=place.topic_partition,
-                reason=change.outcome,
-                leader=after.leader,
-                was=before.leader,
-                leader_epoch=after.leader_epoch,
-                isr=after.isr,
-                elr=after.eligible_leaders,
-                cause=cause,
-            )
+        chosen = elected(
+            partition=place.topic_partition,
+            reason=change.outcome,
+            leader=after.leader,
+            was=before.leader,
+            leader_epoch=after.leader_epoch,
+            isr=after.isr,
+            elr=after.eligible_leaders,
+            cause=cause,
         )
+        view.trace.event(chosen)
     elif change.isr is not None:
-        view.trace.event(
-            events.IsrChanged(
-                partition=place.topic_partition,
-                cause=cause,
-                isr=after.isr,
-                was=before.isr,
-                elr=after.eligible_leaders,
-                partition_epoch=after.partition_epoch,
-            )
+        changed = events.IsrChanged(
+            partition=place.topic_partition,
+            cause=cause,
+            isr=after.isr,
+            was=before.isr,
+            elr=after.eligible_leaders,
+            partition_epoch=after.partition_epoch,
         )
+        view.trace.event(changed)
 
 
 def trace_assignment(view: View, place: Place, after: PartitionImage, cause: Cause) -> None:
     """How far a reassignment is after a change."""
     in_progress = after.adding_replicas or after.removing_replicas
     progressed = events.ReassignmentProgressed if in_progress else events.ReassignmentCompleted
-    view.trace.event(
-        progressed(
-            partition=place.topic_partition,
-            cause=cause,
-            replicas=after.replicas,
-            was=place.partition.replicas,
-            adding=after.adding_replicas,
-            removing=after.removing_replicas,
-            isr=after.isr,
-            leader=after.leader,
-        )
+    event = progressed(
+        partition=place.topic_partition,
+        cause=cause,
+        replicas=after.replicas,
+        was=place.partition.replicas,
+        adding=after.adding_replicas,
+        removing=after.removing_replicas,
+        isr=after.isr,
+        leader=after.leader,
     )
+    view.trace.event(event)
 
 
 def measure_change(
@@ -95,16 +91,15 @@ def measure_change(
     if view.trace.measures:
         kept_epoch = after.leader_epoch == before.leader_epoch
         changed = events.PartitionChanged if kept_epoch else events.PartitionElected
-        view.trace.event(
-            changed(
-                partition=place.topic_partition,
-                old_leader=before.leader,
-                old_isr=before.isr,
-                reason=outcome,
-                cause=cause,
-                **_state(view, place.topic, after),
-            )
+        event = changed(
+            partition=place.topic_partition,
+            old_leader=before.leader,
+            old_isr=before.isr,
+            reason=outcome,
+            cause=cause,
+            **_state(view, place.topic, after),
         )
+        view.trace.event(event)
 
 
 def measure_unhealthy(view: View) -> None:
@@ -118,13 +113,12 @@ def measure_unhealthy(view: View) -> None:
         ),
     )
     for place in broken:
-        view.trace.event(
-            events.PartitionState(
-                partition=place.topic_partition,
-                cause=str(CauseKind.CONTROLLER_ACTIVATED),
-                **_state(view, place.topic, place.partition),
-            )
+        event = events.PartitionState(
+            partition=place.topic_partition,
+            cause=str(CauseKind.CONTROLLER_ACTIVATED),
+            **_state(view, place.topic, place.partition),
         )
+        view.trace.event(event)
 
 
 def _state(view: View, topic: TopicImage, partition: PartitionImage) -> dict[str, Any]:

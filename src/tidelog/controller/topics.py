@@ -72,14 +72,13 @@ def decide_create_topics(view: View, request: CreateTopics) -> ControllerDecisio
     view.check_atomic(records)
     for result in results:
         if result.error_code is ErrorCode.NONE:
-            view.trace.event(
-                TopicCreated(
-                    topic=result.name,
-                    topic_id=uuid_to_text(result.topic_id),
-                    partitions=result.num_partitions,
-                    replicas=result.replication_factor,
-                )
+            event = TopicCreated(
+                topic=result.name,
+                topic_id=uuid_to_text(result.topic_id),
+                partitions=result.num_partitions,
+                replicas=result.replication_factor,
             )
+            view.trace.event(event)
     return ControllerDecision(response, records)
 
 

@@ -54,25 +54,22 @@ class ClusterDelta:
         broker = self._registered(record.broker_id, record.broker_epoch)
         cordoned = record.cordoned_log_dirs
         fenced = {records.FENCE: True, records.UNFENCE: False}.get(record.fenced, broker.fenced)
-        self._change_broker(
-            replace(
-                broker,
-                fenced=fenced,
-                in_controlled_shutdown=(
-                    broker.in_controlled_shutdown or record.in_controlled_shutdown == 1
-                ),
-                log_dirs=record.log_dirs or broker.log_dirs,
-                cordoned_log_dirs=broker.cordoned_log_dirs if cordoned is None else cordoned,
-            )
+        leaving = broker.in_controlled_shutdown or record.in_controlled_shutdown == 1
+        changed = replace(
+            broker,
+            fenced=fenced,
+            in_controlled_shutdown=leaving,
+            log_dirs=record.log_dirs or broker.log_dirs,
+            cordoned_log_dirs=broker.cordoned_log_dirs if cordoned is None else cordoned,
         )
+        self._change_broker(changed)
 
-    def on_fence_broker(self, record: records.FenceBrokerRecord) -> None:
-        """A broker was fenced (the older record)."""
-        self._change_broker(replace(self._registered(record.id, record.epoch), fenced=True))
-
-    def on_unfence_broker(self, record: records.UnfenceBrokerRecord) -> None:
-        """A broker was unfenced (the older record)."""
-        self._change_broker(replace(self._registered(record.id, record.epoch), fenced=False))
+    def on_old_fencing(
+        self, record: records.FenceBrokerRecord | records.UnfenceBrokerRecord
+    ) -> None:
+        """A broker was fenced or unfenced (the older records)."""
+        fenced = isinstance(record, records.FenceBrokerRecord)
+        self._change_broker(replace(self._registered(record.id, record.epoch), fenced=fenced))
 
     def _registered(self, broker_id: int, broker_epoch: int) -> BrokerImage:
         broker = self.brokers.get(broker_id)

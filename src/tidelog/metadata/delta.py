@@ -239,8 +239,8 @@ _TOPIC_REPLAYERS: Final[dict[type, Callable[[TopicsDelta, Any], None]]] = {
 _CLUSTER_REPLAYERS: Final[dict[type, Callable[[ClusterDelta, Any], None]]] = {
     records.UnregisterBrokerRecord: ClusterDelta.on_unregister_broker,
     records.BrokerRegistrationChangeRecord: ClusterDelta.on_broker_change,
-    records.FenceBrokerRecord: ClusterDelta.on_fence_broker,
-    records.UnfenceBrokerRecord: ClusterDelta.on_unfence_broker,
+    records.FenceBrokerRecord: ClusterDelta.on_old_fencing,
+    records.UnfenceBrokerRecord: ClusterDelta.on_old_fencing,
     records.RegisterControllerRecord: ClusterDelta.on_register_controller,
     records.UnregisterControllerRecord: ClusterDelta.on_unregister_controller,
 }

@@ -33,7 +33,6 @@ LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
 PRODUCER_EXPIRATION: Final = "producer.id.expiration.ms"
 
-
 _RATES: Final = rows("""
 leader.replication.throttled.rate LONG >= 0 = 9223372036854775807
     Bytes a second that leaders here send to throttled followers.
@@ -43,7 +42,7 @@ replica.alter.log.dirs.io.max.bytes.per.second LONG >= 0 = 9223372036854775807
     Taken for Kafka's sake: there is one log directory.
 """)
 
-_WITHOUT_EFFECT: Final = """
+_WITHOUT_EFFECT: Final = rows("""
 background.threads INT >= 1
 num.io.threads INT >= 1
 num.network.threads INT >= 1
@@ -57,7 +56,7 @@ log.cleaner.backoff.ms LONG >= 0
 log.cleaner.dedupe.buffer.size LONG >= 0
 log.cleaner.io.buffer.load.factor DOUBLE >= 0
 log.cleaner.io.max.bytes.per.second DOUBLE >= 0
-"""
+""")
 
 DYNAMIC_PROPERTIES: Final[Mapping[str, Property]] = {
     **{
@@ -66,10 +65,10 @@ DYNAMIC_PROPERTIES: Final[Mapping[str, Property]] = {
         if prop.synonyms
     },
     PRODUCER_EXPIRATION: NODE_PROPERTIES[PRODUCER_EXPIRATION],
-    **{prop.name: prop for prop in _RATES},
+    **_RATES,
     **{
-        prop.name: replace(prop, doc="Taken for Kafka's sake, without an effect here.")
-        for prop in rows(_WITHOUT_EFFECT)
+        name: replace(prop, doc="Taken for Kafka's sake, without an effect here.")
+        for name, prop in _WITHOUT_EFFECT.items()
     },
 }
 """Every property that running brokers accept, by name."""

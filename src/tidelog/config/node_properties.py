@@ -197,7 +197,7 @@ tidelog.events.topic.enable BOOLEAN -> events.topic_enable
     Whether events are produced to the topic `__tidelog_events` as well.
 """)
 
-_TABLES: Final = (_IDENTITY, BROKER, CONTROLLER, QUORUM, REPLICATION, COORDINATORS, _EVENTS)
-
-NODE_PROPERTIES: Final = {prop.name: prop for table in _TABLES for prop in table}
+NODE_PROPERTIES: Final = (
+    _IDENTITY | BROKER | CONTROLLER | QUORUM | REPLICATION | COORDINATORS | _EVENTS
+)
 """Every node property with an effect, except for topic synonyms, by name."""

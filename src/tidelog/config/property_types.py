@@ -17,18 +17,11 @@ is that many of the topic's, and is an INT.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from tidelog.config.values import (
-    BrokerConfig,
-    ControllerConfig,
-    EventsConfig,
-    LogConfig,
-    QuorumConfig,
-    ReplicationConfig,
-)
+from tidelog.config.values import NodeConfig
 
 Value = bool | int | float | str
 
@@ -72,8 +65,8 @@ class Property:
     type: PropertyType
     doc: str
     fields: tuple[str, ...] = ()
-    """The fields it sets, as `section.field` of `NodeConfig` or as a field of `LogConfig`;
-    none for a property that is read by a rule of its own or has no effect here."""
+    """The fields it sets, as `section.field` of `NodeConfig`; none for a property that is read by
+    a rule of its own or has no effect here."""
     check: Check | None = None
     default: str | None = None
     """Text of the default where no field carries it."""
@@ -184,14 +177,11 @@ def value_text(value: Value) -> str:
 # Tables ------------------------------------------------------------------------------------
 
 SECTIONS: Final[Mapping[str, Any]] = {
-    "broker": BrokerConfig,
-    "log": LogConfig,
-    "quorum": QuorumConfig,
-    "controller": ControllerConfig,
-    "replication": ReplicationConfig,
-    "events": EventsConfig,
+    each.name: each.default_factory
+    for each in fields(NodeConfig)
+    if is_dataclass(each.default_factory)
 }
-"""The sections of `NodeConfig` that the rows of the tables fill."""
+"""The sections of `NodeConfig` that the rows of the tables fill: their classes."""
 
 _MARKS: Final = (">=", "in", "of", "=", "->", "<-")
 
@@ -204,9 +194,10 @@ def field_default(path: str) -> Value:
     return default
 
 
-def rows(table: str, checks: Mapping[str, Check] | None = None) -> tuple[Property, ...]:
-    """The properties of a table. `checks` has what no mark can say, by name."""
-    return tuple(_row(text, checks or {}) for text in re.split(r"\n(?=\S)", table.strip()))
+def rows(table: str, checks: Mapping[str, Check] | None = None) -> dict[str, Property]:
+    """The properties of a table, by name. `checks` has what no mark can say, by name."""
+    found = (_row(text, checks or {}) for text in re.split(r"\n(?=\S)", table.strip()))
+    return {prop.name: prop for prop in found}
 
 
 def _row(text: str, checks: Mapping[str, Check]) -> Property:
@@ -220,14 +211,14 @@ def _row(text: str, checks: Mapping[str, Check]) -> Property:
         else:
             values.append(word)
     assert not said[""], f"`{name}`: {said['']} behind no mark"
-    fields = tuple(said.get("->", ()))
-    defaults = {str(field_default(path)) for path in fields}
+    paths = tuple(said.get("->", ()))
+    defaults = {str(field_default(path)) for path in paths}
     assert len(defaults) <= 1, f"`{name}`: its fields disagree on the default: {defaults}"
     return Property(
         name=name,
         type=PropertyType[kind],
         doc=" ".join(doc.split()),
-        fields=fields,
+        fields=paths,
         check=checks.get(name) or _check(PropertyType[kind], said),
         default=said["="][0] if "=" in said else None,
         synonyms=tuple(map(_synonym, said.get("<-", ()))),

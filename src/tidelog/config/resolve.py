@@ -66,7 +66,7 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
         roles=roles,
         bootstrap_servers=resolve_bootstrap_servers(settings, listeners.controller_names[0]),
         rack=settings.get("broker.rack") or None,
-        metrics_port=_optional_int(settings, "tidelog.metrics.port"),
+        metrics_port=int(port) if (port := settings.get("tidelog.metrics.port")) else None,
         settings={name: value for name, value in settings.items() if name in USED},
         without_effect=without_effect(settings),
         **sections,
@@ -232,10 +232,6 @@ def _log_dir(settings: Mapping[str, str]) -> str:
         problem = f"`log.dirs` names {len(directories)} directories: `{text}`"
         raise UsageError(problem, "name one; run one node per disk, several nodes per machine")
     return directories[0]
-
-
-def _optional_int(settings: Mapping[str, str], name: str) -> int | None:
-    return int(settings[name]) if name in settings else None
 
 
 def _check_contradictions(config: NodeConfig, settings: Mapping[str, str]) -> None:

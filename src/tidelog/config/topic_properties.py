@@ -103,7 +103,7 @@ unclean.leader.election.enable BOOLEAN -> controller.unclean_leader_election_ena
     },
 )
 
-TOPIC_PROPERTIES: Final = {prop.name: _with_field(prop) for prop in _ROWS}
+TOPIC_PROPERTIES: Final = {name: _with_field(prop) for name, prop in _ROWS.items()}
 """Every public topic configuration by name, in alphabetical order."""
 
 INTERNAL_SEGMENT_BYTES: Final = replace(

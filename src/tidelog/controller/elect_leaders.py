@@ -46,18 +46,10 @@ from tidelog.metadata.records import MetadataRecord
 from tidelog.model import NO_LEADER
 
 _BY_HAND = {
-    ElectionType.PREFERRED: (
-        Election.PREFERRED,
-        CauseKind.PREFERRED_BY_HAND,
-        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-    ),
-    ElectionType.UNCLEAN: (
-        Election.UNCLEAN,
-        CauseKind.UNCLEAN_BY_HAND,
-        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-    ),
+    Election.PREFERRED: (CauseKind.PREFERRED_BY_HAND, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+    Election.UNCLEAN: (CauseKind.UNCLEAN_BY_HAND, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
 }
-"""How to elect, why, and the answer when no replica may lead."""
+"""Why, and the answer when no replica may lead."""
 
 
 def decide_elect_leaders(view: View, request: ElectLeaders) -> ControllerDecision:
@@ -66,7 +58,7 @@ def decide_elect_leaders(view: View, request: ElectLeaders) -> ControllerDecisio
     Raises `ProtocolError(INVALID_REQUEST)` for an unknown election type.
     """
     try:
-        kind = ElectionType(request.election_type)
+        election = Election[ElectionType(request.election_type).name]
     except ValueError:
         text = f"Unknown election type {request.election_type}."
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text) from None
@@ -74,7 +66,7 @@ def decide_elect_leaders(view: View, request: ElectLeaders) -> ControllerDecisio
     results: list[ElectionResult] = []
     for name, number in dict.fromkeys(view.named_partitions(request.partitions)):
         try:
-            records.append(_elect(view, name, number, kind))
+            records.append(_elect(view, name, number, election))
             results.append(ElectionResult(name, number, ErrorCode.NONE))
         except ProtocolError as error:
             if request.partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
@@ -83,17 +75,17 @@ def decide_elect_leaders(view: View, request: ElectLeaders) -> ControllerDecisio
     return ControllerDecision(ElectLeadersResult(tuple(results)), records, atomic=False)
 
 
-def _elect(view: View, name: str, number: int, kind: ElectionType) -> MetadataRecord:
+def _elect(view: View, name: str, number: int, election: Election) -> MetadataRecord:
     place = view.place(name, number)
     partition = place.partition
-    if not _needs_election(partition, kind):
+    if not _needs_election(partition, election):
         text = "The leader is the one that this election would choose."
         raise ProtocolError(ErrorCode.ELECTION_NOT_NEEDED, text)
-    election, cause, code = _BY_HAND[kind]
+    cause, code = _BY_HAND[election]
     record = _change_leader(view, place, election, Cause(cause))
     if record is None:
         text = f"None of the replicas {list(partition.replicas)} may take over."
-        if kind is ElectionType.PREFERRED:
+        if election is Election.PREFERRED:
             text = f"The preferred leader {partition.replicas[0]} is not in sync, or not alive."
         raise ProtocolError(code, text)
     return record
@@ -107,8 +99,8 @@ def _change_leader(
     return change_partition(view, place, target, rules, cause)
 
 
-def _needs_election(partition: PartitionImage, kind: ElectionType) -> bool:
-    if kind is ElectionType.PREFERRED:
+def _needs_election(partition: PartitionImage, election: Election) -> bool:
+    if election is Election.PREFERRED:
         return partition.leader != partition.replicas[0]
     return partition.leader == NO_LEADER
 

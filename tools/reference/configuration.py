@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES
-from tidelog.config.known_names import KNOWN_NAMES, REMOVED_NAMES
+from tidelog.config.known_names import KNOWN_NAMES, REMOVED_NAMES, WITHOUT_EFFECT
 from tidelog.config.node_properties import NODE_PROPERTIES
 from tidelog.config.profiles import TEST_PROFILE
 from tidelog.config.property_types import Property, PropertyType
 from tidelog.config.resolve import default_text
-from tidelog.config.topic_properties import TOPIC_PROPERTIES, TopicProperty
-from tidelog.config.without_effect import WITHOUT_EFFECT
+from tidelog.config.topic_properties import TOPIC_PROPERTIES
 from tools.reference.markdown import code, page, section, table
 
 _OWN_PREFIX = "tidelog."
@@ -63,9 +62,9 @@ def _node_table(properties: Iterable[Property]) -> str:
     return table(_COLUMNS, (_cells(prop) for prop in properties))
 
 
-def _topic_table(rows: Iterable[TopicProperty]) -> str:
+def _topic_table(rows: Iterable[Property]) -> str:
     columns = ("name", "type", "default", "range", "node property", "meaning")
-    return table(columns, (_topic_cells(row) for row in rows))
+    return table(columns, map(_topic_cells, rows))
 
 
 def _dynamic_table() -> str:
@@ -89,9 +88,9 @@ def _cells(prop: Property) -> tuple[str, ...]:
     )
 
 
-def _topic_cells(row: TopicProperty) -> tuple[str, ...]:
-    name, kind, default, allowed, _, meaning = _cells(row.prop)
-    synonyms = ", ".join(code(synonym.name) for synonym in row.synonyms)
+def _topic_cells(prop: Property) -> tuple[str, ...]:
+    name, kind, default, allowed, _, meaning = _cells(prop)
+    synonyms = ", ".join(code(synonym.name) for synonym in prop.synonyms)
     return name, kind, default, allowed, synonyms, meaning
 
 

@@ -4,18 +4,16 @@ A node reads a properties file once and hands each component the frozen value ma
 component reads configuration by name. Names that begin with `tidelog.` are not Kafka's.
 
 - `values`: the frozen values, with the defaults;
-- `property_types`, `property_rows`: what a row of the tables of names is;
-- `node_properties` (with `broker_properties`, `controller_properties`), `topic_properties`,
-  `known_names`: the tables;
+- `node_properties`, `topic_properties`, `known_names`: the tables of names; `property_types` has
+  what a row is and how a table is written;
 - `dynamic_properties`: what may change while brokers run;
-- `properties_file`, `listeners`, `resolve`: from a file's text to a `NodeConfig`, from a topic's
-  overrides to a `LogConfig`;
+- `properties_file`, `listeners`, `roles`, `resolve`: from a file's text to a `NodeConfig`, from a
+  topic's overrides to a `LogConfig`;
 - `describe`: what DescribeConfigs answers;
 - `profiles`: named sets of properties, the short timers of tests among them.
 """
 
 from tidelog.config.describe import (
-    NO_OVERRIDES,
     BrokerOverrides,
     ConfigSource,
     ConfigSynonym,
@@ -39,8 +37,6 @@ from tidelog.config.values import (
     RACK_AWARE_SELECTOR,
     BrokerConfig,
     ControllerConfig,
-    CoordinatorConfig,
-    DynamicBrokerConfig,
     LogConfig,
     NodeConfig,
     QuorumConfig,
@@ -50,7 +46,6 @@ from tidelog.config.values import (
 __all__ = [
     "DYNAMIC_PROPERTIES",
     "LONG_MAX",
-    "NO_OVERRIDES",
     "RACK_AWARE_SELECTOR",
     "TEST_PROFILE",
     "BrokerConfig",
@@ -58,9 +53,7 @@ __all__ = [
     "ConfigSource",
     "ConfigSynonym",
     "ControllerConfig",
-    "CoordinatorConfig",
     "DescribedConfig",
-    "DynamicBrokerConfig",
     "LogConfig",
     "NodeConfig",
     "PropertyType",

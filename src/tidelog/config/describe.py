@@ -6,14 +6,13 @@ effective one (KIP-226). A topic's value may come from a property that Kafka doe
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES
-from tidelog.config.node_properties import NODE_PROPERTIES
 from tidelog.config.property_types import Property, PropertyType, value_text
-from tidelog.config.resolve import default_text, is_used, node_property, parse_setting
-from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS, TopicProperty
+from tidelog.config.resolve import USED, default_text, parse_setting
+from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.config.values import NodeConfig
 
 
@@ -27,8 +26,7 @@ class ConfigSource(IntEnum):
     DEFAULT = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSynonym:
+class ConfigSynonym(NamedTuple):
     """One place that gives the property a value."""
 
     name: str
@@ -36,8 +34,7 @@ class ConfigSynonym:
     source: ConfigSource
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedConfig:
+class DescribedConfig(NamedTuple):
     """One property as DescribeConfigs answers it."""
 
     name: str
@@ -51,8 +48,7 @@ class DescribedConfig:
     synonyms: tuple[ConfigSynonym, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerOverrides:
+class BrokerOverrides(NamedTuple):
     """Dynamic broker values from the metadata image, by their broker names."""
 
     own: Mapping[str, str]
@@ -69,16 +65,16 @@ def describe_topic_config(
 ) -> list[DescribedConfig]:
     """Every public topic configuration of a topic with these overrides, in order of name."""
     described = []
-    for name, row in TOPIC_PROPERTIES.items():
+    for name, prop in TOPIC_PROPERTIES.items():
         synonyms: list[ConfigSynonym] = []
         if name in overrides:
             synonyms.append(ConfigSynonym(name, overrides[name], ConfigSource.DYNAMIC_TOPIC))
-        if row.synonyms:
-            synonyms += _synonyms_of(row.synonyms[0].name, config, dynamic)
+        if prop.synonyms:
+            synonyms += _synonyms_of(prop.synonyms[0].name, config, dynamic)
         value = overrides.get(name)
         if value is None:
-            value = _inherited(row, config, dynamic)
-        described.append(_described(row.prop, value, synonyms, read_only=False))
+            value = _inherited(prop, config, dynamic)
+        described.append(_described(prop, value, synonyms, read_only=False))
     return described
 
 
@@ -88,8 +84,8 @@ def describe_broker_config(
     """Every node property that has an effect, and every one with a dynamic value, in order of
     name."""
     described = []
-    for name in sorted({*NODE_PROPERTIES, *TOPIC_SYNONYMS, *dynamic.own, *dynamic.default}):
-        prop = node_property(name) if is_used(name) else DYNAMIC_PROPERTIES.get(name)
+    for name in sorted({*USED, *dynamic.own, *dynamic.default}):
+        prop = USED.get(name) or DYNAMIC_PROPERTIES.get(name)
         if prop is None:
             # Set by a controller of a newer version.
             continue
@@ -158,15 +154,15 @@ def _overruled(name: str) -> tuple[str, ...]:
 def _default_of(name: str) -> str | None:
     if name in TOPIC_SYNONYMS:
         # The default belongs to the last synonym: `log.retention.hours`, not `log.retention.ms`.
-        prop, row = TOPIC_SYNONYMS[name]
-        return default_text(prop) if row.synonyms[-1].name == name else None
-    return default_text(node_property(name)) if is_used(name) else None
+        own, of_topics = TOPIC_SYNONYMS[name]
+        return default_text(own) if of_topics.synonyms[-1].name == name else None
+    return default_text(USED[name]) if name in USED else None
 
 
-def _inherited(row: TopicProperty, config: NodeConfig, dynamic: BrokerOverrides) -> str | None:
+def _inherited(prop: Property, config: NodeConfig, dynamic: BrokerOverrides) -> str | None:
     """The value of a topic without an override, in the topic property's unit."""
     for level, _ in _levels(config, dynamic):
-        for synonym in row.synonyms:
-            if synonym.name in level:
-                return value_text(parse_setting(synonym.name, level[synonym.name]))
-    return default_text(row.prop)
+        for name, _ in prop.synonyms:
+            if name in level:
+                return value_text(parse_setting(name, level[name]))
+    return default_text(prop)

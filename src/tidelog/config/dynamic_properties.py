@@ -21,81 +21,55 @@ Source: KIP-226. Which are read only: Kafka's own answers to DescribeConfigs.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from tidelog.config.node_properties import NODE_PROPERTIES
-from tidelog.config.property_types import (
-    LONG_MAX,
-    Property,
-    PropertyType,
-    Value,
-    at_least,
-    parse_value,
-)
+from tidelog.config.property_types import Property, parse_value, rows
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
-from tidelog.config.values import DynamicBrokerConfig
+from tidelog.config.values import LONG_MAX, DynamicBrokerConfig
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
 PRODUCER_EXPIRATION: Final = "producer.id.expiration.ms"
 
+_RATES: Final = rows("""
+leader.replication.throttled.rate LONG >= 0 = 9223372036854775807
+    Bytes a second that leaders here send to throttled followers.
+follower.replication.throttled.rate LONG >= 0 = 9223372036854775807
+    Bytes a second that throttled followers here fetch.
+replica.alter.log.dirs.io.max.bytes.per.second LONG >= 0 = 9223372036854775807
+    Taken for Kafka's sake: there is one log directory.
+""")
 
-def _rate(name: str, doc: str) -> Property:
-    return Property(
-        name=name, type=PropertyType.LONG, doc=doc, check=at_least(0), default=str(LONG_MAX)
-    )
-
-
-def _without_effect(kind: PropertyType, low: int, *names: str) -> list[Property]:
-    doc = "Taken for Kafka's sake, without an effect here."
-    return [Property(name=name, type=kind, doc=doc, check=at_least(low)) for name in names]
-
-
-_ROWS: Final = (
-    _rate(LEADER_RATE, "Bytes a second that leaders here send to throttled followers."),
-    _rate(FOLLOWER_RATE, "Bytes a second that throttled followers here fetch."),
-    _rate(
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        "Taken for Kafka's sake: there is one log directory.",
-    ),
-    *_without_effect(
-        PropertyType.INT,
-        1,
-        "background.threads",
-        "num.io.threads",
-        "num.network.threads",
-        "num.recovery.threads.per.data.dir",
-        "num.replica.fetchers",
-    ),
-    *_without_effect(
-        PropertyType.INT,
-        0,
-        "log.cleaner.threads",
-        "log.cleaner.io.buffer.size",
-        "max.connection.creation.rate",
-        "max.connections.per.ip",
-    ),
-    *_without_effect(
-        PropertyType.LONG, 0, "log.cleaner.backoff.ms", "log.cleaner.dedupe.buffer.size"
-    ),
-    *_without_effect(
-        PropertyType.DOUBLE,
-        0,
-        "log.cleaner.io.buffer.load.factor",
-        "log.cleaner.io.max.bytes.per.second",
-    ),
-)
-
-_FIRST_SYNONYMS: Final = {
-    row.synonyms[0].name: TOPIC_SYNONYMS[row.synonyms[0].name][0]
-    for row in TOPIC_PROPERTIES.values()
-    if row.synonyms
-}
+_WITHOUT_EFFECT: Final = rows("""
+background.threads INT >= 1
+num.io.threads INT >= 1
+num.network.threads INT >= 1
+num.recovery.threads.per.data.dir INT >= 1
+num.replica.fetchers INT >= 1
+log.cleaner.threads INT >= 0
+log.cleaner.io.buffer.size INT >= 0
+max.connection.creation.rate INT >= 0
+max.connections.per.ip INT >= 0
+log.cleaner.backoff.ms LONG >= 0
+log.cleaner.dedupe.buffer.size LONG >= 0
+log.cleaner.io.buffer.load.factor DOUBLE >= 0
+log.cleaner.io.max.bytes.per.second DOUBLE >= 0
+""")
 
 DYNAMIC_PROPERTIES: Final[Mapping[str, Property]] = {
-    **_FIRST_SYNONYMS,
+    **{
+        prop.synonyms[0].name: TOPIC_SYNONYMS[prop.synonyms[0].name][0]
+        for prop in TOPIC_PROPERTIES.values()
+        if prop.synonyms
+    },
     PRODUCER_EXPIRATION: NODE_PROPERTIES[PRODUCER_EXPIRATION],
-    **{prop.name: prop for prop in _ROWS},
+    **_RATES,
+    **{
+        name: replace(prop, doc="Taken for Kafka's sake, without an effect here.")
+        for name, prop in _WITHOUT_EFFECT.items()
+    },
 }
 """Every property that running brokers accept, by name."""
 
@@ -106,7 +80,7 @@ def resolve_dynamic_config(*levels: Mapping[str, str]) -> DynamicBrokerConfig:
     def rate(name: str) -> int:
         for level in levels:
             if name in level:
-                value: Value = parse_value(DYNAMIC_PROPERTIES[name], level[name])
+                value = parse_value(DYNAMIC_PROPERTIES[name], level[name])
                 assert isinstance(value, int), f"`{name}` is {value!r}"
                 return value
         return LONG_MAX

@@ -1,171 +1,110 @@
-"""Names that Kafka 4.3 knows and that have no effect here.
+"""Names that Kafka 4.3 knows and that have no effect here, or another one.
 
 A file written for Kafka must start a node, so these are accepted and ignored. Any other unknown
 name is refused, because a silently ignored typo can cost a cluster its data. Names that Kafka 4
 removed are refused with a hint.
 """
 
+import re
+from collections.abc import Iterable
 from typing import Final
 
-_FAMILIES: Final = {
-    "": (
-        "add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms "
-        "authorizer.class.name auto.include.jmx.reporter "
-        "background.threads client.quota.callback.class config.providers "
-        "connection.failed.authentication.delay.ms connections.max.reauth.ms cordoned.log.dirs "
-        "create.topic.policy.class.name delete.records.purgatory.purge.interval.requests "
-        "early.start.listeners fetch.purgatory.purge.interval.requests "
-        "kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters "
-        "offset.metadata.max.bytes principal.builder.class "
-        "producer.purgatory.purge.interval.requests "
-        "queued.max.request.bytes queued.max.requests quota.window.num "
-        "quota.window.size.seconds security.inter.broker.protocol "
-        "security.providers server.max.startup.time.ms telemetry.max.bytes "
-        "transactional.id.expiration.ms "
-        "unstable.api.versions.enable unstable.feature.versions.enable"
-    ),
-    "alter": (
-        "config.policy.class.name log.dirs.replication.quota.window.num "
-        "log.dirs.replication.quota.window.size.seconds"
-    ),
-    "controller": (
-        "performance.always.log.threshold.ms performance.sample.period.ms "
-        "quota.window.num quota.window.size.seconds socket.timeout.ms"
-    ),
-    "delegation": (
-        "token.expiry.check.interval.ms token.expiry.time.ms token.max.lifetime.ms token.secret.key"
-    ),
-    "follower": (
-        "fetch.last.tiered.offset.enable replication.throttled.rate replication.throttled.replicas"
-    ),
-    "group": (
-        "coordinator.append.linger.ms coordinator.background.threads "
-        "coordinator.cached.buffer.max.bytes coordinator.rebalance.protocols "
-        "coordinator.threads max.session.timeout.ms max.size min.session.timeout.ms"
-    ),
-    "group.consumer": (
-        "assignment.interval.ms assignor.offload.enable assignors heartbeat.interval.ms "
-        "max.assignment.interval.ms max.heartbeat.interval.ms max.session.timeout.ms max.size "
-        "migration.policy min.assignment.interval.ms min.heartbeat.interval.ms "
-        "min.session.timeout.ms regex.refresh.interval.ms session.timeout.ms"
-    ),
-    "group.share": (
-        "assignment.interval.ms assignor.offload.enable assignors delivery.count.limit "
-        "heartbeat.interval.ms initialize.retry.interval.ms partition.max.record.locks "
-        "persister.class.name record.lock.duration.ms session.timeout.ms"
-    ),
-    "group.share.max": (
-        "assignment.interval.ms delivery.count.limit heartbeat.interval.ms "
-        "partition.max.record.locks record.lock.duration.ms session.timeout.ms share.sessions "
-        "size"
-    ),
-    "group.share.min": (
-        "assignment.interval.ms delivery.count.limit heartbeat.interval.ms "
-        "partition.max.record.locks record.lock.duration.ms session.timeout.ms"
-    ),
-    "group.streams": (
-        "assignment.interval.ms assignor.offload.enable heartbeat.interval.ms "
-        "initial.rebalance.delay.ms max.assignment.interval.ms max.heartbeat.interval.ms "
-        "max.session.timeout.ms max.size max.standby.replicas min.assignment.interval.ms "
-        "min.heartbeat.interval.ms min.session.timeout.ms num.standby.replicas "
-        "session.timeout.ms"
-    ),
-    "internal": (
-        "metadata.delete.delay.millis metadata.log.segment.bytes metadata.max.batch.size.in.bytes"
-    ),
-    "leader": "replication.throttled.rate replication.throttled.replicas",
-    "log": (
-        "dir.failure.timeout.ms flush.start.offset.checkpoint.interval.ms initial.task.delay.ms "
-        "retention.check.interval.ms"
-    ),
-    "log.cleaner": (
-        "backoff.ms dedupe.buffer.size enable io.buffer.load.factor io.buffer.size "
-        "io.max.bytes.per.second threads"
-    ),
-    "max": (
-        "connection.creation.rate connections.per.ip connections.per.ip.overrides "
-        "request.partition.size.limit"
-    ),
-    "metadata": "log.dir",
-    "metrics": "num.samples recording.level sample.window.ms",
-    "num": (
-        "io.threads network.threads recovery.threads.per.data.dir "
-        "replica.alter.log.dirs.threads replica.fetchers"
-    ),
-    "offsets": (
-        "commit.timeout.ms load.buffer.size retention.check.interval.ms retention.minutes "
-        "topic.compression.codec"
-    ),
-    "remote": "fetch.max.wait.ms list.offsets.request.timeout.ms",
-    "remote.log": (
-        "index.file.cache.total.size.bytes index.file.cache.ttl.ms "
-        "metadata.custom.metadata.max.bytes metadata.manager.class.name "
-        "metadata.manager.class.path metadata.manager.impl.prefix "
-        "metadata.manager.listener.name reader.max.pending.tasks reader.threads "
-        "storage.manager.class.name storage.manager.class.path storage.manager.impl.prefix "
-        "storage.system.enable"
-    ),
-    "remote.log.manager": (
-        "copier.thread.pool.size copy.max.bytes.per.second copy.quota.window.num "
-        "copy.quota.window.size.seconds expiration.thread.pool.size fetch.max.bytes.per.second "
-        "fetch.quota.window.num fetch.quota.window.size.seconds follower.thread.pool.size "
-        "task.interval.ms task.retry.backoff.max.ms task.retry.backoff.ms task.retry.jitter "
-        "thread.pool.size"
-    ),
-    "replica": ("alter.log.dirs.io.max.bytes.per.second socket.receive.buffer.bytes"),
-    "sasl": (
-        "client.callback.handler.class enabled.mechanisms jaas.config "
-        "mechanism.controller.protocol mechanism.inter.broker.protocol "
-        "server.callback.handler.class server.max.receive.size"
-    ),
-    "sasl.kerberos": (
-        "kinit.cmd min.time.before.relogin principal.to.local.rules service.name "
-        "ticket.renew.jitter ticket.renew.window.factor"
-    ),
-    "sasl.login": (
-        "callback.handler.class class connect.timeout.ms read.timeout.ms refresh.buffer.seconds "
-        "refresh.min.period.seconds refresh.window.factor refresh.window.jitter "
-        "retry.backoff.max.ms retry.backoff.ms"
-    ),
-    "sasl.oauthbearer": (
-        "client.credentials.client.id client.credentials.client.secret clock.skew.seconds "
-        "expected.audience expected.issuer header.urlencode jwks.endpoint.refresh.ms "
-        "jwks.endpoint.retry.backoff.max.ms jwks.endpoint.retry.backoff.ms jwks.endpoint.url "
-        "jwt.retriever.class jwt.validator.class scope scope.claim.name sub.claim.name "
-        "token.endpoint.url"
-    ),
-    "sasl.oauthbearer.assertion": (
-        "algorithm claim.aud claim.exp.seconds claim.iss claim.jti.include claim.nbf.seconds "
-        "claim.sub file private.key.file private.key.passphrase template.file"
-    ),
-    "share": "fetch.purgatory.purge.interval.requests",
-    "share.coordinator": (
-        "append.linger.ms cached.buffer.max.bytes cold.partition.snapshot.interval.ms "
-        "load.buffer.size snapshot.update.records.per.snapshot threads write.timeout.ms"
-    ),
-    "share.coordinator.state": (
-        "topic.compression.codec topic.min.isr topic.num.partitions topic.prune.interval.ms "
-        "topic.replication.factor topic.segment.bytes"
-    ),
-    "socket": "connection.setup.timeout.max.ms receive.buffer.bytes send.buffer.bytes",
-    "ssl": (
-        "allow.dn.changes allow.san.changes cipher.suites client.auth enabled.protocols "
-        "endpoint.identification.algorithm engine.factory.class key.password "
-        "keymanager.algorithm keystore.certificate.chain keystore.key keystore.location "
-        "keystore.password keystore.type principal.mapping.rules protocol provider "
-        "secure.random.implementation trustmanager.algorithm truststore.certificates "
-        "truststore.location truststore.password truststore.type"
-    ),
-    "transaction": (
-        "abort.timed.out.transaction.cleanup.interval.ms partition.verification.enable "
-        "remove.expired.transaction.cleanup.interval.ms state.log.load.buffer.size "
-        "two.phase.commit.enable"
-    ),
-}
+_FAMILIES: Final = """
+: add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
+    authorizer.class.name auto.include.jmx.reporter background.threads client.quota.callback.class
+    config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
+    cordoned.log.dirs create.topic.policy.class.name
+    delete.records.purgatory.purge.interval.requests early.start.listeners
+    fetch.purgatory.purge.interval.requests kafka.metrics.polling.interval.secs
+    kafka.metrics.reporters metric.reporters offset.metadata.max.bytes principal.builder.class
+    producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests
+    quota.window.num quota.window.size.seconds security.inter.broker.protocol security.providers
+    server.max.startup.time.ms telemetry.max.bytes transactional.id.expiration.ms
+    unstable.api.versions.enable unstable.feature.versions.enable
+alter: config.policy.class.name log.dirs.replication.quota.window.num
+    log.dirs.replication.quota.window.size.seconds
+controller: performance.always.log.threshold.ms performance.sample.period.ms quota.window.num
+    quota.window.size.seconds socket.timeout.ms
+delegation: token.expiry.check.interval.ms token.expiry.time.ms token.max.lifetime.ms
+    token.secret.key
+follower: fetch.last.tiered.offset.enable replication.throttled.rate replication.throttled.replicas
+group: coordinator.append.linger.ms coordinator.background.threads
+    coordinator.cached.buffer.max.bytes coordinator.rebalance.protocols coordinator.threads
+    max.session.timeout.ms max.size min.session.timeout.ms
+group.consumer: assignment.interval.ms assignor.offload.enable assignors heartbeat.interval.ms
+    max.assignment.interval.ms max.heartbeat.interval.ms max.session.timeout.ms max.size
+    migration.policy min.assignment.interval.ms min.heartbeat.interval.ms min.session.timeout.ms
+    regex.refresh.interval.ms session.timeout.ms
+group.share: assignment.interval.ms assignor.offload.enable assignors delivery.count.limit
+    heartbeat.interval.ms initialize.retry.interval.ms partition.max.record.locks
+    persister.class.name record.lock.duration.ms session.timeout.ms
+group.share.max: assignment.interval.ms delivery.count.limit heartbeat.interval.ms
+    partition.max.record.locks record.lock.duration.ms session.timeout.ms share.sessions size
+group.share.min: assignment.interval.ms delivery.count.limit heartbeat.interval.ms
+    partition.max.record.locks record.lock.duration.ms session.timeout.ms
+group.streams: assignment.interval.ms assignor.offload.enable heartbeat.interval.ms
+    initial.rebalance.delay.ms max.assignment.interval.ms max.heartbeat.interval.ms
+    max.session.timeout.ms max.size max.standby.replicas min.assignment.interval.ms
+    min.heartbeat.interval.ms min.session.timeout.ms num.standby.replicas session.timeout.ms
+internal: metadata.delete.delay.millis metadata.log.segment.bytes metadata.max.batch.size.in.bytes
+leader: replication.throttled.rate replication.throttled.replicas
+log: dir.failure.timeout.ms flush.start.offset.checkpoint.interval.ms initial.task.delay.ms
+    retention.check.interval.ms
+log.cleaner: backoff.ms dedupe.buffer.size enable io.buffer.load.factor io.buffer.size
+    io.max.bytes.per.second threads
+max: connection.creation.rate connections.per.ip connections.per.ip.overrides
+    request.partition.size.limit
+metadata: log.dir
+metrics: num.samples recording.level sample.window.ms
+num: io.threads network.threads recovery.threads.per.data.dir replica.alter.log.dirs.threads
+    replica.fetchers
+offsets: commit.timeout.ms load.buffer.size retention.check.interval.ms retention.minutes
+    topic.compression.codec
+remote: fetch.max.wait.ms list.offsets.request.timeout.ms
+remote.log: index.file.cache.total.size.bytes index.file.cache.ttl.ms
+    metadata.custom.metadata.max.bytes metadata.manager.class.name metadata.manager.class.path
+    metadata.manager.impl.prefix metadata.manager.listener.name reader.max.pending.tasks
+    reader.threads storage.manager.class.name storage.manager.class.path storage.manager.impl.prefix
+    storage.system.enable
+remote.log.manager: copier.thread.pool.size copy.max.bytes.per.second copy.quota.window.num
+    copy.quota.window.size.seconds expiration.thread.pool.size fetch.max.bytes.per.second
+    fetch.quota.window.num fetch.quota.window.size.seconds follower.thread.pool.size
+    task.interval.ms task.retry.backoff.max.ms task.retry.backoff.ms task.retry.jitter
+    thread.pool.size
+replica: alter.log.dirs.io.max.bytes.per.second socket.receive.buffer.bytes
+sasl: client.callback.handler.class enabled.mechanisms jaas.config mechanism.controller.protocol
+    mechanism.inter.broker.protocol server.callback.handler.class server.max.receive.size
+sasl.kerberos: kinit.cmd min.time.before.relogin principal.to.local.rules service.name
+    ticket.renew.jitter ticket.renew.window.factor
+sasl.login: callback.handler.class class connect.timeout.ms read.timeout.ms refresh.buffer.seconds
+    refresh.min.period.seconds refresh.window.factor refresh.window.jitter retry.backoff.max.ms
+    retry.backoff.ms
+sasl.oauthbearer: client.credentials.client.id client.credentials.client.secret clock.skew.seconds
+    expected.audience expected.issuer header.urlencode jwks.endpoint.refresh.ms
+    jwks.endpoint.retry.backoff.max.ms jwks.endpoint.retry.backoff.ms jwks.endpoint.url
+    jwt.retriever.class jwt.validator.class scope scope.claim.name sub.claim.name token.endpoint.url
+sasl.oauthbearer.assertion: algorithm claim.aud claim.exp.seconds claim.iss claim.jti.include
+    claim.nbf.seconds claim.sub file private.key.file private.key.passphrase template.file
+share: fetch.purgatory.purge.interval.requests
+share.coordinator: append.linger.ms cached.buffer.max.bytes cold.partition.snapshot.interval.ms
+    load.buffer.size snapshot.update.records.per.snapshot threads write.timeout.ms
+share.coordinator.state: topic.compression.codec topic.min.isr topic.num.partitions
+    topic.prune.interval.ms topic.replication.factor topic.segment.bytes
+socket: connection.setup.timeout.max.ms receive.buffer.bytes send.buffer.bytes
+ssl: allow.dn.changes allow.san.changes cipher.suites client.auth enabled.protocols
+    endpoint.identification.algorithm engine.factory.class key.password keymanager.algorithm
+    keystore.certificate.chain keystore.key keystore.location keystore.password keystore.type
+    principal.mapping.rules protocol provider secure.random.implementation trustmanager.algorithm
+    truststore.certificates truststore.location truststore.password truststore.type
+transaction: abort.timed.out.transaction.cleanup.interval.ms partition.verification.enable
+    remove.expired.transaction.cleanup.interval.ms state.log.load.buffer.size
+    two.phase.commit.enable
+"""
+"""Names by their beginning: `log:` is that of `log.initial.task.delay.ms`."""
 
 KNOWN_NAMES: Final = frozenset(
     f"{prefix}.{name}" if prefix else name
-    for prefix, names in _FAMILIES.items()
+    for prefix, names in (line.split(":") for line in re.split(r"\n(?=\S)", _FAMILIES.strip()))
     for name in names.split()
 )
 """Names that are accepted and ignored."""
@@ -193,3 +132,48 @@ REMOVED_NAMES: Final = {
     "offsets.commit.required.acks": "remove it: commits always wait for the ISR",
 }
 """Names that Kafka 4 no longer has, and the hint for each."""
+
+# What an operator would count on ------------------------------------------------------------
+
+_NO_FLUSH_BY_TIME: Final = (
+    "nothing is flushed by time: set `log.flush.interval.messages`, or count on replicas"
+)
+_NO_RETENTION: Final = "records are kept until their topic is deleted"
+_NO_COMPACTION: Final = "nothing is compacted"
+_NO_JITTER: Final = "segments roll at `log.roll.ms` or `log.segment.bytes` exactly"
+
+WITHOUT_EFFECT: Final = {
+    "controller.quorum.append.linger.ms": "appends are gathered while a flush is under way",
+    "cordoned.log.dirs": "the directory takes new replicas",
+    "log.cleaner.delete.retention.ms": _NO_COMPACTION,
+    "log.cleaner.enable": _NO_COMPACTION,
+    "log.cleaner.max.compaction.lag.ms": _NO_COMPACTION,
+    "log.cleaner.min.cleanable.ratio": _NO_COMPACTION,
+    "log.cleaner.min.compaction.lag.ms": _NO_COMPACTION,
+    "log.cleanup.policy": "segments are neither deleted nor compacted",
+    "log.dir.failure.timeout.ms": "a node whose log directory fails stops at once",
+    "log.flush.interval.ms": _NO_FLUSH_BY_TIME,
+    "log.flush.scheduler.interval.ms": _NO_FLUSH_BY_TIME,
+    "log.preallocate": "segment files grow with their records",
+    "log.retention.bytes": _NO_RETENTION,
+    "log.retention.check.interval.ms": _NO_RETENTION,
+    "log.retention.hours": _NO_RETENTION,
+    "log.retention.minutes": _NO_RETENTION,
+    "log.retention.ms": _NO_RETENTION,
+    "log.roll.jitter.hours": _NO_JITTER,
+    "log.roll.jitter.ms": _NO_JITTER,
+    "log.segment.delete.delay.ms": "files of a deleted log go with the next checkpoint",
+    "metadata.log.dir": "the metadata log is in `log.dirs`",
+    "num.replica.fetchers": "one fetcher follows each leader",
+}
+"""Properties of replication and durability that are accepted and have no effect here: what holds
+instead. An operator who sets one counts on its effect, so a node that starts logs each once.
+
+Left out: names of parts that do not exist here at all (groups, transactions, quotas, TLS, tiered
+storage), and sizes of threads and buffers, which promise nothing to an operator.
+"""
+
+
+def without_effect(names: Iterable[str]) -> dict[str, str]:
+    """Those of these properties that have no effect, in order of name, and what holds instead."""
+    return {name: WITHOUT_EFFECT[name] for name in sorted(WITHOUT_EFFECT.keys() & set(names))}

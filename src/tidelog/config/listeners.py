@@ -127,25 +127,23 @@ def _controller_names(
     if not names:
         hint = "add `controller.listener.names=CONTROLLER` and a CONTROLLER entry in `listeners`"
         raise UsageError("`controller.listener.names` is missing", hint)
-    if CONTROLLER_ROLE not in roles:
-        for name in names:
-            if name in bound:
-                problem = f"`process.roles` is `broker`, and `listeners` has `{name}`"
-                hint = "take it away, or set `process.roles=broker,controller`"
-                raise UsageError(f"{problem} of `controller.listener.names`", hint)
-        return names
-    for name in names:
-        if name not in bound:
-            hint = f"add `{name}://host:port` to `listeners`, or take the name away"
-            raise UsageError(f"`controller.listener.names`: `{name}` is not in `listeners`", hint)
-    if BROKER_ROLE not in roles:
-        for name in bound:
-            if name not in names:
-                problem = f"`process.roles` is `controller`, and `listeners` has `{name}`"
-                hint = "take it away, add it to `controller.listener.names`, or add `broker`"
-                raise UsageError(f"{problem}, which is not a controller listener", hint)
-        return names
-    if len(names) == len(bound):
+    is_broker, is_controller = BROKER_ROLE in roles, CONTROLLER_ROLE in roles
+    shared = [name for name in names if name in bound]
+    elsewhere = [name for name in names if name not in bound]
+    others = [name for name in bound if name not in names]
+    if not is_controller and shared:
+        problem = f"`process.roles` is `broker`, and `listeners` has `{shared[0]}`"
+        hint = "take it away, or set `process.roles=broker,controller`"
+        raise UsageError(f"{problem} of `controller.listener.names`", hint)
+    if is_controller and elsewhere:
+        name = elsewhere[0]
+        hint = f"add `{name}://host:port` to `listeners`, or take the name away"
+        raise UsageError(f"`controller.listener.names`: `{name}` is not in `listeners`", hint)
+    if not is_broker and others:
+        problem = f"`process.roles` is `controller`, and `listeners` has `{others[0]}`"
+        hint = "take it away, add it to `controller.listener.names`, or add `broker`"
+        raise UsageError(f"{problem}, which is not a controller listener", hint)
+    if is_broker and is_controller and len(names) == len(bound):
         hint = "add a listener for clients, like `PLAINTEXT://localhost:9092`"
         raise UsageError("`listeners` has nothing but controller listeners", hint)
     return names

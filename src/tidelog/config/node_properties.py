@@ -1,117 +1,203 @@
 """Node properties that have an effect here: name, type, range, and the fields they set.
 
-The rows of brokers are in `broker_properties`, those of controllers in `controller_properties`,
-those that feed topic configurations in `topic_properties`. The names that Kafka knows and this code
-does not use are in `known_names`.
+How a table is written is in `property_types`. Properties that feed topic configurations are in
+`topic_properties`, the names that Kafka knows and this code does not use in `known_names`.
 """
 
 from typing import Final
 
-from tidelog.config.broker_properties import BROKER, COORDINATORS, REPLICATION
-from tidelog.config.controller_properties import CONTROLLER, METADATA_LOG, QUORUM
-from tidelog.config.property_rows import BOOLEAN, INT, LIST, STRING, row
-from tidelog.config.property_types import at_least, between
+from tidelog.config.property_types import one_of, optional, rows
+from tidelog.config.values import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 
-_IDENTITY: Final = (
-    row("node.id", INT, "This node's id in the cluster.", check=at_least(0)),
-    row("broker.id", INT, "The old name of `node.id`.", check=at_least(0)),
-    row("process.roles", LIST, "What the node is: `broker`, `controller`, or both."),
-    row(
-        "listeners",
-        LIST,
-        "What to bind, as NAME://host:port; an empty host is every interface.",
-        default="PLAINTEXT://:9092",
-    ),
-    row("advertised.listeners", LIST, "Where others reach the broker's listeners."),
-    row(
-        "listener.security.protocol.map",
-        STRING,
-        "Protocol of each listener name; only PLAINTEXT is supported today.",
-    ),
-    row("controller.listener.names", LIST, "Listeners that serve the controller's APIs."),
-    row(
-        "inter.broker.listener.name", STRING, "The listener on which brokers fetch from each other."
-    ),
-    row(
-        "controller.quorum.voters",
-        LIST,
-        "The controllers, as id@host:port, the same list on every node; fixed for good.",
-    ),
-    row(
-        "controller.quorum.bootstrap.servers",
-        LIST,
-        "Some controllers, as host:port, where the voter set is kept in the metadata log.",
-    ),
-    row(
-        "controller.quorum.auto.join.enable",
-        BOOLEAN,
-        "Whether a controller that is not a voter asks to become one.",
-        "quorum.auto_join_enable",
-    ),
-    row("log.dirs", LIST, "The data directory."),
-    row("log.dir", STRING, "The data directory, where `log.dirs` is not given."),
-    row("broker.rack", STRING, "The rack that placement spreads replicas over."),
-    row(
-        "tidelog.metrics.port",
-        INT,
-        "Port of the Prometheus endpoint; not given, there is none.",
-        check=between(1, 65_535),
-    ),
+_IDENTITY: Final = rows("""
+node.id INT >= 0
+    This node's id in the cluster.
+broker.id INT >= 0
+    The old name of `node.id`.
+process.roles LIST
+    What the node is: `broker`, `controller`, or both.
+listeners LIST = PLAINTEXT://:9092
+    What to bind, as NAME://host:port; an empty host is every interface.
+advertised.listeners LIST
+    Where others reach the broker's listeners.
+listener.security.protocol.map STRING
+    Protocol of each listener name; only PLAINTEXT is supported today.
+controller.listener.names LIST
+    Listeners that serve the controller's APIs.
+inter.broker.listener.name STRING
+    The listener on which brokers fetch from each other.
+controller.quorum.voters LIST
+    The controllers, as id@host:port, the same list on every node; fixed for good.
+controller.quorum.bootstrap.servers LIST
+    Some controllers, as host:port, where the voter set is kept in the metadata log.
+controller.quorum.auto.join.enable BOOLEAN -> quorum.auto_join_enable
+    Whether a controller that is not a voter asks to become one.
+log.dirs LIST
+    The data directory.
+log.dir STRING
+    The data directory, where `log.dirs` is not given.
+broker.rack STRING
+    The rack that placement spreads replicas over.
+tidelog.metrics.port INT in 1 65535
+    Port of the Prometheus endpoint; not given, there is none.
+""")
+
+BROKER: Final = rows("""
+broker.heartbeat.interval.ms INT >= 1 -> broker.heartbeat_interval_ms
+    Time between two heartbeats to the controller.
+broker.session.timeout.ms INT >= 1 -> broker.session_timeout_ms controller.broker_session_timeout_ms
+    Silence after which the controller fences a broker.
+initial.broker.registration.timeout.ms INT >= 1 -> broker.initial_registration_timeout_ms
+    How long a starting broker tries to register before it stops.
+controlled.shutdown.enable BOOLEAN -> broker.controlled_shutdown_enable
+    Whether a clean stop hands leadership over first.
+auto.create.topics.enable BOOLEAN -> broker.auto_create_topics_enable
+    Whether a client's first use of a name creates the topic.
+request.timeout.ms INT >= 1 -> broker.request_timeout_ms
+    How long a request to another node may take.
+socket.connection.setup.timeout.ms LONG >= 1 -> broker.connect_timeout_ms
+    How long a connection to another node may take to open.
+connections.max.idle.ms LONG -> broker.connections_max_idle_ms
+    Idle time after which a client's connection is closed.
+max.connections INT >= 0 -> broker.max_connections
+    Connections at one time; one more is closed at once.
+socket.listen.backlog.size INT >= 1 -> broker.listen_backlog
+    Connections that may wait to be accepted.
+socket.request.max.bytes INT >= 1 -> broker.max_request_bytes
+    The largest request; a larger one closes its connection.
+max.incremental.fetch.session.cache.slots INT >= 0 -> broker.max_fetch_sessions
+    Fetch sessions that are remembered.
+fetch.max.bytes INT >= 1024 -> broker.fetch_max_bytes replication.fetch_max_bytes
+    The most that one fetch answers.
+producer.id.expiration.ms INT >= 1 -> log.producer_id_expiration_ms
+    How long a silent producer's sequence numbers are remembered.
+producer.id.expiration.check.interval.ms INT >= 1 \
+    -> replication.producer_expiration_check_interval_ms
+    How often silent producers are looked for.
+""")
+
+CONTROLLER: Final = rows("""
+tidelog.broker.disconnect.grace.ms INT >= 0 \
+    -> controller.disconnect_grace_ms quorum.disconnect_grace_ms
+    Time after a node's connections broke and are refused until it is taken for dead; 0 waits for
+    the session timeout, as Kafka does.
+metadata.max.idle.interval.ms INT >= 0 -> controller.max_idle_interval_ms
+    Time after which an idle active controller writes a no-op record.
+default.replication.factor INT in 1 32767 -> controller.default_replication_factor
+    Replicas of a topic that is created without a number of them.
+num.partitions INT >= 1 -> controller.num_partitions
+    Partitions of a topic that is created without a number of them.
+delete.topic.enable BOOLEAN -> controller.delete_topic_enable
+    Whether topics can be deleted.
+unclean.leader.election.interval.ms LONG >= 1 -> controller.unclean_leader_election_interval_ms
+    Time between two looks for partitions without a leader that may get an unclean one.
+auto.leader.rebalance.enable BOOLEAN -> controller.auto_leader_rebalance_enable
+    Whether leaders go back to their preferred replicas by themselves.
+leader.imbalance.check.interval.seconds LONG >= 1 \
+    -> controller.leader_imbalance_check_interval_seconds
+    Time between two looks for partitions that their preferred replica does not lead.
+""")
+
+QUORUM: Final = rows("""
+controller.quorum.election.timeout.ms INT >= 1 -> quorum.election_timeout_ms
+    Time without a leader before an election.
+controller.quorum.fetch.timeout.ms INT >= 1 -> quorum.fetch_timeout_ms
+    Time without a successful fetch before a new election.
+controller.quorum.election.backoff.max.ms INT >= 0 -> quorum.election_backoff_max_ms
+    Longest wait after a lost election.
+controller.quorum.append.linger.ms INT >= 0 -> quorum.append_linger_ms
+    How long the leader gathers records for one batch.
+controller.quorum.request.timeout.ms INT >= 1 -> quorum.request_timeout_ms
+    How long a quorum request may take.
+controller.quorum.retry.backoff.ms INT >= 0 -> quorum.retry_backoff_ms
+    Wait before a quorum request is tried again.
+controller.quorum.fetch.max.bytes INT >= 1 -> quorum.fetch_max_bytes
+    The most that one quorum fetch asks for.
+controller.quorum.fetch.snapshot.max.bytes INT >= 1 -> quorum.fetch_snapshot_max_bytes
+    The largest piece of a snapshot in one fetch.
+metadata.log.max.record.bytes.between.snapshots LONG >= 1 \
+    -> quorum.max_record_bytes_between_snapshots
+    Bytes of metadata records after which a snapshot is made.
+metadata.log.max.snapshot.interval.ms LONG >= 0 -> quorum.max_snapshot_interval_ms
+    Time after which a snapshot is made if there are new records; 0 for never.
+metadata.max.retention.bytes LONG -> quorum.max_retention_bytes
+    Size of the metadata log and its snapshots above which old ones are deleted; -1 for any.
+metadata.max.retention.ms LONG -> quorum.max_retention_ms
+    Age above which a metadata snapshot is deleted when there is a newer one; -1 for any.
+metadata.log.segment.bytes INT >= 12 -> quorum.segment_bytes
+    Size of a segment file of the metadata log.
+metadata.log.segment.ms LONG -> quorum.segment_ms
+    Time after which the metadata log begins a new segment file.
+""")
+
+REPLICATION: Final = rows(
+    """
+replica.lag.time.max.ms LONG >= 1 -> replication.replica_lag_time_max_ms
+    Time without catching up after which a follower leaves the ISR.
+replica.fetch.wait.max.ms INT >= 1 -> replication.replica_fetch_wait_max_ms
+    How long a follower's fetch may wait for data.
+replica.fetch.min.bytes INT >= 0 -> replication.replica_fetch_min_bytes
+    Bytes that a follower's fetch waits for.
+replica.fetch.max.bytes INT >= 0 -> replication.replica_fetch_max_bytes
+    Bytes a follower asks for, per partition.
+replica.fetch.response.max.bytes INT >= 0 -> replication.replica_fetch_response_max_bytes
+    Bytes a follower asks for, in all.
+replica.fetch.backoff.ms INT >= 0 -> replication.replica_fetch_backoff_ms
+    Wait after a failed fetch of a partition.
+replica.socket.timeout.ms INT >= 1 -> replication.replica_socket_timeout_ms
+    How long a follower waits for an answer.
+replica.high.watermark.checkpoint.interval.ms LONG >= 1 \
+    -> replication.high_watermark_checkpoint_interval_ms
+    Time between two writes of the high-watermark checkpoint.
+log.flush.offset.checkpoint.interval.ms INT >= 1 \
+    -> replication.recovery_point_checkpoint_interval_ms
+    Time between two writes of the recovery-point checkpoint.
+replication.quota.window.num INT >= 1 -> replication.replication_quota_window_num
+    Samples over which the rate of throttled replicas is taken.
+replication.quota.window.size.seconds INT >= 1 -> replication.replication_quota_window_size_seconds
+    The time that one of these samples covers.
+replica.selector.class CLASS -> replication.replica_selector_class
+    The rule for the replica that a consumer reads from; not given, always the leader.
+""",
+    {"replica.selector.class": optional(one_of(LEADER_SELECTOR, RACK_AWARE_SELECTOR))},
 )
 
+# No coordinator obeys these yet.
+COORDINATORS: Final = rows("""
+offsets.topic.num.partitions INT >= 1 = 50
+    Partitions of the offsets topic.
+offsets.topic.replication.factor SHORT >= 1 = 3
+    Replicas of the offsets topic.
+offsets.topic.segment.bytes INT >= 1 = 104857600
+    Segment size of the offsets topic.
+transaction.state.log.num.partitions INT >= 1 = 50
+    Partitions of the transaction topic.
+transaction.state.log.replication.factor SHORT >= 1 = 3
+    Replicas of the transaction topic.
+transaction.state.log.min.isr INT >= 1 = 2
+    `min.insync.replicas` of the transaction topic.
+transaction.state.log.segment.bytes INT >= 1 = 104857600
+    Segment size of the transaction topic.
+group.initial.rebalance.delay.ms INT >= 0 = 3000
+    How long the first rebalance of a group waits for more members.
+transaction.max.timeout.ms INT >= 1 = 900000
+    The longest timeout a transaction may ask for.
+""")
 
-_EVENTS: Final = (
-    row(
-        "tidelog.events.enable",
-        BOOLEAN,
-        "Whether state changes and sampled figures are kept as JSON lines, for `spark health`.",
-        "events.enable",
-    ),
-    row(
-        "tidelog.events.dir",
-        STRING,
-        "Directory of `events.jsonl`; not given, the data directory.",
-        "events.directory",
-    ),
-    row(
-        "tidelog.events.segment.bytes",
-        INT,
-        "Size at which `events.jsonl` is set aside for a new file.",
-        "events.segment_bytes",
-        check=at_least(1 << 16),
-    ),
-    row(
-        "tidelog.events.segments",
-        INT,
-        "Files of events that are kept, the one being written included.",
-        "events.segments",
-        check=between(1, 1000),
-    ),
-    row(
-        "tidelog.events.topic.enable",
-        BOOLEAN,
-        "Whether events are produced to the topic `__tidelog_events` as well.",
-        "events.topic_enable",
-    ),
+_EVENTS: Final = rows("""
+tidelog.events.enable BOOLEAN -> events.enable
+    Whether state changes and sampled figures are kept as JSON lines, for `spark health`.
+tidelog.events.dir STRING -> events.directory
+    Directory of `events.jsonl`; not given, the data directory.
+tidelog.events.segment.bytes INT >= 65536 -> events.segment_bytes
+    Size at which `events.jsonl` is set aside for a new file.
+tidelog.events.segments INT in 1 1000 -> events.segments
+    Files of events that are kept, the one being written included.
+tidelog.events.topic.enable BOOLEAN -> events.topic_enable
+    Whether events are produced to the topic `__tidelog_events` as well.
+""")
+
+NODE_PROPERTIES: Final = (
+    _IDENTITY | BROKER | CONTROLLER | QUORUM | REPLICATION | COORDINATORS | _EVENTS
 )
-
-
-_ROWS: Final = (
-    *_IDENTITY,
-    *BROKER,
-    *CONTROLLER,
-    *QUORUM,
-    *METADATA_LOG,
-    *REPLICATION,
-    *COORDINATORS,
-    *_EVENTS,
-)
-
-NODE_PROPERTIES: Final = {prop.name: prop for prop in _ROWS}
 """Every node property with an effect, except for topic synonyms, by name."""
-
-EXTRA_FIELDS: Final = {
-    "min.insync.replicas": ("controller.min_insync_replicas",),
-    "unclean.leader.election.enable": ("controller.unclean_leader_election_enable",),
-}
-"""Topic synonyms that the controller obeys too."""

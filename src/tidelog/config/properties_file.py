@@ -5,11 +5,13 @@ at the end of a line continues it, elsewhere it escapes (`\t`, `\n`, `\=`, `\u00
 appears twice takes its last value, as in Java.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from tidelog.errors import UsageError
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPED = re.compile(r"\\(?:u(.{0,4})|(.?))", re.DOTALL)
 _BLANKS = " \t\f"
 
 
@@ -69,24 +71,12 @@ def _name_end(line: str) -> int:
 
 
 def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    parts: list[str] = []
-    index = 0
-    while index < len(text):
-        char = text[index]
-        if char != "\\":
-            parts.append(char)
-            index += 1
-            continue
-        escaped = text[index + 1 : index + 2]
-        if escaped == "u":
-            parts.append(_unicode_escape(text[index + 2 : index + 6]))
-            index += 6
-        else:
-            parts.append(_ESCAPES.get(escaped, escaped))
-            index += 2
-    return "".join(parts)
+    return _ESCAPED.sub(
+        lambda found: (
+            _ESCAPES.get(found[2], found[2]) if found[1] is None else _unicode_escape(found[1])
+        ),
+        text,
+    )
 
 
 def _unicode_escape(digits: str) -> str:

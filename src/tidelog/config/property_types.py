@@ -1,19 +1,29 @@
-"""How the text of one property becomes a value, and what is wrong with it when it does not.
+"""What is known of a property, how a table of them is written, and how a text becomes a value.
 
 A `Property` is a row of a table: Kafka's name, its type, the range or the choices, a sentence of
 documentation, and the fields that it sets. Parsing raises a `BadValue` whose text completes the
 sentence "the value ... of ... ". The caller decides whether that is a usage error (start-up) or a
 reply to a client.
+
+A table is a text, so that a property takes two lines: what holds of it, and indented its sentence.
+
+    NAME TYPE [>= LOW | in LOW HIGH | of CHOICE ...] [= DEFAULT] [-> FIELD ...] [<- SYNONYM ...]
+
+`FIELD` is `section.field` of `NodeConfig`. The default of a row is the default of its fields, so no
+number stands in two places; `= DEFAULT` is for a row without a field. `SYNONYM` is the node
+property that gives all topics their value; `log.roll.hours*3600000` counts in a larger unit, which
+is that many of the topic's, and is an INT.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+from tidelog.config.values import NodeConfig
 
 Value = bool | int | float | str
-
-LONG_MAX: Final = 2**63 - 1
 
 
 class PropertyType(IntEnum):
@@ -40,6 +50,13 @@ class BadValue(Exception):
     """A value that does not parse or is out of range; the text is the complaint."""
 
 
+class Synonym(NamedTuple):
+    """A broker property that gives topics their value, times `scale`."""
+
+    name: str
+    scale: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
     """One row: a name and everything known about it."""
@@ -48,31 +65,25 @@ class Property:
     type: PropertyType
     doc: str
     fields: tuple[str, ...] = ()
-    """The fields it sets, as `section.field` of `NodeConfig` or as a field of `LogConfig`;
-    none for a property that is read by a rule of its own or has no effect here."""
+    """The fields it sets, as `section.field` of `NodeConfig`; none for a property that is read by
+    a rule of its own or has no effect here."""
     check: Check | None = None
     default: str | None = None
     """Text of the default where no field carries it."""
     scale: int = 1
     """Factor from the property's unit to the field's (hours to milliseconds)."""
+    synonyms: tuple[Synonym, ...] = ()
+    """Of a topic configuration, by falling precedence."""
 
 
-def at_least(low: int) -> Check:
-    """Accepts numbers from `low` on."""
-
-    def check(value: Value) -> str | None:
-        assert not isinstance(value, str)
-        return None if value >= low else f"must be at least {low}"
-
-    return check
-
-
-def between(low: int, high: int) -> Check:
-    """Accepts numbers from `low` to `high`, both included."""
+def between(low: int, high: int | None = None) -> Check:
+    """Accepts numbers from `low` to `high`, both included, or without `high` from `low` on."""
+    bounds = f"at least {low}" if high is None else f"between {low} and {high}"
 
     def check(value: Value) -> str | None:
         assert not isinstance(value, str)
-        return None if low <= value <= high else f"must be between {low} and {high}"
+        inside = low <= value and (high is None or value <= high)
+        return None if inside else f"must be {bounds}"
 
     return check
 
@@ -161,3 +172,66 @@ def value_text(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+# Tables ------------------------------------------------------------------------------------
+
+SECTIONS: Final[Mapping[str, Any]] = {
+    each.name: each.default_factory
+    for each in fields(NodeConfig)
+    if is_dataclass(each.default_factory)
+}
+"""The sections of `NodeConfig` that the rows of the tables fill: their classes."""
+
+_MARKS: Final = (">=", "in", "of", "=", "->", "<-")
+
+
+def field_default(path: str) -> Value:
+    """The default of `section.field`."""
+    section, name = path.split(".")
+    default: object = SECTIONS[section].__dataclass_fields__[name].default
+    assert isinstance(default, bool | int | float | str), f"{path} has no default"
+    return default
+
+
+def rows(table: str, checks: Mapping[str, Check] | None = None) -> dict[str, Property]:
+    """The properties of a table, by name. `checks` has what no mark can say, by name."""
+    found = (_row(text, checks or {}) for text in re.split(r"\n(?=\S)", table.strip()))
+    return {prop.name: prop for prop in found}
+
+
+def _row(text: str, checks: Mapping[str, Check]) -> Property:
+    head, _, doc = text.partition("\n")
+    name, kind, *words = head.split()
+    said: dict[str, list[str]] = {"": []}
+    values = said[""]
+    for word in words:
+        if word in _MARKS:
+            values = said[word] = []
+        else:
+            values.append(word)
+    assert not said[""], f"`{name}`: {said['']} behind no mark"
+    paths = tuple(said.get("->", ()))
+    defaults = {str(field_default(path)) for path in paths}
+    assert len(defaults) <= 1, f"`{name}`: its fields disagree on the default: {defaults}"
+    return Property(
+        name=name,
+        type=PropertyType[kind],
+        doc=" ".join(doc.split()),
+        fields=paths,
+        check=checks.get(name) or _check(PropertyType[kind], said),
+        default=said["="][0] if "=" in said else None,
+        synonyms=tuple(map(_synonym, said.get("<-", ()))),
+    )
+
+
+def _synonym(word: str) -> Synonym:
+    name, _, scale = word.partition("*")
+    return Synonym(name, int(scale or 1))
+
+
+def _check(kind: PropertyType, said: Mapping[str, list[str]]) -> Check | None:
+    if "of" in said:
+        return (list_of if kind is PropertyType.LIST else one_of)(*said["of"])
+    bounds = said.get(">=") or said.get("in")
+    return between(*map(int, bounds)) if bounds else None

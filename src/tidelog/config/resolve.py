@@ -8,19 +8,18 @@ or a dynamic broker value (a client's fault).
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES, PRODUCER_EXPIRATION
-from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES
+from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES, without_effect
 from tidelog.config.listeners import resolve_bootstrap_servers, resolve_listeners, resolve_voters
-from tidelog.config.node_properties import EXTRA_FIELDS, NODE_PROPERTIES
-from tidelog.config.property_rows import SECTIONS, field_default
+from tidelog.config.node_properties import NODE_PROPERTIES
 from tidelog.config.property_types import (
+    SECTIONS,
     BadValue,
     Property,
-    PropertyType,
     Value,
-    at_least,
+    field_default,
     parse_value,
     split_list,
     value_text,
@@ -28,16 +27,20 @@ from tidelog.config.property_types import (
 from tidelog.config.roles import check_membership, resolve_roles
 from tidelog.config.topic_properties import INTERNAL_SEGMENT_BYTES, TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.config.values import LogConfig, NodeConfig
-from tidelog.config.without_effect import without_effect
 from tidelog.errors import ErrorCode, ProtocolError, UsageError
 
-_INTERNAL_SEGMENT_PROPERTY = Property(
-    name=INTERNAL_SEGMENT_BYTES,
-    type=PropertyType.INT,
-    doc="Size of a segment file, below the public minimum; for tests.",
-    fields=("segment_bytes",),
-    check=at_least(1),
+USED: Final[dict[str, Property]] = {
+    **NODE_PROPERTIES,
+    **{name: prop for name, (prop, _) in TOPIC_SYNONYMS.items()},
+}
+"""Every node property with an effect here; synonyms of one another by falling precedence."""
+
+_NOT_ABOVE: Final = (
+    ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
+    ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
+    ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms"),
 )
+"""What would contradict itself if the first were more than the second."""
 
 
 def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost") -> NodeConfig:
@@ -63,24 +66,13 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
         roles=roles,
         bootstrap_servers=resolve_bootstrap_servers(settings, listeners.controller_names[0]),
         rack=settings.get("broker.rack") or None,
-        metrics_port=_optional_int(settings, "tidelog.metrics.port"),
-        settings={name: value for name, value in settings.items() if is_used(name)},
+        metrics_port=int(port) if (port := settings.get("tidelog.metrics.port")) else None,
+        settings={name: value for name, value in settings.items() if name in USED},
         without_effect=without_effect(settings),
         **sections,
     )
     _check_contradictions(config, settings)
     return config
-
-
-def is_used(name: str) -> bool:
-    """Whether a node property has an effect here."""
-    return name in NODE_PROPERTIES or name in TOPIC_SYNONYMS
-
-
-def node_property(name: str) -> Property:
-    """The row of a used node property."""
-    prop = NODE_PROPERTIES.get(name)
-    return prop if prop is not None else TOPIC_SYNONYMS[name][0]
 
 
 def resolve_topic_config(overrides: Mapping[str, str], defaults: LogConfig) -> LogConfig:
@@ -92,7 +84,7 @@ def resolve_topic_config(overrides: Mapping[str, str], defaults: LogConfig) -> L
         if prop is None or not prop.fields:
             continue
         try:
-            changes[prop.fields[0]] = parse_value(prop, text)
+            changes[_log_field(prop)] = parse_value(prop, text)
         except BadValue:
             continue
     return replace(defaults, **changes) if changes else defaults
@@ -113,7 +105,7 @@ def validate_broker_config(name: str, value: str | None) -> None:
     """
     prop = DYNAMIC_PROPERTIES.get(name)
     if prop is None:
-        known = is_used(name) or name in KNOWN_NAMES
+        known = name in USED or name in KNOWN_NAMES
         text = "Cannot update these configs dynamically" if known else "Unknown broker config name"
         raise ProtocolError(ErrorCode.INVALID_CONFIG, f"{text}: {name}")
     _validate(prop, name, value)
@@ -125,23 +117,25 @@ def apply_broker_overrides(defaults: LogConfig, overrides: Mapping[str, str]) ->
         # The usual case, at every change of the metadata.
         return defaults
     changes: dict[str, Any] = {}
-    for row in TOPIC_PROPERTIES.values():
-        for synonym in reversed(row.synonyms):
-            text = overrides.get(synonym.name)
-            if text is not None and row.prop.fields:
-                prop = TOPIC_SYNONYMS[synonym.name][0]
-                changes[row.prop.fields[0]] = _scaled(prop, parse_value(prop, text))
+    for of_topics in TOPIC_PROPERTIES.values():
+        for name, _ in reversed(of_topics.synonyms):
+            if name in overrides and of_topics.fields:
+                prop = TOPIC_SYNONYMS[name][0]
+                changes[_log_field(prop)] = _scaled(prop, parse_value(prop, overrides[name]))
     if PRODUCER_EXPIRATION in overrides:
         prop = DYNAMIC_PROPERTIES[PRODUCER_EXPIRATION]
         changes["producer_id_expiration_ms"] = parse_value(prop, overrides[PRODUCER_EXPIRATION])
     return replace(defaults, **changes) if changes else defaults
 
 
+def _log_field(prop: Property) -> str:
+    """The field of `LogConfig` that the property sets."""
+    return prop.fields[0].removeprefix("log.")
+
+
 def _topic_property(name: str) -> Property | None:
-    if name == INTERNAL_SEGMENT_BYTES:
-        return _INTERNAL_SEGMENT_PROPERTY
-    row = TOPIC_PROPERTIES.get(name)
-    return row.prop if row is not None else None
+    internal = name == INTERNAL_SEGMENT_BYTES.name
+    return INTERNAL_SEGMENT_BYTES if internal else TOPIC_PROPERTIES.get(name)
 
 
 def _validate(prop: Property, name: str, value: str | None) -> None:
@@ -157,7 +151,7 @@ def _validate(prop: Property, name: str, value: str | None) -> None:
 def _check_known(name: str) -> None:
     if name in REMOVED_NAMES:
         raise UsageError(f"`{name}` was removed in Kafka 4", REMOVED_NAMES[name])
-    if is_used(name) or name in KNOWN_NAMES or name.startswith(KNOWN_PREFIXES):
+    if name in USED or name in KNOWN_NAMES or name.startswith(KNOWN_PREFIXES):
         return
     raise UsageError(f"unknown property `{name}`", _near_miss(name))
 
@@ -169,7 +163,7 @@ def _near_miss(name: str) -> str:
         synonyms = TOPIC_PROPERTIES[name].synonyms
         if synonyms:
             return f"that is the topic's name for it; in a node's file it is `{synonyms[0].name}`"
-    names = [*NODE_PROPERTIES, *TOPIC_SYNONYMS, *KNOWN_NAMES]
+    names = [*USED, *KNOWN_NAMES]
     matches = get_close_matches(name, names, n=1, cutoff=0.75)
     if matches:
         return f"did you mean `{matches[0]}`?"
@@ -179,27 +173,19 @@ def _near_miss(name: str) -> str:
 def _resolve_sections(settings: Mapping[str, str]) -> dict[str, Any]:
     # Any: the table ties a field's type to its property's, which a type checker cannot see.
     changes: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
-    for name, text in settings.items():
-        if name in NODE_PROPERTIES:
-            value = parse_setting(name, text)
-            for path in NODE_PROPERTIES[name].fields:
+    for name in reversed(USED):
+        # What has precedence is written last.
+        if name in settings:
+            value = parse_setting(name, settings[name])
+            for path in USED[name].fields:
                 section, field = path.split(".")
                 changes[section][field] = value
-    for row in TOPIC_PROPERTIES.values():
-        # The first synonym has precedence, so it is written last.
-        for synonym in reversed(row.synonyms):
-            if synonym.name in settings:
-                value = parse_setting(synonym.name, settings[synonym.name])
-                paths = [f"log.{field}" for field in row.prop.fields]
-                for path in (*paths, *EXTRA_FIELDS.get(synonym.name, ())):
-                    section, field = path.split(".")
-                    changes[section][field] = value
     return {name: SECTIONS[name](**changes[name]) for name in SECTIONS}
 
 
 def parse_setting(name: str, text: str) -> Value:
     """The value of a used node property, in the unit of its field; raises `UsageError`."""
-    prop = node_property(name)
+    prop = USED[name]
     try:
         return _scaled(prop, parse_value(prop, text))
     except BadValue as error:
@@ -223,8 +209,7 @@ def default_text(prop: Property) -> str | None:
     """The text of a node property's default; `None` when there is none."""
     if prop.default is not None or not prop.fields:
         return prop.default
-    path = prop.fields[0] if "." in prop.fields[0] else f"log.{prop.fields[0]}"
-    value = field_default(path)
+    value = field_default(prop.fields[0])
     return value_text(value if prop.scale == 1 else int(value) // prop.scale)
 
 
@@ -249,39 +234,20 @@ def _log_dir(settings: Mapping[str, str]) -> str:
     return directories[0]
 
 
-def _optional_int(settings: Mapping[str, str], name: str) -> int | None:
-    return int(settings[name]) if name in settings else None
-
-
 def _check_contradictions(config: NodeConfig, settings: Mapping[str, str]) -> None:
     check_membership(config)
     if settings.get("authorizer.class.name"):
         problem = "`authorizer.class.name` turns access control on, which does not exist here"
-        raise UsageError(
-            problem, "remove it: there are no ACLs yet, and every client may do everything"
-        )
-    broker, replication = config.broker, config.replication
-    _check_less(
-        "broker.heartbeat.interval.ms",
-        broker.heartbeat_interval_ms,
-        "broker.session.timeout.ms",
-        broker.session_timeout_ms,
-    )
-    _check_less(
-        "replica.fetch.wait.max.ms",
-        replication.replica_fetch_wait_max_ms,
-        "replica.lag.time.max.ms",
-        replication.replica_lag_time_max_ms,
-    )
-    _check_less(
-        "replica.fetch.wait.max.ms",
-        replication.replica_fetch_wait_max_ms,
-        "replica.socket.timeout.ms",
-        replication.replica_socket_timeout_ms,
-    )
+        hint = "remove it: there are no ACLs yet, and every client may do everything"
+        raise UsageError(problem, hint)
+    for low, high in _NOT_ABOVE:
+        less, more = _obeyed(config, low), _obeyed(config, high)
+        if less > more:
+            problem = f"`{low}` is `{less}`, more than `{high}`, which is `{more}`"
+            raise UsageError(problem, f"lower `{low}` or raise `{high}`")
 
 
-def _check_less(low_name: str, low: int, high_name: str, high: int) -> None:
-    if low > high:
-        problem = f"`{low_name}` is `{low}`, more than `{high_name}`, which is `{high}`"
-        raise UsageError(problem, f"lower `{low_name}` or raise `{high_name}`")
+def _obeyed(config: NodeConfig, name: str) -> int:
+    section, field = NODE_PROPERTIES[name].fields[0].split(".")
+    value: int = getattr(getattr(config, section), field)
+    return value

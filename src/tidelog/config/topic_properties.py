@@ -2,350 +2,125 @@
 
 A topic's effective value comes from the first of: the topic's own override, a dynamic broker
 value, the static file, the default. Broker files spell most of them differently
-(`log.roll.hours` for `segment.ms`): `BrokerSynonym` holds that relation, in Kafka's order of
+(`log.roll.hours` for `segment.ms`): a row names these synonyms behind `<-`, in Kafka's order of
 precedence.
 
-Rows without a field are accepted, stored and described, and have no effect: tiered storage does not
-exist here, and neither does compaction yet.
+A row sets the field of `LogConfig` that has its name; in a node's file also the fields behind `->`.
+Rows without such a field are accepted, stored and described, and have no effect: tiered storage
+does not exist here, and neither does compaction yet.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
-from tidelog.config.property_types import (
-    LONG_MAX,
-    Check,
-    Property,
-    PropertyType,
-    at_least,
-    between,
-    list_of,
-    one_of,
-    throttled_replicas,
-)
+from tidelog.config.property_types import Property, PropertyType, between, rows, throttled_replicas
 from tidelog.config.values import LogConfig
 
-_MINUTE: Final = 60_000
-_HOUR: Final = 60 * _MINUTE
 
-_BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = (
-    PropertyType.BOOLEAN,
-    PropertyType.STRING,
-    PropertyType.INT,
-    PropertyType.LONG,
-    PropertyType.DOUBLE,
-    PropertyType.LIST,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerSynonym:
-    """A broker property that gives topics their value, times `scale`."""
-
-    name: str
-    scale: int = 1
-    type: PropertyType | None = None
-    """Where it differs from that of the topic property."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicProperty:
-    """One row: the property, and its broker synonyms by falling precedence."""
-
-    prop: Property
-    synonyms: tuple[BrokerSynonym, ...] = ()
-
-
-def _row(
-    name: str,
-    kind: PropertyType,
-    doc: str,
-    *synonyms: str | BrokerSynonym,
-    check: Check | None = None,
-    default: str | None = None,
-) -> TopicProperty:
-    field = name.replace(".", "_")
+def _with_field(prop: Property) -> Property:
+    field = prop.name.replace(".", "_")
     known = field in LogConfig.__dataclass_fields__
-    assert known or default is not None, f"`{name}` has neither a field nor a default"
-    prop = Property(
-        name=name,
-        type=kind,
-        doc=doc,
-        fields=(field,) if known else (),
-        check=check,
-        default=default,
-    )
-    rows = tuple(BrokerSynonym(s) if isinstance(s, str) else s for s in synonyms)
-    return TopicProperty(prop, rows)
+    assert known or prop.default is not None, f"`{prop.name}` has neither a field nor a default"
+    return replace(prop, fields=(f"log.{field}", *prop.fields) if known else ())
 
 
-_ROWS: Final = (
-    _row(
-        "cleanup.policy",
-        _LIST,
-        "What happens to old segments: delete them, compact them by key, or both.",
-        "log.cleanup.policy",
-        check=list_of("compact", "delete"),
-    ),
-    _row(
-        "compression.gzip.level",
-        _INT,
-        "Compression level where the broker itself compresses with gzip.",
-        "compression.gzip.level",
-        check=between(-1, 9),
-        default="-1",
-    ),
-    _row(
-        "compression.lz4.level",
-        _INT,
-        "Compression level where the broker itself compresses with lz4.",
-        "compression.lz4.level",
-        check=between(1, 17),
-        default="9",
-    ),
-    _row(
-        "compression.type",
-        _STRING,
-        "Codec of the stored batches; `producer` keeps what the producer chose.",
-        "compression.type",
-        check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-    ),
-    _row(
-        "compression.zstd.level",
-        _INT,
-        "Compression level where the broker itself compresses with zstd.",
-        "compression.zstd.level",
-        check=between(-131_072, 22),
-        default="3",
-    ),
-    _row(
-        "delete.retention.ms",
-        _LONG,
-        "How long a compacted topic keeps tombstones.",
-        "log.cleaner.delete.retention.ms",
-        check=at_least(0),
-        default=str(24 * _HOUR),
-    ),
-    _row(
-        "file.delete.delay.ms",
-        _LONG,
-        "How long a file that was taken out of a log stays on disk.",
-        "log.segment.delete.delay.ms",
-        check=at_least(0),
-        default=str(_MINUTE),
-    ),
-    _row(
-        "flush.messages",
-        _LONG,
-        "Records between two forced fsyncs; 1 makes every acknowledged record durable first.",
-        "log.flush.interval.messages",
-        check=at_least(1),
-    ),
-    _row(
-        "flush.ms",
-        _LONG,
-        "The longest time between an append and its fsync.",
-        "log.flush.interval.ms",
-        "log.flush.scheduler.interval.ms",
-        check=at_least(0),
-    ),
-    _row(
-        "follower.replication.throttled.replicas",
-        _LIST,
-        "Replicas whose fetching is throttled on the follower's side.",
-        check=throttled_replicas,
-    ),
-    _row(
-        "index.interval.bytes",
-        _INT,
-        "Log bytes between two entries of the offset index.",
-        "log.index.interval.bytes",
-        check=at_least(0),
-    ),
-    _row(
-        "leader.replication.throttled.replicas",
-        _LIST,
-        "Replicas whose fetching is throttled on the leader's side.",
-        check=throttled_replicas,
-    ),
-    _row(
-        "local.retention.bytes",
-        _LONG,
-        "Tiered storage: local bytes of a partition; -2 follows `retention.bytes`.",
-        "log.local.retention.bytes",
-        check=at_least(-2),
-        default="-2",
-    ),
-    _row(
-        "local.retention.ms",
-        _LONG,
-        "Tiered storage: local age of a segment; -2 follows `retention.ms`.",
-        "log.local.retention.ms",
-        check=at_least(-2),
-        default="-2",
-    ),
-    _row(
-        "max.compaction.lag.ms",
-        _LONG,
-        "The longest time that a record may wait for compaction.",
-        "log.cleaner.max.compaction.lag.ms",
-        check=at_least(1),
-        default=str(LONG_MAX),
-    ),
-    _row(
-        "max.message.bytes",
-        _INT,
-        "The largest record batch, as stored, that the topic takes.",
-        "message.max.bytes",
-        check=at_least(0),
-    ),
-    _row(
-        "message.timestamp.after.max.ms",
-        _LONG,
-        "How far a record's timestamp may be ahead of the broker's clock.",
-        "log.message.timestamp.after.max.ms",
-        check=at_least(0),
-    ),
-    _row(
-        "message.timestamp.before.max.ms",
-        _LONG,
-        "How far a record's timestamp may be behind the broker's clock.",
-        "log.message.timestamp.before.max.ms",
-        check=at_least(0),
-    ),
-    _row(
-        "message.timestamp.type",
-        _STRING,
-        "Whether records carry the producer's time or the time of the append.",
-        "log.message.timestamp.type",
-        check=one_of("CreateTime", "LogAppendTime"),
-    ),
-    _row(
-        "min.cleanable.dirty.ratio",
-        _DOUBLE,
-        "Share of uncompacted bytes from which a log is compacted.",
-        "log.cleaner.min.cleanable.ratio",
-        check=between(0, 1),
-        default="0.5",
-    ),
-    _row(
-        "min.compaction.lag.ms",
-        _LONG,
-        "The shortest time that a record stays uncompacted.",
-        "log.cleaner.min.compaction.lag.ms",
-        check=at_least(0),
-        default="0",
-    ),
-    _row(
-        "min.insync.replicas",
-        _INT,
-        "In-sync replicas below which acks=all is refused and the high watermark stands still.",
-        "min.insync.replicas",
-        check=at_least(1),
-    ),
-    _row(
-        "preallocate",
-        _BOOLEAN,
-        "Whether a new segment file gets its full size at once.",
-        "log.preallocate",
-        default="false",
-    ),
-    _row(
-        "remote.log.copy.disable",
-        _BOOLEAN,
-        "Tiered storage: stop copying segments out.",
-        default="false",
-    ),
-    _row(
-        "remote.log.delete.on.disable",
-        _BOOLEAN,
-        "Tiered storage: delete the remote data when it is switched off.",
-        default="false",
-    ),
-    _row(
-        "remote.storage.enable",
-        _BOOLEAN,
-        "Tiered storage: not available, must be false.",
-        check=lambda value: "must be false: there is no tiered storage" if value else None,
-        default="false",
-    ),
-    _row(
-        "retention.bytes",
-        _LONG,
-        "Size from which a partition drops its oldest segments; -1 is unlimited.",
-        "log.retention.bytes",
-    ),
-    _row(
-        "retention.ms",
-        _LONG,
-        "Age from which a segment is dropped; -1 is unlimited.",
-        "log.retention.ms",
-        BrokerSynonym("log.retention.minutes", _MINUTE, _INT),
-        BrokerSynonym("log.retention.hours", _HOUR, _INT),
-        check=at_least(-1),
-    ),
-    _row(
-        "segment.bytes",
-        _INT,
-        "Size of a segment file.",
-        "log.segment.bytes",
-        check=at_least(1 << 20),
-    ),
-    _row(
-        "segment.index.bytes",
-        _INT,
-        "Largest size of an index file.",
-        "log.index.size.max.bytes",
-        check=at_least(4),
-    ),
-    _row(
-        "segment.jitter.ms",
-        _LONG,
-        "Random time by which a roll comes early, so that not all logs roll at once.",
-        "log.roll.jitter.ms",
-        BrokerSynonym("log.roll.jitter.hours", _HOUR, _INT),
-        check=at_least(0),
-        default="0",
-    ),
-    _row(
-        "segment.ms",
-        _LONG,
-        "Age from which a segment is closed and a new one begun.",
-        "log.roll.ms",
-        BrokerSynonym("log.roll.hours", _HOUR, _INT),
-        check=at_least(1),
-    ),
-    _row(
-        "unclean.leader.election.enable",
-        _BOOLEAN,
-        "Whether a replica outside the ISR may lead when no other can: loses records.",
-        "unclean.leader.election.enable",
-    ),
+_ROWS: Final = rows(
+    """
+cleanup.policy LIST of compact delete <- log.cleanup.policy
+    What happens to old segments: delete them, compact them by key, or both.
+compression.gzip.level INT in -1 9 = -1 <- compression.gzip.level
+    Compression level where the broker itself compresses with gzip.
+compression.lz4.level INT in 1 17 = 9 <- compression.lz4.level
+    Compression level where the broker itself compresses with lz4.
+compression.type STRING of uncompressed zstd lz4 snappy gzip producer <- compression.type
+    Codec of the stored batches; `producer` keeps what the producer chose.
+compression.zstd.level INT in -131072 22 = 3 <- compression.zstd.level
+    Compression level where the broker itself compresses with zstd.
+delete.retention.ms LONG >= 0 = 86400000 <- log.cleaner.delete.retention.ms
+    How long a compacted topic keeps tombstones.
+file.delete.delay.ms LONG >= 0 = 60000 <- log.segment.delete.delay.ms
+    How long a file that was taken out of a log stays on disk.
+flush.messages LONG >= 1 <- log.flush.interval.messages
+    Records between two forced fsyncs; 1 makes every acknowledged record durable first.
+flush.ms LONG >= 0 <- log.flush.interval.ms log.flush.scheduler.interval.ms
+    The longest time between an append and its fsync.
+follower.replication.throttled.replicas LIST
+    Replicas whose fetching is throttled on the follower's side.
+index.interval.bytes INT >= 0 <- log.index.interval.bytes
+    Log bytes between two entries of the offset index.
+leader.replication.throttled.replicas LIST
+    Replicas whose fetching is throttled on the leader's side.
+local.retention.bytes LONG >= -2 = -2 <- log.local.retention.bytes
+    Tiered storage: local bytes of a partition; -2 follows `retention.bytes`.
+local.retention.ms LONG >= -2 = -2 <- log.local.retention.ms
+    Tiered storage: local age of a segment; -2 follows `retention.ms`.
+max.compaction.lag.ms LONG >= 1 = 9223372036854775807 <- log.cleaner.max.compaction.lag.ms
+    The longest time that a record may wait for compaction.
+max.message.bytes INT >= 0 <- message.max.bytes
+    The largest record batch, as stored, that the topic takes.
+message.timestamp.after.max.ms LONG >= 0 <- log.message.timestamp.after.max.ms
+    How far a record's timestamp may be ahead of the broker's clock.
+message.timestamp.before.max.ms LONG >= 0 <- log.message.timestamp.before.max.ms
+    How far a record's timestamp may be behind the broker's clock.
+message.timestamp.type STRING of CreateTime LogAppendTime <- log.message.timestamp.type
+    Whether records carry the producer's time or the time of the append.
+min.cleanable.dirty.ratio DOUBLE in 0 1 = 0.5 <- log.cleaner.min.cleanable.ratio
+    Share of uncompacted bytes from which a log is compacted.
+min.compaction.lag.ms LONG >= 0 = 0 <- log.cleaner.min.compaction.lag.ms
+    The shortest time that a record stays uncompacted.
+min.insync.replicas INT >= 1 -> controller.min_insync_replicas <- min.insync.replicas
+    In-sync replicas below which acks=all is refused and the high watermark stands still.
+preallocate BOOLEAN = false <- log.preallocate
+    Whether a new segment file gets its full size at once.
+remote.log.copy.disable BOOLEAN = false
+    Tiered storage: stop copying segments out.
+remote.log.delete.on.disable BOOLEAN = false
+    Tiered storage: delete the remote data when it is switched off.
+remote.storage.enable BOOLEAN = false
+    Tiered storage: not available, must be false.
+retention.bytes LONG <- log.retention.bytes
+    Size from which a partition drops its oldest segments; -1 is unlimited.
+retention.ms LONG >= -1 <- log.retention.ms log.retention.minutes*60000 log.retention.hours*3600000
+    Age from which a segment is dropped; -1 is unlimited.
+segment.bytes INT >= 1048576 <- log.segment.bytes
+    Size of a segment file.
+segment.index.bytes INT >= 4 <- log.index.size.max.bytes
+    Largest size of an index file.
+segment.jitter.ms LONG >= 0 = 0 <- log.roll.jitter.ms log.roll.jitter.hours*3600000
+    Random time by which a roll comes early, so that not all logs roll at once.
+segment.ms LONG >= 1 <- log.roll.ms log.roll.hours*3600000
+    Age from which a segment is closed and a new one begun.
+unclean.leader.election.enable BOOLEAN -> controller.unclean_leader_election_enable \
+    <- unclean.leader.election.enable
+    Whether a replica outside the ISR may lead when no other can: loses records.
+""",
+    {
+        "follower.replication.throttled.replicas": throttled_replicas,
+        "leader.replication.throttled.replicas": throttled_replicas,
+        "remote.storage.enable": lambda value: (
+            "must be false: there is no tiered storage" if value else None
+        ),
+    },
 )
 
-TOPIC_PROPERTIES: Final = {row.prop.name: row for row in _ROWS}
+TOPIC_PROPERTIES: Final = {name: _with_field(prop) for name, prop in _ROWS.items()}
 """Every public topic configuration by name, in alphabetical order."""
 
-INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
+INTERNAL_SEGMENT_BYTES: Final = replace(
+    TOPIC_PROPERTIES["segment.bytes"], name="internal.segment.bytes", check=between(1), synonyms=()
+)
 """Kafka's own back door for tests: segments below the 1 MiB minimum. Never described."""
 
 
-def _broker_rows() -> dict[str, tuple[Property, TopicProperty]]:
-    rows: dict[str, tuple[Property, TopicProperty]] = {}
-    for row in _ROWS:
-        for synonym in row.synonyms:
-            prop = Property(
-                name=synonym.name,
-                type=synonym.type or row.prop.type,
-                doc=row.prop.doc,
-                fields=row.prop.fields,
-                check=row.prop.check if synonym.scale == 1 else None,
-                default=row.prop.default,
-                scale=synonym.scale,
-            )
-            rows[synonym.name] = (prop, row)
-    return rows
+def _broker_property(prop: Property, name: str, scale: int) -> Property:
+    if scale == 1:
+        return replace(prop, name=name, synonyms=())
+    return replace(prop, name=name, synonyms=(), type=PropertyType.INT, check=None, scale=scale)
 
 
-TOPIC_SYNONYMS: Final = _broker_rows()
+TOPIC_SYNONYMS: Final = {
+    synonym.name: (_broker_property(prop, *synonym), prop)
+    for prop in TOPIC_PROPERTIES.values()
+    for synonym in prop.synonyms
+}
 """Broker property name to its own row and the topic property that it feeds."""

@@ -1,7 +1,8 @@
 """The frozen values that components obey. Each component gets its own and reads no names.
 
 The defaults here are Kafka's and the only ones: the tables of names (`node_properties`,
-`topic_properties`) refer to these fields instead of repeating a number.
+`topic_properties`) refer to these fields instead of repeating a number, and say what most of them
+mean.
 """
 
 from collections.abc import Mapping
@@ -52,25 +53,17 @@ class QuorumConfig:
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
     auto_join_enable: bool = False
-    """`controller.quorum.auto.join.enable`: a controller that is not a voter asks to become one."""
     fetch_max_bytes: int = 1 << 20
     fetch_max_wait_ms: int = 500
     disconnect_grace_ms: int = 500
-    """`tidelog.broker.disconnect.grace.ms`: 0 turns early detection off."""
     fetch_snapshot_max_bytes: int = 1 << 20
     """The most that one FetchSnapshot asks for and answers."""
     max_record_bytes_between_snapshots: int = 20 << 20
-    """`metadata.log.max.record.bytes.between.snapshots`."""
     max_snapshot_interval_ms: int = 3_600_000
-    """`metadata.log.max.snapshot.interval.ms`; 0 makes none because of time."""
     max_retention_bytes: int = 100 << 20
-    """`metadata.max.retention.bytes`: log and snapshots together; -1 is unlimited."""
     max_retention_ms: int = 7 * 24 * 3600 * 1000
-    """`metadata.max.retention.ms`: of a snapshot that is not the newest; -1 is unlimited."""
     segment_bytes: int = 1 << 30
-    """`metadata.log.segment.bytes`."""
     segment_ms: int = 7 * 24 * 3600 * 1000
-    """`metadata.log.segment.ms`."""
     first_election_max_ms: int = 150
     """A voter that has not known any leader since it started holds its first pre-vote after a
     random wait of at most this. A pre-vote does not disturb a leader (KIP-996)."""
@@ -119,7 +112,6 @@ class ReplicationConfig:
     replication_quota_window_num: int = 11
     replication_quota_window_size_seconds: int = 1
     replica_selector_class: str = ""
-    """`replica.selector.class`: which replica a consumer reads, by rule; empty: the leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,45 +119,20 @@ class BrokerConfig:
     """What the broker's request handling and its life towards the controller obey."""
 
     heartbeat_interval_ms: int = 2000
-    """`broker.heartbeat.interval.ms`."""
     session_timeout_ms: int = 9000
-    """`broker.session.timeout.ms`; the controller holds the same value."""
     initial_registration_timeout_ms: int = 60_000
-    """A broker that no controller has registered for this long after its start gives up."""
     controlled_shutdown_enable: bool = True
     auto_create_topics_enable: bool = True
     request_timeout_ms: int = 30_000
-    """`request.timeout.ms`: how long a forwarded or controller-bound request may take."""
     connections_max_idle_ms: int = 600_000
     max_request_bytes: int = 100 << 20
-    """`socket.request.max.bytes`."""
     max_fetch_sessions: int = 1000
-    """`max.incremental.fetch.session.cache.slots`."""
     fetch_max_bytes: int = 55 << 20
-    """`fetch.max.bytes`: the most that one Fetch answer carries to a consumer."""
     connect_timeout_ms: int = 10_000
-    """`socket.connection.setup.timeout.ms`: how long a connection to another node may take."""
     max_connections: int = 2**31 - 1
-    """`max.connections`: one more is closed at once."""
     listen_backlog: int = 1024
-    """`socket.listen.backlog.size`. More than Kafka's 50, which a few hundred clients overflow when
-    they all come back after a failover. A client that is turned away tries again after a second.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class CoordinatorConfig:
-    """Sizes of the internal topics and what the group coordinator obeys."""
-
-    offsets_partitions: int = 50
-    offsets_replication_factor: int = 3
-    offsets_segment_bytes: int = 100 << 20
-    transaction_log_partitions: int = 50
-    transaction_log_replication_factor: int = 3
-    transaction_log_min_isr: int = 2
-    transaction_log_segment_bytes: int = 100 << 20
-    group_initial_rebalance_delay_ms: int = 3000
-    transaction_max_timeout_ms: int = 900_000
+    """More than Kafka's 50, which a few hundred clients overflow when they all come back after a
+    failover. A client that is turned away tries again after a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +140,11 @@ class EventsConfig:
     """Where a node's events go (`docs/how-to/replication-health.md`)."""
 
     enable: bool = False
-    """`tidelog.events.enable`: keep state changes and figures as JSON lines."""
     directory: str = ""
-    """`tidelog.events.dir`: empty is the log directory."""
+    """Empty is the log directory."""
     segment_bytes: int = 16 << 20
-    """`tidelog.events.segment.bytes`: a larger file is set aside for a new one."""
     segments: int = 4
-    """`tidelog.events.segments`: files that are kept, the one being written included."""
     topic_enable: bool = False
-    """`tidelog.events.topic.enable`: produce them to `__tidelog_events` as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,17 +155,6 @@ class DynamicBrokerConfig:
     """Bytes a second to throttled followers (`leader.replication.throttled.rate`)."""
     follower_throttled_rate: int = LONG_MAX
     """Bytes a second by throttled followers (`follower.replication.throttled.rate`)."""
-
-
-Section = (
-    LogConfig
-    | QuorumConfig
-    | ControllerConfig
-    | ReplicationConfig
-    | BrokerConfig
-    | CoordinatorConfig
-    | EventsConfig
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +192,6 @@ class NodeConfig:
     quorum: QuorumConfig = field(default_factory=QuorumConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
-    coordinators: CoordinatorConfig = field(default_factory=CoordinatorConfig)
     events: EventsConfig = field(default_factory=EventsConfig)
     metrics_port: int | None = None
     """`tidelog.metrics.port`: where Prometheus scrapes; `None`: there is no endpoint."""

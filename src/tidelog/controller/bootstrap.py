@@ -41,12 +41,12 @@ def activation_records(image: MetadataImage, config: ControllerConfig) -> list[M
         records.append(AbortTransactionRecord(reason="Controller failover"))
     if METADATA_VERSION in image.features:
         return records
-    records.append(BeginTransactionRecord(name="Bootstrap records"))
-    records += [
-        FeatureLevelRecord(name=name, feature_level=level)
-        for name, level in BOOTSTRAP_FEATURES.items()
-    ]
     min_isr = str(config.min_insync_replicas)
-    records.append(config_record(CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, min_isr))
-    records.append(EndTransactionRecord())
-    return records
+    levels = BOOTSTRAP_FEATURES.items()
+    return [
+        *records,
+        BeginTransactionRecord(name="Bootstrap records"),
+        *(FeatureLevelRecord(name=name, feature_level=level) for name, level in levels),
+        config_record(CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, min_isr),
+        EndTransactionRecord(),
+    ]

@@ -30,17 +30,8 @@ Source: KIP-631, KIP-841, KIP-858, KIP-966; Kafka's cluster control.
 
 from typing import Final
 
-from tidelog.controller.events import (
-    BrokerAmended,
-    BrokerFenced,
-    BrokerRegistered,
-    BrokerUnfenced,
-    BrokerUnregistered,
-    Cause,
-    CauseKind,
-    ControlledShutdownBegun,
-    FenceReason,
-)
+from tidelog.controller import events
+from tidelog.controller.events import Cause, CauseKind, FenceReason
 from tidelog.controller.heartbeats import BrokerSessions, Phase, phase_of
 from tidelog.controller.messages import (
     BrokerHeartbeat,
@@ -53,24 +44,20 @@ from tidelog.controller.messages import (
     UnregisterBroker,
     UnregisterBrokerResult,
 )
-from tidelog.controller.partitions import (
-    decide_broker_left,
-    decide_broker_returned,
-    decide_unclean_restart,
-)
-from tidelog.controller.records import (
-    controlled_shutdown_record,
-    fence_record,
-    register_broker_record,
-    register_controller_record,
-    unfence_record,
-    unregister_broker_record,
-)
+from tidelog.controller.partitions import decide_broker_left, decide_leaderless
+from tidelog.controller.records import broker_change_record, register_broker_record
 from tidelog.controller.view import ControllerDecision, View
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import METADATA_VERSION, BrokerImage
-from tidelog.metadata.records import MetadataRecord
+from tidelog.metadata.image_records import endpoint_entries, feature_entries
+from tidelog.metadata.records import (
+    FENCE,
+    UNFENCE,
+    MetadataRecord,
+    RegisterControllerRecord,
+    UnregisterBrokerRecord,
+)
 from tidelog.model import RESERVED_DIRECTORY_IDS, uuid_to_text
 
 _NO_FEATURE: Final = FeatureRange(0, 0)
@@ -106,15 +93,14 @@ def decide_registration(
         records = _clean_up(view, existing, request)
     kept = existing if amends else None
     records.append(register_broker_record(request, broker_epoch, kept))
-    registered = BrokerAmended if amends else BrokerRegistered
-    view.trace.event(
-        registered(
-            node_id=request.broker_id,
-            broker_epoch=broker_epoch,
-            incarnation=uuid_to_text(request.incarnation_id),
-            was=None if existing is None else existing.broker_epoch,
-        )
+    registered = events.BrokerAmended if amends else events.BrokerRegistered
+    event = registered(
+        node_id=request.broker_id,
+        broker_epoch=broker_epoch,
+        incarnation=uuid_to_text(request.incarnation_id),
+        was=None if existing is None else existing.broker_epoch,
     )
+    view.trace.event(event)
     return ControllerDecision(RegisterBrokerResult(broker_epoch), records, atomic=False)
 
 
@@ -137,10 +123,9 @@ def _clean_up(
     # Of a broker that was unregistered the epoch is forgotten, so nothing shows a clean stop; it
     # is in no ISR any more, but it may still be in an ELR.
     clean = existing is not None and request.previous_broker_epoch == existing.broker_epoch
-    if clean or not view.image.elr_enabled:
-        return decide_broker_left(view, broker_id, Cause(CauseKind.RESTARTED, broker_id))
-    cause = Cause(CauseKind.RESTARTED_UNCLEANLY, broker_id)
-    return decide_unclean_restart(view, broker_id, cause)
+    uncleanly = not clean and view.image.elr_enabled
+    kind = CauseKind.RESTARTED_UNCLEANLY if uncleanly else CauseKind.RESTARTED
+    return decide_broker_left(view, broker_id, Cause(kind, broker_id), uncleanly=uncleanly)
 
 
 def _check_directories(view: View, request: RegisterBroker) -> None:
@@ -187,10 +172,11 @@ def decide_unregistration(view: View, request: UnregisterBroker) -> ControllerDe
     if broker is None:
         text = f"Broker ID {request.broker_id} is not currently registered"
         raise ProtocolError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
-    cause = Cause(CauseKind.UNREGISTERED, broker.node_id)
-    records = decide_broker_left(view, broker.node_id, cause)
-    records.append(unregister_broker_record(broker))
-    view.trace.event(BrokerUnregistered(node_id=broker.node_id, broker_epoch=broker.broker_epoch))
+    broker_id, broker_epoch = broker.node_id, broker.broker_epoch
+    cause = Cause(CauseKind.UNREGISTERED, broker_id)
+    records = decide_broker_left(view, broker_id, cause)
+    records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker_epoch))
+    view.trace.event(events.BrokerUnregistered(node_id=broker_id, broker_epoch=broker_epoch))
     return ControllerDecision(UnregisterBrokerResult(), records, atomic=False)
 
 
@@ -205,7 +191,13 @@ def decide_controller_registration(view: View, request: RegisterController) -> C
         "registered",
         incarnation=uuid_to_text(request.incarnation_id),
     )
-    return ControllerDecision(RegisterControllerResult(), [register_controller_record(request)])
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        end_points=endpoint_entries(request.endpoints),
+        features=feature_entries(request.features.items()),
+    )
+    return ControllerDecision(RegisterControllerResult(), [record])
 
 
 # Phases ------------------------------------------------------------------------------------
@@ -248,40 +240,37 @@ def fence(
     assert not broker.fenced, f"broker {broker.node_id} is fenced already"
     cause = Cause.fenced(broker.node_id, reason, silent_ms)
     records = decide_broker_left(view, broker.node_id, cause)
-    records.append(fence_record(broker))
-    view.trace.event(
-        BrokerFenced(
-            node_id=broker.node_id,
-            reason=reason,
-            silent_ms=silent_ms,
-            broker_epoch=broker.broker_epoch,
-            partitions=len(records) - 1,
-        )
+    records.append(broker_change_record(broker, fenced=FENCE))
+    event = events.BrokerFenced(
+        node_id=broker.node_id,
+        reason=reason,
+        silent_ms=silent_ms,
+        broker_epoch=broker.broker_epoch,
+        partitions=len(records) - 1,
     )
+    view.trace.event(event)
     return records
 
 
 def unfence(view: View, broker: BrokerImage) -> list[MetadataRecord]:
     """The broker may lead again, and leads what waited for it."""
-    records: list[MetadataRecord] = [unfence_record(broker)]
+    records: list[MetadataRecord] = [broker_change_record(broker, fenced=UNFENCE)]
     if not broker.in_controlled_shutdown:
         cause = Cause(CauseKind.UNFENCED, broker.node_id)
-        records += decide_broker_returned(view, broker.node_id, cause)
-    view.trace.event(
-        BrokerUnfenced(
-            node_id=broker.node_id, broker_epoch=broker.broker_epoch, elections=len(records) - 1
-        )
+        records += decide_leaderless(view, cause, returning=broker.node_id)
+    event = events.BrokerUnfenced(
+        node_id=broker.node_id, broker_epoch=broker.broker_epoch, elections=len(records) - 1
     )
+    view.trace.event(event)
     return records
 
 
 def _begin_controlled_shutdown(view: View, broker: BrokerImage) -> list[MetadataRecord]:
     cause = Cause(CauseKind.CONTROLLED_SHUTDOWN, broker.node_id)
-    records: list[MetadataRecord] = [controlled_shutdown_record(broker)]
-    records += decide_broker_left(view, broker.node_id, cause)
-    view.trace.event(
-        ControlledShutdownBegun(
-            node_id=broker.node_id, broker_epoch=broker.broker_epoch, partitions=len(records) - 1
-        )
+    record = broker_change_record(broker, in_controlled_shutdown=1)
+    records = [record, *decide_broker_left(view, broker.node_id, cause)]
+    event = events.ControlledShutdownBegun(
+        node_id=broker.node_id, broker_epoch=broker.broker_epoch, partitions=len(records) - 1
     )
+    view.trace.event(event)
     return records

@@ -21,7 +21,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tidelog.config import LogConfig, PropertyType, validate_broker_config, validate_topic_config
+from tidelog.config import PropertyType, validate_broker_config, validate_topic_config
+from tidelog.config.property_types import Property
+from tidelog.config.resolve import default_text
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.controller.elections import PartitionChange, effective_min_isr
 from tidelog.controller.events import ConfigsAltered
@@ -33,12 +35,12 @@ from tidelog.controller.messages import (
     IncrementalAlterConfigs,
     IncrementalAlterConfigsResult,
 )
-from tidelog.controller.records import clear_elr_record, config_record, partition_change_record
+from tidelog.controller.records import config_record, partition_change_record
 from tidelog.controller.view import MIN_INSYNC_REPLICAS, ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CONFIG_VALUE_LENGTH
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigResource
-from tidelog.metadata.records import MetadataRecord
+from tidelog.metadata.records import ClearElrRecord, MetadataRecord
 from tidelog.model import NO_LEADER
 
 ConfigValues = Mapping[str, str | None]
@@ -67,13 +69,12 @@ def decide_alter_configs(view: View, request: IncrementalAlterConfigs) -> Contro
     view.check_atomic(records)
     for item, result in zip(request.resources, results, strict=True):
         if result.error_code is ErrorCode.NONE:
-            view.trace.event(
-                ConfigsAltered(
-                    resource_type=item.resource_type,
-                    resource_name=item.resource_name,
-                    names=",".join(change.name for change in item.changes),
-                )
+            event = ConfigsAltered(
+                resource_type=item.resource_type,
+                resource_name=item.resource_name,
+                names=",".join(change.name for change in item.changes),
             )
+            view.trace.event(event)
     return ControllerDecision(response, records)
 
 
@@ -132,7 +133,7 @@ def _forgotten_elrs(after: View, topic: str) -> list[MetadataRecord]:
                 continue
             change = PartitionChange(eligible_leaders=(), last_known_eligible_leaders=())
             records.append(partition_change_record(one.topic_id, number, change))
-    return records if any_waits else [clear_elr_record(topic)]
+    return records if any_waits else [ClearElrRecord(topic_name=topic)]
 
 
 def _existing(view: View, item: ConfigResourceChange) -> ConfigResource:
@@ -185,10 +186,12 @@ def _new_value(resource: ConfigResource, change: ConfigChange, old: str | None) 
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
     if operation is ConfigOperation.SET:
         return change.value
-    if not _is_list(resource, change.name):
+    prop = _property(resource, change.name)
+    if prop is None or prop.type is not PropertyType.LIST:
         text = f"Can't {operation.name} to key {change.name} because its type is not LIST."
         raise ProtocolError(ErrorCode.INVALID_CONFIG, text)
-    items = [item for item in (old or _default_list(resource, change.name)).split(",") if item]
+    # Operations on lists start from the default while none is set.
+    items = [item for item in (old or default_text(prop) or "").split(",") if item]
     for item in change.value.split(","):
         if operation is ConfigOperation.APPEND and item not in items:
             items.append(item)
@@ -197,20 +200,10 @@ def _new_value(resource: ConfigResource, change: ConfigChange, old: str | None) 
     return ",".join(items)
 
 
-def _is_list(resource: ConfigResource, name: str) -> bool:
+def _property(resource: ConfigResource, name: str) -> Property | None:
     if resource.resource_type == TOPIC_RESOURCE:
-        row = TOPIC_PROPERTIES.get(name)
-        return row is not None and row.prop.type is PropertyType.LIST
-    return name in TOPIC_SYNONYMS and TOPIC_SYNONYMS[name][0].type is PropertyType.LIST
-
-
-def _default_list(resource: ConfigResource, name: str) -> str:
-    """The list that holds while none is set: operations on lists start from it."""
-    topic = resource.resource_type == TOPIC_RESOURCE
-    prop = TOPIC_PROPERTIES[name].prop if topic else TOPIC_SYNONYMS[name][0]
-    if prop.default is not None or not prop.fields:
-        return prop.default or ""
-    return str(getattr(LogConfig(), prop.fields[0]))
+        return TOPIC_PROPERTIES.get(name)
+    return TOPIC_SYNONYMS[name][0] if name in TOPIC_SYNONYMS else None
 
 
 def _validate(view: View, resource: ConfigResource, written: ConfigValues) -> None:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, get_args
 
 from tidelog.config import ControllerConfig
-from tidelog.controller import brokers
+from tidelog.controller import brokers, events, messages
 from tidelog.controller.bootstrap import activation_records
 from tidelog.controller.configs import decide_alter_configs
 from tidelog.controller.directories import decide_assign_replicas
@@ -38,14 +38,7 @@ from tidelog.controller.elect_leaders import (
     decide_unclean,
     may_allow_unclean,
 )
-from tidelog.controller.events import (
-    BrokerSuspected,
-    Cause,
-    CauseKind,
-    ControllerActivated,
-    ControllerResigned,
-    ResignReason,
-)
+from tidelog.controller.events import Cause, CauseKind
 from tidelog.controller.features import QuorumVersion, decide_update_features
 from tidelog.controller.heartbeats import (
     BrokerSessions,
@@ -55,30 +48,11 @@ from tidelog.controller.heartbeats import (
     phase_of,
 )
 from tidelog.controller.isr_proposals import decide_alter_partition
-from tidelog.controller.messages import (
-    AllocateProducerIds,
-    AllocateProducerIdsResult,
-    AlterPartition,
-    AlterReassignments,
-    AssignReplicas,
-    BrokerHeartbeat,
-    ElectLeaders,
-    IncrementalAlterConfigs,
-    ListReassignments,
-    Refused,
-    RegisterBroker,
-    RegisterBrokerResult,
-    RegisterController,
-    Reply,
-    Request,
-    Response,
-    UnregisterBroker,
-    UpdateFeatures,
-)
+from tidelog.controller.messages import Refused, Reply, Request, Response
 from tidelog.controller.partition_events import measure_unhealthy
 from tidelog.controller.partitions import decide_leaderless
 from tidelog.controller.reassignments import decide_alter_reassignments, decide_list_reassignments
-from tidelog.controller.records import is_unclean_election, producer_ids_record
+from tidelog.controller.records import is_unclean_election
 from tidelog.controller.rounds import Round
 from tidelog.controller.topic_messages import CreatePartitions, CreateTopics, DeleteTopics
 from tidelog.controller.topics import (
@@ -97,7 +71,7 @@ from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.invariants import check_image
 from tidelog.metadata.record_codec import decode_record, encode_record
-from tidelog.metadata.records import MetadataRecord, NoOpRecord
+from tidelog.metadata.records import MetadataRecord, NoOpRecord, ProducerIdsRecord
 from tidelog.model import NO_LEADER
 from tidelog.rsm.kernel import Kernel, ReplicatedLog
 
@@ -112,13 +86,8 @@ _BUSY: Final = Refused(
 class MetadataMachine:
     """The metadata log as the kernel's state machine: images, stepped by deltas."""
 
-    def encode(self, record: MetadataRecord) -> bytes:
-        """The record's framed value."""
-        return encode_record(record)
-
-    def decode(self, value: bytes) -> MetadataRecord:
-        """The entity in a framed value."""
-        return decode_record(value)
+    encode = staticmethod(encode_record)
+    decode = staticmethod(decode_record)
 
     def replay(
         self, state: MetadataImage, records: Sequence[MetadataRecord], last_offset: int, epoch: int
@@ -166,8 +135,8 @@ class Controller:
         self._elected: tuple[int, int] | None = None
         # The last leader of the quorum other than this node, -1 when none is known.
         self._former_controller = NO_LEADER
-        # When a no-op is due; `None` while not active or when no-ops are off.
-        self._no_op_at: Instant | None = None
+        # A no-op is due after so long without a record.
+        self._no_op = Round(config.max_idle_interval_ms)
         # Leaders go back to their preferred replicas.
         self._balance = Round(
             config.leader_imbalance_check_interval_seconds * 1000
@@ -222,7 +191,7 @@ class Controller:
         if elected == self._elected:
             return
         if self.active:
-            self._resign(ResignReason.OTHER_LEADER, epoch, leader_id)
+            self._resign(events.ResignReason.OTHER_LEADER, epoch, leader_id)
         self._elected = elected
         self._maybe_activate(now)
 
@@ -254,7 +223,7 @@ class Controller:
         ones for the grace period. It is fenced unless it has
         sent something since."""
         if self.active and self._sessions.on_suspected(broker_id, now):
-            self._trace.event(BrokerSuspected(node_id=broker_id))
+            self._trace.event(events.BrokerSuspected(node_id=broker_id))
             self._fence_stale(now)
 
     def on_broker_reachable(self, broker_id: int, now: Instant) -> None:
@@ -266,7 +235,7 @@ class Controller:
         if not self.active:
             return
         self._fence_stale(now)
-        if self._no_op_at is not None and now >= self._no_op_at:
+        if self._no_op.is_due(now):
             self._submit(ControllerDecision(None, [NoOpRecord()]), now)
         if self._balance.is_due(now):
             records = decide_balance(self._view())
@@ -280,8 +249,8 @@ class Controller:
         """When it wants to be woken."""
         if not self.active:
             return None
-        rounds = self._balance.due_at, self._unclean.due_at
-        return earliest(self._sessions.deadline(), self._no_op_at, *rounds)
+        rounds = self._no_op.due_at, self._balance.due_at, self._unclean.due_at
+        return earliest(self._sessions.deadline(), *rounds)
 
     def take_outputs(self) -> list[Reply]:
         """All answers that became due."""
@@ -311,8 +280,8 @@ class Controller:
         self._kernel.become_active(epoch)
         image = self._kernel.latest
         self._sessions.start(image.brokers.values(), now, image.offset, self._former_controller)
-        self._trace.event(ControllerActivated(epoch=epoch, offset=image.offset))
-        self._schedule_no_op(now)
+        self._trace.event(events.ControllerActivated(epoch=epoch, offset=image.offset))
+        self._no_op.start(now)
         self._balance.start(now)
         self._unclean.start(now)
         opening = ControllerDecision(None, activation_records(image, self._config))
@@ -321,14 +290,14 @@ class Controller:
             elections = decide_leaderless(self._view(), Cause(CauseKind.CONTROLLER_ACTIVATED))
             self._submit(ControllerDecision(None, elections, atomic=False), now)
 
-    def _resign(self, reason: ResignReason, epoch: int, leader_id: int) -> None:
+    def _resign(self, reason: events.ResignReason, epoch: int, leader_id: int) -> None:
         self._elected = None
         self._kernel.resign(_NOT_CONTROLLER)
         self._sessions.stop()
-        self._no_op_at = None
+        self._no_op.stop()
         self._balance.stop()
         self._unclean.stop()
-        self._trace.event(ControllerResigned(reason=reason, epoch=epoch, leader=leader_id))
+        self._trace.event(events.ControllerResigned(reason=reason, epoch=epoch, leader=leader_id))
 
     # The cycle -----------------------------------------------------------------------------
 
@@ -358,21 +327,17 @@ class Controller:
         offset = self._kernel.submit(decision, reply_to)
         if offset is None:
             assert elected is not None, "an active controller was elected"
-            self._resign(ResignReason.APPEND_REFUSED, elected[0], NO_LEADER)
+            self._resign(events.ResignReason.APPEND_REFUSED, elected[0], NO_LEADER)
             if reply_to is not None:
                 self._answer(reply_to, _NOT_CONTROLLER)
         elif decision.records:
-            self._schedule_no_op(now)
+            self._no_op.start(now)
             self.unclean_elections += sum(map(is_unclean_election, decision.records))
         return offset
 
     def _elect_unclean(self, cause: CauseKind, now: Instant) -> None:
         records = decide_unclean(self._view(), Cause(cause))
         self._submit(ControllerDecision(None, records, atomic=False), now)
-
-    def _schedule_no_op(self, now: Instant) -> None:
-        interval_ms = self._config.max_idle_interval_ms
-        self._no_op_at = Instant(now + interval_ms) if interval_ms else None
 
     def _fence_stale(self, now: Instant) -> None:
         """Fences at most one broker; while more are stale, the deadline is now."""
@@ -385,22 +350,24 @@ class Controller:
             self._sessions.on_fenced(stale.broker_id, expired=True)
             return
         records = brokers.fence(self._view(), broker, stale.reason, stale.silent_ms)
-        self._sessions.on_fenced(
-            stale.broker_id, expired=not stale.suspected, suspected=stale.suspected
-        )
+        self._sessions.on_fenced(stale.broker_id, expired=True, suspected=stale.suspected)
         self._submit(ControllerDecision(None, records, atomic=False), now)
 
     # Deciders that touch sessions ----------------------------------------------------------
 
-    def _decide_registration(self, request: RegisterBroker, now: Instant) -> ControllerDecision:
+    def _decide_registration(
+        self, request: messages.RegisterBroker, now: Instant
+    ) -> ControllerDecision:
         decision = brokers.decide_registration(
             self._view(), self._cluster_id, self._sessions, request, now
         )
-        assert isinstance(decision.response, RegisterBrokerResult), decision.response
+        assert isinstance(decision.response, messages.RegisterBrokerResult), decision.response
         self._sessions.register(request.broker_id, decision.response.broker_epoch)
         return decision
 
-    def _decide_heartbeat(self, request: BrokerHeartbeat, now: Instant) -> ControllerDecision:
+    def _decide_heartbeat(
+        self, request: messages.BrokerHeartbeat, now: Instant
+    ) -> ControllerDecision:
         view = self._view()
         broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
         others = [b.node_id for b in view.image.brokers.values() if b.active]
@@ -422,45 +389,53 @@ class Controller:
             self._sessions.on_fenced(broker.node_id)
         return decision
 
-    def _decide_unregistration(self, request: UnregisterBroker, now: Instant) -> ControllerDecision:
+    def _decide_unregistration(
+        self, request: messages.UnregisterBroker, now: Instant
+    ) -> ControllerDecision:
         decision = brokers.decide_unregistration(self._view(), request)
         self._sessions.remove(request.broker_id)
         return decision
 
-    def _decide_features(self, request: UpdateFeatures, now: Instant) -> ControllerDecision:
+    def _decide_features(
+        self, request: messages.UpdateFeatures, now: Instant
+    ) -> ControllerDecision:
         assert self._quorum is not None, "features of a controller without a quorum"
         return decide_update_features(self._view(), self._quorum, request)
 
     def _decide_producer_ids(
-        self, request: AllocateProducerIds, now: Instant
+        self, request: messages.AllocateProducerIds, now: Instant
     ) -> ControllerDecision:
         view = self._view()
         broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
         first, count = view.image.next_producer_id, self._config.producer_id_block_size
-        response = AllocateProducerIdsResult(first, count)
-        return ControllerDecision(response, [producer_ids_record(broker, first + count)])
+        record = ProducerIdsRecord(
+            broker_id=broker.node_id,
+            broker_epoch=broker.broker_epoch,
+            next_producer_id=first + count,
+        )
+        return ControllerDecision(messages.AllocateProducerIdsResult(first, count), [record])
 
 
 _DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {
-    RegisterController: brokers.decide_controller_registration,
-    AlterPartition: decide_alter_partition,
-    AssignReplicas: decide_assign_replicas,
+    messages.RegisterController: brokers.decide_controller_registration,
+    messages.AlterPartition: decide_alter_partition,
+    messages.AssignReplicas: decide_assign_replicas,
     CreateTopics: decide_create_topics,
     DeleteTopics: decide_delete_topics,
     CreatePartitions: decide_create_partitions,
-    ElectLeaders: decide_elect_leaders,
-    AlterReassignments: decide_alter_reassignments,
-    ListReassignments: decide_list_reassignments,
-    IncrementalAlterConfigs: decide_alter_configs,
+    messages.ElectLeaders: decide_elect_leaders,
+    messages.AlterReassignments: decide_alter_reassignments,
+    messages.ListReassignments: decide_list_reassignments,
+    messages.IncrementalAlterConfigs: decide_alter_configs,
 }
 """Requests that are decided by the metadata alone."""
 
 _STATEFUL_DECIDERS: Final[dict[type, Callable[[Controller, Any, Instant], ControllerDecision]]] = {
-    RegisterBroker: Controller._decide_registration,
-    BrokerHeartbeat: Controller._decide_heartbeat,
-    UnregisterBroker: Controller._decide_unregistration,
-    AllocateProducerIds: Controller._decide_producer_ids,
-    UpdateFeatures: Controller._decide_features,
+    messages.RegisterBroker: Controller._decide_registration,
+    messages.BrokerHeartbeat: Controller._decide_heartbeat,
+    messages.UnregisterBroker: Controller._decide_unregistration,
+    messages.AllocateProducerIds: Controller._decide_producer_ids,
+    messages.UpdateFeatures: Controller._decide_features,
 }
 """Requests that touch sessions, or need more than the metadata."""
 

@@ -24,6 +24,7 @@ Source: KIP-858; Kafka's replication control.
 
 from dataclasses import replace
 
+from tidelog.controller.assignments import without
 from tidelog.controller.elections import PartitionChange, PartitionTarget
 from tidelog.controller.events import Cause, CauseKind, DirectoryAssigned
 from tidelog.controller.messages import (
@@ -88,9 +89,8 @@ def _assign(
         for replica in before.replicas
     )
     lost = directory_id == LOST_DIRECTORY
-    isr = tuple(member for member in before.isr if not lost or member != broker_id)
     unclean = (broker_id,) if lost else ()
-    target = PartitionTarget(isr, before.recovering, unclean)
+    target = PartitionTarget(without(before.isr, unclean), before.recovering, unclean)
     rules = rules_of(view, place.topic, view.image.is_active)
     cause = Cause(CauseKind.LOST_LOG if lost else CauseKind.HAS_LOG, broker_id)
     view.trace.event(DirectoryAssigned(partition=place.topic_partition, cause=cause))

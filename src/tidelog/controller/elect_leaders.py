@@ -19,6 +19,7 @@ Source: KIP-183, KIP-460; Kafka's replication control.
 """
 
 from dataclasses import replace
+from itertools import islice
 
 from tidelog.controller.elections import Election, PartitionTarget
 from tidelog.controller.events import Cause, CauseKind
@@ -44,15 +45,11 @@ from tidelog.metadata.image import PartitionImage
 from tidelog.metadata.records import MetadataRecord
 from tidelog.model import NO_LEADER
 
-_ELECTIONS = {ElectionType.PREFERRED: Election.PREFERRED, ElectionType.UNCLEAN: Election.UNCLEAN}
-_CAUSES = {
-    ElectionType.PREFERRED: CauseKind.PREFERRED_BY_HAND,
-    ElectionType.UNCLEAN: CauseKind.UNCLEAN_BY_HAND,
+_BY_HAND = {
+    Election.PREFERRED: (CauseKind.PREFERRED_BY_HAND, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+    Election.UNCLEAN: (CauseKind.UNCLEAN_BY_HAND, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
 }
-_NO_CANDIDATE = {
-    ElectionType.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-    ElectionType.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-}
+"""Why, and the answer when no replica may lead."""
 
 
 def decide_elect_leaders(view: View, request: ElectLeaders) -> ControllerDecision:
@@ -61,7 +58,7 @@ def decide_elect_leaders(view: View, request: ElectLeaders) -> ControllerDecisio
     Raises `ProtocolError(INVALID_REQUEST)` for an unknown election type.
     """
     try:
-        kind = ElectionType(request.election_type)
+        election = Election[ElectionType(request.election_type).name]
     except ValueError:
         text = f"Unknown election type {request.election_type}."
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text) from None
@@ -69,7 +66,7 @@ def decide_elect_leaders(view: View, request: ElectLeaders) -> ControllerDecisio
     results: list[ElectionResult] = []
     for name, number in dict.fromkeys(view.named_partitions(request.partitions)):
         try:
-            records.append(_elect(view, name, number, kind))
+            records.append(_elect(view, name, number, election))
             results.append(ElectionResult(name, number, ErrorCode.NONE))
         except ProtocolError as error:
             if request.partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
@@ -78,22 +75,19 @@ def decide_elect_leaders(view: View, request: ElectLeaders) -> ControllerDecisio
     return ControllerDecision(ElectLeadersResult(tuple(results)), records, atomic=False)
 
 
-def _elect(view: View, name: str, number: int, kind: ElectionType) -> MetadataRecord:
-    topic = view.image.topic(name)
-    partition = None if topic is None else topic.partitions.get(number)
-    if topic is None or partition is None:
-        text = f"No such partition as {name}-{number}"
-        raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    if not _needs_election(partition, kind):
+def _elect(view: View, name: str, number: int, election: Election) -> MetadataRecord:
+    place = view.place(name, number)
+    partition = place.partition
+    if not _needs_election(partition, election):
         text = "The leader is the one that this election would choose."
         raise ProtocolError(ErrorCode.ELECTION_NOT_NEEDED, text)
-    cause = Cause(_CAUSES[kind])
-    record = _change_leader(view, Place(topic, number, partition), _ELECTIONS[kind], cause)
+    cause, code = _BY_HAND[election]
+    record = _change_leader(view, place, election, Cause(cause))
     if record is None:
         text = f"None of the replicas {list(partition.replicas)} may take over."
-        if kind is ElectionType.PREFERRED:
+        if election is Election.PREFERRED:
             text = f"The preferred leader {partition.replicas[0]} is not in sync, or not alive."
-        raise ProtocolError(_NO_CANDIDATE[kind], text)
+        raise ProtocolError(code, text)
     return record
 
 
@@ -105,8 +99,8 @@ def _change_leader(
     return change_partition(view, place, target, rules, cause)
 
 
-def _needs_election(partition: PartitionImage, kind: ElectionType) -> bool:
-    if kind is ElectionType.PREFERRED:
+def _needs_election(partition: PartitionImage, election: Election) -> bool:
+    if election is Election.PREFERRED:
         return partition.leader != partition.replicas[0]
     return partition.leader == NO_LEADER
 
@@ -116,29 +110,23 @@ def _needs_election(partition: PartitionImage, kind: ElectionType) -> bool:
 
 def decide_balance(view: View, limit: int = MAX_ELECTIONS_PER_ROUND) -> list[MetadataRecord]:
     """Leaders back to their preferred replicas, `limit` of them at most."""
-    is_active = view.image.is_active
     cause = Cause(CauseKind.PREFERRED_IS_BACK)
-    records: list[MetadataRecord] = []
-    for place in places_where(view, lambda partition: partition.leader != partition.replicas[0]):
-        if not is_active(place.partition.replicas[0]):
-            continue
-        record = _change_leader(view, place, Election.PREFERRED, cause)
-        if record is not None:
-            records.append(record)
-        if len(records) == limit:
-            break
-    return records
+    changes = (
+        _change_leader(view, place, Election.PREFERRED, cause)
+        for place in places_where(view, lambda partition: partition.leader != partition.replicas[0])
+        if view.image.is_active(place.partition.replicas[0])
+    )
+    return list(islice(filter(None, changes), limit))
 
 
 def decide_unclean(view: View, cause: Cause) -> list[MetadataRecord]:
     """Leaders for all partitions without one whose topic would rather lose records than wait."""
-    records: list[MetadataRecord] = []
-    for place in places_where(view, lambda partition: partition.leader == NO_LEADER):
-        if view.unclean_election_enabled(place.topic.name):
-            record = _change_leader(view, place, Election.UNCLEAN, cause)
-            if record is not None:
-                records.append(record)
-    return records
+    changes = (
+        _change_leader(view, place, Election.UNCLEAN, cause)
+        for place in places_where(view, lambda partition: partition.leader == NO_LEADER)
+        if view.unclean_election_enabled(place.topic.name)
+    )
+    return list(filter(None, changes))
 
 
 def may_allow_unclean(request: Request) -> bool:

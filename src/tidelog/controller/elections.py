@@ -101,14 +101,9 @@ class PartitionChange:
     @property
     def empty(self) -> bool:
         """Whether there is nothing to write."""
-        return (
-            self.isr is None
-            and self.leader is None
-            and self.eligible_leaders is None
-            and self.last_known_eligible_leaders is None
-            and self.recovering is None
-            and self.assignment is None
-        )
+        members = (self.isr, self.eligible_leaders, self.last_known_eligible_leaders)
+        others = (self.leader, self.recovering, self.assignment)
+        return all(field is None for field in (*members, *others))
 
 
 def effective_min_isr(configured: int, replicas: Sequence[int]) -> int:

@@ -27,13 +27,8 @@ Source: KIP-584, KIP-778, KIP-853, KIP-966; Kafka's feature control.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
-from tidelog.controller.messages import (
-    FeatureUpdate,
-    UpdateFeatures,
-    UpdateFeaturesResult,
-    UpgradeType,
-)
-from tidelog.controller.records import clear_elr_record, config_record
+from tidelog.controller import messages
+from tidelog.controller.records import config_record
 from tidelog.controller.view import MIN_INSYNC_REPLICAS, ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import (
@@ -42,7 +37,7 @@ from tidelog.metadata.image import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     METADATA_VERSION,
 )
-from tidelog.metadata.records import FeatureLevelRecord, MetadataRecord
+from tidelog.metadata.records import ClearElrRecord, FeatureLevelRecord, MetadataRecord
 
 KRAFT_VERSION: Final = "kraft.version"
 ELR_NEEDS_METADATA_VERSION: Final = 23
@@ -66,7 +61,7 @@ class QuorumVersion(Protocol):
 
 
 def decide_update_features(
-    view: View, quorum: QuorumVersion, request: UpdateFeatures
+    view: View, quorum: QuorumVersion, request: messages.UpdateFeatures
 ) -> ControllerDecision:
     """All updates, or none. Raises `ProtocolError`, mostly `INVALID_UPDATE_VERSION`."""
     # The last one of a name counts.
@@ -81,7 +76,7 @@ def decide_update_features(
         elif update.level != levels.get(update.name, 0):
             records += _records_of(view, update, proposed)
     if request.validate_only:
-        return ControllerDecision(UpdateFeaturesResult())
+        return ControllerDecision(messages.UpdateFeaturesResult())
     view.check_atomic(records)
     if KRAFT_VERSION in updates:
         _upgrade_quorum(quorum, updates[KRAFT_VERSION].level, validate_only=False)
@@ -94,17 +89,17 @@ def decide_update_features(
             level=update.level,
             was=levels.get(update.name, 0),
         )
-    return ControllerDecision(UpdateFeaturesResult(), records)
+    return ControllerDecision(messages.UpdateFeaturesResult(), records)
 
 
-def _invalid(update: FeatureUpdate, text: str) -> ProtocolError:
+def _invalid(update: messages.FeatureUpdate, text: str) -> ProtocolError:
     text = f"Invalid update version {update.level} for feature {update.name}. {text}"
     return ProtocolError(ErrorCode.INVALID_UPDATE_VERSION, text)
 
 
-def _check(view: View, quorum: QuorumVersion, update: FeatureUpdate, current: int) -> None:
+def _check(view: View, quorum: QuorumVersion, update: messages.FeatureUpdate, current: int) -> None:
     """What is asked of every feature, in Kafka's order."""
-    if update.upgrade_type not in tuple(UpgradeType):
+    if update.upgrade_type not in tuple(messages.UpgradeType):
         raise _invalid(update, "The controller does not support the given upgrade type.")
     if update.level < 0:
         raise _invalid(update, "A feature version cannot be less than 0.")
@@ -118,7 +113,7 @@ def _check(view: View, quorum: QuorumVersion, update: FeatureUpdate, current: in
         if node_id not in view.image.controllers:
             text = f"controller {node_id} has not registered, and may not support this feature"
             raise _invalid(update, text)
-    upgrades = update.upgrade_type == UpgradeType.UPGRADE
+    upgrades = update.upgrade_type == messages.UpgradeType.UPGRADE
     if update.level < current and upgrades:
         raise _invalid(
             update,
@@ -144,7 +139,7 @@ def _upgrade_quorum(quorum: QuorumVersion, level: int, *, validate_only: bool) -
 
 
 def _records_of(
-    view: View, update: FeatureUpdate, proposed: Mapping[str, int]
+    view: View, update: messages.FeatureUpdate, proposed: Mapping[str, int]
 ) -> list[MetadataRecord]:
     """What a change of level writes."""
     record = FeatureLevelRecord(name=update.name, feature_level=update.level)
@@ -160,10 +155,10 @@ def _records_of(
     return [record]
 
 
-def _check_metadata_version(view: View, update: FeatureUpdate) -> None:
+def _check_metadata_version(view: View, update: messages.FeatureUpdate) -> None:
     if update.level > view.image.features.get(METADATA_VERSION, 0):
         return
-    if update.upgrade_type == UpgradeType.UNSAFE_DOWNGRADE:
+    if update.upgrade_type == messages.UpgradeType.UNSAFE_DOWNGRADE:
         text = "Unsafe metadata downgrade is not supported in this version."
     else:
         text = (
@@ -188,7 +183,7 @@ def _one_min_isr(view: View) -> Iterator[MetadataRecord]:
             yield config_record(resource, MIN_INSYNC_REPLICAS, None)
 
 
-def _forget_elrs(view: View, update: FeatureUpdate) -> list[MetadataRecord]:
+def _forget_elrs(view: View, update: messages.FeatureUpdate) -> list[MetadataRecord]:
     """No controller removes unclean restarts from an ELR any more, so it is not valid."""
     for topic in view.image.topics_by_id.values():
         for number, partition in topic.partitions.items():
@@ -196,4 +191,4 @@ def _forget_elrs(view: View, update: FeatureUpdate) -> list[MetadataRecord]:
                 name = f"{topic.name}-{number}"
                 text = f"No replica is in sync for {name}, only eligible leaders have it."
                 raise _invalid(update, text)
-    return [clear_elr_record("")]
+    return [ClearElrRecord(topic_name="")]

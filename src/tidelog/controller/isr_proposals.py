@@ -18,14 +18,9 @@ Source: KIP-497, KIP-841, KIP-903, KIP-966; Kafka's replication control.
 
 from typing import Final
 
+from tidelog.controller import events
 from tidelog.controller.elections import PartitionTarget, decide_change
-from tidelog.controller.events import (
-    Cause,
-    CauseKind,
-    IsrProposalAccepted,
-    IsrProposalRefused,
-    RefusedProposal,
-)
+from tidelog.controller.events import Cause, CauseKind, RefusedProposal
 from tidelog.controller.messages import AlterPartition, AlterPartitionResult, IsrProposal, IsrResult
 from tidelog.controller.partition_events import measure_change, trace_assignment
 from tidelog.controller.partitions import record_of, rules_of
@@ -105,31 +100,27 @@ def _find(view: View, proposal: IsrProposal) -> Place:
 
 def _validate(view: View, sender: int, proposal: IsrProposal, partition: PartitionImage) -> None:
     """Raises `_Refusal` for the first reason, in the order of the module's docstring."""
-    if proposal.leader_epoch > partition.leader_epoch:
-        raise _Refusal(R.LEADER_EPOCH_AHEAD)
-    if proposal.partition_epoch > partition.partition_epoch:
-        raise _Refusal(R.PARTITION_EPOCH_AHEAD)
-    if proposal.leader_epoch < partition.leader_epoch:
-        raise _Refusal(R.STALE_LEADER_EPOCH)
-    if sender != partition.leader:
-        raise _Refusal(R.NOT_THE_LEADER)
-    if proposal.partition_epoch < partition.partition_epoch:
-        raise _Refusal(R.STALE_PARTITION_EPOCH)
     new_isr = [member.broker_id for member in proposal.new_isr]
-    if len(set(new_isr)) != len(new_isr) or not set(new_isr) <= set(partition.replicas):
-        raise _Refusal(R.NOT_REPLICAS)
-    if partition.leader not in new_isr:
-        raise _Refusal(R.WITHOUT_LEADER)
-    if proposal.recovering and len(new_isr) > 1:
-        raise _Refusal(R.RECOVERING_SHARES)
-    if proposal.recovering and not partition.recovering:
-        raise _Refusal(R.RECOVERING_AGAIN)
+    known = len(set(new_isr)) == len(new_isr) and set(new_isr) <= set(partition.replicas)
+    for wrong, reason in (
+        (proposal.leader_epoch > partition.leader_epoch, R.LEADER_EPOCH_AHEAD),
+        (proposal.partition_epoch > partition.partition_epoch, R.PARTITION_EPOCH_AHEAD),
+        (proposal.leader_epoch < partition.leader_epoch, R.STALE_LEADER_EPOCH),
+        (sender != partition.leader, R.NOT_THE_LEADER),
+        (proposal.partition_epoch < partition.partition_epoch, R.STALE_PARTITION_EPOCH),
+        (not known, R.NOT_REPLICAS),
+        (partition.leader not in new_isr, R.WITHOUT_LEADER),
+        (proposal.recovering and len(new_isr) > 1, R.RECOVERING_SHARES),
+        (proposal.recovering and not partition.recovering, R.RECOVERING_AGAIN),
+    ):
+        if wrong:
+            raise _Refusal(reason)
     for member in proposal.new_isr:
-        reason = _ineligible(view, member.broker_id, member.broker_epoch)
+        fault = _ineligible(view, member.broker_id, member.broker_epoch)
         if partition.has_lost(member.broker_id):
-            reason = "has lost its log"
-        if reason is not None:
-            raise _Refusal(R.INELIGIBLE, f"broker {member.broker_id} {reason}")
+            fault = "has lost its log"
+        if fault is not None:
+            raise _Refusal(R.INELIGIBLE, f"broker {member.broker_id} {fault}")
 
 
 def _ineligible(view: View, broker_id: int, broker_epoch: int) -> str | None:
@@ -161,17 +152,16 @@ def _accept(
         return before, None
     record = record_of(view, place, change)
     after = merge_partition(before, record)
-    view.trace.event(
-        IsrProposalAccepted(
-            partition=place.topic_partition,
-            isr=after.isr,
-            was=before.isr,
-            elr=after.eligible_leaders,
-            leader=after.leader,
-            leader_epoch=after.leader_epoch,
-            partition_epoch=after.partition_epoch,
-        )
+    event = events.IsrProposalAccepted(
+        partition=place.topic_partition,
+        isr=after.isr,
+        was=before.isr,
+        elr=after.eligible_leaders,
+        leader=after.leader,
+        leader_epoch=after.leader_epoch,
+        partition_epoch=after.partition_epoch,
     )
+    view.trace.event(event)
     cause = _proposed_because(before, after)
     if change.assignment is not None:
         completed = Cause(CauseKind.NEWCOMERS_IN_SYNC)
@@ -208,15 +198,14 @@ def _result(proposal: IsrProposal, sender: int, partition: PartitionImage) -> Is
 def _trace_refusal(view: View, sender: int, proposal: IsrProposal, refusal: _Refusal) -> None:
     topic = view.image.topics_by_id.get(proposal.topic_id)
     name = proposal.topic_id.hex() if topic is None else topic.name
-    view.trace.event(
-        IsrProposalRefused(
-            partition=TopicPartition(name, proposal.partition),
-            reason=refusal.reason,
-            ineligible=refusal.ineligible,
-            error=refusal.code,
-            sender=sender,
-            isr=tuple(member.broker_id for member in proposal.new_isr),
-            leader_epoch=proposal.leader_epoch,
-            partition_epoch=proposal.partition_epoch,
-        )
+    event = events.IsrProposalRefused(
+        partition=TopicPartition(name, proposal.partition),
+        reason=refusal.reason,
+        ineligible=refusal.ineligible,
+        error=refusal.code,
+        sender=sender,
+        isr=tuple(member.broker_id for member in proposal.new_isr),
+        leader_epoch=proposal.leader_epoch,
+        partition_epoch=proposal.partition_epoch,
     )
+    view.trace.event(event)

@@ -12,7 +12,7 @@ the order in which their requests were decided.
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -38,8 +38,7 @@ class FeatureRange(NamedTuple):
 # Requests ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterBroker:
+class RegisterBroker(NamedTuple):
     """A broker process introduces itself (BrokerRegistration, API 62)."""
 
     broker_id: int
@@ -55,8 +54,7 @@ class RegisterBroker:
     """The epoch found in `.kafka_cleanshutdown`; -1: the last stop was not clean."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerHeartbeat:
+class BrokerHeartbeat(NamedTuple):
     """A registered broker is alive, and the state that it wants (API 63)."""
 
     broker_id: int
@@ -86,8 +84,7 @@ class IsrProposal(NamedTuple):
     recovering: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AlterPartition:
+class AlterPartition(NamedTuple):
     """ISR changes proposed by one leader broker (API 56)."""
 
     broker_id: int
@@ -112,8 +109,7 @@ class ConfigChange(NamedTuple):
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigResourceChange:
+class ConfigResourceChange(NamedTuple):
     """All operations on one resource: type 2 is a topic, 4 a broker ("" is every broker)."""
 
     resource_type: int
@@ -121,8 +117,7 @@ class ConfigResourceChange:
     changes: tuple[ConfigChange, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IncrementalAlterConfigs:
+class IncrementalAlterConfigs(NamedTuple):
     """API 44, and 33 with `replaces`: what the changes do not name is deleted."""
 
     resources: tuple[ConfigResourceChange, ...]
@@ -139,8 +134,7 @@ class ElectionType(IntEnum):
     """Any replica that is alive, for a partition without a leader."""
 
 
-@dataclass(frozen=True, slots=True)
-class ElectLeaders:
+class ElectLeaders(NamedTuple):
     """Elections by hand (API 43). `election_type` is the raw wire number; `partitions` are
     (topic, partition numbers) pairs, and `None` asks for all partitions that need one."""
 
@@ -156,8 +150,7 @@ class Reassignment(NamedTuple):
     replicas: tuple[int, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class AlterReassignments:
+class AlterReassignments(NamedTuple):
     """Partitions to move, or to leave where they were (API 45)."""
 
     wishes: tuple[Reassignment, ...]
@@ -165,8 +158,7 @@ class AlterReassignments:
     """Whether a target may have another number of replicas."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListReassignments:
+class ListReassignments(NamedTuple):
     """What is being moved (API 46); `None` asks for all, pairs as in `ElectLeaders`."""
 
     partitions: tuple[tuple[str, tuple[int, ...]], ...] | None
@@ -180,8 +172,7 @@ class ReplicaDirectory(NamedTuple):
     directory_id: Uuid
 
 
-@dataclass(frozen=True, slots=True)
-class AssignReplicas:
+class AssignReplicas(NamedTuple):
     """A broker reports where its replicas are (AssignReplicasToDirs, API 73)."""
 
     broker_id: int
@@ -189,16 +180,14 @@ class AssignReplicas:
     assignments: tuple[ReplicaDirectory, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateProducerIds:
+class AllocateProducerIds(NamedTuple):
     """A broker wants a block of producer ids (API 67)."""
 
     broker_id: int
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class UnregisterBroker:
+class UnregisterBroker(NamedTuple):
     """An operator removes a dead broker's registration (API 64)."""
 
     broker_id: int
@@ -223,22 +212,20 @@ class FeatureUpdate(NamedTuple):
     """An `UpgradeType`, or whatever the sender has written."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateFeatures:
+class UpdateFeatures(NamedTuple):
     """An operator changes feature levels (API 57)."""
 
     updates: tuple[FeatureUpdate, ...]
     validate_only: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterController:
+class RegisterController(NamedTuple):
     """A controller process introduces itself to the active one (API 70)."""
 
     controller_id: int
     incarnation_id: Uuid
     endpoints: tuple[Endpoint, ...]
-    features: Mapping[str, FeatureRange] = field(default_factory=dict)
+    features: Mapping[str, FeatureRange]
 
 
 Request = (
@@ -262,23 +249,20 @@ Request = (
 # Responses ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """The whole request failed; nothing was written."""
 
     error_code: ErrorCode
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterBrokerResult:
+class RegisterBrokerResult(NamedTuple):
     """The epoch under which the broker now speaks."""
 
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerHeartbeatResult:
+class BrokerHeartbeatResult(NamedTuple):
     """What the controller thinks of the broker."""
 
     is_caught_up: bool
@@ -300,15 +284,13 @@ class IsrResult(NamedTuple):
     partition_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class AlterPartitionResult:
+class AlterPartitionResult(NamedTuple):
     """One result per proposal, in the same order."""
 
     results: tuple[IsrResult, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigResourceResult:
+class ConfigResourceResult(NamedTuple):
     """What became of one `ConfigResourceChange`: all of its operations, or none."""
 
     resource_type: int
@@ -317,8 +299,7 @@ class ConfigResourceResult:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class IncrementalAlterConfigsResult:
+class IncrementalAlterConfigsResult(NamedTuple):
     """In the order of the request."""
 
     resources: tuple[ConfigResourceResult, ...]
@@ -333,8 +314,7 @@ class ElectionResult(NamedTuple):
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ElectLeadersResult:
+class ElectLeadersResult(NamedTuple):
     """In the order of the request, each partition once. A request for all partitions leaves out
     those that needed no election."""
 
@@ -350,8 +330,7 @@ class ReassignmentResult(NamedTuple):
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AlterReassignmentsResult:
+class AlterReassignmentsResult(NamedTuple):
     """In the order of the request."""
 
     results: tuple[ReassignmentResult, ...]
@@ -367,8 +346,7 @@ class ReassignmentInProgress(NamedTuple):
     removing: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListReassignmentsResult:
+class ListReassignmentsResult(NamedTuple):
     """Only partitions that are being moved."""
 
     found: tuple[ReassignmentInProgress, ...]
@@ -383,8 +361,7 @@ class AssignedReplica(NamedTuple):
     error_code: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class AssignReplicasResult:
+class AssignReplicasResult(NamedTuple):
     """In the order of the request."""
 
     results: tuple[AssignedReplica, ...]
@@ -433,8 +410,7 @@ Response = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """An output of the controller: the answer to the request that came with `reply_to`."""
 
     reply_to: Hashable

@@ -7,20 +7,9 @@ change thousands of partitions.
 
 from typing import Any
 
+from tidelog.controller import events
 from tidelog.controller.elections import Outcome, PartitionChange, effective_min_isr
-from tidelog.controller.events import (
-    Cause,
-    CauseKind,
-    IsrChanged,
-    LeaderElected,
-    LeaderLost,
-    PartitionChanged,
-    PartitionElected,
-    PartitionState,
-    ReassignmentCompleted,
-    ReassignmentProgressed,
-    UncleanLeaderElected,
-)
+from tidelog.controller.events import Cause, CauseKind
 from tidelog.controller.view import Place, View, places_where
 from tidelog.env.trace import Level
 from tidelog.metadata.image import PartitionImage, TopicImage
@@ -36,16 +25,15 @@ def trace_change(
     one, and what an unclean election gives up is a warning of its own."""
     before = place.partition
     if change.outcome.unclean:
-        view.trace.event(
-            UncleanLeaderElected(
-                partition=place.topic_partition,
-                reason=change.outcome,
-                leader=change.leader,
-                instead_of=(*before.isr, *before.eligible_leaders),
-                last_leader=before.last_known_eligible_leaders,
-                cause=cause,
-            )
+        lossy = events.UncleanLeaderElected(
+            partition=place.topic_partition,
+            reason=change.outcome,
+            leader=change.leader,
+            instead_of=(*before.isr, *before.eligible_leaders),
+            last_leader=before.last_known_eligible_leaders,
+            cause=cause,
         )
+        view.trace.event(lossy)
     if not (view.trace.enabled(Level.INFO) or view.trace.measures):
         return
     after = merge_partition(before, record)
@@ -54,48 +42,45 @@ def trace_change(
     if change.assignment is not None:
         trace_assignment(view, place, after, cause)
     if change.leader is not None:
-        elected = LeaderLost if change.leader == NO_LEADER else LeaderElected
-        view.trace.event(
-            elected(
-                partition=place.topic_partition,
-                reason=change.outcome,
-                leader=after.leader,
-                was=before.leader,
-                leader_epoch=after.leader_epoch,
-                isr=after.isr,
-                elr=after.eligible_leaders,
-                cause=cause,
-            )
+        elected = events.LeaderLost if change.leader == NO_LEADER else events.LeaderElected
+        chosen = elected(
+            partition=place.topic_partition,
+            reason=change.outcome,
+            leader=after.leader,
+            was=before.leader,
+            leader_epoch=after.leader_epoch,
+            isr=after.isr,
+            elr=after.eligible_leaders,
+            cause=cause,
         )
+        view.trace.event(chosen)
     elif change.isr is not None:
-        view.trace.event(
-            IsrChanged(
-                partition=place.topic_partition,
-                cause=cause,
-                isr=after.isr,
-                was=before.isr,
-                elr=after.eligible_leaders,
-                partition_epoch=after.partition_epoch,
-            )
+        changed = events.IsrChanged(
+            partition=place.topic_partition,
+            cause=cause,
+            isr=after.isr,
+            was=before.isr,
+            elr=after.eligible_leaders,
+            partition_epoch=after.partition_epoch,
         )
+        view.trace.event(changed)
 
 
 def trace_assignment(view: View, place: Place, after: PartitionImage, cause: Cause) -> None:
     """How far a reassignment is after a change."""
     in_progress = after.adding_replicas or after.removing_replicas
-    progressed = ReassignmentProgressed if in_progress else ReassignmentCompleted
-    view.trace.event(
-        progressed(
-            partition=place.topic_partition,
-            cause=cause,
-            replicas=after.replicas,
-            was=place.partition.replicas,
-            adding=after.adding_replicas,
-            removing=after.removing_replicas,
-            isr=after.isr,
-            leader=after.leader,
-        )
+    progressed = events.ReassignmentProgressed if in_progress else events.ReassignmentCompleted
+    event = progressed(
+        partition=place.topic_partition,
+        cause=cause,
+        replicas=after.replicas,
+        was=place.partition.replicas,
+        adding=after.adding_replicas,
+        removing=after.removing_replicas,
+        isr=after.isr,
+        leader=after.leader,
     )
+    view.trace.event(event)
 
 
 def measure_change(
@@ -105,17 +90,16 @@ def measure_change(
     before = place.partition
     if view.trace.measures:
         kept_epoch = after.leader_epoch == before.leader_epoch
-        changed = PartitionChanged if kept_epoch else PartitionElected
-        view.trace.event(
-            changed(
-                partition=place.topic_partition,
-                old_leader=before.leader,
-                old_isr=before.isr,
-                reason=outcome,
-                cause=cause,
-                **_state(view, place.topic, after),
-            )
+        changed = events.PartitionChanged if kept_epoch else events.PartitionElected
+        event = changed(
+            partition=place.topic_partition,
+            old_leader=before.leader,
+            old_isr=before.isr,
+            reason=outcome,
+            cause=cause,
+            **_state(view, place.topic, after),
         )
+        view.trace.event(event)
 
 
 def measure_unhealthy(view: View) -> None:
@@ -129,13 +113,12 @@ def measure_unhealthy(view: View) -> None:
         ),
     )
     for place in broken:
-        view.trace.event(
-            PartitionState(
-                partition=place.topic_partition,
-                cause=str(CauseKind.CONTROLLER_ACTIVATED),
-                **_state(view, place.topic, place.partition),
-            )
+        event = events.PartitionState(
+            partition=place.topic_partition,
+            cause=str(CauseKind.CONTROLLER_ACTIVATED),
+            **_state(view, place.topic, place.partition),
         )
+        view.trace.event(event)
 
 
 def _state(view: View, topic: TopicImage, partition: PartitionImage) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """ISR, ELR and leader of existing partitions, when brokers come and go.
 
 A broker that leaves or returns touches every partition with it in the ISR, or every partition
-without a leader (`decide_broker_left`, `decide_broker_returned`, `decide_unclean_restart`): these
-give records for `brokers.py` to put beside the broker's own record. `change_partition` is the one
-way to a partition's change record; its caller chooses the target of the partition and
-the rules of the election (`elections.py`). What leaders propose is in `isr_proposals.py`.
+without a leader (`decide_broker_left`, `decide_leaderless`): these give records for `brokers.py` to
+put beside the broker's own record. `change_partition` is the one way to a partition's change
+record; its caller chooses the target of the partition and the rules of the election
+(`elections.py`). What leaders propose is in `isr_proposals.py`.
 
 Invariants: those of `elections.py`.
 
@@ -13,6 +13,7 @@ Source: KIP-841, KIP-903, KIP-966; Kafka's replication control.
 
 from collections.abc import Callable, Iterable
 
+from tidelog.controller.assignments import without
 from tidelog.controller.elections import (
     Election,
     ElectionRules,
@@ -24,54 +25,36 @@ from tidelog.controller.events import Cause
 from tidelog.controller.partition_events import trace_change
 from tidelog.controller.records import partition_change_record
 from tidelog.controller.view import Place, View, places_where
-from tidelog.metadata.image import TopicImage
+from tidelog.metadata.image import PartitionImage, TopicImage
 from tidelog.metadata.records import MetadataRecord, PartitionChangeRecord
 from tidelog.model import NO_LEADER
 
 
-def decide_broker_left(view: View, broker_id: int, cause: Cause) -> list[MetadataRecord]:
-    """The broker leads nothing any more and leaves every ISR, except where it is the last member
-    and ELRs are off."""
-
-    def may_lead(replica: int) -> bool:
-        return replica != broker_id and view.image.is_active(replica)
-
-    places = places_where(view, lambda partition: broker_id in partition.isr)
-    return _change_all(view, places, may_lead, cause, leaving=broker_id)
-
-
-def decide_broker_returned(view: View, broker_id: int, cause: Cause) -> list[MetadataRecord]:
-    """The broker is alive again: partitions without a leader may have found one."""
-
-    def may_lead(replica: int) -> bool:
-        return replica == broker_id or view.image.is_active(replica)
-
-    return _elect_leaderless(view, may_lead, cause)
-
-
-def decide_leaderless(view: View, cause: Cause) -> list[MetadataRecord]:
-    """Leaders for partitions that could have one: a predecessor may have failed between
-    unfencing a broker and the elections that follow."""
-    return _elect_leaderless(view, view.image.is_active, cause)
-
-
-def decide_unclean_restart(view: View, broker_id: int, cause: Cause) -> list[MetadataRecord]:
-    """The broker may have lost its last records: it leaves every ELR, and every ISR as in
-    `decide_broker_left`."""
-
-    def may_lead(replica: int) -> bool:
-        return replica != broker_id and view.image.is_active(replica)
-
-    places = places_where(
-        view,
-        lambda partition: broker_id in partition.isr or broker_id in partition.eligible_leaders,
-    )
-    return _change_all(view, places, may_lead, cause, leaving=broker_id, unclean=(broker_id,))
-
-
-def _elect_leaderless(
-    view: View, may_lead: Callable[[int], bool], cause: Cause
+def decide_broker_left(
+    view: View, broker_id: int, cause: Cause, *, uncleanly: bool = False
 ) -> list[MetadataRecord]:
+    """The broker leads nothing any more and leaves every ISR, except where it is the last member
+    and ELRs are off. One that left uncleanly may have lost its last records: it leaves every ELR
+    too."""
+
+    def is_held(partition: PartitionImage) -> bool:
+        return broker_id in partition.isr or (uncleanly and broker_id in partition.eligible_leaders)
+
+    def may_lead(replica: int) -> bool:
+        return replica != broker_id and view.image.is_active(replica)
+
+    unclean = (broker_id,) if uncleanly else ()
+    places = places_where(view, is_held)
+    return _change_all(view, places, may_lead, cause, leaving=broker_id, unclean=unclean)
+
+
+def decide_leaderless(view: View, cause: Cause, returning: int = NO_LEADER) -> list[MetadataRecord]:
+    """Leaders for partitions that could have one: a broker is alive again (`returning`), or a
+    predecessor may have failed between unfencing a broker and the elections that follow."""
+
+    def may_lead(replica: int) -> bool:
+        return replica == returning or view.image.is_active(replica)
+
     places = places_where(view, lambda partition: partition.leader == NO_LEADER)
     return _change_all(view, places, may_lead, cause)
 
@@ -91,7 +74,7 @@ def _change_all(
         if rules is None or place.topic.topic_id != topic_id:
             topic_id, rules = place.topic.topic_id, rules_of(view, place.topic, may_lead)
         partition = place.partition
-        isr = tuple(replica for replica in partition.isr if replica != leaving)
+        isr = without(partition.isr, (leaving,))
         target = PartitionTarget(isr, partition.recovering, unclean)
         record = change_partition(view, place, target, rules, cause)
         if record is not None:

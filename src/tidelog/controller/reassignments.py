@@ -55,12 +55,8 @@ def decide_alter_reassignments(view: View, request: AlterReassignments) -> Contr
 
 
 def _decide(view: View, wish: Reassignment, allow_factor_change: bool) -> MetadataRecord | None:
-    topic = view.image.topic(wish.topic)
-    partition = None if topic is None else topic.partitions.get(wish.partition)
-    if topic is None or partition is None:
-        text = f"No such partition as {wish.topic}-{wish.partition}"
-        raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    place = Place(topic, wish.partition, partition)
+    place = view.place(wish.topic, wish.partition)
+    partition = place.partition
     if wish.replicas is None:
         assignment, cause = _cancelled(view, place), CauseKind.CANCELLED_BY_HAND
     else:
@@ -73,7 +69,7 @@ def _decide(view: View, wish: Reassignment, allow_factor_change: bool) -> Metada
         partition.recovering,
         assignment=assignment,
     )
-    rules = rules_of(view, topic, view.image.is_active)
+    rules = rules_of(view, place.topic, view.image.is_active)
     return change_partition(view, place, target, rules, Cause(cause))
 
 
@@ -120,15 +116,8 @@ def decide_list_reassignments(view: View, request: ListReassignments) -> Control
     for name, number in dict.fromkeys(view.named_partitions(request.partitions)):
         topic = view.image.topic(name)
         partition = None if topic is None else topic.partitions.get(number)
-        if partition is None or not assignment_of(partition).in_progress:
-            continue
-        found.append(
-            ReassignmentInProgress(
-                name,
-                number,
-                partition.replicas,
-                partition.adding_replicas,
-                partition.removing_replicas,
-            )
-        )
+        now = None if partition is None else assignment_of(partition)
+        if now is not None and now.in_progress:
+            moved = ReassignmentInProgress(name, number, now.replicas, now.adding, now.removing)
+            found.append(moved)
     return ControllerDecision(ListReassignmentsResult(tuple(found)))

@@ -8,8 +8,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import ZERO_TOPIC_ID, TopicId
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(NamedTuple):
     """A topic to create. Counts of -1 ask for the cluster's defaults, or come with
     `assignments`: (partition, replicas) pairs, the preferred leader first."""
 
@@ -20,8 +19,7 @@ class NewTopic:
     configs: tuple[tuple[str, str | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTopics:
+class CreateTopics(NamedTuple):
     """API 19. `validate_only` decides everything and writes nothing."""
 
     topics: tuple[NewTopic, ...]
@@ -35,8 +33,7 @@ class TopicRef(NamedTuple):
     topic_id: TopicId = ZERO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteTopics:
+class DeleteTopics(NamedTuple):
     """API 20."""
 
     topics: tuple[TopicRef, ...]
@@ -51,8 +48,7 @@ class MorePartitions:
     assignments: tuple[tuple[int, ...], ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePartitions:
+class CreatePartitions(NamedTuple):
     """API 37."""
 
     topics: tuple[MorePartitions, ...]
@@ -73,15 +69,13 @@ class NewTopicResult:
     """The topic's own configs only; defaults are the handler's to add."""
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTopicsResult:
+class CreateTopicsResult(NamedTuple):
     """In the order of the request, each name once."""
 
     topics: tuple[NewTopicResult, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedTopic:
+class DeletedTopic(NamedTuple):
     """What became of one `TopicRef`; both name and id are filled in when the topic was known."""
 
     name: str | None
@@ -90,15 +84,13 @@ class DeletedTopic:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteTopicsResult:
+class DeleteTopicsResult(NamedTuple):
     """In the order of the request."""
 
     topics: tuple[DeletedTopic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MorePartitionsResult:
+class MorePartitionsResult(NamedTuple):
     """What became of one `MorePartitions`."""
 
     name: str
@@ -106,8 +98,7 @@ class MorePartitionsResult:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePartitionsResult:
+class CreatePartitionsResult(NamedTuple):
     """In the order of the request."""
 
     topics: tuple[MorePartitionsResult, ...]

@@ -18,7 +18,6 @@ from typing import NoReturn
 from tidelog.controller.configs import new_topic_config_records
 from tidelog.controller.events import TopicCreated, TopicDeleted, TopicGrown
 from tidelog.controller.placement import StripedPlacer, usable_brokers
-from tidelog.controller.records import partition_record, remove_topic_record, topic_record
 from tidelog.controller.topic_messages import (
     CreatePartitions,
     CreatePartitionsResult,
@@ -37,7 +36,8 @@ from tidelog.controller.view import ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_PARTITIONS_PER_REQUEST
 from tidelog.metadata.image import PartitionImage, TopicImage
-from tidelog.metadata.records import MetadataRecord
+from tidelog.metadata.image_records import partition_record
+from tidelog.metadata.records import MetadataRecord, RemoveTopicRecord, TopicRecord
 from tidelog.metadata.topic_names import name_fault
 from tidelog.model import METADATA_TOPIC, ZERO_TOPIC_ID, TopicId, uuid_to_text
 
@@ -71,7 +71,14 @@ def decide_create_topics(view: View, request: CreateTopics) -> ControllerDecisio
         return ControllerDecision(response)
     view.check_atomic(records)
     for result in results:
-        _trace_created(view, result)
+        if result.error_code is ErrorCode.NONE:
+            event = TopicCreated(
+                topic=result.name,
+                topic_id=uuid_to_text(result.topic_id),
+                partitions=result.num_partitions,
+                replicas=result.replication_factor,
+            )
+            view.trace.event(event)
     return ControllerDecision(response, records)
 
 
@@ -80,7 +87,7 @@ def _create_topic(view: View, topic: NewTopic) -> tuple[NewTopicResult, list[Met
     config_records = new_topic_config_records(view, topic.name, configs)
     partitions = _manual(view, topic) if topic.assignments else _automatic(view, topic)
     topic_id = _new_topic_id(view)
-    records = [topic_record(topic.name, topic_id), *config_records]
+    records = [TopicRecord(name=topic.name, topic_id=topic_id), *config_records]
     records += [
         partition_record(topic_id, number, partition) for number, partition in enumerate(partitions)
     ]
@@ -237,10 +244,9 @@ def _placed(view: View, count: int, factor: int) -> list[PartitionImage]:
     partitions = []
     for _ in range(count):
         replicas = placer.place(factor)
-        isr = tuple(replica for replica in replicas if view.image.is_active(replica))
         # The placer puts the leader on a live broker.
-        assert isr, f"all of {replicas} are fenced"
-        partitions.append(_new_partition(view, replicas, isr))
+        assert any(map(view.image.is_active, replicas)), f"all of {replicas} are fenced"
+        partitions.append(_new_partition(view, replicas))
     return partitions
 
 
@@ -250,13 +256,7 @@ def _assigned(
     partitions = []
     for replicas in assignments:
         _check_assignment(view, replicas, factor)
-        isr = tuple(replica for replica in replicas if view.image.is_active(replica))
-        if not isr:
-            _refuse_assignment(
-                "All brokers specified in the manual partition assignment "
-                f"{list(replicas)} are fenced or in controlled shutdown."
-            )
-        partitions.append(_new_partition(view, replicas, isr))
+        partitions.append(_new_partition(view, replicas))
     return partitions
 
 
@@ -274,9 +274,15 @@ def _check_assignment(view: View, replicas: tuple[int, ...], factor: int) -> Non
             f"{prefix} a partition with {len(replicas)} replica(s), but this is not consistent "
             f"with previous partitions, which have {factor} replica(s)."
         )
+    if not any(map(view.image.is_active, replicas)):
+        _refuse_assignment(
+            "All brokers specified in the manual partition assignment "
+            f"{list(replicas)} are fenced or in controlled shutdown."
+        )
 
 
-def _new_partition(view: View, replicas: tuple[int, ...], isr: tuple[int, ...]) -> PartitionImage:
+def _new_partition(view: View, replicas: tuple[int, ...]) -> PartitionImage:
+    isr = tuple(filter(view.image.is_active, replicas))
     return PartitionImage(
         replicas=replicas,
         isr=isr,
@@ -307,7 +313,7 @@ def decide_delete_topics(view: View, request: DeleteTopics) -> ControllerDecisio
                 text = "The topic is named twice in the request."
                 raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
             deleted.add(topic.topic_id)
-            records.append(remove_topic_record(topic.topic_id))
+            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
             results.append(DeletedTopic(topic.name, topic.topic_id, ErrorCode.NONE))
             topic_id = uuid_to_text(topic.topic_id)
             view.trace.event(TopicDeleted(topic=topic.name, topic_id=topic_id))
@@ -343,15 +349,3 @@ def _check_partition_count(count: int) -> None:
 
 def _refuse_assignment(text: str) -> NoReturn:
     raise ProtocolError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-
-
-def _trace_created(view: View, result: NewTopicResult) -> None:
-    if result.error_code is ErrorCode.NONE:
-        view.trace.event(
-            TopicCreated(
-                topic=result.name,
-                topic_id=uuid_to_text(result.topic_id),
-                partitions=result.num_partitions,
-                replicas=result.replication_factor,
-            )
-        )

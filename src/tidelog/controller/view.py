@@ -74,13 +74,18 @@ class View:
     ) -> Iterator[tuple[str, int]]:
         """(topic, partition) for every one that a request names; `None` names all there are."""
         if wanted is None:
-            for topic in self.image.topics_by_id.values():
-                for number in topic.partitions:
-                    yield topic.name, number
-            return
-        for name, numbers in wanted:
-            for number in numbers:
-                yield name, number
+            topics = self.image.topics_by_id.values()
+            wanted = [(topic.name, tuple(topic.partitions)) for topic in topics]
+        return ((name, number) for name, numbers in wanted for number in numbers)
+
+    def place(self, name: str, number: int) -> "Place":
+        """One partition by name; raises `ProtocolError(UNKNOWN_TOPIC_OR_PARTITION)`."""
+        topic = self.image.topic(name)
+        partition = None if topic is None else topic.partitions.get(number)
+        if topic is None or partition is None:
+            text = f"No such partition as {name}-{number}"
+            raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+        return Place(topic, number, partition)
 
     def check_atomic(self, records: Sequence[MetadataRecord]) -> None:
         """Raises `ProtocolError(POLICY_VIOLATION)` for more records than one batch may hold."""

@@ -8,20 +8,8 @@ Source: KIP-631, KIP-919; Kafka's cluster delta.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tidelog.metadata import records
 from tidelog.metadata.image import BrokerImage, ControllerImage, MetadataImage
-from tidelog.metadata.records import (
-    FENCE,
-    UNFENCE,
-    BrokerRegistrationChangeRecord,
-    EndpointEntry,
-    FeatureEntry,
-    FenceBrokerRecord,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
-    UnregisterControllerRecord,
-)
 from tidelog.model import Endpoint
 
 
@@ -35,7 +23,7 @@ class ClusterDelta:
         # Brokers registered, changed or unregistered, in the order of the first change.
         self.changed_brokers: dict[int, None] = {}
 
-    def on_register_broker(self, record: RegisterBrokerRecord, offset: int) -> None:
+    def on_register_broker(self, record: records.RegisterBrokerRecord, offset: int) -> None:
         """A broker process is known."""
         self._change_broker(
             BrokerImage(
@@ -53,7 +41,7 @@ class ClusterDelta:
             )
         )
 
-    def on_unregister_broker(self, record: UnregisterBrokerRecord) -> None:
+    def on_unregister_broker(self, record: records.UnregisterBrokerRecord) -> None:
         """A broker is forgotten."""
         self._registered(record.broker_id, record.broker_epoch)
         brokers = dict(self.brokers)
@@ -61,29 +49,27 @@ class ClusterDelta:
         self.brokers = brokers
         self.changed_brokers[record.broker_id] = None
 
-    def on_broker_change(self, record: BrokerRegistrationChangeRecord) -> None:
+    def on_broker_change(self, record: records.BrokerRegistrationChangeRecord) -> None:
         """A broker was fenced or unfenced, leaves, or has other directories."""
         broker = self._registered(record.broker_id, record.broker_epoch)
         cordoned = record.cordoned_log_dirs
-        self._change_broker(
-            replace(
-                broker,
-                fenced={FENCE: True, UNFENCE: False}.get(record.fenced, broker.fenced),
-                in_controlled_shutdown=(
-                    broker.in_controlled_shutdown or record.in_controlled_shutdown == 1
-                ),
-                log_dirs=record.log_dirs or broker.log_dirs,
-                cordoned_log_dirs=broker.cordoned_log_dirs if cordoned is None else cordoned,
-            )
+        fenced = {records.FENCE: True, records.UNFENCE: False}.get(record.fenced, broker.fenced)
+        leaving = broker.in_controlled_shutdown or record.in_controlled_shutdown == 1
+        changed = replace(
+            broker,
+            fenced=fenced,
+            in_controlled_shutdown=leaving,
+            log_dirs=record.log_dirs or broker.log_dirs,
+            cordoned_log_dirs=broker.cordoned_log_dirs if cordoned is None else cordoned,
         )
+        self._change_broker(changed)
 
-    def on_fence_broker(self, record: FenceBrokerRecord) -> None:
-        """A broker was fenced (the older record)."""
-        self._change_broker(replace(self._registered(record.id, record.epoch), fenced=True))
-
-    def on_unfence_broker(self, record: UnfenceBrokerRecord) -> None:
-        """A broker was unfenced (the older record)."""
-        self._change_broker(replace(self._registered(record.id, record.epoch), fenced=False))
+    def on_old_fencing(
+        self, record: records.FenceBrokerRecord | records.UnfenceBrokerRecord
+    ) -> None:
+        """A broker was fenced or unfenced (the older records)."""
+        fenced = isinstance(record, records.FenceBrokerRecord)
+        self._change_broker(replace(self._registered(record.id, record.epoch), fenced=fenced))
 
     def _registered(self, broker_id: int, broker_epoch: int) -> BrokerImage:
         broker = self.brokers.get(broker_id)
@@ -97,27 +83,26 @@ class ClusterDelta:
         self.brokers = {**self.brokers, broker.node_id: broker}
         self.changed_brokers[broker.node_id] = None
 
-    def on_register_controller(self, record: RegisterControllerRecord) -> None:
+    def on_register_controller(self, record: records.RegisterControllerRecord) -> None:
         """A controller process is known."""
-        controllers = dict(self.controllers)
-        controllers[record.controller_id] = ControllerImage(
+        controller = ControllerImage(
             record.controller_id,
             record.incarnation_id,
             _endpoints(record.end_points),
             _features(record.features),
         )
-        self.controllers = controllers
+        self.controllers = {**self.controllers, record.controller_id: controller}
 
-    def on_unregister_controller(self, record: UnregisterControllerRecord) -> None:
+    def on_unregister_controller(self, record: records.UnregisterControllerRecord) -> None:
         """A controller is forgotten."""
         controllers = dict(self.controllers)
         controllers.pop(record.controller_id, None)
         self.controllers = controllers
 
 
-def _endpoints(entries: tuple[EndpointEntry, ...]) -> tuple[Endpoint, ...]:
+def _endpoints(entries: tuple[records.EndpointEntry, ...]) -> tuple[Endpoint, ...]:
     return tuple(Endpoint(e.name, e.host, e.port, e.security_protocol) for e in entries)
 
 
-def _features(entries: tuple[FeatureEntry, ...]) -> dict[str, tuple[int, int]]:
+def _features(entries: tuple[records.FeatureEntry, ...]) -> dict[str, tuple[int, int]]:
     return {e.name: (e.min_supported_version, e.max_supported_version) for e in entries}

@@ -5,9 +5,8 @@ the next image. It copies a dictionary the first time a record touches it; topic
 brokers that no record names are shared between the images. Beside the image it reports what
 changed, so that replicas, caches and coordinators look at nothing else.
 
-Topics, the cluster's nodes and the records that are only kept have a part each
-(`topics_delta.py`, `cluster_delta.py`, `kept_records.py`); configs, features, producer ids and
-transactions are here.
+Topics and the cluster's nodes have a part each (`topics_delta.py`, `cluster_delta.py`); configs,
+features, producer ids, transactions and the records that are only kept are here.
 
 A metadata transaction (KIP-868) hides its records until it ends: they are carried by the image as
 `open_transaction` and replayed, with their own offsets, by the end record; an abort forgets them.
@@ -21,37 +20,10 @@ Source: KIP-631, KIP-868; Kafka's metadata deltas.
 from collections.abc import Callable, KeysView, Sequence
 from typing import Any, Final
 
+from tidelog.metadata import records
 from tidelog.metadata.cluster_delta import ClusterDelta
 from tidelog.metadata.image import TOPIC_RESOURCE, ConfigResource, MetadataImage, TopicImage
-from tidelog.metadata.kept_records import KeptRecordsDelta
-from tidelog.metadata.records import (
-    AbortTransactionRecord,
-    AccessControlEntryRecord,
-    BeginTransactionRecord,
-    BrokerRegistrationChangeRecord,
-    ClearElrRecord,
-    ClientQuotaRecord,
-    ConfigRecord,
-    DelegationTokenRecord,
-    EndTransactionRecord,
-    FeatureLevelRecord,
-    FenceBrokerRecord,
-    MetadataRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    ProducerIdsRecord,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
-    RemoveAccessControlEntryRecord,
-    RemoveDelegationTokenRecord,
-    RemoveTopicRecord,
-    RemoveUserScramCredentialRecord,
-    TopicRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
-    UnregisterControllerRecord,
-    UserScramCredentialRecord,
-)
+from tidelog.metadata.records import MetadataRecord
 from tidelog.metadata.topics_delta import TopicsDelta
 from tidelog.model import TopicId
 
@@ -64,11 +36,20 @@ class MetadataDelta:
         self.image = image
         self._topics = TopicsDelta(image)
         self._cluster = ClusterDelta(image)
-        self._kept = KeptRecordsDelta(image.kept_records)
+        # An own copy of the image's kept records, made by the first change.
+        self._kept: dict[tuple[object, ...], MetadataRecord] | None = None
         # An own copy of the image's feature levels, made by the first change.
         self._features: dict[str, int] | None = None
         # Resources with a changed config to their configs, complete; may be empty.
         self._configs: dict[ConfigResource, dict[str, str]] = {}
+        # What changed. Topics of the image below that are gone, in the order of their removal.
+        self.deleted_topics: Sequence[TopicImage] = self._topics.deleted
+        # Topics created or with a changed partition, and still there; ordered, as what follows.
+        self.changed_topic_ids: KeysView[TopicId] = self._topics.changed.keys()
+        # Brokers registered, changed or unregistered.
+        self.changed_brokers: KeysView[int] = self._cluster.changed_brokers.keys()
+        # Resources with a config set or removed.
+        self.changed_configs: KeysView[ConfigResource] = self._configs.keys()
         # The image that `apply` yields whatever was replayed, for a delta made by `between`.
         self._result: MetadataImage | None = None
         # See `MetadataImage.next_producer_id`.
@@ -102,28 +83,6 @@ class MetadataDelta:
             delta._features = dict(after.features)
         return delta
 
-    # What changed --------------------------------------------------------------------------
-
-    @property
-    def deleted_topics(self) -> Sequence[TopicImage]:
-        """Topics of the image below that are gone, in the order of their removal."""
-        return self._topics.deleted
-
-    @property
-    def changed_topic_ids(self) -> KeysView[TopicId]:
-        """Topics created or with a changed partition, and still there; ordered."""
-        return self._topics.changed.keys()
-
-    @property
-    def changed_brokers(self) -> KeysView[int]:
-        """Brokers registered, changed or unregistered; ordered."""
-        return self._cluster.changed_brokers.keys()
-
-    @property
-    def changed_configs(self) -> KeysView[ConfigResource]:
-        """Resources with a config set or removed; ordered."""
-        return self._configs.keys()
-
     # In and out ----------------------------------------------------------------------------
 
     def replay(self, record: MetadataRecord, offset: int) -> None:
@@ -135,12 +94,10 @@ class MetadataDelta:
             return
         if kind in _TOPIC_REPLAYERS:
             _TOPIC_REPLAYERS[kind](self._topics, record)
-        elif isinstance(record, RegisterBrokerRecord):
+        elif isinstance(record, records.RegisterBrokerRecord):
             self._cluster.on_register_broker(record, offset)
         elif kind in _CLUSTER_REPLAYERS:
             _CLUSTER_REPLAYERS[kind](self._cluster, record)
-        elif kind in _KEPT_REPLAYERS:
-            _KEPT_REPLAYERS[kind](self._kept, record)
         elif kind in _REPLAYERS:
             _REPLAYERS[kind](self, record)
 
@@ -164,7 +121,7 @@ class MetadataDelta:
             features=image.features if self._features is None else self._features,
             next_producer_id=self._next_producer_id,
             open_transaction=transaction,
-            kept_records=self._kept.records,
+            kept_records=image.kept_records if self._kept is None else self._kept,
         )
 
     def _apply_configs(self) -> Any:
@@ -180,12 +137,12 @@ class MetadataDelta:
 
     # Topics that take their configs with them, configs, features, producer ids ---------------
 
-    def _on_remove_topic(self, record: RemoveTopicRecord) -> None:
+    def _on_remove_topic(self, record: records.RemoveTopicRecord) -> None:
         resource = ConfigResource(TOPIC_RESOURCE, self._topics.on_remove_topic(record))
         if resource in self._configs or resource in self.image.configs:
             self._configs[resource] = {}
 
-    def _on_config(self, record: ConfigRecord) -> None:
+    def _on_config(self, record: records.ConfigRecord) -> None:
         resource = ConfigResource(record.resource_type, record.resource_name)
         values = self._configs.get(resource)
         if values is None:
@@ -195,7 +152,7 @@ class MetadataDelta:
         else:
             values[record.name] = record.value
 
-    def _on_feature_level(self, record: FeatureLevelRecord) -> None:
+    def _on_feature_level(self, record: records.FeatureLevelRecord) -> None:
         features = dict(self.image.features if self._features is None else self._features)
         if record.feature_level:
             features[record.name] = record.feature_level
@@ -203,63 +160,87 @@ class MetadataDelta:
             features.pop(record.name, None)
         self._features = features
 
-    def _on_producer_ids(self, record: ProducerIdsRecord) -> None:
+    def _on_producer_ids(self, record: records.ProducerIdsRecord) -> None:
         assert record.next_producer_id >= self._next_producer_id, (
             f"next producer id {record.next_producer_id} is below {self._next_producer_id}"
         )
         self._next_producer_id = record.next_producer_id
 
+    # Records that are only kept --------------------------------------------------------------
+
+    def _on_kept(self, record: Any) -> None:
+        """Nothing reads these records: one is kept under its identity, the number of its kind and
+        what names one of that kind, until one with the same identity replaces or removes it."""
+        if self._kept is None:
+            self._kept = dict(self.image.kept_records)
+        kind = _REMOVED.get(type(record), type(record))
+        removes = type(record) in _REMOVED
+        identity = (kind.__record_id__, *(getattr(record, name) for name in _KEPT[kind]))
+        if isinstance(record, records.ClientQuotaRecord):
+            # Kafka compares entities as maps: the order of their parts does not count.
+            parts = sorted((part.entity_type, part.entity_name or "") for part in record.entity)
+            nameless = sorted(p.entity_type for p in record.entity if p.entity_name is None)
+            identity, removes = (kind.__record_id__, *parts, *nameless, record.key), record.remove
+        if removes:
+            self._kept.pop(identity, None)
+        else:
+            self._kept[identity] = record
+
     # Metadata transactions -----------------------------------------------------------------
 
-    def _on_begin_transaction(self, _record: BeginTransactionRecord) -> None:
+    def _on_begin_transaction(self, _record: records.BeginTransactionRecord) -> None:
         self._transaction = []
 
-    def _on_end_transaction(self, _record: EndTransactionRecord) -> None:
+    def _on_end_transaction(self, _record: records.EndTransactionRecord) -> None:
         hidden, self._transaction = self._transaction, None
         assert hidden is not None, "no metadata transaction is open"
         for record, offset in hidden:
             self.replay(record, offset)
 
-    def _on_abort_transaction(self, _record: AbortTransactionRecord) -> None:
+    def _on_abort_transaction(self, _record: records.AbortTransactionRecord) -> None:
         assert self._transaction is not None, "no metadata transaction is open"
         self._transaction = None
 
 
-_TRANSACTION_ENDS: Final = (EndTransactionRecord, AbortTransactionRecord)
+_TRANSACTION_ENDS: Final = (records.EndTransactionRecord, records.AbortTransactionRecord)
+
+_KEPT: Final[dict[type, tuple[str, ...]]] = {
+    records.AccessControlEntryRecord: ("id",),
+    records.UserScramCredentialRecord: ("name", "mechanism"),
+    records.DelegationTokenRecord: ("token_id",),
+    records.ClientQuotaRecord: ("key",),
+}
+"""What names one of these kinds (KIP-801, KIP-900, KIP-48, KIP-546)."""
+_REMOVED: Final[dict[type, type[MetadataRecord]]] = {
+    records.RemoveAccessControlEntryRecord: records.AccessControlEntryRecord,
+    records.RemoveUserScramCredentialRecord: records.UserScramCredentialRecord,
+    records.RemoveDelegationTokenRecord: records.DelegationTokenRecord,
+}
 
 # Kinds that are in no table change nothing that the image holds.
 _REPLAYERS: Final[dict[type, Callable[[MetadataDelta, Any], None]]] = {
-    RemoveTopicRecord: MetadataDelta._on_remove_topic,
-    ConfigRecord: MetadataDelta._on_config,
-    FeatureLevelRecord: MetadataDelta._on_feature_level,
-    ProducerIdsRecord: MetadataDelta._on_producer_ids,
-    BeginTransactionRecord: MetadataDelta._on_begin_transaction,
-    EndTransactionRecord: MetadataDelta._on_end_transaction,
-    AbortTransactionRecord: MetadataDelta._on_abort_transaction,
+    records.RemoveTopicRecord: MetadataDelta._on_remove_topic,
+    records.ConfigRecord: MetadataDelta._on_config,
+    records.FeatureLevelRecord: MetadataDelta._on_feature_level,
+    records.ProducerIdsRecord: MetadataDelta._on_producer_ids,
+    records.BeginTransactionRecord: MetadataDelta._on_begin_transaction,
+    records.EndTransactionRecord: MetadataDelta._on_end_transaction,
+    records.AbortTransactionRecord: MetadataDelta._on_abort_transaction,
+    **dict.fromkeys((*_KEPT, *_REMOVED), MetadataDelta._on_kept),
 }
 
 _TOPIC_REPLAYERS: Final[dict[type, Callable[[TopicsDelta, Any], None]]] = {
-    TopicRecord: TopicsDelta.on_topic,
-    PartitionRecord: TopicsDelta.on_partition,
-    PartitionChangeRecord: TopicsDelta.on_partition_change,
-    ClearElrRecord: TopicsDelta.on_clear_elr,
+    records.TopicRecord: TopicsDelta.on_topic,
+    records.PartitionRecord: TopicsDelta.on_partition,
+    records.PartitionChangeRecord: TopicsDelta.on_partition_change,
+    records.ClearElrRecord: TopicsDelta.on_clear_elr,
 }
 
 _CLUSTER_REPLAYERS: Final[dict[type, Callable[[ClusterDelta, Any], None]]] = {
-    UnregisterBrokerRecord: ClusterDelta.on_unregister_broker,
-    BrokerRegistrationChangeRecord: ClusterDelta.on_broker_change,
-    FenceBrokerRecord: ClusterDelta.on_fence_broker,
-    UnfenceBrokerRecord: ClusterDelta.on_unfence_broker,
-    RegisterControllerRecord: ClusterDelta.on_register_controller,
-    UnregisterControllerRecord: ClusterDelta.on_unregister_controller,
-}
-
-_KEPT_REPLAYERS: Final[dict[type, Callable[[KeptRecordsDelta, Any], None]]] = {
-    AccessControlEntryRecord: KeptRecordsDelta.on_access_control_entry,
-    RemoveAccessControlEntryRecord: KeptRecordsDelta.on_remove_access_control_entry,
-    UserScramCredentialRecord: KeptRecordsDelta.on_scram_credential,
-    RemoveUserScramCredentialRecord: KeptRecordsDelta.on_remove_scram_credential,
-    DelegationTokenRecord: KeptRecordsDelta.on_delegation_token,
-    RemoveDelegationTokenRecord: KeptRecordsDelta.on_remove_delegation_token,
-    ClientQuotaRecord: KeptRecordsDelta.on_client_quota,
+    records.UnregisterBrokerRecord: ClusterDelta.on_unregister_broker,
+    records.BrokerRegistrationChangeRecord: ClusterDelta.on_broker_change,
+    records.FenceBrokerRecord: ClusterDelta.on_old_fencing,
+    records.UnfenceBrokerRecord: ClusterDelta.on_old_fencing,
+    records.RegisterControllerRecord: ClusterDelta.on_register_controller,
+    records.UnregisterControllerRecord: ClusterDelta.on_unregister_controller,
 }

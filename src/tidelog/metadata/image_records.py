@@ -14,8 +14,9 @@ An image inside of a metadata transaction has no snapshot: half of it does not c
 Source: KIP-630, KIP-631; Kafka's `MetadataImage.write`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
+from tidelog.metadata import records
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import (
     EMPTY_IMAGE,
@@ -27,20 +28,7 @@ from tidelog.metadata.image import (
     TopicImage,
 )
 from tidelog.metadata.record_codec import decode_record
-from tidelog.metadata.records import (
-    RECOVERED,
-    RECOVERING,
-    ConfigRecord,
-    EndpointEntry,
-    FeatureEntry,
-    FeatureLevelRecord,
-    MetadataRecord,
-    PartitionRecord,
-    ProducerIdsRecord,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
-    TopicRecord,
-)
+from tidelog.metadata.records import MetadataRecord
 from tidelog.model import Endpoint, TopicId
 
 _NO_BROKER = -1
@@ -58,14 +46,14 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
         yield from _topic(image.topics_by_name[name])
     for resource in sorted(image.configs):
         for name in sorted(image.configs[resource]):
-            yield ConfigRecord(
+            yield records.ConfigRecord(
                 resource_type=resource.resource_type,
                 resource_name=resource.name,
                 name=name,
                 value=image.configs[resource][name],
             )
     if image.next_producer_id > 0:
-        yield ProducerIdsRecord(
+        yield records.ProducerIdsRecord(
             broker_id=_NO_BROKER, broker_epoch=_NO_BROKER, next_producer_id=image.next_producer_id
         )
     for identity in sorted(image.kept_records, key=repr):
@@ -86,16 +74,16 @@ def image_of_records(records: list[bytes], last_offset: int, epoch: int) -> Meta
 def _features(image: MetadataImage) -> Iterator[MetadataRecord]:
     names = sorted(image.features, key=lambda name: (name != METADATA_VERSION, name))
     for name in names:
-        yield FeatureLevelRecord(name=name, feature_level=image.features[name])
+        yield records.FeatureLevelRecord(name=name, feature_level=image.features[name])
 
 
-def _broker(broker: BrokerImage) -> RegisterBrokerRecord:
-    return RegisterBrokerRecord(
+def _broker(broker: BrokerImage) -> records.RegisterBrokerRecord:
+    return records.RegisterBrokerRecord(
         broker_id=broker.node_id,
         incarnation_id=broker.incarnation_id,
         broker_epoch=broker.broker_epoch,
-        end_points=_endpoints(broker.endpoints),
-        features=_ranges(broker.features),
+        end_points=endpoint_entries(broker.endpoints),
+        features=feature_entries(sorted(broker.features.items())),
         rack=broker.rack,
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
@@ -104,23 +92,29 @@ def _broker(broker: BrokerImage) -> RegisterBrokerRecord:
     )
 
 
-def _controller(controller: ControllerImage) -> RegisterControllerRecord:
-    return RegisterControllerRecord(
+def _controller(controller: ControllerImage) -> records.RegisterControllerRecord:
+    return records.RegisterControllerRecord(
         controller_id=controller.node_id,
         incarnation_id=controller.incarnation_id,
-        end_points=_endpoints(controller.endpoints),
-        features=_ranges(controller.features),
+        end_points=endpoint_entries(controller.endpoints),
+        features=feature_entries(sorted(controller.features.items())),
     )
 
 
 def _topic(topic: TopicImage) -> Iterator[MetadataRecord]:
-    yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
+    yield records.TopicRecord(name=topic.name, topic_id=topic.topic_id)
     for number in sorted(topic.partitions):
-        yield _partition(topic.topic_id, number, topic.partitions[number])
+        yield partition_record(topic.topic_id, number, topic.partitions[number])
 
 
-def _partition(topic_id: TopicId, number: int, partition: PartitionImage) -> PartitionRecord:
-    return PartitionRecord(
+# Forms that the controller writes too ------------------------------------------------------
+
+
+def partition_record(
+    topic_id: TopicId, number: int, partition: PartitionImage
+) -> records.PartitionRecord:
+    """A partition, whole."""
+    return records.PartitionRecord(
         partition_id=number,
         topic_id=topic_id,
         replicas=partition.replicas,
@@ -128,7 +122,7 @@ def _partition(topic_id: TopicId, number: int, partition: PartitionImage) -> Par
         removing_replicas=partition.removing_replicas,
         adding_replicas=partition.adding_replicas,
         leader=partition.leader,
-        leader_recovery_state=RECOVERING if partition.recovering else RECOVERED,
+        leader_recovery_state=records.RECOVERING if partition.recovering else records.RECOVERED,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
         directories=partition.directories,
@@ -137,9 +131,10 @@ def _partition(topic_id: TopicId, number: int, partition: PartitionImage) -> Par
     )
 
 
-def _endpoints(endpoints: tuple[Endpoint, ...]) -> tuple[EndpointEntry, ...]:
+def endpoint_entries(endpoints: tuple[Endpoint, ...]) -> tuple[records.EndpointEntry, ...]:
+    """The listeners of a node."""
     return tuple(
-        EndpointEntry(
+        records.EndpointEntry(
             name=endpoint.listener,
             host=endpoint.host,
             port=endpoint.port,
@@ -149,8 +144,11 @@ def _endpoints(endpoints: tuple[Endpoint, ...]) -> tuple[EndpointEntry, ...]:
     )
 
 
-def _ranges(features: Mapping[str, tuple[int, int]]) -> tuple[FeatureEntry, ...]:
+def feature_entries(
+    features: Iterable[tuple[str, tuple[int, int]]],
+) -> tuple[records.FeatureEntry, ...]:
+    """The levels that a node supports, in the order given."""
     return tuple(
-        FeatureEntry(name=name, min_supported_version=low, max_supported_version=high)
-        for name, (low, high) in sorted(features.items())
+        records.FeatureEntry(name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in features
     )

@@ -74,26 +74,19 @@ def _check_topic(topic: TopicImage, older: TopicImage | None, elr_enabled: bool)
 
 
 def _check_partition(where: str, partition: PartitionImage, elr_enabled: bool) -> None:
-    replicas = set(partition.replicas)
-    assert len(replicas) == len(partition.replicas), f"IsrWithinReplicas: {where} {partition}"
-    for members in (
-        partition.isr,
-        partition.eligible_leaders,
-        partition.adding_replicas,
-        partition.removing_replicas,
-    ):
+    def fault(rule: str) -> str:
+        return f"{rule}: {where} {partition}"
+
+    replicas, isr = set(partition.replicas), partition.isr
+    assert len(replicas) == len(partition.replicas), fault("IsrWithinReplicas")
+    moved = (partition.adding_replicas, partition.removing_replicas)
+    for members in (isr, partition.eligible_leaders, *moved):
         inside = len(set(members)) == len(members) and replicas.issuperset(members)
-        assert inside, f"IsrWithinReplicas: {where} {partition}"
-    assert partition.leader == NO_LEADER or partition.leader in partition.isr, (
-        f"LeaderInIsr: {where} {partition}"
-    )
-    assert not set(partition.isr) & set(partition.eligible_leaders), (
-        f"IsrElrDisjoint: {where} {partition}"
-    )
-    assert partition.isr or elr_enabled, f"IsrNeverEmptyWithoutElr: {where} {partition}"
-    assert not partition.recovering or len(partition.isr) <= 1, (
-        f"RecoveringAlone: {where} {partition}"
-    )
+        assert inside, fault("IsrWithinReplicas")
+    assert partition.leader == NO_LEADER or partition.leader in isr, fault("LeaderInIsr")
+    assert not set(isr) & set(partition.eligible_leaders), fault("IsrElrDisjoint")
+    assert isr or elr_enabled, fault("IsrNeverEmptyWithoutElr")
+    assert not partition.recovering or len(isr) <= 1, fault("RecoveringAlone")
 
 
 def _check_epochs(where: str, before: PartitionImage, after: PartitionImage) -> None:

@@ -18,16 +18,11 @@ from functools import lru_cache
 from typing import Final
 
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
-from tidelog.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord
+from tidelog.metadata.records import RECORD_TYPES, BrokerRegistrationChangeRecord, MetadataRecord
 from tidelog.wire.notation import read_uvarint, write_uvarint
 from tidelog.wire.schema import read_entity, write_entity
 
 FRAME_VERSION: Final = 1
-
-RECORD_TYPES: Final[dict[int, type[MetadataRecord]]] = {
-    record_type.__record_id__: record_type for record_type in MetadataRecord.__args__
-}
-"""By the number of the kind."""
 
 _LATER_FIELDS: Final[dict[type, list[tuple[str, int, object]]]] = {
     record_type: [
@@ -69,8 +64,7 @@ def decode_record(value: bytes) -> MetadataRecord:
 
 
 def encode_record(entity: MetadataRecord, version: int | None = None) -> bytes:
-    """The value of the record, in the version that Kafka 4.3 writes unless one
-    is given."""
+    """The value of the record, in the version that Kafka 4.3 writes unless one is given."""
     written = _written_version(entity) if version is None else version
     assert _first_version_for(entity) <= written <= entity.__latest__, (
         f"{entity} does not fit into version {written}"

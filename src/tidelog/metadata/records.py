@@ -48,7 +48,7 @@ class _Entity:
     __flexible__: ClassVar[bool] = True
 
 
-class Record(_Entity):
+class MetadataRecord(_Entity):
     """An entity that is the body of a record. Subclasses are declared with `record`."""
 
     __slots__ = ()
@@ -59,7 +59,10 @@ class Record(_Entity):
 
 
 _EntityType = TypeVar("_EntityType", bound=type[_Entity])
-_RecordType = TypeVar("_RecordType", bound=type[Record])
+_RecordType = TypeVar("_RecordType", bound=type[MetadataRecord])
+
+RECORD_TYPES: Final[dict[int, type[Any]]] = {}
+"""By the number of the kind; filled by `record`."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(of,))
@@ -73,7 +76,8 @@ def record(number: int, *, latest: int = 0) -> Callable[[_RecordType], _RecordTy
 
     def declare(declared: _RecordType) -> _RecordType:
         declared.__record_id__, declared.__latest__ = number, latest
-        return _entity(declared)
+        entity = RECORD_TYPES[number] = _entity(declared)
+        return entity
 
     return declare
 
@@ -105,7 +109,7 @@ class FeatureEntry(_Entity):
 
 
 @record(0, latest=4)
-class RegisterBrokerRecord(Record):
+class RegisterBrokerRecord(MetadataRecord):
     """A broker process is known; it begins fenced."""
 
     broker_id: int = of("int32")
@@ -123,7 +127,7 @@ class RegisterBrokerRecord(Record):
 
 
 @record(1)
-class UnregisterBrokerRecord(Record):
+class UnregisterBrokerRecord(MetadataRecord):
     """A broker is forgotten."""
 
     broker_id: int = of("int32")
@@ -131,7 +135,7 @@ class UnregisterBrokerRecord(Record):
 
 
 @record(7)
-class FenceBrokerRecord(Record):
+class FenceBrokerRecord(MetadataRecord):
     """What there was before `BrokerRegistrationChangeRecord`; read, not written."""
 
     id: int = of("int32")
@@ -139,7 +143,7 @@ class FenceBrokerRecord(Record):
 
 
 @record(8)
-class UnfenceBrokerRecord(Record):
+class UnfenceBrokerRecord(MetadataRecord):
     """What there was before `BrokerRegistrationChangeRecord`; read, not written."""
 
     id: int = of("int32")
@@ -147,7 +151,7 @@ class UnfenceBrokerRecord(Record):
 
 
 @record(17, latest=3)
-class BrokerRegistrationChangeRecord(Record):
+class BrokerRegistrationChangeRecord(MetadataRecord):
     """A registered broker was fenced or unfenced, leaves, or has other directories."""
 
     broker_id: int = of("int32")
@@ -161,7 +165,7 @@ class BrokerRegistrationChangeRecord(Record):
 
 
 @record(27)
-class RegisterControllerRecord(Record):
+class RegisterControllerRecord(MetadataRecord):
     """A controller process is known (KIP-919)."""
 
     controller_id: int = of("int32")
@@ -172,7 +176,7 @@ class RegisterControllerRecord(Record):
 
 
 @record(29)
-class UnregisterControllerRecord(Record):
+class UnregisterControllerRecord(MetadataRecord):
     """A controller is forgotten."""
 
     controller_id: int = of("int32")
@@ -182,7 +186,7 @@ class UnregisterControllerRecord(Record):
 
 
 @record(2)
-class TopicRecord(Record):
+class TopicRecord(MetadataRecord):
     """A topic exists; its partitions follow in the same batch."""
 
     name: str = of("string")
@@ -190,7 +194,7 @@ class TopicRecord(Record):
 
 
 @record(3, latest=2)
-class PartitionRecord(Record):
+class PartitionRecord(MetadataRecord):
     """A whole partition: at its creation, and in snapshots."""
 
     partition_id: int = of("int32")
@@ -212,7 +216,7 @@ class PartitionRecord(Record):
 
 
 @record(5, latest=2)
-class PartitionChangeRecord(Record):
+class PartitionChangeRecord(MetadataRecord):
     """What changed of a partition; the partition epoch grows by one, and with a `leader` the
     leader epoch too, even when it is the leader there was."""
 
@@ -231,14 +235,14 @@ class PartitionChangeRecord(Record):
 
 
 @record(9)
-class RemoveTopicRecord(Record):
+class RemoveTopicRecord(MetadataRecord):
     """A topic and all its partitions are gone."""
 
     topic_id: TopicId = of("uuid_bytes")
 
 
 @record(28)
-class ClearElrRecord(Record):
+class ClearElrRecord(MetadataRecord):
     """Forgets the eligible leader replicas of a topic, of all topics when the name is empty."""
 
     topic_name: str = of("string", default="")
@@ -248,7 +252,7 @@ class ClearElrRecord(Record):
 
 
 @record(4)
-class ConfigRecord(Record):
+class ConfigRecord(MetadataRecord):
     """One config of one resource; the value `None` removes it."""
 
     resource_type: int = of("int8")
@@ -259,7 +263,7 @@ class ConfigRecord(Record):
 
 
 @record(12)
-class FeatureLevelRecord(Record):
+class FeatureLevelRecord(MetadataRecord):
     """A feature of the cluster is finalized at a level; level 0 removes it."""
 
     name: str = of("string")
@@ -275,7 +279,7 @@ class QuotaEntity(_Entity):
 
 
 @record(14)
-class ClientQuotaRecord(Record):
+class ClientQuotaRecord(MetadataRecord):
     """A quota is set, or removed."""
 
     entity: tuple[QuotaEntity, ...] = ()
@@ -285,7 +289,7 @@ class ClientQuotaRecord(Record):
 
 
 @record(15)
-class ProducerIdsRecord(Record):
+class ProducerIdsRecord(MetadataRecord):
     """A block of producer ids was given to a broker."""
 
     broker_id: int = of("int32")
@@ -298,7 +302,7 @@ class ProducerIdsRecord(Record):
 
 
 @record(10)
-class DelegationTokenRecord(Record):
+class DelegationTokenRecord(MetadataRecord):
     """A delegation token exists (KIP-48)."""
 
     owner: str = of("string")
@@ -311,14 +315,14 @@ class DelegationTokenRecord(Record):
 
 
 @record(26)
-class RemoveDelegationTokenRecord(Record):
+class RemoveDelegationTokenRecord(MetadataRecord):
     """A delegation token is gone."""
 
     token_id: str = of("string")
 
 
 @record(11)
-class UserScramCredentialRecord(Record):
+class UserScramCredentialRecord(MetadataRecord):
     """How a user proves a password (KIP-900)."""
 
     name: str = of("string")
@@ -331,7 +335,7 @@ class UserScramCredentialRecord(Record):
 
 
 @record(22)
-class RemoveUserScramCredentialRecord(Record):
+class RemoveUserScramCredentialRecord(MetadataRecord):
     """A credential is gone."""
 
     name: str = of("string")
@@ -339,7 +343,7 @@ class RemoveUserScramCredentialRecord(Record):
 
 
 @record(18)
-class AccessControlEntryRecord(Record):
+class AccessControlEntryRecord(MetadataRecord):
     """An access control entry exists (KIP-801)."""
 
     id: Uuid = of("uuid_bytes")
@@ -353,7 +357,7 @@ class AccessControlEntryRecord(Record):
 
 
 @record(19)
-class RemoveAccessControlEntryRecord(Record):
+class RemoveAccessControlEntryRecord(MetadataRecord):
     """An access control entry is gone."""
 
     id: Uuid = of("uuid_bytes")
@@ -363,62 +367,31 @@ class RemoveAccessControlEntryRecord(Record):
 
 
 @record(20)
-class NoOpRecord(Record):
+class NoOpRecord(MetadataRecord):
     """Nothing; lets brokers measure how far they are behind."""
 
 
 @record(21)
-class ZkMigrationStateRecord(Record):
+class ZkMigrationStateRecord(MetadataRecord):
     """A trace of Kafka's move away from ZooKeeper; read and skipped."""
 
     zk_migration_state: int = of("int8")
 
 
 @record(23)
-class BeginTransactionRecord(Record):
+class BeginTransactionRecord(MetadataRecord):
     """What follows takes effect together, at the `EndTransactionRecord`."""
 
     name: str | None = of("string", tag=0, default=None)
 
 
 @record(24)
-class EndTransactionRecord(Record):
+class EndTransactionRecord(MetadataRecord):
     """The transaction takes effect."""
 
 
 @record(25)
-class AbortTransactionRecord(Record):
+class AbortTransactionRecord(MetadataRecord):
     """The transaction never happened."""
 
     reason: str | None = of("string", tag=0, default=None)
-
-
-MetadataRecord = (
-    RegisterBrokerRecord
-    | UnregisterBrokerRecord
-    | TopicRecord
-    | PartitionRecord
-    | ConfigRecord
-    | PartitionChangeRecord
-    | FenceBrokerRecord
-    | UnfenceBrokerRecord
-    | RemoveTopicRecord
-    | DelegationTokenRecord
-    | UserScramCredentialRecord
-    | FeatureLevelRecord
-    | ClientQuotaRecord
-    | ProducerIdsRecord
-    | BrokerRegistrationChangeRecord
-    | AccessControlEntryRecord
-    | RemoveAccessControlEntryRecord
-    | NoOpRecord
-    | ZkMigrationStateRecord
-    | RemoveUserScramCredentialRecord
-    | BeginTransactionRecord
-    | EndTransactionRecord
-    | AbortTransactionRecord
-    | RemoveDelegationTokenRecord
-    | RegisterControllerRecord
-    | ClearElrRecord
-    | UnregisterControllerRecord
-)

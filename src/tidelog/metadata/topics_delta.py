@@ -10,17 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
+from tidelog.metadata import records
 from tidelog.metadata.image import MetadataImage, PartitionImage, TopicImage
-from tidelog.metadata.records import (
-    LEADER_UNCHANGED,
-    RECOVERING,
-    RECOVERY_UNCHANGED,
-    ClearElrRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
 from tidelog.model import TopicId
 
 _Item = TypeVar("_Item")
@@ -28,13 +19,15 @@ Topics: TypeAlias = tuple[Mapping[str, TopicImage], Mapping[TopicId, TopicImage]
 """All topics, by name and by id."""
 
 
-def merge_partition(partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+def merge_partition(
+    partition: PartitionImage, record: records.PartitionChangeRecord
+) -> PartitionImage:
     """The partition after a change record: one partition epoch on, and with a leader field, even
     an unchanged one, one leader epoch on."""
-    elected = record.leader != LEADER_UNCHANGED
+    elected = record.leader != records.LEADER_UNCHANGED
     recovering = partition.recovering
-    if record.leader_recovery_state != RECOVERY_UNCHANGED:
-        recovering = record.leader_recovery_state == RECOVERING
+    if record.leader_recovery_state != records.RECOVERY_UNCHANGED:
+        recovering = record.leader_recovery_state == records.RECOVERING
     return PartitionImage(
         replicas=_or(record.replicas, partition.replicas),
         isr=_or(record.isr, partition.isr),
@@ -86,14 +79,14 @@ class TopicsDelta:
             by_name[name] = by_id[topic_id] = TopicImage(name, topic_id, partitions)
         return by_name, by_id
 
-    def on_topic(self, record: TopicRecord) -> None:
+    def on_topic(self, record: records.TopicRecord) -> None:
         """A topic without partitions yet."""
         assert self._topic_id(record.name) is None, f"topic `{record.name}` exists already"
         self._created[record.topic_id] = record.name
         self._created_ids[record.name] = record.topic_id
         self.changed[record.topic_id] = {}
 
-    def on_partition(self, record: PartitionRecord) -> None:
+    def on_partition(self, record: records.PartitionRecord) -> None:
         """A whole partition."""
         self._partitions_of(record.topic_id)[record.partition_id] = PartitionImage(
             replicas=record.replicas,
@@ -105,18 +98,18 @@ class TopicsDelta:
             last_known_eligible_leaders=record.last_known_elr or (),
             removing_replicas=record.removing_replicas,
             adding_replicas=record.adding_replicas,
-            recovering=record.leader_recovery_state == RECOVERING,
+            recovering=record.leader_recovery_state == records.RECOVERING,
             directories=record.directories,
         )
 
-    def on_partition_change(self, record: PartitionChangeRecord) -> None:
+    def on_partition_change(self, record: records.PartitionChangeRecord) -> None:
         """What changed of a partition."""
         partitions = self._partitions_of(record.topic_id)
         partition = partitions.get(record.partition_id)
         assert partition is not None, f"no partition {record.partition_id} for {record}"
         partitions[record.partition_id] = merge_partition(partition, record)
 
-    def on_remove_topic(self, record: RemoveTopicRecord) -> str:
+    def on_remove_topic(self, record: records.RemoveTopicRecord) -> str:
         """The topic and its partitions are gone; returns its name."""
         topic_id = record.topic_id
         self.changed.pop(topic_id, None)
@@ -130,7 +123,7 @@ class TopicsDelta:
             del self._created_ids[name]
         return name
 
-    def on_clear_elr(self, record: ClearElrRecord) -> None:
+    def on_clear_elr(self, record: records.ClearElrRecord) -> None:
         """Forgets the eligible leaders of a topic, or of all topics."""
         if record.topic_name:
             topic_id = self._topic_id(record.topic_name)

@@ -2,9 +2,13 @@
 
 import pytest
 
-from tidelog.config import DYNAMIC_PROPERTIES, resolve_dynamic_config, validate_broker_config
+from tidelog.config import (
+    DYNAMIC_PROPERTIES,
+    LONG_MAX,
+    resolve_dynamic_config,
+    validate_broker_config,
+)
 from tidelog.config.dynamic_properties import FOLLOWER_RATE, LEADER_RATE
-from tidelog.config.property_types import LONG_MAX
 from tidelog.errors import ErrorCode, ProtocolError
 
 

@@ -7,7 +7,6 @@ from tidelog.config.property_types import (
     Property,
     PropertyType,
     Value,
-    at_least,
     between,
     list_of,
     one_of,
@@ -59,8 +58,8 @@ def test_what_does_not_parse_is_refused(kind: PropertyType, text: str) -> None:
 
 
 def test_checks_complain_at_their_bounds() -> None:
-    assert at_least(1)(1) is None
-    assert at_least(1)(0) == "must be at least 1"
+    assert between(1)(1) is None
+    assert between(1)(0) == "must be at least 1"
     assert between(1, 3)(3) is None
     assert between(1, 3)(4) == "must be between 1 and 3"
     assert one_of("a", "b")("c") == "must be one of a, b"

@@ -91,8 +91,8 @@ def test_a_kafka_file_is_read_whole() -> None:
     assert config.controller.min_insync_replicas == 2
     assert config.log.min_insync_replicas == 2
     assert config.log.segment_bytes == 1 << 20
-    assert config.coordinators.offsets_partitions == 3
-    assert config.coordinators.group_initial_rebalance_delay_ms == 0
+    assert config.settings["offsets.topic.num.partitions"] == "3"
+    assert config.settings["group.initial.rebalance.delay.ms"] == "0"
     assert config.rack == "eu-1a"
     assert "num.io.threads" not in config.settings
     assert config.settings["log.segment.bytes"] == "1048576"

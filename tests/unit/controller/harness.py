@@ -215,7 +215,7 @@ class Stage:
             features=FEATURES,
             log_dirs=(directory_of(broker_id),),
         )
-        answer = self.ask(replace(request, **fields))
+        answer = self.ask(request._replace(**fields))
         if isinstance(answer, RegisterBrokerResult):
             self.epochs[broker_id] = answer.broker_epoch
         return answer

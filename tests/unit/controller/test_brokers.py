@@ -231,7 +231,7 @@ def test_registering_a_controller() -> None:
     before = stage.log.end_offset
     stage.ask(request)
     assert stage.log.end_offset == before
-    stage.ask(replace(request, incarnation_id=Uuid(b"y" * 16)))
+    stage.ask(request._replace(incarnation_id=Uuid(b"y" * 16)))
     assert stage.log.end_offset == before + 1
 
 

@@ -122,4 +122,4 @@ def test_nothing_new_writes_nothing_and_faults_are_distinguished():
     decision = decide_assign_replicas(a_view(image_of(elsewhere)), stranger)
     assert decision.response.results[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     with pytest.raises(ProtocolError, match="epoch"):
-        decide_assign_replicas(a_view(image), replace(stranger, broker_epoch=9))
+        decide_assign_replicas(a_view(image), stranger._replace(broker_epoch=9))

@@ -8,12 +8,7 @@ from tests.unit.controller.harness import a_broker, a_view, after, an_image, top
 from tests.unit.controller.kafka_decisions import comparable, kafka_decisions, kafka_view
 from tidelog.config import ControllerConfig
 from tidelog.controller.events import Cause, CauseKind
-from tidelog.controller.partitions import (
-    decide_broker_left,
-    decide_broker_returned,
-    decide_leaderless,
-    decide_unclean_restart,
-)
+from tidelog.controller.partitions import decide_broker_left, decide_leaderless
 from tidelog.metadata.image import ConfigResource, PartitionImage
 from tidelog.metadata.records import FENCE, UNFENCE, PartitionChangeRecord
 
@@ -113,7 +108,7 @@ def test_a_returning_broker_leads_what_waits_for_it() -> None:
             PartitionImage((3, 1), (), -1, 3, 3, (3,), (3,)),
         ],
     )
-    [record] = decide_broker_returned(a_view(image), 1, CAUSE)
+    [record] = decide_leaderless(a_view(image), CAUSE, returning=1)
     assert isinstance(record, PartitionChangeRecord)
     assert (record.partition_id, record.leader, record.isr) == (0, 1, (1,))
 
@@ -136,7 +131,7 @@ def test_an_unclean_restart_leaves_isr_and_elr() -> None:
             PartitionImage((2, 3), (2,), 2, 0, 0, (3,)),
         ],
     )
-    records = decide_unclean_restart(a_view(image), 1, CAUSE)
+    records = decide_broker_left(a_view(image), 1, CAUSE, uncleanly=True)
     image = after(image, records)
     partitions = image.topics_by_id[ORDERS].partitions
     assert partitions[0].eligible_leaders == (3,)
@@ -162,7 +157,7 @@ def test_kafka_decides_the_same_when_brokers_leave_and_return() -> None:
         if record.fenced == FENCE or record.in_controlled_shutdown:
             ours = decide_broker_left(view, record.broker_id, CAUSE)
         elif record.fenced == UNFENCE:
-            ours = decide_broker_returned(view, record.broker_id, CAUSE)
+            ours = decide_leaderless(view, CAUSE, returning=record.broker_id)
         else:
             continue
         assert comparable(ours) == comparable(decision.changes), decision.before.offset

@@ -7,15 +7,24 @@ import pytest
 from tests.unit.controller.harness import FEATURES, a_broker, after, an_image, topic_id_of
 from tidelog.controller import records
 from tidelog.controller.elections import PartitionChange
-from tidelog.controller.messages import RegisterBroker, RegisterController
+from tidelog.controller.messages import RegisterBroker
 from tidelog.metadata.image import ConfigResource, PartitionImage
+from tidelog.metadata.image_records import endpoint_entries, feature_entries, partition_record
 from tidelog.metadata.record_codec import decode_record, encode_record
 from tidelog.metadata.records import (
+    FENCE,
     LEADER_UNCHANGED,
     RECOVERED,
     RECOVERING,
     RECOVERY_UNCHANGED,
+    UNFENCE,
+    ClearElrRecord,
     MetadataRecord,
+    ProducerIdsRecord,
+    RegisterControllerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
 )
 from tidelog.model import Endpoint, Uuid
 
@@ -30,26 +39,30 @@ REGISTRATION = RegisterBroker(
     features=FEATURES,
     log_dirs=BROKER.log_dirs,
 )
-CONTROLLER = RegisterController(5, Uuid(b"x" * 16), REGISTRATION.endpoints, FEATURES)
 PARTITION = PartitionImage((1, 2), (1,), 1, 0, 0, directories=(Uuid(b"d" * 16), Uuid(b"e" * 16)))
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        records.topic_record("orders", ORDERS),
-        records.remove_topic_record(ORDERS),
-        records.partition_record(ORDERS, 3, PARTITION),
+        TopicRecord(name="orders", topic_id=ORDERS),
+        RemoveTopicRecord(topic_id=ORDERS),
+        ClearElrRecord(topic_name=""),
+        UnregisterBrokerRecord(broker_id=1, broker_epoch=7),
+        ProducerIdsRecord(broker_id=1, broker_epoch=7, next_producer_id=1000),
+        RegisterControllerRecord(
+            controller_id=5,
+            incarnation_id=Uuid(b"x" * 16),
+            end_points=endpoint_entries(REGISTRATION.endpoints),
+            features=feature_entries(FEATURES.items()),
+        ),
+        partition_record(ORDERS, 3, PARTITION),
         records.partition_change_record(ORDERS, 3, PartitionChange(isr=(), leader=-1)),
         records.config_record(ConfigResource(4, ""), "k", None),
-        records.clear_elr_record(""),
-        records.fence_record(BROKER),
-        records.unfence_record(BROKER),
-        records.controlled_shutdown_record(BROKER),
+        records.broker_change_record(BROKER, fenced=FENCE),
+        records.broker_change_record(BROKER, fenced=UNFENCE),
+        records.broker_change_record(BROKER, in_controlled_shutdown=1),
         records.register_broker_record(REGISTRATION, 7, None),
-        records.unregister_broker_record(BROKER),
-        records.register_controller_record(CONTROLLER),
-        records.producer_ids_record(BROKER, 1000),
     ],
     ids=lambda record: type(record).__name__,
 )
@@ -62,7 +75,7 @@ def test_a_new_partition_comes_back_whole() -> None:
     """Goal: the image of a created partition is the one that was meant."""
     image = after(
         an_image(BROKER),
-        [records.topic_record("orders", ORDERS), records.partition_record(ORDERS, 0, PARTITION)],
+        [TopicRecord(name="orders", topic_id=ORDERS), partition_record(ORDERS, 0, PARTITION)],
     )
     assert image.partition(ORDERS, 0) == PARTITION
 
@@ -101,4 +114,4 @@ def test_an_unclean_election_shows_in_the_recovery_it_asks_for() -> None:
     assert is_unclean(leader=1, recovering=True)
     assert not is_unclean(leader=1)
     assert not is_unclean(recovering=False)
-    assert not records.is_unclean_election(records.topic_record("orders", ORDERS))
+    assert not records.is_unclean_election(TopicRecord(name="orders", topic_id=ORDERS))

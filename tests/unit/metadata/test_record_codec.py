@@ -11,10 +11,11 @@ from tests.fixtures import kafka_dump_text, kafka_files
 from tests.unit.wire.random_entities import random_entity
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
-from tidelog.metadata.record_codec import RECORD_TYPES, decode_record, encode_record
+from tidelog.metadata.record_codec import decode_record, encode_record
 from tidelog.metadata.records import (
     FENCE,
     LEADER_UNCHANGED,
+    RECORD_TYPES,
     BrokerRegistrationChangeRecord,
     NoOpRecord,
     PartitionChangeRecord,

@@ -2,10 +2,9 @@
 
 from tests.unit.config.test_resolve import config_with
 from tidelog.config import profile_settings
-from tidelog.config.known_names import KNOWN_NAMES
+from tidelog.config.known_names import KNOWN_NAMES, WITHOUT_EFFECT
 from tidelog.config.node_properties import NODE_PROPERTIES
 from tidelog.config.topic_properties import TOPIC_SYNONYMS
-from tidelog.config.without_effect import WITHOUT_EFFECT
 
 SAYS_ENOUGH = {
     # Sizes of what the broker itself compresses.

@@ -35,8 +35,8 @@ Source: KIP-320, KIP-392, KIP-595, KIP-903, KIP-1166.
 from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
+from tidelog.log.batch_file import LogRead
 from tidelog.log.log import Log
-from tidelog.log.values import LogRead
 from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition

@@ -40,6 +40,7 @@ class RegressionRun:
         outcome = Outcome(self.seed)
         with outcome.judged():
             self._regression.run(testbed)
+            testbed.finish()
         for line in testbed.lines:
             for listener in self.listeners:
                 listener(line)

@@ -12,11 +12,8 @@ class SmallCluster:
     """What a client and an operator see of a world."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
-
-    def begin(self) -> None:
         """Starts all nodes and creates the topic."""
-        world = self._world
+        self._world = world
         world.start_all()
         world.run_until(lambda: self._active_count() == len(world.hosts), 20_000)
         code = SimClient(world, 1).create_topic("t")

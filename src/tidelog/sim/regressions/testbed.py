@@ -22,7 +22,9 @@ from tidelog.sim.engine.world import World
 from tidelog.sim.quorum.cluster import QuorumCluster
 from tidelog.sim.quorum.options import NO_SNAPSHOTS, QUICK, Composition, Conditions, Saving
 from tidelog.sim.replicas.cluster import CONFIG
-from tidelog.sim.replicas.watched import WatchedCluster
+from tidelog.sim.replicas.controlled import ControlledFeed
+from tidelog.sim.replicas.requests import NO_PRODUCER_ID, Producer
+from tidelog.sim.replicas.watched import TOPIC, WatchedCluster
 from tidelog.sim.report.violation import Violation
 
 
@@ -62,6 +64,81 @@ class BareDirectory:
                 self.disk.replace(effect.path, effect.data)
 
 
+class Scene(WatchedCluster):
+    """Brokers with replicas of `orders`, and the steps of a scenario on them.
+
+    Let `then_ms` pass after a step. What the scenario leaves behind is healed and judged at its
+    end (`finish`), unless it says `is_beyond_help`.
+    """
+
+    # Whether a broker is out of service for good.
+    is_beyond_help = False
+
+    @property
+    def controlled(self) -> ControlledFeed:
+        """The real controller."""
+        assert isinstance(self.feed, ControlledFeed), "the real controller decides"
+        return self.feed
+
+    def send(
+        self,
+        node: int,
+        *values: str,
+        acks: int = -1,
+        producer: Producer = NO_PRODUCER_ID,
+        then_ms: int = 0,
+    ) -> str:
+        """Sends one batch; returns the name of the request."""
+        name = super().send(node, *values, acks=acks, producer=producer)
+        self._pass(then_ms)
+        return name
+
+    def elect(self, leader: int, *isr: int, then_ms: int = 0) -> None:
+        """The metadata names a leader with this ISR, by default with itself alone."""
+        self.feed.change(TOPIC, leader=leader, isr=isr or (leader,))
+        self._pass(then_ms)
+
+    def set_isr(self, *isr: int, then_ms: int = 0) -> None:
+        """The metadata has another ISR."""
+        self.feed.change(TOPIC, isr=isr)
+        self._pass(then_ms)
+
+    def start(self, node: int, *, unfence: bool = True, then_ms: int = 0) -> None:
+        """Starts a process, registers it, and lets it see the metadata."""
+        super().start(node, unfence=unfence)
+        self._pass(then_ms)
+
+    def part(self, *nodes: int, then_ms: int = 0) -> None:
+        """No two of these brokers receive anything of each other."""
+        self.cut |= {(one, other) for one in nodes for other in nodes if one != other}
+        self._pass(then_ms)
+
+    def reunite(self, *, then_ms: int = 0) -> None:
+        """All links work again."""
+        self.cut.clear()
+        self._pass(then_ms)
+
+    def release(self, sender: int, receiver: int, *, then_ms: int = 0) -> None:
+        """Delivers what was kept back on a link, and keeps nothing back any more."""
+        super().release(sender, receiver)
+        self._pass(then_ms)
+
+    def silence(self, *nodes: int, then_ms: int = 0) -> None:
+        """The heartbeats of these brokers, and of no others, do not reach the controller."""
+        self.silent = set(nodes)
+        self._pass(then_ms)
+
+    def _pass(self, for_ms: int) -> None:
+        if for_ms:
+            self.run(for_ms)
+
+    def must_hold(self, node: int, *values: str, name: str = "Setup") -> None:
+        """Raises `Violation` unless a replica's log has just these values."""
+        held = self.values(node)
+        if held != list(values):
+            raise Violation(name, f"b{node} has {held}")
+
+
 class Testbed:
     """Makes what a scenario runs on, and keeps it for the report."""
 
@@ -70,15 +147,15 @@ class Testbed:
         self.prng = Prng(seed)
         self._trace_level = trace_level
         # Everything that was made, in order.
-        self._made: list[WatchedCluster | World | QuorumCluster | BareDirectory] = []
+        self._made: list[Scene | World | QuorumCluster | BareDirectory] = []
 
     # Making ---------------------------------------------------------------------------------
 
     def replicas(
         self, *nodes: int, controlled: bool = False, config: ReplicationConfig = CONFIG
-    ) -> WatchedCluster:
+    ) -> Scene:
         """Brokers' replicas, with metadata from the scenario or from the real controller."""
-        cluster = WatchedCluster(nodes, seed=self.seed, controlled=controlled, config=config)
+        cluster = Scene(nodes, seed=self.seed, controlled=controlled, config=config)
         self._made.append(cluster)
         return cluster
 
@@ -88,7 +165,7 @@ class Testbed:
         controlled: bool = False,
         config: ReplicationConfig = CONFIG,
         **topic_configs: str,
-    ) -> WatchedCluster:
+    ) -> Scene:
         """Brokers with a replica each of the topic `orders`; the first one leads."""
         cluster = self.replicas(*nodes, controlled=controlled, config=config)
         cluster.topic(*nodes, **topic_configs)
@@ -131,6 +208,12 @@ class Testbed:
         """Raises `Violation` unless the property holds."""
         if not holds:
             raise Violation(name, text)
+
+    def finish(self) -> None:
+        """The end of a scenario: all replicas that can be healed are, and are judged."""
+        for made in self._made:
+            if isinstance(made, Scene) and not made.is_beyond_help:
+                made.finish()
 
     # Report ---------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tidelog import __version__
+from tidelog.cli.arguments import option
 from tidelog.cli.brokers import brokers_app
 from tidelog.cli.cluster import down, nodes_app, status, up
 from tidelog.cli.dump_log import dump_log
@@ -45,10 +46,8 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def _tidelog(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show stack traces; may stand anywhere.")
-    ] = False,
+    version: Annotated[bool, option("--version", "Show the version.")] = False,
+    debug: Annotated[bool, option("--debug", "Show stack traces; may stand anywhere.")] = False,
 ) -> None:
     if version:
         print_line(f"tidelog {__version__}")

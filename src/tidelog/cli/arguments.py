@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -14,21 +14,29 @@ if TYPE_CHECKING:
 DEFAULT_DATA_DIR: Final = Path("tidelog-data")
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
-DataDir = Annotated[
-    Path, typer.Option("--data-dir", metavar="DIR", help="Directory of the local cluster.")
-]
+
+def option(name: str, text: str = "", metavar: str | None = None, **bounds: Any) -> Any:
+    """An option's name, its help and what stands for its value, as `Annotated` takes them."""
+    return typer.Option(name, metavar=metavar, help=text or None, **bounds)
+
+
+def argument(metavar: str, text: str = "", **bounds: Any) -> Any:
+    """The same of an argument, which has no name."""
+    return typer.Argument(metavar=metavar, help=text or None, **bounds)
+
+
+DataDir = Annotated[Path, option("--data-dir", "Directory of the local cluster.", "DIR")]
 Bootstrap = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--bootstrap-server",
-        metavar="HOST:PORT,…",
-        help="Any brokers of the cluster. Default: the cluster in --data-dir, if there is one, "
+        "Any brokers of the cluster. Default: the cluster in --data-dir, if there is one, "
         f"else {DEFAULT_BOOTSTRAP}.",
+        "HOST:PORT,…",
     ),
 ]
 ConfigItems = Annotated[
-    list[str] | None,
-    typer.Option("--config", metavar="NAME=VALUE", help="A property; may be given many times."),
+    list[str] | None, option("--config", "A property; may be given many times.", "NAME=VALUE")
 ]
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
+from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client, option
 from tidelog.cli.output import Output, OutputFormat, WorkFailed, ids, print_answer
 
 MAX_BROKER_ID: Final = 2**31 - 1
@@ -24,9 +24,7 @@ def _brokers() -> None:
 
 @brokers_app.command("unregister", epilog="Example: tidelog brokers unregister --id 4")
 def unregister(
-    broker_id: Annotated[
-        int, typer.Option("--id", metavar="ID", min=0, max=MAX_BROKER_ID, help="The broker's id.")
-    ],
+    broker_id: Annotated[int, option("--id", "The broker's id.", "ID", min=0, max=MAX_BROKER_ID)],
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = OutputFormat.TABLE,

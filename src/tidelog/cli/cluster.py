@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, ConfigItems, DataDir, assignments
+from tidelog.cli.arguments import (
+    DEFAULT_DATA_DIR,
+    ConfigItems,
+    DataDir,
+    argument,
+    assignments,
+    option,
+)
 from tidelog.cli.output import (
     BadAnswer,
     Output,
@@ -36,36 +43,29 @@ nodes_app = typer.Typer(
     rich_markup_mode=None,
 )
 
-NodeId = Annotated[int, typer.Argument(metavar="ID", help="The node's id.")]
-Timeout = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", help="Kill what has not stopped by then.")
-]
+NodeId = Annotated[int, argument("ID", "The node's id.")]
+Timeout = Annotated[float, option("--timeout", "Kill what has not stopped by then.", "SECONDS")]
 
 
 def up(
-    brokers: Annotated[
-        int | None, typer.Option("--brokers", help="Number of nodes. [default: 3]")
-    ] = None,
+    brokers: Annotated[int | None, option("--brokers", "Number of nodes. [default: 3]")] = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     base_port: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--base-port",
-            help="Port of the first broker; the others follow. 0: any free ports. "
+            "Port of the first broker; the others follow. 0: any free ports. "
             f"[default: {DEFAULT_BASE_PORT}]",
         ),
     ] = None,
     config: ConfigItems = None,
     profile: Annotated[
-        str, typer.Option("--profile", help="`default`, or `test` for short timers.")
+        str, option("--profile", "`default`, or `test` for short timers.")
     ] = "default",
     racks: Annotated[
-        str | None,
-        typer.Option("--racks", metavar="A,B,…", help="Racks, given to the nodes in turn."),
+        str | None, option("--racks", "Racks, given to the nodes in turn.", "A,B,…")
     ] = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Return when all nodes are ready.")
-    ] = False,
+    detach: Annotated[bool, option("--detach", "Return when all nodes are ready.")] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Start a local cluster, one process a node.

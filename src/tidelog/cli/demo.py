@@ -25,6 +25,7 @@ import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from tidelog.cli.arguments import option
 from tidelog.cli.demo_faults import LeaderFault
 from tidelog.cli.demo_input import DemoInput, find_input
 from tidelog.cli.demo_report import DemoReport, print_report
@@ -56,20 +57,14 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions
 @app.command(epilog="Example: tidelog demo --input orders.csv --key-field customer")
 def demo(
     input_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--input", metavar="FILE", help="CSV or JSON lines. [default: 336,776 real flights]"
-        ),
+        Path | None, option("--input", "CSV or JSON lines. [default: 336,776 real flights]", "FILE")
     ] = None,
     key_field: Annotated[
-        str | None,
-        typer.Option("--key-field", metavar="NAME", help="The field that is the record's key."),
+        str | None, option("--key-field", "The field that is the record's key.", "NAME")
     ] = None,
-    data_dir: Annotated[
-        Path, typer.Option("--data-dir", metavar="DIR", help="Where the results go.")
-    ] = _DEFAULT_DIR,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the nodes' data as well.")] = False,
-    brokers: Annotated[int, typer.Option("--brokers", min=3, help="Number of nodes.")] = 3,
+    data_dir: Annotated[Path, option("--data-dir", "Where the results go.", "DIR")] = _DEFAULT_DIR,
+    keep: Annotated[bool, option("--keep", "Keep the nodes' data as well.")] = False,
+    brokers: Annotated[int, option("--brokers", "Number of nodes.", min=3)] = 3,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Produce real data, kill a leader, and prove with Spark that nothing was lost."""

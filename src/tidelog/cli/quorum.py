@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
+from tidelog.cli.arguments import (
+    DEFAULT_DATA_DIR,
+    Bootstrap,
+    DataDir,
+    admin_client,
+    argument,
+    option,
+)
 from tidelog.cli.output import Output, OutputFormat, plain, print_json, print_line, print_table
 
 quorum_app = typer.Typer(
@@ -58,10 +65,7 @@ def describe(
     "add-controller", epilog="Example: tidelog quorum add-controller controller-4.properties"
 )
 def add_controller(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE.properties", help="The properties of the new controller."),
-    ],
+    file: Annotated[Path, argument("FILE.properties", "The properties of the new controller.")],
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
@@ -89,12 +93,9 @@ def add_controller(
     "--controller-directory-id 8o2mlfZ2TLmuyc9w0cFR0Q",
 )
 def remove_controller(
-    controller_id: Annotated[int, typer.Option("--controller-id", metavar="ID")],
+    controller_id: Annotated[int, option("--controller-id", metavar="ID")],
     directory_id: Annotated[
-        str,
-        typer.Option(
-            "--controller-directory-id", metavar="DIRECTORY", help="As `describe` shows it."
-        ),
+        str, option("--controller-directory-id", "As `describe` shows it.", "DIRECTORY")
     ],
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
+from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client, option
 from tidelog.cli.output import Output, OutputFormat, WorkFailed, print_answer
 
 MAX_OFFSET: Final = 2**63 - 1
@@ -28,16 +28,16 @@ def _records() -> None:
     epilog="Example: tidelog records delete --topic orders --partition 0 --before-offset 4200",
 )
 def delete(
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME")],
-    partition: Annotated[int, typer.Option("--partition", metavar="P", min=0, max=MAX_PARTITION)],
+    topic: Annotated[str, option("--topic", metavar="NAME")],
+    partition: Annotated[int, option("--partition", metavar="P", min=0, max=MAX_PARTITION)],
     before_offset: Annotated[
         int,
-        typer.Option(
+        option(
             "--before-offset",
-            metavar="N",
+            "The first offset that stays; -1 deletes all that is committed.",
+            "N",
             min=-1,
             max=MAX_OFFSET,
-            help="The first offset that stays; -1 deletes all that is committed.",
         ),
     ],
     bootstrap: Bootstrap = None,

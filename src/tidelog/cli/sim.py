@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from tidelog.cli.arguments import argument, option
 from tidelog.cli.output import (
     BadAnswer,
     Output,
@@ -28,14 +29,9 @@ sim_app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Tier = Annotated[
-    str, typer.Option("--tier", metavar="TIER", help="`cluster`: whole nodes; `quorum`: voters.")
-]
-Scenario = Annotated[
-    str,
-    typer.Option("--scenario", metavar="NAME", help="A family of runs; see `tidelog sim list`."),
-]
-Jobs = Annotated[int, typer.Option("--jobs", metavar="N", min=1, max=256, help="Processes.")]
+Tier = Annotated[str, option("--tier", "`cluster`: whole nodes; `quorum`: voters.", "TIER")]
+Scenario = Annotated[str, option("--scenario", "A family of runs; see `tidelog sim list`.", "NAME")]
+Jobs = Annotated[int, option("--jobs", "Processes.", "N", min=1, max=256)]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -44,9 +40,7 @@ Result = TypeVar("Result")
     "run", epilog="Example: tidelog sim run --seeds 1:100 --scenario power-cuts --output json"
 )
 def run(
-    seeds: Annotated[
-        str, typer.Option("--seeds", metavar="A:B", help="From A up to, without, B; or one seed.")
-    ],
+    seeds: Annotated[str, option("--seeds", "From A up to, without, B; or one seed.", "A:B")],
     scenario: Scenario = "all",
     tier: Tier = "cluster",
     jobs: Jobs = 1,
@@ -138,11 +132,11 @@ def _print_report(report: dict[str, Any], slowest_heal_ms: int) -> None:
 
 @sim_app.command("replay", epilog="Example: tidelog sim replay 4711 --trace")
 def replay(
-    seed: Annotated[int, typer.Argument(metavar="SEED", min=0)],
+    seed: Annotated[int, argument("SEED", min=0)],
     scenario: Scenario = "all",
     tier: Tier = "cluster",
     trace: Annotated[
-        bool, typer.Option("--trace", help="Print what every node decided, line by line.")
+        bool, option("--trace", "Print what every node decided, line by line.")
     ] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -185,12 +179,9 @@ def replay(
 @sim_app.command("ablate", epilog="Example: tidelog sim ablate --only divergence --output json")
 def ablate(
     only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="NAME", help="A safeguard; may be given many times."),
+        list[str] | None, option("--only", "A safeguard; may be given many times.", "NAME")
     ] = None,
-    seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", min=1, help="Seeds at most for each.")
-    ] = 60,
+    seeds: Annotated[int, option("--seeds", "Seeds at most for each.", "N", min=1)] = 60,
     jobs: Jobs = 1,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -231,8 +222,7 @@ def _run_without(seeds: int, name: str) -> tuple[str, str, str, int, str | None]
 @sim_app.command("regressions", epilog="Example: tidelog sim regressions --only r10")
 def regressions(
     only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="NUMBER", help="A scenario; may be given many times."),
+        list[str] | None, option("--only", "A scenario; may be given many times.", "NUMBER")
     ] = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -271,12 +261,8 @@ def list_(output: Output = OutputFormat.TABLE) -> None:
 
 @sim_app.command("sweep", epilog="Example: tidelog sim sweep --jobs 2 --output json")
 def sweep(
-    every: Annotated[
-        int, typer.Option("--every", metavar="N", min=1, help="Only each N-th point.")
-    ] = 1,
-    first: Annotated[
-        int, typer.Option("--first", metavar="N", min=0, help="From this one on.")
-    ] = 0,
+    every: Annotated[int, option("--every", "Only each N-th point.", "N", min=1)] = 1,
+    first: Annotated[int, option("--first", "From this one on.", "N", min=0)] = 0,
     jobs: Jobs = 1,
     output: Output = OutputFormat.TABLE,
 ) -> None:

@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
+from tidelog.cli.arguments import option
 from tidelog.cli.output import BadAnswer, Output, OutputFormat, print_json, print_table, progress
 from tidelog.cli.sim import Jobs, in_processes, timed
 from tidelog.errors import UsageError
@@ -24,18 +23,12 @@ COUNTS: Final = ("faults", "fired", "marks")
 
 
 def campaign(
-    results: Annotated[
-        Path, typer.Option("--results", metavar="FILE", help="Where the sums are kept.")
-    ] = Path("build/campaign.json"),
-    rounds: Annotated[
-        int, typer.Option("--rounds", metavar="N", min=0, help="0: until interrupted.")
-    ] = 0,
-    cluster: Annotated[
-        int, typer.Option("--cluster", metavar="N", min=0, help="Cluster seeds a round.")
-    ] = 50,
-    quorum: Annotated[
-        int, typer.Option("--quorum", metavar="N", min=0, help="Quorum seeds a round.")
-    ] = 500,
+    results: Annotated[Path, option("--results", "Where the sums are kept.", "FILE")] = Path(
+        "build/campaign.json"
+    ),
+    rounds: Annotated[int, option("--rounds", "0: until interrupted.", "N", min=0)] = 0,
+    cluster: Annotated[int, option("--cluster", "Cluster seeds a round.", "N", min=0)] = 50,
+    quorum: Annotated[int, option("--quorum", "Quorum seeds a round.", "N", min=0)] = 500,
     jobs: Jobs = 1,
     output: Output = OutputFormat.TABLE,
 ) -> None:

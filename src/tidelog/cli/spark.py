@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tidelog.cli.arguments import option
 from tidelog.cli.output import (
     BadAnswer,
     Output,
@@ -86,22 +87,20 @@ def doctor(output: Output = OutputFormat.TABLE) -> None:
 def audit(
     data_dirs: Annotated[
         list[Path],
-        typer.Option(
+        option(
             "--data-dir",
-            metavar="DIR",
-            help="A cluster's directory, or a broker's log directory; give it several times.",
+            "A cluster's directory, or a broker's log directory; give it several times.",
+            "DIR",
         ),
     ],
     topics: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="NAME", help="Only this topic; give it several times."),
+        list[str] | None, option("--topic", "Only this topic; give it several times.", "NAME")
     ] = None,
     sample: Annotated[
-        str, typer.Option("--sample", metavar="1/K", help="Recompute the CRC of one batch in K.")
+        str, option("--sample", "Recompute the CRC of one batch in K.", "1/K")
     ] = "1/1",
     report: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="DIR", help="Write the findings there as JSON lines."),
+        Path | None, option("--report", "Write the findings there as JSON lines.", "DIR")
     ] = None,
     master: Master = "local[*]",
     output: Output = OutputFormat.TABLE,

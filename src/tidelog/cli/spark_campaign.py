@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
+from tidelog.cli.arguments import option
 from tidelog.cli.output import (
     BadAnswer,
     Output,
@@ -36,23 +35,15 @@ _TABLE: Final = "runs"
 
 
 def campaign(
-    seeds: Annotated[
-        str, typer.Option("--seeds", metavar="A:B", help="From A up to, without, B; or one seed.")
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where the table of runs is, or shall be.")
-    ],
+    seeds: Annotated[str, option("--seeds", "From A up to, without, B; or one seed.", "A:B")],
+    out: Annotated[Path, option("--out", "Where the table of runs is, or shall be.", "DIR")],
     scenario: Scenario = "all",
     tier: Tier = "cluster",
     seeds_per_task: Annotated[
-        int,
-        typer.Option(
-            "--seeds-per-task", metavar="N", min=0, help="At most; 0: about 10 s of work."
-        ),
+        int, option("--seeds-per-task", "At most; 0: about 10 s of work.", "N", min=0)
     ] = 0,
     seed_limit: Annotated[
-        float,
-        typer.Option("--seed-limit", metavar="SECONDS", min=1, help="Give a seed up after that."),
+        float, option("--seed-limit", "Give a seed up after that.", "SECONDS", min=1)
     ] = 300.0,
     master: Master = "local[*]",
     output: Output = OutputFormat.TABLE,

@@ -4,8 +4,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from tidelog.cli.arguments import option
 from tidelog.cli.output import (
     Output,
     OutputFormat,
@@ -22,19 +21,18 @@ from tidelog.cli.spark_job import Master, open_session
 def export(
     data_dirs: Annotated[
         list[Path],
-        typer.Option(
+        option(
             "--data-dir",
-            metavar="DIR",
-            help="A cluster's directory, or a broker's log directory; give it several times.",
+            "A cluster's directory, or a broker's log directory; give it several times.",
+            "DIR",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A directory to be made.")],
+    out: Annotated[Path, option("--out", "A directory to be made.", "DIR")],
     topics: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="NAME", help="Only this topic; give it several times."),
+        list[str] | None, option("--topic", "Only this topic; give it several times.", "NAME")
     ] = None,
     allow_gaps: Annotated[
-        bool, typer.Option("--allow-gaps", help="Write what there is where offsets are missing.")
+        bool, option("--allow-gaps", "Write what there is where offsets are missing.")
     ] = False,
     master: Master = "local[*]",
     output: Output = OutputFormat.TABLE,

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from tidelog.cli.arguments import option
 from tidelog.cli.output import (
     BadAnswer,
     Output,
@@ -28,33 +27,29 @@ _POLL_S = 0.5
 
 Server = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--bootstrap-server",
-        metavar="HOST:PORT",
-        help="Read the topic `__tidelog_events` (`tidelog.events.topic.enable`).",
+        "Read the topic `__tidelog_events` (`tidelog.events.topic.enable`).",
+        "HOST:PORT",
     ),
 ]
 Directories = Annotated[
     list[Path] | None,
-    typer.Option(
+    option(
         "--events",
-        metavar="DIR",
-        help="Read `events.jsonl` of a cluster's or a node's directory; several times.",
+        "Read `events.jsonl` of a cluster's or a node's directory; several times.",
+        "DIR",
     ),
 ]
-Since = Annotated[
-    str | None, typer.Option("--since", metavar="WHEN", help="30m, 12h, 7d, or a time (UTC).")
-]
+Since = Annotated[str | None, option("--since", "30m, 12h, 7d, or a time (UTC).", "WHEN")]
 Topics = Annotated[
-    list[str] | None,
-    typer.Option("--topic", metavar="NAME", help="Only this topic; give it several times."),
+    list[str] | None, option("--topic", "Only this topic; give it several times.", "NAME")
 ]
 Report = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="DIR", help="Write Parquet tables and report.html there."),
+    Path | None, option("--report", "Write Parquet tables and report.html there.", "DIR")
 ]
 Follow = Annotated[
-    bool, typer.Option("--follow", help="Report what begins and ends as it happens, until Ctrl-C.")
+    bool, option("--follow", "Report what begins and ends as it happens, until Ctrl-C.")
 ]
 
 

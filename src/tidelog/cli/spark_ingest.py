@@ -11,7 +11,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, assignments, find_bootstrap
+from tidelog.cli.arguments import (
+    DEFAULT_DATA_DIR,
+    Bootstrap,
+    argument,
+    assignments,
+    find_bootstrap,
+    option,
+)
 from tidelog.cli.output import (
     BadAnswer,
     Output,
@@ -35,53 +42,48 @@ checkpoint_app = typer.Typer(
     help="Checkpoints of ingests.", no_args_is_help=True, rich_markup_mode=None
 )
 
-Table = Annotated[
-    Path, typer.Option("--table", metavar="PATH", help="The Delta table's directory.")
-]
+Table = Annotated[Path, option("--table", "The Delta table's directory.", "PATH")]
 
 
-Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to read.")]
+Topic = Annotated[str, option("--topic", "The topic to read.", "NAME")]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--checkpoint",
-        metavar="DIR",
-        help="Where Spark notes its batches. Default: inside the table's directory.",
+        "Where Spark notes its batches. Default: inside the table's directory.",
+        "DIR",
     ),
 ]
 Trigger = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--trigger",
-        metavar="WHEN",
-        help="availableNow (the default): read what is there and end. An interval such as 5s: "
+        "availableNow (the default): read what is there and end. An interval such as 5s: "
         "a batch each time, until interrupted.",
+        "WHEN",
     ),
 ]
 Continuous = Annotated[
-    bool, typer.Option("--continuous", help="One batch after the other, until interrupted.")
+    bool, option("--continuous", "One batch after the other, until interrupted.")
 ]
 StartingOffsets = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--starting-offsets",
-        metavar="WHERE",
-        help="Where to begin what the table does not have: earliest (the default), latest, or "
+        "Where to begin what the table does not have: earliest (the default), latest, or "
         "JSON as the source takes it.",
+        "WHERE",
     ),
 ]
 Verify = Annotated[
-    bool, typer.Option("--verify", help="At the end, check the whole table against its accounts.")
+    bool, option("--verify", "At the end, check the whole table against its accounts.")
 ]
 SourceOptions = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option", metavar="NAME=VALUE", help="An option of the source; give it several times."
-    ),
+    option("--option", "An option of the source; give it several times.", "NAME=VALUE"),
 ]
 Conf = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="A conf of Spark's; several times."),
+    list[str] | None, option("--conf", "A conf of Spark's; several times.", "NAME=VALUE")
 ]
 
 
@@ -238,15 +240,15 @@ def _report(result: Any, faults: list[Any] | None, table: Path, output: OutputFo
 def compact(
     table: Table,
     target_mb: Annotated[
-        int, typer.Option("--target-mb", metavar="MB", min=1, help="About how large files become.")
+        int, option("--target-mb", "About how large files become.", "MB", min=1)
     ] = 128,
     vacuum_hours: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--vacuum-hours",
-            metavar="H",
-            help="Remove files from the disk that the table has not named for so long; its older "
+            "Remove files from the disk that the table has not named for so long; its older "
             "versions are gone then. At least 1.",
+            "H",
         ),
     ] = None,
     output: Output = OutputFormat.TABLE,
@@ -280,7 +282,7 @@ def compact(
     "show", epilog="Example: tidelog spark checkpoint show tables/orders/_checkpoints/orders"
 )
 def checkpoint_show(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The checkpoint.")],
+    directory: Annotated[Path, argument("DIR", "The checkpoint.")],
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show what a checkpoint is about, which ranges it planned, and which are committed."""

@@ -11,13 +11,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from tidelog.cli.arguments import option
 from tidelog.cli.output import BadAnswer, WorkFailed, progress
 from tidelog.cli.spark_log import LogFile, Relay, SparkLog
 from tidelog.errors import UsageError
 
-Master = Annotated[
-    str, typer.Option("--master", metavar="URL", help="Where Spark runs the job's tasks.")
-]
+Master = Annotated[str, option("--master", "Where Spark runs the job's tasks.", "URL")]
 
 _PYTHON_ERROR: Final = re.compile(
     r"^(?:[a-z_]+\.)*[A-Z]\w+: (?P<message>.+?)(?:\nhint: (?P<hint>.+?))?$", re.MULTILINE

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tidelog.cli.arguments import option
 from tidelog.cli.output import Output, OutputFormat, print_json, print_line, progress
 from tidelog.cli.spark_job import Master, needs_spark, open_session
 
@@ -22,8 +23,7 @@ def shell(
         str | None, typer.Option("--command", "-c", metavar="CODE", help="Run this, and end.")
     ] = None,
     kafka: Annotated[
-        bool,
-        typer.Option("--kafka", help='With the official connector: `format("kafka")` works too.'),
+        bool, option("--kafka", 'With the official connector: `format("kafka")` works too.')
     ] = False,
     master: Master = "local[*]",
 ) -> None:
@@ -56,10 +56,7 @@ def _prompt(spark: Any, names: dict[str, Any]) -> None:
 
 def fetch_jars(
     spark_version: Annotated[
-        str | None,
-        typer.Option(
-            "--spark-version", metavar="V", help="Default: that of the installed pyspark."
-        ),
+        str | None, option("--spark-version", "Default: that of the installed pyspark.", "V")
     ] = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:

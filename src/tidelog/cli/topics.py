@@ -10,7 +10,9 @@ from tidelog.cli.arguments import (
     ConfigItems,
     DataDir,
     admin_client,
+    argument,
     assignments,
+    option,
 )
 from tidelog.cli.output import (
     Output,
@@ -37,7 +39,7 @@ MAX_PARTITIONS: Final = 2**31 - 1
 MAX_REPLICATION_FACTOR: Final = 2**15 - 1
 """The largest numbers that a request can carry."""
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
+Name = Annotated[str, argument("NAME", "The topic.")]
 
 
 @topics_app.command(
@@ -48,23 +50,17 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 def create(
     name: Name,
     partitions: Annotated[
-        int,
-        typer.Option(
-            "--partitions", metavar="N", max=MAX_PARTITIONS, help="-1: the cluster's default."
-        ),
+        int, option("--partitions", "-1: the cluster's default.", "N", max=MAX_PARTITIONS)
     ] = -1,
     replication_factor: Annotated[
         int,
-        typer.Option(
-            "--replication-factor",
-            metavar="N",
-            max=MAX_REPLICATION_FACTOR,
-            help="-1: the cluster's default.",
+        option(
+            "--replication-factor", "-1: the cluster's default.", "N", max=MAX_REPLICATION_FACTOR
         ),
     ] = -1,
     config: ConfigItems = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Succeed if the topic exists.")
+        bool, option("--if-not-exists", "Succeed if the topic exists.")
     ] = False,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
@@ -112,9 +108,7 @@ def list_(
 
 @topics_app.command("describe", epilog="Example: tidelog topics describe orders")
 def describe(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]…", help="Topics; all if none is given.")
-    ] = None,
+    names: Annotated[list[str] | None, argument("[NAME]…", "Topics; all if none is given.")] = None,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = OutputFormat.TABLE,
@@ -187,15 +181,11 @@ def _replicas(partition: "PartitionDescription") -> str:
 def alter(
     name: Name,
     partitions: Annotated[
-        int | None,
-        typer.Option(
-            "--partitions", metavar="N", max=MAX_PARTITIONS, help="Grow to this many partitions."
-        ),
+        int | None, option("--partitions", "Grow to this many partitions.", "N", max=MAX_PARTITIONS)
     ] = None,
     config: ConfigItems = None,
     delete_config: Annotated[
-        list[str] | None,
-        typer.Option("--delete-config", metavar="NAME", help="Go back to the default."),
+        list[str] | None, option("--delete-config", "Go back to the default.", "NAME")
     ] = None,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,

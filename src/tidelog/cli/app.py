@@ -19,12 +19,12 @@ from tidelog.cli.brokers import brokers_app
 from tidelog.cli.cluster import down, nodes_app, status, up
 from tidelog.cli.dump_log import dump_log
 from tidelog.cli.node import format_, random_uuid, server
-from tidelog.cli.output import BadAnswer, WorkFailed, print_error, print_line
 from tidelog.cli.quorum import quorum_app
 from tidelog.cli.records import records_app
 from tidelog.cli.sim import sim_app
 from tidelog.cli.sim_campaign import campaign
 from tidelog.cli.spark import spark_app
+from tidelog.cli.terminal import BadAnswer, WorkFailed, print_error, print_line
 from tidelog.cli.topics import topics_app
 from tidelog.errors import ErrorCode, StorageError, UsageError
 

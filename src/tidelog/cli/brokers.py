@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client, option
-from tidelog.cli.output import Output, OutputFormat, WorkFailed, ids, print_answer
+from tidelog.cli.terminal import TABLE, Output, WorkFailed, ids, print_answer
 
 MAX_BROKER_ID: Final = 2**31 - 1
 """The largest id that a request can carry."""
@@ -27,7 +27,7 @@ def unregister(
     broker_id: Annotated[int, option("--id", "The broker's id.", "ID", min=0, max=MAX_BROKER_ID)],
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Remove the registration of a broker that will not come back.
 

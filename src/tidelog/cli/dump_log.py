@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tidelog.cli.arguments import argument, option
-from tidelog.cli.output import BadAnswer, Output, OutputFormat, print_json, print_line
+from tidelog.cli.terminal import TABLE, BadAnswer, Output, OutputFormat, print_json, print_line
 
 if TYPE_CHECKING:
     from tidelog.cli.log_files import Entry
@@ -29,7 +29,7 @@ def dump_log(
             "--cluster-metadata-decoder", "Show the payloads as metadata records; implies --deep."
         ),
     ] = False,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Show what is in segments, indexes, snapshots and checkpoints.
 

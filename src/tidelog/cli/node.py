@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from tidelog.cli.arguments import argument, option
-from tidelog.cli.output import Output, OutputFormat, print_json, print_line
+from tidelog.cli.terminal import TABLE, Output, print_answer, print_line
 
 PropertiesFile = Annotated[
     Path, argument("FILE.properties", "The node's properties, as Kafka has them.")
@@ -57,7 +57,7 @@ def format_(
     no_initial_controllers: Annotated[
         bool, option("--no-initial-controllers", "Join a quorum that exists.")
     ] = False,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Format a node's data directory."""
     from tidelog.errors import UsageError
@@ -81,9 +81,5 @@ def format_(
         "log_dir": config.log_dir,
         "formatted": written,
     }
-    if output is OutputFormat.JSON:
-        print_json(report)
-    elif written:
-        print_line(f"formatted `{config.log_dir}` for node {config.node_id} of `{cluster_id}`")
-    else:
-        print_line(f"`{config.log_dir}` was formatted already")
+    text = f"formatted `{config.log_dir}` for node {config.node_id} of `{cluster_id}`"
+    print_answer(output, report, text if written else f"`{config.log_dir}` was formatted already")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tidelog.cli import terminal
 from tidelog.cli.arguments import (
     DEFAULT_DATA_DIR,
     Bootstrap,
@@ -13,7 +14,7 @@ from tidelog.cli.arguments import (
     argument,
     option,
 )
-from tidelog.cli.output import Output, OutputFormat, plain, print_json, print_line, print_table
+from tidelog.cli.terminal import TABLE, Output, OutputFormat
 
 quorum_app = typer.Typer(
     help="Describe the metadata quorum, and add or remove voters.",
@@ -24,17 +25,15 @@ quorum_app = typer.Typer(
 
 @quorum_app.command("describe", epilog="Example: tidelog quorum describe --output json")
 def describe(
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    bootstrap: Bootstrap = None, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE
 ) -> None:
     """Show the quorum's leader, its epoch, and how far each voter and observer has replicated."""
     with admin_client(bootstrap, data_dir) as admin:
         quorum = admin.describe_quorum()
     if output is OutputFormat.JSON:
-        print_json(plain(quorum))
+        terminal.print_json(terminal.plain(quorum))
         return
-    print_line(
+    terminal.print_line(
         f"leader {quorum.leader_id}, epoch {quorum.leader_epoch}, "
         f"high watermark {quorum.high_watermark}"
     )
@@ -58,7 +57,7 @@ def describe(
         for row in replicas
     ]
     columns = ("node", "role", "log end", "lag", "last fetch", "caught up", "directory")
-    print_table("", columns, rows)
+    terminal.print_table("", columns, rows)
 
 
 @quorum_app.command(
@@ -84,7 +83,7 @@ def add_controller(
     listeners = config.advertised_controller_listeners
     with admin_client(bootstrap, data_dir, timeout_s=30.0) as admin:
         admin.add_voter(config.node_id, directory_id, listeners)
-    print_line(f"controller {config.node_id} is a voter now")
+    terminal.print_line(f"controller {config.node_id} is a voter now")
 
 
 @quorum_app.command(
@@ -112,4 +111,4 @@ def remove_controller(
         ) from None
     with admin_client(bootstrap, data_dir, timeout_s=30.0) as admin:
         admin.remove_voter(controller_id, directory)
-    print_line(f"controller {controller_id} is not a voter any more")
+    terminal.print_line(f"controller {controller_id} is not a voter any more")

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client, option
-from tidelog.cli.output import Output, OutputFormat, WorkFailed, print_answer
+from tidelog.cli.terminal import TABLE, Output, WorkFailed, print_answer
 
 MAX_OFFSET: Final = 2**63 - 1
 MAX_PARTITION: Final = 2**31 - 1
@@ -42,7 +42,7 @@ def delete(
     ],
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Delete all records below an offset, on every replica.
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from tidelog.cli.arguments import option
-from tidelog.cli.output import BadAnswer, WorkFailed, progress
 from tidelog.cli.spark_log import LogFile, Relay, SparkLog
+from tidelog.cli.terminal import BadAnswer, WorkFailed, progress
 from tidelog.errors import UsageError
 
 Master = Annotated[str, option("--master", "Where Spark runs the job's tasks.", "URL")]

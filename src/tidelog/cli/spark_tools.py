@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from tidelog.cli.arguments import option
-from tidelog.cli.output import Output, OutputFormat, print_json, print_line, progress
 from tidelog.cli.spark_job import Master, needs_spark, open_session
+from tidelog.cli.terminal import TABLE, Output, OutputFormat, print_json, print_line, progress
 
 _BANNER = """\
 Spark {version} on Java {java}; `spark` is the session, `F` its functions.
@@ -58,7 +58,7 @@ def fetch_jars(
     spark_version: Annotated[
         str | None, option("--spark-version", "Default: that of the installed pyspark.", "V")
     ] = None,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Fetch the official Kafka connector's jars through Maven, once, into the user's cache.
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tidelog.cli import terminal
 from tidelog.cli.arguments import (
     DEFAULT_DATA_DIR,
     Bootstrap,
@@ -14,17 +15,7 @@ from tidelog.cli.arguments import (
     assignments,
     option,
 )
-from tidelog.cli.output import (
-    Output,
-    OutputFormat,
-    ids,
-    offset,
-    plain,
-    print_answer,
-    print_json,
-    print_line,
-    print_table,
-)
+from tidelog.cli.terminal import TABLE, Output, OutputFormat
 
 if TYPE_CHECKING:
     from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
@@ -64,7 +55,7 @@ def create(
     ] = False,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Create a topic."""
     from tidelog.client import AdminError
@@ -83,7 +74,7 @@ def create(
             if not if_not_exists or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
             created = False
-    print_answer(
+    terminal.print_answer(
         output,
         {"topic": name, "created": created},
         f"{'created' if created else 'already exists:'} `{name}`",
@@ -92,18 +83,16 @@ def create(
 
 @topics_app.command("list", epilog="Example: tidelog topics list --output json")
 def list_(
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    bootstrap: Bootstrap = None, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE
 ) -> None:
     """List the names of all topics."""
     with admin_client(bootstrap, data_dir) as admin:
         names = admin.list_topics()
     if output is OutputFormat.JSON:
-        print_json(names)
+        terminal.print_json(names)
     else:
         for name in names:
-            print_line(name)
+            terminal.print_line(name)
 
 
 @topics_app.command("describe", epilog="Example: tidelog topics describe orders")
@@ -111,7 +100,7 @@ def describe(
     names: Annotated[list[str] | None, argument("[NAME]…", "Topics; all if none is given.")] = None,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Show leaders, epochs, replicas, ISR and ELR, and each replica's own offsets.
 
@@ -125,7 +114,7 @@ def describe(
             else []
         )
     if output is OutputFormat.JSON:
-        print_json(plain(topics))
+        terminal.print_json(terminal.plain(topics))
         return
     for topic in topics:
         _print_topic(topic)
@@ -147,7 +136,9 @@ def _print_topic(topic: "TopicDescription") -> None:
         "high\nwater-\nmark",
         "log\nend",
     )
-    print_table(title, columns, [_partition_row(partition) for partition in topic.partitions])
+    terminal.print_table(
+        title, columns, [_partition_row(partition) for partition in topic.partitions]
+    )
 
 
 def _partition_row(partition: "PartitionDescription") -> list[Any]:
@@ -157,21 +148,21 @@ def _partition_row(partition: "PartitionDescription") -> list[Any]:
         "none" if partition.leader < 0 else str(partition.leader),
         partition.leader_epoch,
         _replicas(partition),
-        ids(partition.isr),
-        ids(partition.eligible_leaders),
+        terminal.ids(partition.isr),
+        terminal.ids(partition.eligible_leaders),
         "\n".join(str(log.node_id) for log in logs),
-        "\n".join(offset(log.log_start_offset) for log in logs),
-        "\n".join(offset(log.high_watermark) for log in logs),
-        "\n".join(offset(log.log_end_offset) for log in logs),
+        "\n".join(terminal.offset(log.log_start_offset) for log in logs),
+        "\n".join(terminal.offset(log.high_watermark) for log in logs),
+        "\n".join(terminal.offset(log.log_end_offset) for log in logs),
     ]
 
 
 def _replicas(partition: "PartitionDescription") -> str:
-    lines = [ids(partition.replicas)]
+    lines = [terminal.ids(partition.replicas)]
     if partition.adding:
-        lines.append(f"adding {ids(partition.adding)}")
+        lines.append(f"adding {terminal.ids(partition.adding)}")
     if partition.removing:
-        lines.append(f"removing {ids(partition.removing)}")
+        lines.append(f"removing {terminal.ids(partition.removing)}")
     return "\n".join(lines)
 
 
@@ -189,7 +180,7 @@ def alter(
     ] = None,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Add partitions to a topic, or change its configuration."""
     from tidelog.errors import UsageError
@@ -207,7 +198,7 @@ def alter(
             admin.alter_topic_configs(name, changes, delete_config or [])
         if partitions is not None:
             admin.create_partitions(name, partitions)
-    print_answer(output, {"topic": name, "altered": True}, f"altered `{name}`")
+    terminal.print_answer(output, {"topic": name, "altered": True}, f"altered `{name}`")
 
 
 def _check_names(given: list[str], known: list[str]) -> None:
@@ -228,9 +219,9 @@ def delete(
     name: Name,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Delete a topic and its records."""
     with admin_client(bootstrap, data_dir) as admin:
         admin.delete_topic(name)
-    print_answer(output, {"topic": name, "deleted": True}, f"deleted `{name}`")
+    terminal.print_answer(output, {"topic": name, "deleted": True}, f"deleted `{name}`")

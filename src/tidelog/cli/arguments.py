@@ -25,6 +25,12 @@ def argument(metavar: str, text: str = "", **bounds: Any) -> Any:
     return typer.Argument(metavar=metavar, help=text or None, **bounds)
 
 
+def command_group(text: str, example: str = "", **more: Any) -> typer.Typer:
+    """Commands under one name."""
+    epilog = f"Example: tidelog {example}" if example else None
+    return typer.Typer(help=text, epilog=epilog, rich_markup_mode=None, **more)
+
+
 DataDir = Annotated[Path, option("--data-dir", "Directory of the local cluster.", "DIR")]
 Bootstrap = Annotated[
     str | None,

@@ -2,18 +2,21 @@
 
 from typing import Annotated, Final
 
-import typer
-
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client, option
+from tidelog.cli.arguments import (
+    DEFAULT_DATA_DIR,
+    Bootstrap,
+    DataDir,
+    admin_client,
+    command_group,
+    option,
+)
 from tidelog.cli.terminal import TABLE, Output, WorkFailed, ids, print_answer
 
 MAX_BROKER_ID: Final = 2**31 - 1
 """The largest id that a request can carry."""
 
-brokers_app = typer.Typer(
-    help="Unregister brokers that will not come back.",
-    epilog="Example: tidelog brokers unregister --id 4",
-    rich_markup_mode=None,
+brokers_app = command_group(
+    "Unregister brokers that will not come back.", "brokers unregister --id 4"
 )
 
 

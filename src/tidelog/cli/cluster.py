@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from tidelog.cli import terminal
 from tidelog.cli.arguments import (
     DEFAULT_DATA_DIR,
@@ -16,6 +14,7 @@ from tidelog.cli.arguments import (
     DataDir,
     argument,
     assignments,
+    command_group,
     option,
 )
 from tidelog.cli.terminal import TABLE, BadAnswer, Output, OutputFormat
@@ -29,10 +28,8 @@ if TYPE_CHECKING:
 DEFAULT_BASE_PORT: Final = 9092
 _WATCH_S: Final = 0.2
 
-nodes_app = typer.Typer(
-    help="Kill, stop, pause, resume or start single nodes of a local cluster.",
-    epilog="Example: tidelog nodes kill 2",
-    rich_markup_mode=None,
+nodes_app = command_group(
+    "Kill, stop, pause, resume or start single nodes of a local cluster.", "nodes kill 2"
 )
 
 NodeId = Annotated[int, argument("ID", "The node's id.")]

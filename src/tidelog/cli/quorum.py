@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tidelog.cli import terminal
 from tidelog.cli.arguments import (
     DEFAULT_DATA_DIR,
@@ -12,14 +10,13 @@ from tidelog.cli.arguments import (
     DataDir,
     admin_client,
     argument,
+    command_group,
     option,
 )
 from tidelog.cli.terminal import TABLE, Output, OutputFormat
 
-quorum_app = typer.Typer(
-    help="Describe the metadata quorum, and add or remove voters.",
-    epilog="Example: tidelog quorum describe",
-    rich_markup_mode=None,
+quorum_app = command_group(
+    "Describe the metadata quorum, and add or remove voters.", "quorum describe"
 )
 
 

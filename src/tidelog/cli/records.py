@@ -2,19 +2,23 @@
 
 from typing import Annotated, Final
 
-import typer
-
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client, option
+from tidelog.cli.arguments import (
+    DEFAULT_DATA_DIR,
+    Bootstrap,
+    DataDir,
+    admin_client,
+    command_group,
+    option,
+)
 from tidelog.cli.terminal import TABLE, Output, WorkFailed, print_answer
 
 MAX_OFFSET: Final = 2**63 - 1
 MAX_PARTITION: Final = 2**31 - 1
 """The largest numbers that a request can carry."""
 
-records_app = typer.Typer(
-    help="Delete the oldest records of a partition.",
-    epilog="Example: tidelog records delete --topic orders --partition 0 --before-offset 4200",
-    rich_markup_mode=None,
+records_app = command_group(
+    "Delete the oldest records of a partition.",
+    "records delete --topic orders --partition 0 --before-offset 4200",
 )
 
 

@@ -7,17 +7,14 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
-import typer
-
 from tidelog.cli import terminal
-from tidelog.cli.arguments import argument, option
+from tidelog.cli.arguments import argument, command_group, option
 from tidelog.cli.terminal import TABLE, BadAnswer, Output
 from tidelog.errors import UsageError
 
-sim_app = typer.Typer(
-    help="Simulate clusters under faults: the production node, virtual time, one seed a run.",
-    epilog="Example: tidelog sim run --seeds 1:100 --jobs 2",
-    rich_markup_mode=None,
+sim_app = command_group(
+    "Simulate clusters under faults: the production node, virtual time, one seed a run.",
+    "sim run --seeds 1:100 --jobs 2",
 )
 
 Tier = Annotated[str, option("--tier", "`cluster`: whole nodes; `quorum`: voters.", "TIER")]

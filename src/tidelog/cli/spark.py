@@ -18,7 +18,7 @@ from tidelog.cli.spark_campaign import campaign
 from tidelog.cli.spark_export import export
 from tidelog.cli.spark_health import health
 from tidelog.cli.spark_ingest import checkpoint_app, compact, ingest
-from tidelog.cli.spark_job import Master, open_session
+from tidelog.cli.spark_job import DataDirs, Master, Topics, open_session
 from tidelog.cli.spark_tools import fetch_jars, shell
 from tidelog.cli.terminal import TABLE, BadAnswer, Output, counted
 from tidelog.errors import UsageError
@@ -76,17 +76,8 @@ def doctor(output: Output = TABLE) -> None:
     "audit", epilog="Example: tidelog spark audit --data-dir tidelog-data --topic orders"
 )
 def audit(
-    data_dirs: Annotated[
-        list[Path],
-        option(
-            "--data-dir",
-            "A cluster's directory, or a broker's log directory; give it several times.",
-            "DIR",
-        ),
-    ],
-    topics: Annotated[
-        list[str] | None, option("--topic", "Only this topic; give it several times.", "NAME")
-    ] = None,
+    data_dirs: DataDirs,
+    topics: Topics = None,
     sample: Annotated[
         str, option("--sample", "Recompute the CRC of one batch in K.", "1/K")
     ] = "1/1",

@@ -6,23 +6,14 @@ from typing import Annotated
 
 from tidelog.cli import terminal
 from tidelog.cli.arguments import option
-from tidelog.cli.spark_job import Master, open_session
+from tidelog.cli.spark_job import DataDirs, Master, Topics, open_session
 from tidelog.cli.terminal import TABLE, Output, OutputFormat
 
 
 def export(
-    data_dirs: Annotated[
-        list[Path],
-        option(
-            "--data-dir",
-            "A cluster's directory, or a broker's log directory; give it several times.",
-            "DIR",
-        ),
-    ],
+    data_dirs: DataDirs,
     out: Annotated[Path, option("--out", "A directory to be made.", "DIR")],
-    topics: Annotated[
-        list[str] | None, option("--topic", "Only this topic; give it several times.", "NAME")
-    ] = None,
+    topics: Topics = None,
     allow_gaps: Annotated[
         bool, option("--allow-gaps", "Write what there is where offsets are missing.")
     ] = False,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from tidelog.cli import terminal
 from tidelog.cli.arguments import option
-from tidelog.cli.spark_job import Master, interruptible, needs_spark, open_session
+from tidelog.cli.spark_job import Master, Topics, interruptible, needs_spark, open_session
 from tidelog.cli.terminal import TABLE, BadAnswer, Output, OutputFormat
 from tidelog.errors import UsageError
 from tidelog.pipeline.health.figures import TABLES, Health, leader_name
@@ -35,9 +35,6 @@ Directories = Annotated[
     ),
 ]
 Since = Annotated[str | None, option("--since", "30m, 12h, 7d, or a time (UTC).", "WHEN")]
-Topics = Annotated[
-    list[str] | None, option("--topic", "Only this topic; give it several times.", "NAME")
-]
 Report = Annotated[
     Path | None, option("--report", "Write Parquet tables and report.html there.", "DIR")
 ]

@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
 from tidelog.cli import terminal
 from tidelog.cli.arguments import (
     DEFAULT_DATA_DIR,
     Bootstrap,
     argument,
     assignments,
+    command_group,
     find_bootstrap,
     option,
 )
@@ -28,9 +27,7 @@ MASTER: Final = "local[*,4]"
 """All cores; a task whose worker dies is tried again, which plain `local[*]` would not do."""
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
-checkpoint_app = typer.Typer(
-    help="Checkpoints of ingests.", no_args_is_help=True, rich_markup_mode=None
-)
+checkpoint_app = command_group("Checkpoints of ingests.", no_args_is_help=True)
 
 Table = Annotated[Path, option("--table", "The Delta table's directory.", "PATH")]
 

@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from tidelog.cli import terminal
 from tidelog.cli.arguments import (
     DEFAULT_DATA_DIR,
@@ -13,6 +11,7 @@ from tidelog.cli.arguments import (
     admin_client,
     argument,
     assignments,
+    command_group,
     option,
 )
 from tidelog.cli.terminal import TABLE, Output, OutputFormat
@@ -20,10 +19,9 @@ from tidelog.cli.terminal import TABLE, Output, OutputFormat
 if TYPE_CHECKING:
     from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
 
-topics_app = typer.Typer(
-    help="Create, list, describe, alter and delete topics.",
-    epilog="Example: tidelog topics create orders --partitions 6 --replication-factor 3",
-    rich_markup_mode=None,
+topics_app = command_group(
+    "Create, list, describe, alter and delete topics.",
+    "topics create orders --partitions 6 --replication-factor 3",
 )
 
 MAX_PARTITIONS: Final = 2**31 - 1
@@ -125,16 +123,8 @@ def _print_topic(topic: "TopicDescription") -> None:
     title = f"{topic.name}  id={topic.topic_id}  {configs}".rstrip()
     # In two lines where one would make the table wider than 80 columns.
     columns = (
-        "parti-\ntion",
-        "leader",
-        "epoch",
-        "replicas",
-        "ISR",
-        "ELR",
-        "node",
-        "log\nstart",
-        "high\nwater-\nmark",
-        "log\nend",
+        *("parti-\ntion", "leader", "epoch", "replicas", "ISR", "ELR", "node"),
+        *("log\nstart", "high\nwater-\nmark", "log\nend"),
     )
     terminal.print_table(
         title, columns, [_partition_row(partition) for partition in topic.partitions]

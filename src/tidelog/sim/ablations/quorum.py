@@ -2,22 +2,13 @@
 
 from typing import Any, Final
 
-from tidelog.kraft import transitions
+from tidelog.kraft import roles, transitions
 from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.events import RoleCause, VoteReason
 from tidelog.kraft.fetch_server import FetchServer
 from tidelog.kraft.fetcher import Fetcher
 from tidelog.kraft.leader import Leader, Progress
 from tidelog.kraft.quorum_state import QuorumStateFile
-from tidelog.kraft.roles import (
-    Ballot,
-    Candidate,
-    Follower,
-    Prospective,
-    Resigned,
-    Unattached,
-    VoteDecision,
-)
 from tidelog.model import METADATA_PARTITION, EpochEndOffset
 from tidelog.sim.ablations.safeguard import Original, guard, guard_of_quorum
 
@@ -54,9 +45,11 @@ def _cut_without_looking(self: Fetcher, role: Any, diverging: EpochEndOffset, no
     self._core.log.truncate_to(min(diverging.end_offset, self._core.log.log_end_offset))
 
 
-def _never_follow_a_leader(self: Follower, request: Any, *, log_is_fresh: bool) -> VoteDecision:
+def _never_follow_a_leader(
+    self: roles.Follower, request: Any, *, log_is_fresh: bool
+) -> roles.VoteDecision:
     """A pre-vote is granted though the leader is there."""
-    return VoteDecision(bool(request.pre_vote) and log_is_fresh, VoteReason.LOG_FRESH)
+    return roles.VoteDecision(bool(request.pre_vote) and log_is_fresh, VoteReason.LOG_FRESH)
 
 
 def _begin_at_once(become: Original, core: QuorumCore, now: Any, cause: RoleCause) -> None:
@@ -81,7 +74,7 @@ SAFEGUARDS: Final = (
         "r40",
         "followers-refuse-pre-votes",
         "a voter that takes the leadership from a leader whom all others follow",
-    ).replaced(Follower, "decide_vote", _never_follow_a_leader),
+    ).replaced(roles.Follower, "decide_vote", _never_follow_a_leader),
     guard(
         "r40", "pre-vote", "a voter that comes back with a higher epoch and deposes the leader"
     ).wrapped(transitions, "become_prospective", _begin_at_once),
@@ -103,16 +96,16 @@ SAFEGUARDS: Final = (
         FetchServer, "_diverging_epoch", lambda *_: None
     ),
     guard_of_quorum("majority", "two leaders in an epoch").replaced(
-        Ballot, "is_won", property(lambda ballot: bool(ballot.granting))
+        roles.Ballot, "is_won", property(lambda ballot: bool(ballot.granting))
     ),
     guard_of_quorum("own-epoch-first", "committing what a later leader may cut").replaced(
         Leader, "maybe_raise_high_watermark", _commit_any_epoch
     ),
     guard("s08", "votes-for-fresh-logs", "a leader that lacks committed metadata")
-    .wrapped(Unattached, "decide_vote", _blind_vote)
-    .wrapped(Follower, "decide_vote", _blind_vote)
-    .wrapped(Prospective, "decide_vote", _blind_vote)
-    .wrapped(Candidate, "decide_vote", _blind_vote)
-    .wrapped(Resigned, "decide_vote", _blind_vote),
+    .wrapped(roles.Unattached, "decide_vote", _blind_vote)
+    .wrapped(roles.Follower, "decide_vote", _blind_vote)
+    .wrapped(roles.Prospective, "decide_vote", _blind_vote)
+    .wrapped(roles.Candidate, "decide_vote", _blind_vote)
+    .wrapped(roles.Resigned, "decide_vote", _blind_vote),
 )
 """Of votes and of the metadata log."""

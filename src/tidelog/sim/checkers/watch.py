@@ -1,4 +1,4 @@
-"""Calls the checkers when there is something to look at, and not at every event.
+"""Which checkers watch a run of whole nodes, and when: only where there is something to look at.
 
 Most events of a node move nothing that a checker cares about. What each leader looked like last is
 remembered per process, so that a look costs a comparison.
@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 from tidelog.metadata.image import MetadataImage
 from tidelog.replication.partition import Partition
+from tidelog.sim.checkers import leaders, metadata, readings, replicas
 from tidelog.sim.checkers.base import Checker, Evidence
+from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
 from tidelog.sim.engine.host import Host
 from tidelog.sim.evidence.oracle import partition_id
 
@@ -76,3 +78,33 @@ class Watch:
         self.sweep()
         for checker in self._checkers:
             checker.at_end(self._evidence)
+
+
+def checkers() -> list[Checker]:
+    """Those of a run of whole nodes; what breaks in several ways is reported by the first."""
+    return [
+        leaders.LeaderCompleteness(),
+        leaders.OneLeaderPerEpoch(),
+        leaders.HighWatermarkBounds(),
+        leaders.MinIsrGuard(),
+        metadata.EpochsRise(),
+        metadata.FencedNeverInSync(),
+        metadata.ValidIsrAndElr(),
+        replicas.CandidateCompleteness(),
+        replicas.AcknowledgedIsCommitted(),
+        replicas.TrueHighWatermarkMonotonic(),
+        replicas.LogMatching(),
+        replicas.CommittedNeverTruncated(),
+        replicas.MaximalIsrSuperset(),
+        replicas.OffsetsInOrder(),
+        replicas.OneQuorumLeaderPerEpoch(),
+        replicas.NoFalseDamage(),
+        replicas.ReplicasEqual(),
+        replicas.EpochCacheMatchesBatches(),
+        readings.NothingLost(),
+        readings.RepeatableRead(),
+        readings.NoDuplicates(),
+        readings.ProducerOrder(),
+        readings.HistoryIsALog(),
+        ImageIsFoldOfLog(),
+    ]

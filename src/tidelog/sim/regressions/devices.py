@@ -17,8 +17,7 @@ from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.disk import ProcessKilled
-from tidelog.sim.regressions.small_cluster import SmallCluster
-from tidelog.sim.regressions.testbed import BareDirectory, Scene, Testbed
+from tidelog.sim.regressions.testbed import BareDirectory, Scene, SmallCluster, Testbed
 
 _KEY = TopicPartition("orders", 0)
 _SEGMENTS = LogConfig(segment_bytes=200)
@@ -78,8 +77,7 @@ def r21_append_after_an_error(testbed: Testbed) -> None:
     Case: a write fails; before the node has noticed, the next one comes.
     Must: it is refused, and so are reads; the node learns that the directory failed.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "a", then_ms=150)
+    cluster = testbed.topic(1, 2, first="a")
     cluster.brokers[1].disk.failing = "input/output error"
     first = cluster.send(1, "b")
     cluster.brokers[1].disk.failing = None
@@ -106,8 +104,7 @@ def r22_start_over(testbed: Testbed) -> None:
     log away and begins where the leader's begins.
     Must: log start, high watermark and log end move together; all bounds hold at each step.
     """
-    cluster = testbed.topic(1, 2, segment_bytes="200")
-    cluster.send(1, "a", then_ms=150)
+    cluster = testbed.topic(1, 2, segment_bytes="200", first="a")
     cluster.part(1, 2)
     cluster.set_isr(1, then_ms=1_600)
     for value in "bcdefg":

@@ -141,8 +141,7 @@ def r12_below_the_min_isr(testbed: Testbed) -> None:
     eligible replica, which left when all that was committed was on it, is elected.
     Must: the high watermark stands still; no consumer reads what the eligible replica lacks.
     """
-    cluster = testbed.topic(1, 2, 3, min_insync_replicas="2")
-    cluster.send(1, "a", then_ms=150)
+    cluster = testbed.topic(1, 2, 3, min_insync_replicas="2", first="a")
     cluster.kill(2)
     cluster.kill(3)
     cluster.feed.fence(2)

@@ -21,8 +21,7 @@ def r04_fetch_of_another_term(testbed: Testbed) -> None:
     and makes it cut b, then broker 1 leads again and still waits for b to be committed.
     Must: the fetch is fenced; b is not acknowledged on the strength of it.
     """
-    cluster = testbed.topic(1, 2, 3)
-    cluster.send(1, "a", then_ms=150)
+    cluster = testbed.topic(1, 2, 3, first="a")
     cluster.held |= {(1, 2), (3, 1)}
     cluster.send(1, "b", then_ms=10)
     cluster.must_hold(3, "a", "b")

@@ -66,8 +66,7 @@ def s04_later_epochs_are_skipped(testbed: Testbed) -> None:
     the new term behind one of the old.
     Must: the follower takes the first batch only.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "a", then_ms=150)
+    cluster = testbed.topic(1, 2, first="a")
     cluster.brokers[2].sees_metadata = False
     cluster.held.add((2, 1))
     cluster.run(110)
@@ -139,8 +138,7 @@ def s07_acknowledged_is_committed(testbed: Testbed) -> None:
     and the follower is elected.
     Must: the batch was not acknowledged one record early.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "a", then_ms=150)
+    cluster = testbed.topic(1, 2, first="a")
     cluster.held.add((2, 1))
     cluster.send(1, "b", then_ms=3)
     cluster.held.add((1, 2))
@@ -158,8 +156,7 @@ def s09_metadata_of_a_former_life(testbed: Testbed) -> None:
     through its own past, in which it led; a client writes to it; meanwhile another one is elected.
     Must: it acts only once its present registration is in the metadata.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "a", then_ms=150)
+    cluster = testbed.topic(1, 2, first="a")
     cluster.kill(1)
     cluster.brokers[1].lives_in_the_past = True
     cluster.start(1, then_ms=50)

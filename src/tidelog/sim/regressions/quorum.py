@@ -17,6 +17,8 @@ from tidelog.sim.quorum.options import NO_SNAPSHOTS, QUICK, Saving
 from tidelog.sim.quorum.replica import Replica
 from tidelog.sim.regressions.testbed import Testbed
 
+_EMPTY = EpochEndOffset(0, 0)
+
 
 def _elected(
     testbed: Testbed, *, config: QuorumConfig = QUICK, saving: Saving = NO_SNAPSHOTS
@@ -171,26 +173,21 @@ def s01_vote_lost_with_power(testbed: Testbed) -> None:
     voter = cluster.replicas[2]
     cluster.start(voter)
     voter.stalled = True
-    _ask_for_vote(cluster, voter=2, candidate=3, epoch=1)
+    _ask_for_vote(cluster, 2, candidate=3, epoch=1)
     cluster.run(50)
     cluster.cut_power(voter)
     voter.stalled = False
     cluster.start(voter)
-    _ask_for_vote(cluster, voter=2, candidate=1, epoch=1)
+    _ask_for_vote(cluster, 2, candidate=1, epoch=1)
     cluster.run(50)
     granted = sum("on_vote_request: granted" in line for line in cluster.lines)
     testbed.must(not cluster.lines or granted == 2, "Setup", f"{granted} votes were granted")
 
 
 def _ask_for_vote(
-    cluster: QuorumCluster,
-    *,
-    voter: int,
-    candidate: int,
-    epoch: int,
-    last_epoch: int = 0,
-    last_offset: int = 0,
+    cluster: QuorumCluster, voter: int, *, candidate: int, epoch: int, end: EpochEndOffset = _EMPTY
 ) -> None:
+    """`end` is where the candidate's log ends."""
     request = VoteRequest(
         cluster_id=None,
         voter_id=voter,
@@ -198,8 +195,8 @@ def _ask_for_vote(
         candidate_id=candidate,
         candidate_directory_id=ZERO_UUID,
         epoch=epoch,
-        last_epoch=last_epoch,
-        last_offset=last_offset,
+        last_epoch=end.leader_epoch,
+        last_offset=end.end_offset,
         pre_vote=False,
     )
     sent = SendRequest(voter, request, endpoint_of(voter))
@@ -224,14 +221,9 @@ def s08_vote_for_a_short_log(testbed: Testbed) -> None:
     cluster.kill(leader)
     cluster.kill(short)
     cluster.heal()
-    _ask_for_vote(
-        cluster,
-        voter=complete.node_id,
-        candidate=short.node_id,
-        epoch=complete.quorum.epoch + 1,
-        last_epoch=short.log.latest_epoch,
-        last_offset=short.log.log_end_offset,
-    )
+    end = EpochEndOffset(short.log.latest_epoch, short.log.log_end_offset)
+    epoch = complete.quorum.epoch + 1
+    _ask_for_vote(cluster, complete.node_id, candidate=short.node_id, epoch=epoch, end=end)
     cluster.run(20)
     state = decode_state(complete.disk.read_file(QUORUM_STATE_PATH) or b"")
     voted = None if state.voted is None else state.voted.node_id
@@ -279,12 +271,12 @@ def s14_lost_quorum_state(testbed: Testbed) -> None:
     cluster = testbed.quorum(3)
     voter = cluster.replicas[2]
     cluster.start(voter)
-    _ask_for_vote(cluster, voter=2, candidate=3, epoch=1)
+    _ask_for_vote(cluster, 2, candidate=3, epoch=1)
     cluster.run(50)
     cluster.kill(voter)
     voter.disk.delete(QUORUM_STATE_PATH)
     if cluster.start(voter):
-        _ask_for_vote(cluster, voter=2, candidate=1, epoch=1)
+        _ask_for_vote(cluster, 2, candidate=1, epoch=1)
         cluster.run(50)
     refused = f"{QUORUM_STATE_PATH}` is missing" in cluster.lines[-1]
     testbed.must(refused, "VotesAreNotForgotten", f"the voter starts: {cluster.lines[-1]}")

@@ -9,8 +9,7 @@ from dataclasses import replace
 from tidelog.config import RACK_AWARE_SELECTOR
 from tidelog.errors import ErrorCode
 from tidelog.sim.engine.client import SimClient
-from tidelog.sim.regressions.small_cluster import SmallCluster
-from tidelog.sim.regressions.testbed import Testbed
+from tidelog.sim.regressions.testbed import SmallCluster, Testbed
 from tidelog.sim.replicas.cluster import CONFIG
 from tidelog.sim.replicas.requests import Producer
 
@@ -23,8 +22,7 @@ def r23_read_committed(testbed: Testbed) -> None:
     with read_committed while the high watermark moves.
     Must: nothing at or above the last stable offset is given.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "a", then_ms=150)
+    cluster = testbed.topic(1, 2, first="a")
     cluster.send(1, "open", producer=Producer(7, 0, 0, is_transactional=True))
     for step in range(6):
         cluster.send(1, f"behind-{step}")
@@ -48,8 +46,7 @@ def r28_visible_and_lost(testbed: Testbed) -> None:
     another replica is elected.
     Must: the record was not shown.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "a", then_ms=150)
+    cluster = testbed.topic(1, 2, first="a")
     cluster.part(1, 2)
     cluster.send(1, "lost", acks=1)
     cluster.read(1, 0)
@@ -69,8 +66,7 @@ def r42_reads_from_followers(testbed: Testbed) -> None:
     offset does not exist.
     """
     config = replace(CONFIG, replica_selector_class=RACK_AWARE_SELECTOR)
-    cluster = testbed.topic(1, 2, 3, config=config)
-    cluster.send(1, "a", then_ms=150)
+    cluster = testbed.topic(1, 2, 3, config=config, first="a")
     cluster.part(1, 3)
     cluster.set_isr(1, 2, then_ms=1_600)
     cluster.send(1, "b", then_ms=50)

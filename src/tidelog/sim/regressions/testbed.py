@@ -13,16 +13,21 @@ from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.event import Event
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceLine
+from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import format_directory
 from tidelog.log.values import LogFlush
+from tidelog.metadata.image import PartitionImage
 from tidelog.model import Uuid
+from tidelog.records.batch import decode_batch, iter_headers
+from tidelog.sim.engine.client import Disconnected, SimClient
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.world import World
 from tidelog.sim.quorum.cluster import QuorumCluster
 from tidelog.sim.quorum.options import NO_SNAPSHOTS, QUICK, Composition, Conditions, Saving
 from tidelog.sim.replicas.cluster import CONFIG
 from tidelog.sim.replicas.controlled import ControlledFeed
+from tidelog.sim.replicas.reading import joined
 from tidelog.sim.replicas.requests import NO_PRODUCER_ID, Producer
 from tidelog.sim.replicas.watched import TOPIC, WatchedCluster
 from tidelog.sim.report.violation import Violation
@@ -139,6 +144,86 @@ class Scene(WatchedCluster):
             raise Violation(name, f"b{node} has {held}")
 
 
+class SmallCluster:
+    """Whole nodes with one topic `t` of one partition, as a client and an operator see them."""
+
+    def __init__(self, world: World) -> None:
+        """Starts all nodes and creates the topic."""
+        self._world = world
+        world.start_all()
+        world.run_until(lambda: self._active_count() == len(world.hosts), 20_000)
+        code = SimClient(world, 1).create_topic("t")
+        assert code == ErrorCode.NONE, f"Setup: no topic, {code}"
+        world.run_until(lambda: len(self._known()) == len(world.hosts), 20_000)
+        world.run_for(500)
+
+    @property
+    def partition(self) -> PartitionImage:
+        """The newest metadata that any running node has."""
+        return max(self._known(), key=lambda partition: partition.partition_epoch)
+
+    @property
+    def leader(self) -> int:
+        """The leader by the newest metadata, -1 for none."""
+        return self.partition.leader
+
+    def read_all(self, count: int) -> list[bytes]:
+        """The values that a consumer reads from offset 0 on, at most so many; it asks again, of
+        the leader of that moment, when it is put off. What cannot be decoded ends it."""
+        values: list[bytes] = []
+        for _ in range(300):
+            if len(values) >= count:
+                break
+            try:
+                values += self._read(len(values))
+            except CorruptBatch as damage:
+                return [*values, str(damage).encode()]
+            except Disconnected:
+                pass
+            self._world.run_for(100)
+        return values
+
+    def _read(self, offset: int) -> list[bytes]:
+        leader = self.leader
+        if leader < 0 or self._world.hosts[leader].node is None:
+            return []
+        answer = SimClient(self._world, leader).fetch("t", 0, offset).partitions[0]
+        if answer.error_code is not ErrorCode.NONE:
+            return []
+        data = joined(answer.records)
+        return [
+            record.value or b""
+            for position, header in iter_headers(data)
+            for record in decode_batch(data[position : position + header.size_bytes])
+            if record.offset >= offset
+        ]
+
+    def log_files(self) -> dict[int, bytes]:
+        """All bytes of the partition's segments, by node."""
+        return {
+            node_id: b"".join(
+                host.disk.read_file(f"t-0/{name}") or b""
+                for name in host.disk.list_dir("t-0")
+                if name.endswith(".log")
+            )
+            for node_id, host in self._world.hosts.items()
+        }
+
+    def _known(self) -> list[PartitionImage]:
+        return [
+            topic.partitions[0]
+            for host in self._world.hosts.values()
+            if host.node is not None
+            and (topic := host.node.broker.image.topics_by_name.get("t")) is not None
+        ]
+
+    def _active_count(self) -> int:
+        nodes = [host.node for host in self._world.hosts.values() if host.node is not None]
+        return min(
+            sum(broker.active for broker in node.broker.image.brokers.values()) for node in nodes
+        )
+
+
 class Testbed:
     """Makes what a scenario runs on, and keeps it for the report."""
 
@@ -164,11 +249,15 @@ class Testbed:
         *nodes: int,
         controlled: bool = False,
         config: ReplicationConfig = CONFIG,
+        first: str = "",
         **topic_configs: str,
     ) -> Scene:
-        """Brokers with a replica each of the topic `orders`; the first one leads."""
+        """Brokers with a replica each of the topic `orders`, where broker 1 leads; with a `first`
+        record, all know that it is committed."""
         cluster = self.replicas(*nodes, controlled=controlled, config=config)
         cluster.topic(*nodes, **topic_configs)
+        if first:
+            cluster.send(1, first, then_ms=150)
         return cluster
 
     def quorum(

@@ -18,8 +18,7 @@ def r01_truncate_by_epoch(testbed: Testbed) -> None:
     restarts, then the leader dies and the follower is elected.
     Must: m2 survives: logs are cut by epoch, never by high watermark.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "m1", then_ms=150)
+    cluster = testbed.topic(1, 2, first="m1")
     cluster.send(1, "m2", then_ms=2)
     # From here on the follower receives nothing: its high watermark stays below m2.
     cluster.held.add((1, 2))
@@ -71,8 +70,7 @@ def r03_two_quick_elections(testbed: Testbed) -> None:
     follower, which does not have that epoch either, cuts to the end of its own epoch below, and
     they repeat until they agree.
     """
-    cluster = testbed.topic(1, 2, 3)
-    cluster.send(1, "m0", then_ms=150)
+    cluster = testbed.topic(1, 2, 3, first="m0")
     cluster.part(1, 2, 3)
     cluster.elect(3, 1, 2, 3, then_ms=10)
     cluster.elect(1, 1, 2, 3, then_ms=10)
@@ -123,8 +121,7 @@ def r07_same_leader_again(testbed: Testbed) -> None:
     again and writes c where b was; broker 3 has b and receives all that at once.
     Must: broker 3 cuts b.
     """
-    cluster = testbed.topic(1, 2, 3)
-    cluster.send(1, "a", then_ms=150)
+    cluster = testbed.topic(1, 2, 3, first="a")
     cluster.held.add((1, 2))
     cluster.send(1, "b", acks=1, then_ms=20)
     cluster.must_hold(3, "a", "b")

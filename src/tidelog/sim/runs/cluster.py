@@ -20,8 +20,7 @@ from tidelog.metadata.image import MetadataImage
 from tidelog.records.compression import Codec
 from tidelog.sim.checkers.base import Evidence
 from tidelog.sim.checkers.metadata import OneChangeAtATime
-from tidelog.sim.checkers.suite import checkers
-from tidelog.sim.checkers.watch import Watch
+from tidelog.sim.checkers.watch import Watch, checkers
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import History, Key, Polled

@@ -1,8 +1,8 @@
 """Options that several commands share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -10,6 +10,8 @@ from tidelog.errors import UsageError
 
 if TYPE_CHECKING:
     from tidelog.client import AdminClient
+
+Command = TypeVar("Command", bound=Callable[..., object])
 
 DEFAULT_DATA_DIR: Final = Path("tidelog-data")
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
@@ -29,6 +31,11 @@ def command_group(text: str, example: str = "", **more: Any) -> typer.Typer:
     """Commands under one name."""
     epilog = f"Example: tidelog {example}" if example else None
     return typer.Typer(help=text, epilog=epilog, rich_markup_mode=None, **more)
+
+
+def command(group: typer.Typer, name: str, example: str) -> Callable[[Command], Command]:
+    """Adds a command, with an example of a command line below its help."""
+    return group.command(name, epilog=f"Example: tidelog {example}")
 
 
 DataDir = Annotated[Path, option("--data-dir", "Directory of the local cluster.", "DIR")]

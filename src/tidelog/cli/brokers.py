@@ -7,10 +7,12 @@ from tidelog.cli.arguments import (
     Bootstrap,
     DataDir,
     admin_client,
+    command,
     command_group,
     option,
 )
 from tidelog.cli.terminal import TABLE, Output, WorkFailed, ids, print_answer
+from tidelog.errors import ErrorCode
 
 MAX_BROKER_ID: Final = 2**31 - 1
 """The largest id that a request can carry."""
@@ -25,7 +27,7 @@ def _brokers() -> None:
     """Makes the subcommands a group, although there is one only."""
 
 
-@brokers_app.command("unregister", epilog="Example: tidelog brokers unregister --id 4")
+@command(brokers_app, "unregister", "brokers unregister --id 4")
 def unregister(
     broker_id: Annotated[int, option("--id", "The broker's id.", "ID", min=0, max=MAX_BROKER_ID)],
     bootstrap: Bootstrap = None,
@@ -37,7 +39,6 @@ def unregister(
     Its replicas stay assigned to it: reassign them first. A broker that still runs registers again.
     """
     from tidelog.client import AdminError
-    from tidelog.errors import ErrorCode
 
     with admin_client(bootstrap, data_dir) as admin:
         try:

@@ -14,6 +14,7 @@ from tidelog.cli.arguments import (
     DataDir,
     argument,
     assignments,
+    command,
     command_group,
     option,
 )
@@ -219,13 +220,13 @@ def _status_row(node: "LocalNode", fenced: dict[int, bool]) -> dict[str, Any]:
     }
 
 
-@nodes_app.command("kill", epilog="Example: tidelog nodes kill 2")
+@command(nodes_app, "kill", "nodes kill 2")
 def kill(node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None:
     """Kill a node at once (SIGKILL)."""
     _act(data_dir, node_id, output, lambda processes: processes.kill(node_id))
 
 
-@nodes_app.command("stop", epilog="Example: tidelog nodes stop 2")
+@command(nodes_app, "stop", "nodes stop 2")
 def stop(
     node_id: NodeId,
     data_dir: DataDir = DEFAULT_DATA_DIR,
@@ -236,19 +237,19 @@ def stop(
     _act(data_dir, node_id, output, lambda processes: processes.stop([node_id], timeout_s))
 
 
-@nodes_app.command("pause", epilog="Example: tidelog nodes pause 2")
+@command(nodes_app, "pause", "nodes pause 2")
 def pause(node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None:
     """Freeze a node (SIGSTOP): its connections stay open, and it does not answer."""
     _act(data_dir, node_id, output, lambda processes: processes.pause(node_id))
 
 
-@nodes_app.command("resume", epilog="Example: tidelog nodes resume 2")
+@command(nodes_app, "resume", "nodes resume 2")
 def resume(node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None:
     """Let a frozen node continue (SIGCONT)."""
     _act(data_dir, node_id, output, lambda processes: processes.resume(node_id))
 
 
-@nodes_app.command("start", epilog="Example: tidelog nodes start 2")
+@command(nodes_app, "start", "nodes start 2")
 def start(node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None:
     """Start a stopped node again, on its port and directory."""
     _act(data_dir, node_id, output, lambda processes: processes.start([node_id]))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from tidelog.cli.arguments import argument, option
 from tidelog.cli.terminal import TABLE, Output, print_answer, print_line
+from tidelog.errors import UsageError
 
 PropertiesFile = Annotated[
     Path, argument("FILE.properties", "The node's properties, as Kafka has them.")
@@ -60,7 +61,6 @@ def format_(
     output: Output = TABLE,
 ) -> None:
     """Format a node's data directory."""
-    from tidelog.errors import UsageError
     from tidelog.runtime.first_voters import FirstVoters
     from tidelog.runtime.formatting import format_node
     from tidelog.runtime.node_file import read_node_config

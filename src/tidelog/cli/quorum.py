@@ -10,17 +10,19 @@ from tidelog.cli.arguments import (
     DataDir,
     admin_client,
     argument,
+    command,
     command_group,
     option,
 )
 from tidelog.cli.terminal import TABLE, Output, OutputFormat
+from tidelog.errors import UsageError
 
 quorum_app = command_group(
     "Describe the metadata quorum, and add or remove voters.", "quorum describe"
 )
 
 
-@quorum_app.command("describe", epilog="Example: tidelog quorum describe --output json")
+@command(quorum_app, "describe", "quorum describe --output json")
 def describe(
     bootstrap: Bootstrap = None, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE
 ) -> None:
@@ -57,16 +59,13 @@ def describe(
     terminal.print_table("", columns, rows)
 
 
-@quorum_app.command(
-    "add-controller", epilog="Example: tidelog quorum add-controller controller-4.properties"
-)
+@command(quorum_app, "add-controller", "quorum add-controller controller-4.properties")
 def add_controller(
     file: Annotated[Path, argument("FILE.properties", "The properties of the new controller.")],
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Make a controller that runs and follows the quorum one of its voters."""
-    from tidelog.errors import UsageError
     from tidelog.log.identity import read_identity
     from tidelog.runtime.node_file import read_node_config
     from tidelog.runtime.os_disk import OsDisk
@@ -83,10 +82,10 @@ def add_controller(
     terminal.print_line(f"controller {config.node_id} is a voter now")
 
 
-@quorum_app.command(
+@command(
+    quorum_app,
     "remove-controller",
-    epilog="Example: tidelog quorum remove-controller --controller-id 3 "
-    "--controller-directory-id 8o2mlfZ2TLmuyc9w0cFR0Q",
+    "quorum remove-controller --controller-id 3 --controller-directory-id 8o2mlfZ2TLmuyc9w0cFR0Q",
 )
 def remove_controller(
     controller_id: Annotated[int, option("--controller-id", metavar="ID")],
@@ -97,7 +96,6 @@ def remove_controller(
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Take a controller out of the voters, whether it runs or not."""
-    from tidelog.errors import UsageError
     from tidelog.model import uuid_from_text
 
     try:

@@ -7,10 +7,12 @@ from tidelog.cli.arguments import (
     Bootstrap,
     DataDir,
     admin_client,
+    command,
     command_group,
     option,
 )
 from tidelog.cli.terminal import TABLE, Output, WorkFailed, print_answer
+from tidelog.errors import ErrorCode
 
 MAX_OFFSET: Final = 2**63 - 1
 MAX_PARTITION: Final = 2**31 - 1
@@ -27,10 +29,7 @@ def _records() -> None:
     """Makes the subcommands a group, although there is one only."""
 
 
-@records_app.command(
-    "delete",
-    epilog="Example: tidelog records delete --topic orders --partition 0 --before-offset 4200",
-)
+@command(records_app, "delete", "records delete --topic orders --partition 0 --before-offset 4200")
 def delete(
     topic: Annotated[str, option("--topic", metavar="NAME")],
     partition: Annotated[int, option("--partition", metavar="P", min=0, max=MAX_PARTITION)],
@@ -53,7 +52,6 @@ def delete(
     Done when no replica that is alive serves them any more. It cannot be taken back.
     """
     from tidelog.client import AdminError
-    from tidelog.errors import ErrorCode
 
     hints = {
         ErrorCode.OFFSET_OUT_OF_RANGE: "only what is committed can be deleted: `tidelog topics "

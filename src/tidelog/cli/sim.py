@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from tidelog.cli import terminal
-from tidelog.cli.arguments import argument, command_group, option
+from tidelog.cli.arguments import argument, command, command_group, option
 from tidelog.cli.terminal import TABLE, BadAnswer, Output
 from tidelog.errors import UsageError
 
@@ -24,9 +24,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@sim_app.command(
-    "run", epilog="Example: tidelog sim run --seeds 1:100 --scenario power-cuts --output json"
-)
+@command(sim_app, "run", "sim run --seeds 1:100 --scenario power-cuts --output json")
 def run(
     seeds: Annotated[str, option("--seeds", "From A up to, without, B; or one seed.", "A:B")],
     scenario: Scenario = "all",
@@ -117,7 +115,7 @@ def _print_report(report: dict[str, Any], slowest_heal_ms: int) -> None:
         )
 
 
-@sim_app.command("replay", epilog="Example: tidelog sim replay 4711 --trace")
+@command(sim_app, "replay", "sim replay 4711 --trace")
 def replay(
     seed: Annotated[int, argument("SEED", min=0)],
     scenario: Scenario = "all",
@@ -163,7 +161,7 @@ def replay(
         raise BadAnswer
 
 
-@sim_app.command("ablate", epilog="Example: tidelog sim ablate --only divergence --output json")
+@command(sim_app, "ablate", "sim ablate --only divergence --output json")
 def ablate(
     only: Annotated[
         list[str] | None, option("--only", "A safeguard; may be given many times.", "NAME")
@@ -206,7 +204,7 @@ def _run_without(seeds: int, name: str) -> tuple[str, str, str, int, str | None]
     return name, safeguard.prevents, what, kill.seeds, kill.violated
 
 
-@sim_app.command("regressions", epilog="Example: tidelog sim regressions --only r10")
+@command(sim_app, "regressions", "sim regressions --only r10")
 def regressions(
     only: Annotated[
         list[str] | None, option("--only", "A scenario; may be given many times.", "NUMBER")
@@ -236,7 +234,7 @@ def regressions(
         raise BadAnswer
 
 
-@sim_app.command("list", epilog="Example: tidelog sim list --output json")
+@command(sim_app, "list", "sim list --output json")
 def list_(output: Output = TABLE) -> None:
     """Name the scenarios of the cluster tier, and the regression scenarios."""
     from tidelog.sim.regressions.catalogue import REGRESSIONS
@@ -246,7 +244,7 @@ def list_(output: Output = TABLE) -> None:
     terminal.print_rows(output, found, ("scenario", "what it is about"), list(found.items()))
 
 
-@sim_app.command("sweep", epilog="Example: tidelog sim sweep --jobs 2 --output json")
+@command(sim_app, "sweep", "sim sweep --jobs 2 --output json")
 def sweep(
     every: Annotated[int, option("--every", "Only each N-th point.", "N", min=1)] = 1,
     first: Annotated[int, option("--first", "From this one on.", "N", min=0)] = 0,

@@ -10,10 +10,8 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from tidelog.cli import terminal
-from tidelog.cli.arguments import option
+from tidelog.cli.arguments import command, command_group, option
 from tidelog.cli.spark_campaign import campaign
 from tidelog.cli.spark_export import export
 from tidelog.cli.spark_health import health
@@ -23,37 +21,25 @@ from tidelog.cli.spark_tools import fetch_jars, shell
 from tidelog.cli.terminal import TABLE, BadAnswer, Output, counted
 from tidelog.errors import UsageError
 
-spark_app = typer.Typer(
-    help="Jobs on Spark: audit replicas, run simulations; check what Spark needs.",
+spark_app = command_group(
+    "Jobs on Spark: audit replicas, run simulations; check what Spark needs.",
     no_args_is_help=True,
-    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
-spark_app.command(
-    "campaign",
-    epilog="Example: tidelog spark campaign --seeds 1:1001 --scenario kills --out build/campaign",
+command(
+    spark_app, "campaign", "spark campaign --seeds 1:1001 --scenario kills --out build/campaign"
 )(campaign)
-spark_app.command(
-    "ingest", epilog="Example: tidelog spark ingest --topic orders --table tables/orders"
-)(ingest)
-spark_app.command("compact", epilog="Example: tidelog spark compact --table tables/orders")(compact)
+command(spark_app, "ingest", "spark ingest --topic orders --table tables/orders")(ingest)
+command(spark_app, "compact", "spark compact --table tables/orders")(compact)
 spark_app.add_typer(checkpoint_app, name="checkpoint")
-spark_app.command(
-    "export", epilog="Example: tidelog spark export --data-dir tidelog-data --out build/orders"
-)(export)
-spark_app.command(
-    "health", epilog="Example: tidelog spark health --events tidelog-data --report build/health"
-)(health)
-spark_app.command("shell", epilog="Example: tidelog spark shell --command 'spark.range(3).show()'")(
-    shell
-)
-spark_app.command("fetch-jars", epilog="Example: tidelog spark fetch-jars --spark-version 4.0.0")(
-    fetch_jars
-)
+command(spark_app, "export", "spark export --data-dir tidelog-data --out build/orders")(export)
+command(spark_app, "health", "spark health --events tidelog-data --report build/health")(health)
+command(spark_app, "shell", "spark shell --command 'spark.range(3).show()'")(shell)
+command(spark_app, "fetch-jars", "spark fetch-jars --spark-version 4.0.0")(fetch_jars)
 
 
-@spark_app.command("doctor", epilog="Example: tidelog spark doctor --output json")
+@command(spark_app, "doctor", "spark doctor --output json")
 def doctor(output: Output = TABLE) -> None:
     """Check that everything that Spark needs is installed, and show how to fix what is not.
 
@@ -72,9 +58,7 @@ def doctor(output: Output = TABLE) -> None:
         raise BadAnswer
 
 
-@spark_app.command(
-    "audit", epilog="Example: tidelog spark audit --data-dir tidelog-data --topic orders"
-)
+@command(spark_app, "audit", "spark audit --data-dir tidelog-data --topic orders")
 def audit(
     data_dirs: DataDirs,
     topics: Topics = None,

@@ -15,6 +15,7 @@ from tidelog.cli.arguments import (
     Bootstrap,
     argument,
     assignments,
+    command,
     command_group,
     find_bootstrap,
     option,
@@ -266,9 +267,7 @@ def compact(
 # Checkpoints ---------------------------------------------------------------------------------
 
 
-@checkpoint_app.command(
-    "show", epilog="Example: tidelog spark checkpoint show tables/orders/_checkpoints/orders"
-)
+@command(checkpoint_app, "show", "spark checkpoint show tables/orders/_checkpoints/orders")
 def checkpoint_show(
     directory: Annotated[Path, argument("DIR", "The checkpoint.")], output: Output = TABLE
 ) -> None:

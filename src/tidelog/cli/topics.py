@@ -11,10 +11,12 @@ from tidelog.cli.arguments import (
     admin_client,
     argument,
     assignments,
+    command,
     command_group,
     option,
 )
 from tidelog.cli.terminal import TABLE, Output, OutputFormat
+from tidelog.errors import ErrorCode, UsageError
 
 if TYPE_CHECKING:
     from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
@@ -31,10 +33,10 @@ MAX_REPLICATION_FACTOR: Final = 2**15 - 1
 Name = Annotated[str, argument("NAME", "The topic.")]
 
 
-@topics_app.command(
+@command(
+    topics_app,
     "create",
-    epilog="Example: tidelog topics create orders --partitions 6 --replication-factor 3 "
-    "--config min.insync.replicas=2",
+    "topics create orders --partitions 6 --replication-factor 3 --config min.insync.replicas=2",
 )
 def create(
     name: Name,
@@ -57,7 +59,6 @@ def create(
 ) -> None:
     """Create a topic."""
     from tidelog.client import AdminError
-    from tidelog.errors import ErrorCode
 
     created = True
     with admin_client(bootstrap, data_dir) as admin:
@@ -79,7 +80,7 @@ def create(
     )
 
 
-@topics_app.command("list", epilog="Example: tidelog topics list --output json")
+@command(topics_app, "list", "topics list --output json")
 def list_(
     bootstrap: Bootstrap = None, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE
 ) -> None:
@@ -93,7 +94,7 @@ def list_(
             terminal.print_line(name)
 
 
-@topics_app.command("describe", epilog="Example: tidelog topics describe orders")
+@command(topics_app, "describe", "topics describe orders")
 def describe(
     names: Annotated[list[str] | None, argument("[NAME]…", "Topics; all if none is given.")] = None,
     bootstrap: Bootstrap = None,
@@ -156,9 +157,7 @@ def _replicas(partition: "PartitionDescription") -> str:
     return "\n".join(lines)
 
 
-@topics_app.command(
-    "alter", epilog="Example: tidelog topics alter orders --config retention.ms=60000"
-)
+@command(topics_app, "alter", "topics alter orders --config retention.ms=60000")
 def alter(
     name: Name,
     partitions: Annotated[
@@ -173,8 +172,6 @@ def alter(
     output: Output = TABLE,
 ) -> None:
     """Add partitions to a topic, or change its configuration."""
-    from tidelog.errors import UsageError
-
     changes = assignments(config)
     if partitions is None and not changes and not delete_config:
         raise UsageError(
@@ -195,8 +192,6 @@ def _check_names(given: list[str], known: list[str]) -> None:
     """A cluster deletes an unknown configuration without an error: typing errors are found here."""
     from difflib import get_close_matches
 
-    from tidelog.errors import UsageError
-
     for name in given:
         if name not in known:
             near = get_close_matches(name, known, n=1, cutoff=0.75)
@@ -204,7 +199,7 @@ def _check_names(given: list[str], known: list[str]) -> None:
             raise UsageError(f"`{name}` is not a topic configuration", hint)
 
 
-@topics_app.command("delete", epilog="Example: tidelog topics delete orders")
+@command(topics_app, "delete", "topics delete orders")
 def delete(
     name: Name,
     bootstrap: Bootstrap = None,

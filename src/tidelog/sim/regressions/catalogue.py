@@ -108,8 +108,5 @@ class RegressionRun:
         for line in testbed.lines:
             for listener in self.listeners:
                 listener(line)
-        outcome.events = testbed.event_count
-        outcome.virtual_ms = testbed.virtual_ms
-        outcome.acknowledged = testbed.acknowledged
-        outcome.trace_hash = testbed.trace_hash
+        testbed.report(outcome)
         return outcome

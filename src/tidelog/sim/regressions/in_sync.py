@@ -35,7 +35,7 @@ def r05_newcomer_below_the_epoch_start(testbed: Testbed) -> None:
     cluster.run(20)
     cluster.start(2)
     cluster.start(1)
-    cluster.feed.change("orders", leader=cluster.feed.partition("orders").isr[0])
+    cluster.feed.change("orders", leader=cluster.newest.isr[0])
     cluster.run(100)
 
 
@@ -54,7 +54,7 @@ def r08_changes_in_flight(testbed: Testbed) -> None:
     cluster = testbed.topic(1, 2)
     cluster.kill(2)
     cluster.send(1, "b", then_ms=1_600)
-    testbed.must(cluster.feed.partition("orders").isr == (1,), "Setup", "broker 2 did not leave")
+    testbed.must(cluster.newest.isr == (1,), "Setup", "broker 2 did not leave")
     testbed.must(len(cluster.acknowledged) == 1, "EveryAckEnds", "b waits for a replica that left")
 
 
@@ -67,7 +67,7 @@ def _expansion_in_flight(cluster: Scene) -> None:
     cluster.start(2, then_ms=1)
     cluster.brokers[1].sees_metadata = False
     cluster.run(100)
-    assert cluster.feed.partition("orders").isr == (1, 2), "Setup: broker 2 did not join"
+    assert cluster.newest.isr == (1, 2), "Setup: broker 2 did not join"
     cluster.part(1, 2)
     cluster.send(1, "b", then_ms=50)
     cluster.kill(1)
@@ -95,7 +95,7 @@ def r09_fenced_newcomer(testbed: Testbed) -> None:
     """
     cluster = testbed.topic(1, 2, 3, controlled=True)
     cluster.silence(3, then_ms=600)
-    testbed.must(cluster.feed.partition("orders").isr == (1, 2), "Setup", "broker 3 is in the ISR")
+    testbed.must(cluster.newest.isr == (1, 2), "Setup", "broker 3 is in the ISR")
     cluster.controller = "unreachable"
     cluster.silence(then_ms=300)
     cluster.brokers[1].sees_metadata = False
@@ -120,16 +120,15 @@ def r10_fetch_from_before_a_reboot(testbed: Testbed) -> None:
     cluster.held.add((2, 1))
     cluster.run(200)
     cluster.cut_power(2)
-    feed = cluster.controlled
-    feed.suspect(2)
+    cluster.controlled.suspect(2)
     cluster.run(100)
-    testbed.must(feed.partition("orders").isr == (1,), "Setup", f"{feed.partition('orders')}")
+    testbed.must(cluster.newest.isr == (1,), "Setup", f"{cluster.newest}")
     cluster.held.add((1, 2))
     cluster.start(2, then_ms=100)
-    testbed.must(not feed.image.brokers[2].fenced, "Setup", "broker 2 is fenced")
+    testbed.must(not cluster.controlled.image.brokers[2].fenced, "Setup", "broker 2 is fenced")
     cluster.release(2, 1, then_ms=40)
     cluster.kill(1)
-    feed.suspect(1)
+    cluster.controlled.suspect(1)
     cluster.run(100)
 
 
@@ -167,18 +166,17 @@ def r45_removed_and_added_again(testbed: Testbed) -> None:
     Must: the fetch is fenced, because removing it began a new leader epoch.
     """
     cluster = testbed.topic(1, 2, 3, controlled=True)
-    feed = cluster.controlled
     cluster.send(1, "a", then_ms=200)
     cluster.held.add((3, 1))
     cluster.run(110)
-    feed.reassign("orders", (1, 2))
+    cluster.controlled.reassign("orders", (1, 2))
     cluster.run(50)
-    testbed.must(feed.partition("orders").replicas == (1, 2), "Setup", "broker 3 is a replica")
+    testbed.must(cluster.newest.replicas == (1, 2), "Setup", "broker 3 is a replica")
     cluster.held.add((1, 3))
-    feed.reassign("orders", (1, 2, 3))
+    cluster.controlled.reassign("orders", (1, 2, 3))
     cluster.run(20)
     cluster.release(3, 1, then_ms=40)
-    isr = feed.partition("orders").isr
+    isr = cluster.newest.isr
     testbed.must(3 not in isr, "CandidateCompleteness", f"broker 3 is empty and in the ISR {isr}")
     cluster.run(100)
 
@@ -198,10 +196,10 @@ def s12_proposal_of_a_deposed_leader(testbed: Testbed) -> None:
     cluster.part(1, 2)
     cluster.part(1, 3)
     cluster.send(1, "b", acks=1, then_ms=2_500)
-    testbed.must(cluster.feed.partition("orders").leader == 2, "Setup", "broker 2 does not lead")
+    testbed.must(cluster.newest.leader == 2, "Setup", "broker 2 does not lead")
     proposed = any(proposal.broker_epoch == _epoch_of(cluster, 1) for proposal in cluster.proposals)
     testbed.must(proposed, "Setup", "broker 1 proposed nothing")
-    isr = cluster.feed.partition("orders").isr
+    isr = cluster.newest.isr
     testbed.must(2 in isr and 1 not in isr, "LeaderInIsr", f"broker 2 leads with ISR {isr}")
 
 

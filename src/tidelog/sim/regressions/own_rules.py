@@ -27,7 +27,7 @@ def s02_old_metadata_after_an_answer(testbed: Testbed) -> None:
     known = cluster.feed.record_count
     cluster.brokers[1].metadata_end = known
     cluster.run(300)
-    testbed.must(cluster.feed.partition("orders").isr == (1, 2, 3), "Setup", "nothing was proposed")
+    testbed.must(cluster.newest.isr == (1, 2, 3), "Setup", "nothing was proposed")
     cluster.brokers[1].metadata_end = known + 1
     cluster.run(0)
     (partition,) = cluster.brokers[1].replicas.partitions.values()
@@ -177,17 +177,16 @@ def s10_elected_from_the_isr(testbed: Testbed) -> None:
     Must: broker 2 leads.
     """
     cluster = testbed.replicas(1, 2, 3, controlled=True)
-    feed = cluster.controlled
     cluster.topic(1, 3, 2, min_insync_replicas="1")
     cluster.send(1, "a", then_ms=200)
     cluster.silence(3)
     cluster.part(1, 3, then_ms=500)
     cluster.silence(then_ms=500)
     cluster.send(1, "b", then_ms=50)
-    testbed.must(feed.partition("orders").isr == (1, 2), "Setup", f"{feed.partition('orders')}")
+    testbed.must(cluster.newest.isr == (1, 2), "Setup", f"{cluster.newest}")
     testbed.must(len(cluster.acknowledged) == 2, "Setup", "b is not acknowledged")
     cluster.kill(1)
-    feed.suspect(1)
+    cluster.controlled.suspect(1)
     cluster.run(100)
 
 

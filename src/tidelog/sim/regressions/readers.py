@@ -75,9 +75,7 @@ def r42_reads_from_followers(testbed: Testbed) -> None:
         preferred == -1, "FollowerReadsAreMonotone", f"sent to {preferred} with one record"
     )
     cluster.reunite(then_ms=400)
-    testbed.must(
-        cluster.feed.partition("orders").isr == (1, 2, 3), "Setup", "broker 3 is not in sync"
-    )
+    testbed.must(cluster.newest.isr == (1, 2, 3), "Setup", "broker 3 is not in sync")
     cluster.send(1, "c", then_ms=2)
     cluster.held.add((1, 3))
     cluster.run(20)

@@ -17,20 +17,17 @@ def r11_last_replica_standing(testbed: Testbed) -> None:
     lost.
     """
     cluster = testbed.replicas(1, 2, 3, controlled=True)
-    feed = cluster.controlled
     cluster.topic(1, 2, 3, min_insync_replicas="2")
     cluster.send(1, "a", "b", then_ms=200)
     testbed.must(len(cluster.acknowledged) == 2, "Setup", "not acknowledged")
     cluster.silence(3, then_ms=500)
     cluster.silence(2, 3, then_ms=500)
-    testbed.must(
-        feed.partition("orders").eligible_leaders == (2,), "Setup", "broker 2 is not in the ELR"
-    )
+    testbed.must(cluster.newest.eligible_leaders == (2,), "Setup", "broker 2 is not in the ELR")
     cluster.cut_power(1)
-    feed.suspect(1)
+    cluster.controlled.suspect(1)
     cluster.run(100)
     cluster.start(1, then_ms=500)
-    testbed.must(not feed.image.brokers[1].fenced, "Setup", "broker 1 is fenced")
+    testbed.must(not cluster.controlled.image.brokers[1].fenced, "Setup", "broker 1 is fenced")
     cluster.silence(3, then_ms=500)
 
 
@@ -43,7 +40,6 @@ def r13_same_leader_after_a_crash(testbed: Testbed) -> None:
     Must: ISR, eligible leaders and leader epoch show the restart; the follower cuts b.
     """
     cluster = testbed.replicas(1, 2, controlled=True)
-    feed = cluster.controlled
     cluster.topic(1, 2, min_insync_replicas="1")
     cluster.send(1, "a", then_ms=200)
     cluster.log_of(1).request_flush()
@@ -51,12 +47,12 @@ def r13_same_leader_after_a_crash(testbed: Testbed) -> None:
     cluster.send(1, "b", then_ms=200)
     cluster.silence(2)
     cluster.part(1, 2, then_ms=500)
-    before = feed.partition("orders")
+    before = cluster.newest
     testbed.must(before.isr == (1,), "Setup", f"{before}")
     cluster.cut_power(1)
     cluster.forgive()
     cluster.start(1, then_ms=500)
-    after = feed.partition("orders")
+    after = cluster.newest
     testbed.must(after.leader == 1, "Setup", f"{after}")
     testbed.must(
         after.leader_epoch > before.leader_epoch, "TermsEnd", f"a restart within one term: {after}"
@@ -73,20 +69,19 @@ def r14_last_known_leader_is_fenced(testbed: Testbed) -> None:
     Must: there is no leader until the last known leader is there.
     """
     cluster = testbed.replicas(1, 2, controlled=True)
-    feed = cluster.controlled
     cluster.topic(1, 2, min_insync_replicas="1")
     cluster.silence(2, then_ms=500)
     cluster.part(1, 2)
     cluster.send(1, "a", then_ms=100)
     cluster.kill(1)
-    feed.suspect(1)
+    cluster.controlled.suspect(1)
     cluster.run(20)
     cluster.silence(1, 2)
     cluster.start(1, then_ms=100)
-    partition = feed.partition("orders")
+    partition = cluster.newest
     testbed.must(partition.last_known_eligible_leaders == (1,), "Setup", f"{partition}")
     cluster.silence(1, then_ms=500)
-    partition = feed.partition("orders")
-    testbed.must(not feed.image.brokers[2].fenced, "Setup", "broker 2 is fenced")
+    partition = cluster.newest
+    testbed.must(not cluster.controlled.image.brokers[2].fenced, "Setup", "broker 2 is fenced")
     testbed.must(partition.leader == -1, "FencedOutOfIsr", f"a fenced broker leads: {partition}")
     cluster.forgive()

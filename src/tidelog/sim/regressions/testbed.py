@@ -30,6 +30,7 @@ from tidelog.sim.replicas.controlled import ControlledFeed
 from tidelog.sim.replicas.reading import joined
 from tidelog.sim.replicas.requests import NO_PRODUCER_ID, Producer
 from tidelog.sim.replicas.watched import TOPIC, WatchedCluster
+from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.report.violation import Violation
 
 
@@ -84,6 +85,11 @@ class Scene(WatchedCluster):
         """The real controller."""
         assert isinstance(self.feed, ControlledFeed), "the real controller decides"
         return self.feed
+
+    @property
+    def newest(self) -> PartitionImage:
+        """The partition by the newest metadata."""
+        return self.feed.partition(TOPIC)
 
     def send(
         self,
@@ -311,26 +317,18 @@ class Testbed:
         """The trace of all that was made."""
         return [line for cluster in self._made for line in cluster.lines]
 
-    @property
-    def event_count(self) -> int:
-        """Events of all nodes."""
-        return sum(getattr(cluster, "event_count", 1) for cluster in self._made)
+    def report(self, outcome: Outcome) -> None:
+        """What all that was made has come to: events, time, acknowledged records, and 128 bits of
+        the trace."""
 
-    @property
-    def virtual_ms(self) -> int:
-        """The time that passed."""
-        return sum(getattr(cluster, "now", 0) for cluster in self._made)
+        def total(name: str, otherwise: int) -> int:
+            return sum(getattr(made, name, otherwise) for made in self._made)
 
-    @property
-    def acknowledged(self) -> int:
-        """Records that were acknowledged with acks=all, where the cluster counts them."""
-        return sum(len(getattr(cluster, "acknowledged", ())) for cluster in self._made)
-
-    @property
-    def trace_hash(self) -> str:
-        """128 bits of the trace."""
+        outcome.events = total("event_count", 1)
+        outcome.virtual_ms = total("now", 0)
+        outcome.acknowledged = sum(len(getattr(made, "acknowledged", ())) for made in self._made)
         text = "\n".join(self.lines)
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        outcome.trace_hash = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 Case = Callable[[Testbed], None]

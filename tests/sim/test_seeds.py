@@ -8,9 +8,8 @@ from tidelog.sim.campaign.seeds import replay_command, run_seed
 from tidelog.sim.campaign.tally import Tally
 from tidelog.sim.report.marks import MARKS
 from tidelog.sim.report.outcome import Outcome
-from tidelog.sim.scenarios.disk_faults import DiskFault
 from tidelog.sim.scenarios.families import DATA_LOSS, data_loss_swarm, names, swarm_of
-from tidelog.sim.scenarios.fault_kinds import FaultKind
+from tidelog.sim.scenarios.fault_kinds import DiskFault, FaultKind
 from tidelog.sim.scenarios.promises import FAMILIES
 from tidelog.sim.scenarios.swarm import draw, draw_plain
 

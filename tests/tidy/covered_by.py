@@ -158,7 +158,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/runs/data_loss.py": "tests/sim/test_data_loss.py",
     "sim/runs/disks.py": "tests/sim/test_damage.py",
     "sim/runs/quorum.py": "tests/sim/test_quorum_voters.py",
-    "sim/scenarios/disk_faults.py": "tests/sim/test_seeds.py",
     "sim/scenarios/families.py": "tests/sim/test_seeds.py",
     "sim/scenarios/fault_kinds.py": "tests/sim/test_faults.py",
     "sim/scenarios/promises.py": "tests/sim/test_promises.py",

@@ -25,7 +25,7 @@ def _elected(
 ) -> tuple[QuorumCluster, Replica, list[Replica]]:
     """Three voters, all started; the leader whom all follow, with one committed record; the two
     followers."""
-    cluster = testbed.quorum(3, config=config, saving=saving)
+    cluster = testbed.quorum(config=config, saving=saving)
     for replica in cluster.replicas.values():
         cluster.start(replica)
     cluster.run_until(lambda: _is_calm(cluster), 10_000)
@@ -169,7 +169,7 @@ def s01_vote_lost_with_power(testbed: Testbed) -> None:
     is asked for its vote in the same epoch by another.
     Must: the first vote never left the voter.
     """
-    cluster = testbed.quorum(3)
+    cluster = testbed.quorum()
     voter = cluster.replicas[2]
     cluster.start(voter)
     voter.stalled = True
@@ -268,7 +268,7 @@ def s14_lost_quorum_state(testbed: Testbed) -> None:
     another voter.
     Must: it refuses to start and names the file.
     """
-    cluster = testbed.quorum(3)
+    cluster = testbed.quorum()
     voter = cluster.replicas[2]
     cluster.start(voter)
     _ask_for_vote(cluster, 2, candidate=3, epoch=1)

@@ -267,12 +267,12 @@ class Testbed:
         return cluster
 
     def quorum(
-        self, voters: int, *, config: QuorumConfig = QUICK, saving: Saving = NO_SNAPSHOTS
+        self, *, config: QuorumConfig = QUICK, saving: Saving = NO_SNAPSHOTS
     ) -> QuorumCluster:
-        """A metadata quorum alone."""
+        """A metadata quorum alone, of three voters."""
         cluster = QuorumCluster(
             Prng(self.prng.next_u64()),
-            composition=Composition(voters),
+            composition=Composition(3),
             config=config,
             conditions=Conditions(),
             saving=saving,

@@ -7,17 +7,17 @@ import pytest
 
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import TopicId
-from tidelog.sim.checkers.acknowledged_is_committed import AcknowledgedIsCommitted
 from tidelog.sim.checkers.base import Evidence
-from tidelog.sim.checkers.history_is_a_log import HistoryIsALog
 from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
-from tidelog.sim.checkers.leader_completeness import LeaderCompleteness
-from tidelog.sim.checkers.no_duplicates import NoDuplicates
-from tidelog.sim.checkers.no_false_damage import NoFalseDamage
-from tidelog.sim.checkers.nothing_lost import NothingLost
-from tidelog.sim.checkers.one_leader_per_epoch import OneLeaderPerEpoch
-from tidelog.sim.checkers.producer_order import ProducerOrder
-from tidelog.sim.checkers.repeatable_read import RepeatableRead
+from tidelog.sim.checkers.leaders import LeaderCompleteness, OneLeaderPerEpoch
+from tidelog.sim.checkers.readings import (
+    HistoryIsALog,
+    NoDuplicates,
+    NothingLost,
+    ProducerOrder,
+    RepeatableRead,
+)
+from tidelog.sim.checkers.replicas import AcknowledgedIsCommitted, NoFalseDamage
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import History, Key, Outcome, Polled, Sent
 from tidelog.sim.evidence.oracle import BatchMark, Oracle, PartitionId, TrueLog
@@ -172,7 +172,7 @@ TRUE = [BatchMark(0, 0, 0, 11), BatchMark(1, 1, 0, 12)]
 @pytest.fixture(autouse=True)
 def read_fake_logs(monkeypatch):
     monkeypatch.setattr(
-        "tidelog.sim.checkers.leader_completeness.marks_of",
+        "tidelog.sim.checkers.leaders.marks_of",
         lambda log, start, end: [mark for mark in log.marks if start <= mark.base_offset < end],
     )
 

@@ -11,7 +11,7 @@ from tidelog.sim.ablations import SAFEGUARDS, switched_off
 from tidelog.sim.campaign.seeds import CLUSTER, run_seed
 from tidelog.sim.engine.world import World
 from tidelog.sim.runs.data_loss import DataLossRun
-from tidelog.sim.scenarios import data_loss
+from tidelog.sim.scenarios.families import DATA_LOSS, data_loss_swarm
 
 
 def unclean_elections(world: World) -> list[UncleanLeaderElected]:
@@ -65,17 +65,17 @@ def test_without_a_power_cut_nothing_is_given_up():
 
 def test_losses_of_random_runs_are_reported():
     """They do lose: otherwise this family would be within the promise."""
-    outcomes = [run_seed(CLUSTER, data_loss.NAME, seed) for seed in range(1, 9)]
+    outcomes = [run_seed(CLUSTER, DATA_LOSS, seed) for seed in range(1, 9)]
     assert [one.violation for one in outcomes] == [None] * len(outcomes)
     assert sum(one.fired["loss-reported"] for one in outcomes) > 0
 
 
 def test_some_clusters_rather_lose_records_than_wait():
-    marks = run_seed(CLUSTER, data_loss.NAME, 1).marks
+    marks = run_seed(CLUSTER, DATA_LOSS, 1).marks
     assert {"controller.LeaderElected.UNCLEAN", "controller.UncleanLeaderElected.UNCLEAN"} <= set(
         marks
     )
-    assert {data_loss.data_loss_swarm(seed).unclean_elections for seed in range(9)} == {
+    assert {data_loss_swarm(seed).unclean_elections for seed in range(9)} == {
         "", "topics", "cluster",
     }  # fmt: skip
 
@@ -102,9 +102,9 @@ def test_a_silent_loss_is_noticed():
     them, and the loss is not reported."""
     safeguard = next(one for one in SAFEGUARDS if one.name == "unclean-restarts")
     with switched_off(safeguard):
-        found = [run_seed(CLUSTER, data_loss.NAME, seed).violated for seed in range(1, 9)]
+        found = [run_seed(CLUSTER, DATA_LOSS, seed).violated for seed in range(1, 9)]
     assert "LossIsReported" in found
 
 
 def test_the_former_name_of_the_scenario_still_works():
-    assert run_seed(CLUSTER, "beyond", 3) == run_seed(CLUSTER, data_loss.NAME, 3)
+    assert run_seed(CLUSTER, "beyond", 3) == run_seed(CLUSTER, DATA_LOSS, 3)

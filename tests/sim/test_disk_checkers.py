@@ -11,10 +11,8 @@ from tidelog.log.checkpoint import encode_epochs, encode_partition_metadata
 from tidelog.log.identity import format_directory
 from tidelog.model import Uuid
 from tidelog.records.batch import stamp
-from tidelog.sim.checkers.committed_is_durable import CommittedIsDurable
-from tidelog.sim.checkers.disks_are_sound import DisksAreSound
-from tidelog.sim.checkers.recovered_from_image import RecoveredFromImage
-from tidelog.sim.checkers.restart_loses_nothing import RestartLosesNothing
+from tidelog.sim.checkers.devices import CommittedIsDurable, DisksAreSound, RecoveredFromImage
+from tidelog.sim.checkers.readings import RestartLosesNothing
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.evidence.history import Polled
 from tidelog.sim.evidence.oracle import BatchMark, TrueLog

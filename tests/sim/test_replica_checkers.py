@@ -21,10 +21,9 @@ from tidelog.kraft.messages import CommittedBatch, ReplicaKey, Voter
 from tidelog.model import METADATA_PARTITION, ZERO_UUID, TopicPartition, Uuid
 from tidelog.records.batch import iter_headers
 from tidelog.sim.checkers.base import Evidence
-from tidelog.sim.checkers.candidate_completeness import CandidateCompleteness
 from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
 from tidelog.sim.checkers.loss_is_reported import LossIsReported
-from tidelog.sim.checkers.replicas_equal import ReplicasEqual
+from tidelog.sim.checkers.replicas import CandidateCompleteness, ReplicasEqual
 from tidelog.sim.checkers.watch import Watch
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.evidence.history import History
@@ -47,9 +46,7 @@ def found():
     """Three replicas of three committed records, as the oracle saw them."""
     world, client, leader = led_world()
     evidence = Evidence(world, Oracle(), History())
-    world.driver.observers.append(
-        Watch(evidence, leaders=(), images=(), sweeps=(), sweep_every=1_000_000).on_event
-    )
+    world.driver.observers.append(Watch(evidence, (), sweep_every=1_000_000).on_event)
     for value in (b"a", b"b", b"c"):
         assert client.produce("t", 0, [value]).partitions[0].error_code == ErrorCode.NONE
     world.run_for(1_000)

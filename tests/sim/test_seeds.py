@@ -8,11 +8,8 @@ from tidelog.sim.campaign.seeds import replay_command, run_seed
 from tidelog.sim.campaign.tally import Tally
 from tidelog.sim.report.marks import MARKS
 from tidelog.sim.report.outcome import Outcome
-from tidelog.sim.scenarios import data_loss
-from tidelog.sim.scenarios.data_loss import data_loss_swarm
-from tidelog.sim.scenarios.disk_faults import DiskFault
-from tidelog.sim.scenarios.families import names, swarm_of
-from tidelog.sim.scenarios.fault_kinds import FaultKind
+from tidelog.sim.scenarios.families import DATA_LOSS, data_loss_swarm, names, swarm_of
+from tidelog.sim.scenarios.fault_kinds import DiskFault, FaultKind
 from tidelog.sim.scenarios.promises import FAMILIES
 from tidelog.sim.scenarios.swarm import draw, draw_plain
 
@@ -87,7 +84,5 @@ def test_a_family_has_the_disk_faults_that_are_its_own():
     seed = next(seed for seed in range(100) if draw(seed).disk_faults)
     for scenario in names():
         if scenario not in ("all", "p4-damage", "p7-bad-devices", "p7-bad-devices-lazily"):
-            swarm = (
-                data_loss_swarm(seed) if scenario == data_loss.NAME else swarm_of(scenario, seed)
-            )
+            swarm = data_loss_swarm(seed) if scenario == DATA_LOSS else swarm_of(scenario, seed)
             assert not swarm.disk_faults, scenario

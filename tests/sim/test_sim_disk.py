@@ -7,7 +7,7 @@ from tidelog.env.prng import Prng
 from tidelog.errors import StorageError
 from tidelog.sim.engine.disk import READS, SYNCS, WRITES, ProcessKilled, SimDisk, Trouble
 from tidelog.sim.faults.damage import candidates, damage
-from tidelog.sim.scenarios.disk_faults import DAMAGE, DiskFault
+from tidelog.sim.scenarios.fault_kinds import DAMAGE, DiskFault
 
 
 def disk_with_files() -> SimDisk:

@@ -13,20 +13,19 @@ from tidelog.kraft.events import BecameUnattached, RoleCause, RoleReason
 from tidelog.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tidelog.model import TopicId, TopicPartition, Uuid
 from tidelog.replication.events.roles import FollowingBegan
-from tidelog.sim.checkers import epoch_cache_matches_batches, log_matching
+from tidelog.sim.checkers import replicas
 from tidelog.sim.checkers.base import Evidence
-from tidelog.sim.checkers.committed_never_truncated import CommittedNeverTruncated
-from tidelog.sim.checkers.epoch_cache_matches_batches import EpochCacheMatchesBatches
-from tidelog.sim.checkers.epochs_rise import EpochsRise
-from tidelog.sim.checkers.fenced_never_in_sync import FencedNeverInSync
-from tidelog.sim.checkers.high_watermark_bounds import HighWatermarkBounds
-from tidelog.sim.checkers.log_matching import LogMatching
-from tidelog.sim.checkers.maximal_isr_superset import MaximalIsrSuperset
-from tidelog.sim.checkers.min_isr_guard import MinIsrGuard
-from tidelog.sim.checkers.offsets_in_order import OffsetsInOrder
-from tidelog.sim.checkers.one_quorum_leader_per_epoch import OneQuorumLeaderPerEpoch
-from tidelog.sim.checkers.true_high_watermark_monotonic import TrueHighWatermarkMonotonic
-from tidelog.sim.checkers.valid_isr_and_elr import ValidIsrAndElr
+from tidelog.sim.checkers.leaders import HighWatermarkBounds, MinIsrGuard
+from tidelog.sim.checkers.metadata import EpochsRise, FencedNeverInSync, ValidIsrAndElr
+from tidelog.sim.checkers.replicas import (
+    CommittedNeverTruncated,
+    EpochCacheMatchesBatches,
+    LogMatching,
+    MaximalIsrSuperset,
+    OffsetsInOrder,
+    OneQuorumLeaderPerEpoch,
+    TrueHighWatermarkMonotonic,
+)
 from tidelog.sim.evidence.history import History
 from tidelog.sim.evidence.oracle import BatchMark, Oracle, PartitionId, TrueLog
 from tidelog.sim.report.marks import MARKS, MarksHit
@@ -105,8 +104,7 @@ def read_fake_logs(monkeypatch):
     def marks_of(log: Any, start: int, end: int) -> list[BatchMark]:
         return [mark for mark in log.marks if start <= mark.base_offset < end]
 
-    for module in (log_matching, epoch_cache_matches_batches):
-        monkeypatch.setattr(module, "marks_of", marks_of)
+    monkeypatch.setattr(replicas, "marks_of", marks_of)
 
 
 def test_true_high_watermark_monotonic():
@@ -141,7 +139,7 @@ def test_log_matching_reads_everything(monkeypatch, error):
         raise error
 
     host = a_host(1, a_replica(a_log(A, B, high_watermark=10)))
-    monkeypatch.setattr(log_matching, "marks_of", cannot_be_read)
+    monkeypatch.setattr(replicas, "marks_of", cannot_be_read)
     with rejects("LogMatching"):
         LogMatching().sweep(evidence(host))
     host.disk.damaged = True

@@ -14,16 +14,17 @@ from typing import Annotated, Any, Final
 import typer
 
 from tidelog import __version__
+from tidelog.cli.arguments import command, option
 from tidelog.cli.brokers import brokers_app
 from tidelog.cli.cluster import down, nodes_app, status, up
 from tidelog.cli.dump_log import dump_log
 from tidelog.cli.node import format_, random_uuid, server
-from tidelog.cli.output import BadAnswer, WorkFailed, print_error, print_line
 from tidelog.cli.quorum import quorum_app
 from tidelog.cli.records import records_app
 from tidelog.cli.sim import sim_app
 from tidelog.cli.sim_campaign import campaign
 from tidelog.cli.spark import spark_app
+from tidelog.cli.terminal import BadAnswer, WorkFailed, print_error, print_line
 from tidelog.cli.topics import topics_app
 from tidelog.errors import ErrorCode, StorageError, UsageError
 
@@ -45,10 +46,8 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def _tidelog(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show stack traces; may stand anywhere.")
-    ] = False,
+    version: Annotated[bool, option("--version", "Show the version.")] = False,
+    debug: Annotated[bool, option("--debug", "Show stack traces; may stand anywhere.")] = False,
 ) -> None:
     if version:
         print_line(f"tidelog {__version__}")
@@ -56,27 +55,21 @@ def _tidelog(
         print_line(context.get_help())
 
 
-app.command("up", epilog="Example: tidelog up --brokers 3 --profile test --detach")(up)
-app.command("down", epilog="Example: tidelog down --data-dir tidelog-data")(down)
-app.command("status", epilog="Example: tidelog status --output json")(status)
+command(app, "up", "up --brokers 3 --profile test --detach")(up)
+command(app, "down", "down --data-dir tidelog-data")(down)
+command(app, "status", "status --output json")(status)
 app.add_typer(nodes_app, name="nodes")
-app.command(
-    "server", epilog="Example: tidelog server server.properties --override log.dirs=/data/1"
-)(server)
-app.command(
-    "format", epilog="Example: tidelog format server.properties --cluster-id MkU3OEVBNTcwNTJENDM2Qk"
-)(format_)
-app.command("random-uuid", epilog="Example: tidelog random-uuid")(random_uuid)
+command(app, "server", "server server.properties --override log.dirs=/data/1")(server)
+command(app, "format", "format server.properties --cluster-id MkU3OEVBNTcwNTJENDM2Qk")(format_)
+command(app, "random-uuid", "random-uuid")(random_uuid)
 app.add_typer(topics_app, name="topics")
 app.add_typer(brokers_app, name="brokers")
 app.add_typer(records_app, name="records")
 app.add_typer(quorum_app, name="quorum")
-sim_app.command("campaign", epilog="Example: tidelog sim campaign --jobs 2 --rounds 10")(campaign)
+command(sim_app, "campaign", "sim campaign --jobs 2 --rounds 10")(campaign)
 app.add_typer(sim_app, name="sim")
 app.add_typer(spark_app, name="spark")
-app.command(
-    "dump-log", epilog="Example: tidelog dump-log --deep tidelog-data/node-1/data/orders-0/*.log"
-)(dump_log)
+command(app, "dump-log", "dump-log --deep tidelog-data/node-1/data/orders-0/*.log")(dump_log)
 
 
 @app.command(

@@ -1,8 +1,8 @@
 """Options that several commands share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -11,24 +11,45 @@ from tidelog.errors import UsageError
 if TYPE_CHECKING:
     from tidelog.client import AdminClient
 
+Command = TypeVar("Command", bound=Callable[..., object])
+
 DEFAULT_DATA_DIR: Final = Path("tidelog-data")
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
-DataDir = Annotated[
-    Path, typer.Option("--data-dir", metavar="DIR", help="Directory of the local cluster.")
-]
+
+def option(name: str, text: str = "", metavar: str | None = None, **bounds: Any) -> Any:
+    """An option's name, its help and what stands for its value, as `Annotated` takes them."""
+    return typer.Option(name, metavar=metavar, help=text or None, **bounds)
+
+
+def argument(metavar: str, text: str = "", **bounds: Any) -> Any:
+    """The same of an argument, which has no name."""
+    return typer.Argument(metavar=metavar, help=text or None, **bounds)
+
+
+def command_group(text: str, example: str = "", **more: Any) -> typer.Typer:
+    """Commands under one name."""
+    epilog = f"Example: tidelog {example}" if example else None
+    return typer.Typer(help=text, epilog=epilog, rich_markup_mode=None, **more)
+
+
+def command(group: typer.Typer, name: str, example: str) -> Callable[[Command], Command]:
+    """Adds a command, with an example of a command line below its help."""
+    return group.command(name, epilog=f"Example: tidelog {example}")
+
+
+DataDir = Annotated[Path, option("--data-dir", "Directory of the local cluster.", "DIR")]
 Bootstrap = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--bootstrap-server",
-        metavar="HOST:PORT,…",
-        help="Any brokers of the cluster. Default: the cluster in --data-dir, if there is one, "
+        "Any brokers of the cluster. Default: the cluster in --data-dir, if there is one, "
         f"else {DEFAULT_BOOTSTRAP}.",
+        "HOST:PORT,…",
     ),
 ]
 ConfigItems = Annotated[
-    list[str] | None,
-    typer.Option("--config", metavar="NAME=VALUE", help="A property; may be given many times."),
+    list[str] | None, option("--config", "A property; may be given many times.", "NAME=VALUE")
 ]
 
 

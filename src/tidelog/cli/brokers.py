@@ -2,18 +2,23 @@
 
 from typing import Annotated, Final
 
-import typer
-
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
-from tidelog.cli.output import Output, OutputFormat, WorkFailed, ids, print_answer
+from tidelog.cli.arguments import (
+    DEFAULT_DATA_DIR,
+    Bootstrap,
+    DataDir,
+    admin_client,
+    command,
+    command_group,
+    option,
+)
+from tidelog.cli.terminal import TABLE, Output, WorkFailed, ids, print_answer
+from tidelog.errors import ErrorCode
 
 MAX_BROKER_ID: Final = 2**31 - 1
 """The largest id that a request can carry."""
 
-brokers_app = typer.Typer(
-    help="Unregister brokers that will not come back.",
-    epilog="Example: tidelog brokers unregister --id 4",
-    rich_markup_mode=None,
+brokers_app = command_group(
+    "Unregister brokers that will not come back.", "brokers unregister --id 4"
 )
 
 
@@ -22,21 +27,18 @@ def _brokers() -> None:
     """Makes the subcommands a group, although there is one only."""
 
 
-@brokers_app.command("unregister", epilog="Example: tidelog brokers unregister --id 4")
+@command(brokers_app, "unregister", "brokers unregister --id 4")
 def unregister(
-    broker_id: Annotated[
-        int, typer.Option("--id", metavar="ID", min=0, max=MAX_BROKER_ID, help="The broker's id.")
-    ],
+    broker_id: Annotated[int, option("--id", "The broker's id.", "ID", min=0, max=MAX_BROKER_ID)],
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Remove the registration of a broker that will not come back.
 
     Its replicas stay assigned to it: reassign them first. A broker that still runs registers again.
     """
     from tidelog.client import AdminError
-    from tidelog.errors import ErrorCode
 
     with admin_client(bootstrap, data_dir) as admin:
         try:

@@ -7,19 +7,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, ConfigItems, DataDir, assignments
-from tidelog.cli.output import (
-    BadAnswer,
-    Output,
-    OutputFormat,
-    counted,
-    print_json,
-    print_line,
-    print_table,
-    progress,
+from tidelog.cli import terminal
+from tidelog.cli.arguments import (
+    DEFAULT_DATA_DIR,
+    ConfigItems,
+    DataDir,
+    argument,
+    assignments,
+    command,
+    command_group,
+    option,
 )
+from tidelog.cli.terminal import TABLE, BadAnswer, Output, OutputFormat
 
 if TYPE_CHECKING:
     from tidelog.testing.cluster_state import LocalNode
@@ -30,43 +29,34 @@ if TYPE_CHECKING:
 DEFAULT_BASE_PORT: Final = 9092
 _WATCH_S: Final = 0.2
 
-nodes_app = typer.Typer(
-    help="Kill, stop, pause, resume or start single nodes of a local cluster.",
-    epilog="Example: tidelog nodes kill 2",
-    rich_markup_mode=None,
+nodes_app = command_group(
+    "Kill, stop, pause, resume or start single nodes of a local cluster.", "nodes kill 2"
 )
 
-NodeId = Annotated[int, typer.Argument(metavar="ID", help="The node's id.")]
-Timeout = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", help="Kill what has not stopped by then.")
-]
+NodeId = Annotated[int, argument("ID", "The node's id.")]
+Timeout = Annotated[float, option("--timeout", "Kill what has not stopped by then.", "SECONDS")]
 
 
 def up(
-    brokers: Annotated[
-        int | None, typer.Option("--brokers", help="Number of nodes. [default: 3]")
-    ] = None,
+    brokers: Annotated[int | None, option("--brokers", "Number of nodes. [default: 3]")] = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     base_port: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--base-port",
-            help="Port of the first broker; the others follow. 0: any free ports. "
+            "Port of the first broker; the others follow. 0: any free ports. "
             f"[default: {DEFAULT_BASE_PORT}]",
         ),
     ] = None,
     config: ConfigItems = None,
     profile: Annotated[
-        str, typer.Option("--profile", help="`default`, or `test` for short timers.")
+        str, option("--profile", "`default`, or `test` for short timers.")
     ] = "default",
     racks: Annotated[
-        str | None,
-        typer.Option("--racks", metavar="A,B,…", help="Racks, given to the nodes in turn."),
+        str | None, option("--racks", "Racks, given to the nodes in turn.", "A,B,…")
     ] = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Return when all nodes are ready.")
-    ] = False,
-    output: Output = OutputFormat.TABLE,
+    detach: Annotated[bool, option("--detach", "Return when all nodes are ready.")] = False,
+    output: Output = TABLE,
 ) -> None:
     """Start a local cluster, one process a node.
 
@@ -122,18 +112,18 @@ def _run(
     ready = False
     with _interruptible():
         try:
-            with progress(f"starting {len(cluster.nodes)} nodes"):
+            with terminal.progress(f"starting {len(cluster.nodes)} nodes"):
                 cluster.start(launcher=launcher)
             ready = True
             _report_up(cluster, output)
             if detach:
                 return
-            if output is OutputFormat.TABLE:
-                print_line("Ctrl-C stops the nodes.")
+            if output is TABLE:
+                terminal.print_line("Ctrl-C stops the nodes.")
             while any(node.pid is not None for node in cluster.nodes):
                 time.sleep(_WATCH_S)
         except KeyboardInterrupt:
-            with progress("stopping"):
+            with terminal.progress("stopping"):
                 cluster.stop()
             if not ready:
                 raise
@@ -142,7 +132,7 @@ def _run(
 def _report_up(cluster: "LocalCluster", output: OutputFormat) -> None:
     nodes = cluster.nodes
     if output is OutputFormat.JSON:
-        print_json(
+        terminal.print_json(
             {
                 "bootstrap_servers": cluster.bootstrap_servers,
                 "data_dir": str(cluster.data_dir),
@@ -150,35 +140,33 @@ def _report_up(cluster: "LocalCluster", output: OutputFormat) -> None:
             }
         )
         return
-    print_table(
+    terminal.print_table(
         f"Cluster in {cluster.data_dir}",
         ("node", "pid", "address", "log"),
         [(n.node_id, n.pid, n.address, n.log_file) for n in nodes],
     )
-    print_line(f"bootstrap servers: {cluster.bootstrap_servers}")
+    terminal.print_line(f"bootstrap servers: {cluster.bootstrap_servers}")
 
 
 def down(
-    data_dir: DataDir = DEFAULT_DATA_DIR,
-    timeout_s: Timeout = 15.0,
-    output: Output = OutputFormat.TABLE,
+    data_dir: DataDir = DEFAULT_DATA_DIR, timeout_s: Timeout = 15.0, output: Output = TABLE
 ) -> None:
     """Stop all nodes of a local cluster cleanly; the data stays."""
     processes = _processes(data_dir)
     running = [node.node_id for node in processes.state.nodes if node.pid is not None]
-    with progress("stopping"):
+    with terminal.progress("stopping"):
         killed = processes.stop(running, timeout_s)
     if output is OutputFormat.JSON:
-        print_json({"stopped": [i for i in running if i not in killed], "killed": killed})
+        terminal.print_json({"stopped": [i for i in running if i not in killed], "killed": killed})
     elif not running:
-        print_line("no node was running")
+        terminal.print_line("no node was running")
     else:
-        print_line(f"stopped {counted(len(running), 'node')}")
+        terminal.print_line(f"stopped {terminal.counted(len(running), 'node')}")
         if killed:
-            print_line(f"killed, because they did not stop in {timeout_s:g} s: {killed}")
+            terminal.print_line(f"killed, because they did not stop in {timeout_s:g} s: {killed}")
 
 
-def status(data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE) -> None:
+def status(data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None:
     """Show a local cluster's nodes and its metadata quorum; exit code 1 unless all is well."""
     from tidelog.client import AdminClient, AdminError, Unreachable
 
@@ -200,7 +188,7 @@ def status(data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.T
     )
     rows = [_status_row(node, fenced) for node in nodes]
     if output is OutputFormat.JSON:
-        print_json(
+        terminal.print_json(
             {
                 "cluster_id": processes.state.cluster_id,
                 "bootstrap_servers": ",".join(node.address for node in nodes),
@@ -215,8 +203,8 @@ def status(data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.T
         columns = ("node", "pid", "port", "process", "broker")
         keys = ("node_id", "pid", "port", "state", "broker")
         cells = [["-" if row[key] is None else row[key] for key in keys] for row in rows]
-        print_table(f"Cluster in {data_dir}", columns, cells)
-        print_line(f"quorum leader: {leader}; {'healthy' if healthy else 'not healthy'}")
+        terminal.print_table(f"Cluster in {data_dir}", columns, cells)
+        terminal.print_line(f"quorum leader: {leader}; {'healthy' if healthy else 'not healthy'}")
     if not healthy:
         raise BadAnswer
 
@@ -232,45 +220,37 @@ def _status_row(node: "LocalNode", fenced: dict[int, bool]) -> dict[str, Any]:
     }
 
 
-@nodes_app.command("kill", epilog="Example: tidelog nodes kill 2")
-def kill(
-    node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE
-) -> None:
+@command(nodes_app, "kill", "nodes kill 2")
+def kill(node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None:
     """Kill a node at once (SIGKILL)."""
     _act(data_dir, node_id, output, lambda processes: processes.kill(node_id))
 
 
-@nodes_app.command("stop", epilog="Example: tidelog nodes stop 2")
+@command(nodes_app, "stop", "nodes stop 2")
 def stop(
     node_id: NodeId,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     timeout_s: Timeout = 15.0,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Stop a node cleanly: it hands leadership over first."""
     _act(data_dir, node_id, output, lambda processes: processes.stop([node_id], timeout_s))
 
 
-@nodes_app.command("pause", epilog="Example: tidelog nodes pause 2")
-def pause(
-    node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE
-) -> None:
+@command(nodes_app, "pause", "nodes pause 2")
+def pause(node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None:
     """Freeze a node (SIGSTOP): its connections stay open, and it does not answer."""
     _act(data_dir, node_id, output, lambda processes: processes.pause(node_id))
 
 
-@nodes_app.command("resume", epilog="Example: tidelog nodes resume 2")
-def resume(
-    node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE
-) -> None:
+@command(nodes_app, "resume", "nodes resume 2")
+def resume(node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None:
     """Let a frozen node continue (SIGCONT)."""
     _act(data_dir, node_id, output, lambda processes: processes.resume(node_id))
 
 
-@nodes_app.command("start", epilog="Example: tidelog nodes start 2")
-def start(
-    node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = OutputFormat.TABLE
-) -> None:
+@command(nodes_app, "start", "nodes start 2")
+def start(node_id: NodeId, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None:
     """Start a stopped node again, on its port and directory."""
     _act(data_dir, node_id, output, lambda processes: processes.start([node_id]))
 
@@ -279,15 +259,13 @@ def _act(
     data_dir: Path, node_id: int, output: OutputFormat, action: "Callable[[NodeProcesses], object]"
 ) -> None:
     processes = _processes(data_dir)
-    with progress(f"node {node_id}"):
+    with terminal.progress(f"node {node_id}"):
         action(processes)
     node = processes.node(node_id)
-    if output is OutputFormat.JSON:
-        report = {"node_id": node.node_id, "pid": node.pid, "port": node.port}
-        print_json({**report, "state": node.state.value})
-    else:
-        pid = "" if node.pid is None else f" (pid {node.pid})"
-        print_line(f"node {node_id} is {node.state.value}{pid}")
+    pid, state = node.pid, node.state.value
+    named = "" if pid is None else f" (pid {pid})"
+    value = {"node_id": node_id, "pid": pid, "port": node.port, "state": state}
+    terminal.print_answer(output, value, f"node {node_id} is {state}{named}")
 
 
 def _processes(data_dir: Path) -> "NodeProcesses":

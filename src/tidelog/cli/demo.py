@@ -25,12 +25,14 @@ import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from tidelog.cli import terminal
+from tidelog.cli.arguments import option
 from tidelog.cli.demo_faults import LeaderFault
 from tidelog.cli.demo_input import DemoInput, find_input
 from tidelog.cli.demo_report import DemoReport, print_report
 from tidelog.cli.demo_stream import Stream
 from tidelog.cli.demo_view import DemoView
-from tidelog.cli.output import PIPED_WIDTH, BadAnswer, Output, OutputFormat, print_json, progress
+from tidelog.cli.terminal import TABLE, BadAnswer, Output, OutputFormat
 from tidelog.client.core.values import LATEST
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
@@ -56,21 +58,15 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions
 @app.command(epilog="Example: tidelog demo --input orders.csv --key-field customer")
 def demo(
     input_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--input", metavar="FILE", help="CSV or JSON lines. [default: 336,776 real flights]"
-        ),
+        Path | None, option("--input", "CSV or JSON lines. [default: 336,776 real flights]", "FILE")
     ] = None,
     key_field: Annotated[
-        str | None,
-        typer.Option("--key-field", metavar="NAME", help="The field that is the record's key."),
+        str | None, option("--key-field", "The field that is the record's key.", "NAME")
     ] = None,
-    data_dir: Annotated[
-        Path, typer.Option("--data-dir", metavar="DIR", help="Where the results go.")
-    ] = _DEFAULT_DIR,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the nodes' data as well.")] = False,
-    brokers: Annotated[int, typer.Option("--brokers", min=3, help="Number of nodes.")] = 3,
-    output: Output = OutputFormat.TABLE,
+    data_dir: Annotated[Path, option("--data-dir", "Where the results go.", "DIR")] = _DEFAULT_DIR,
+    keep: Annotated[bool, option("--keep", "Keep the nodes' data as well.")] = False,
+    brokers: Annotated[int, option("--brokers", "Number of nodes.", min=3)] = 3,
+    output: Output = TABLE,
 ) -> None:
     """Produce real data, kill a leader, and prove with Spark that nothing was lost."""
     begun = time.monotonic()
@@ -83,9 +79,9 @@ def demo(
         run = DemoRun(cluster, found, places, workers)
         report = run.report(begun, kept=places.cluster if keep else None)
     if output is OutputFormat.JSON:
-        print_json(report.as_json())
+        terminal.print_json(report.as_json())
     else:
-        width = None if sys.stdout.isatty() else PIPED_WIDTH
+        width = None if sys.stdout.isatty() else terminal.PIPED_WIDTH
         print_report(report, Console(file=sys.stdout, width=width, highlight=False))
     if not report.is_clean:
         raise BadAnswer
@@ -225,7 +221,7 @@ class DemoRun:
             TopicPartition(TOPIC, partition.partition): partition.replicas
             for partition in described.partitions
         }
-        with progress("comparing the replicas' segment files"):
+        with terminal.progress("comparing the replicas' segment files"):
             return compare_topic(
                 {node.node_id: node.data_dir for node in self._cluster.nodes},
                 TOPIC,
@@ -238,17 +234,17 @@ class DemoRun:
     ) -> tuple[Verification, tuple[Path, int] | None]:
         servers = self._cluster.bootstrap_servers
         ending = json.dumps({TOPIC: {str(tp.partition): end for tp, end in ends.items()}})
-        with progress("starting Spark"):
+        with terminal.progress("starting Spark"):
             starting = self._spark or self._workers.submit(
                 start_spark, servers, self._places.spark_log
             )
             spark = starting.result()
-        with progress("Spark reads the topic and compares it with the ledger"):
+        with terminal.progress("Spark reads the topic and compares it with the ledger"):
             ledger = spark.read.parquet(str(self._places.ledger))
             verification = verify(ledger, read_sightings(spark, servers, TOPIC, ending))
         if self._input.airlines_csv is None:
             return verification, None
-        with progress("Spark works out the delays"):
+        with terminal.progress("Spark works out the delays"):
             rows = write_delays(
                 spark,
                 bootstrap_servers=servers,

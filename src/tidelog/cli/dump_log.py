@@ -10,32 +10,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from tidelog.cli.output import BadAnswer, Output, OutputFormat, print_json, print_line
+from tidelog.cli.arguments import argument, option
+from tidelog.cli.terminal import TABLE, BadAnswer, Output, OutputFormat, print_json, print_line
 
 if TYPE_CHECKING:
     from tidelog.cli.log_files import Entry
 
 
 def dump_log(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="Segments, indexes, checkpoints, ….")
-    ],
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Show each record, not only batches.")
-    ] = False,
+    files: Annotated[list[Path], argument("FILE…", "Segments, indexes, checkpoints, ….")],
+    deep: Annotated[bool, option("--deep", "Show each record, not only batches.")] = False,
     print_data: Annotated[
-        bool, typer.Option("--print-data", help="Show keys and payloads as text; implies --deep.")
+        bool, option("--print-data", "Show keys and payloads as text; implies --deep.")
     ] = False,
     metadata: Annotated[
         bool,
-        typer.Option(
-            "--cluster-metadata-decoder",
-            help="Show the payloads as metadata records; implies --deep.",
+        option(
+            "--cluster-metadata-decoder", "Show the payloads as metadata records; implies --deep."
         ),
     ] = False,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Show what is in segments, indexes, snapshots and checkpoints.
 

@@ -17,12 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from tidelog.cli.metadata_json import describe_control, describe_record
 from tidelog.errors import CorruptBatch, ProtocolError, UsageError
-from tidelog.log.checkpoint import (
-    CheckpointDamaged,
-    decode_epochs,
-    decode_offsets,
-    decode_properties,
-)
+from tidelog.log import checkpoint
 from tidelog.log.producer_snapshots import SnapshotDamaged, decode_snapshot
 from tidelog.records.batch import (
     DELETE_HORIZON_FLAG,
@@ -42,6 +37,7 @@ _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
 _TXN_ENTRY: Final = Struct(">hqqqq")
 _SEQUENCE_COUNT: Final = 2**31
+_LAST_BATCH: Final = ("first_sequence", "last_sequence", "last_offset", "offset_delta", "timestamp")
 _CONTROL_NAMES: Final = {int(kind): kind.name for kind in ControlType}
 
 
@@ -323,20 +319,15 @@ def _read_producer_snapshot(path: Path, options: DumpOptions) -> Iterator[Entry]
         return
     for producer in producers:
         last = producer.batches[-1] if producer.batches else None
+        first_offset = producer.txn_first_offset
         yield {
             "kind": "producer",
             "producer_id": producer.producer_id,
             "producer_epoch": producer.producer_epoch,
             "coordinator_epoch": producer.coordinator_epoch,
-            "current_txn_first_offset": (
-                producer.txn_first_offset if producer.txn_first_offset >= 0 else None
-            ),
+            "current_txn_first_offset": first_offset if first_offset >= 0 else None,
             "last_timestamp": producer.last_timestamp,
-            "first_sequence": None if last is None else last.first_sequence,
-            "last_sequence": None if last is None else last.last_sequence,
-            "last_offset": None if last is None else last.last_offset,
-            "offset_delta": None if last is None else last.offset_delta,
-            "timestamp": None if last is None else last.timestamp,
+            **{name: getattr(last, name, None) for name in _LAST_BATCH},
         }
 
 
@@ -345,25 +336,25 @@ def _read_producer_snapshot(path: Path, options: DumpOptions) -> Iterator[Entry]
 
 def _read_epochs(path: Path, options: DumpOptions) -> Iterator[Entry]:
     try:
-        for epoch, start_offset in decode_epochs(path.read_bytes()):
+        for epoch, start_offset in checkpoint.decode_epochs(path.read_bytes()):
             yield {"kind": "epoch", "leader_epoch": epoch, "start_offset": start_offset}
-    except CheckpointDamaged as error:
+    except checkpoint.CheckpointDamaged as error:
         yield _damage("checkpoint", error)
 
 
 def _read_offsets(path: Path, options: DumpOptions) -> Iterator[Entry]:
     try:
-        for (topic, partition), offset in decode_offsets(path.read_bytes()).items():
+        for (topic, partition), offset in checkpoint.decode_offsets(path.read_bytes()).items():
             yield {"kind": "offset", "topic": topic, "partition": partition, "offset": offset}
-    except CheckpointDamaged as error:
+    except checkpoint.CheckpointDamaged as error:
         yield _damage("checkpoint", error)
 
 
 def _read_properties(path: Path, options: DumpOptions) -> Iterator[Entry]:
     try:
-        for name, value in decode_properties(path.read_bytes()).items():
+        for name, value in checkpoint.decode_properties(path.read_bytes()).items():
             yield {"kind": "property", "name": name, "value": value}
-    except CheckpointDamaged as error:
+    except checkpoint.CheckpointDamaged as error:
         yield _damage("properties", error)
 
 

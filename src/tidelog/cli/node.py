@@ -5,21 +5,19 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from tidelog.cli.output import Output, OutputFormat, print_json, print_line
+from tidelog.cli.arguments import argument, option
+from tidelog.cli.terminal import TABLE, Output, print_answer, print_line
+from tidelog.errors import UsageError
 
 PropertiesFile = Annotated[
-    Path,
-    typer.Argument(metavar="FILE.properties", help="The node's properties, as Kafka has them."),
+    Path, argument("FILE.properties", "The node's properties, as Kafka has them.")
 ]
 
 
 def server(
     file: PropertiesFile,
     override: Annotated[
-        list[str] | None,
-        typer.Option("--override", metavar="NAME=VALUE", help="A property, instead of the file's."),
+        list[str] | None, option("--override", "A property, instead of the file's.", "NAME=VALUE")
     ] = None,
 ) -> None:
     """Run one node in the foreground. Ctrl-C or SIGTERM stops it cleanly."""
@@ -41,26 +39,26 @@ def random_uuid() -> None:
 def format_(
     file: PropertiesFile,
     cluster_id: Annotated[
-        str, typer.Option("--cluster-id", metavar="ID", help="The same on every node of a cluster.")
+        str, option("--cluster-id", "The same on every node of a cluster.", "ID")
     ],
     ignore_formatted: Annotated[
-        bool, typer.Option("--ignore-formatted", help="Leave a formatted directory as it is.")
+        bool, option("--ignore-formatted", "Leave a formatted directory as it is.")
     ] = False,
     standalone: Annotated[
-        bool, typer.Option("--standalone", help="Begin a quorum with this controller alone.")
+        bool, option("--standalone", "Begin a quorum with this controller alone.")
     ] = False,
     initial_controllers: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--initial-controllers",
-            metavar="ID@HOST:PORT:DIRECTORY,…",
-            help="Begin a quorum with these controllers; the same list on each.",
+            "Begin a quorum with these controllers; the same list on each.",
+            "ID@HOST:PORT:DIRECTORY,…",
         ),
     ] = None,
     no_initial_controllers: Annotated[
-        bool, typer.Option("--no-initial-controllers", help="Join a quorum that exists.")
+        bool, option("--no-initial-controllers", "Join a quorum that exists.")
     ] = False,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Format a node's data directory."""
     from tidelog.errors import UsageError
@@ -83,9 +81,5 @@ def format_(
         "log_dir": config.log_dir,
         "formatted": written,
     }
-    if output is OutputFormat.JSON:
-        print_json(report)
-    elif written:
-        print_line(f"formatted `{config.log_dir}` for node {config.node_id} of `{cluster_id}`")
-    else:
-        print_line(f"`{config.log_dir}` was formatted already")
+    text = f"formatted `{config.log_dir}` for node {config.node_id} of `{cluster_id}`"
+    print_answer(output, report, text if written else f"`{config.log_dir}` was formatted already")

@@ -3,31 +3,36 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from tidelog.cli import terminal
+from tidelog.cli.arguments import (
+    DEFAULT_DATA_DIR,
+    Bootstrap,
+    DataDir,
+    admin_client,
+    argument,
+    command,
+    command_group,
+    option,
+)
+from tidelog.cli.terminal import TABLE, Output, OutputFormat
+from tidelog.errors import UsageError
 
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
-from tidelog.cli.output import Output, OutputFormat, plain, print_json, print_line, print_table
-
-quorum_app = typer.Typer(
-    help="Describe the metadata quorum, and add or remove voters.",
-    epilog="Example: tidelog quorum describe",
-    rich_markup_mode=None,
+quorum_app = command_group(
+    "Describe the metadata quorum, and add or remove voters.", "quorum describe"
 )
 
 
-@quorum_app.command("describe", epilog="Example: tidelog quorum describe --output json")
+@command(quorum_app, "describe", "quorum describe --output json")
 def describe(
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    bootstrap: Bootstrap = None, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE
 ) -> None:
     """Show the quorum's leader, its epoch, and how far each voter and observer has replicated."""
     with admin_client(bootstrap, data_dir) as admin:
         quorum = admin.describe_quorum()
     if output is OutputFormat.JSON:
-        print_json(plain(quorum))
+        terminal.print_json(terminal.plain(quorum))
         return
-    print_line(
+    terminal.print_line(
         f"leader {quorum.leader_id}, epoch {quorum.leader_epoch}, "
         f"high watermark {quorum.high_watermark}"
     )
@@ -51,22 +56,16 @@ def describe(
         for row in replicas
     ]
     columns = ("node", "role", "log end", "lag", "last fetch", "caught up", "directory")
-    print_table("", columns, rows)
+    terminal.print_table("", columns, rows)
 
 
-@quorum_app.command(
-    "add-controller", epilog="Example: tidelog quorum add-controller controller-4.properties"
-)
+@command(quorum_app, "add-controller", "quorum add-controller controller-4.properties")
 def add_controller(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE.properties", help="The properties of the new controller."),
-    ],
+    file: Annotated[Path, argument("FILE.properties", "The properties of the new controller.")],
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Make a controller that runs and follows the quorum one of its voters."""
-    from tidelog.errors import UsageError
     from tidelog.log.identity import read_identity
     from tidelog.runtime.node_file import read_node_config
     from tidelog.runtime.os_disk import OsDisk
@@ -80,27 +79,23 @@ def add_controller(
     listeners = config.advertised_controller_listeners
     with admin_client(bootstrap, data_dir, timeout_s=30.0) as admin:
         admin.add_voter(config.node_id, directory_id, listeners)
-    print_line(f"controller {config.node_id} is a voter now")
+    terminal.print_line(f"controller {config.node_id} is a voter now")
 
 
-@quorum_app.command(
+@command(
+    quorum_app,
     "remove-controller",
-    epilog="Example: tidelog quorum remove-controller --controller-id 3 "
-    "--controller-directory-id 8o2mlfZ2TLmuyc9w0cFR0Q",
+    "quorum remove-controller --controller-id 3 --controller-directory-id 8o2mlfZ2TLmuyc9w0cFR0Q",
 )
 def remove_controller(
-    controller_id: Annotated[int, typer.Option("--controller-id", metavar="ID")],
+    controller_id: Annotated[int, option("--controller-id", metavar="ID")],
     directory_id: Annotated[
-        str,
-        typer.Option(
-            "--controller-directory-id", metavar="DIRECTORY", help="As `describe` shows it."
-        ),
+        str, option("--controller-directory-id", "As `describe` shows it.", "DIRECTORY")
     ],
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Take a controller out of the voters, whether it runs or not."""
-    from tidelog.errors import UsageError
     from tidelog.model import uuid_from_text
 
     try:
@@ -111,4 +106,4 @@ def remove_controller(
         ) from None
     with admin_client(bootstrap, data_dir, timeout_s=30.0) as admin:
         admin.remove_voter(controller_id, directory)
-    print_line(f"controller {controller_id} is not a voter any more")
+    terminal.print_line(f"controller {controller_id} is not a voter any more")

@@ -2,19 +2,25 @@
 
 from typing import Annotated, Final
 
-import typer
-
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, DataDir, admin_client
-from tidelog.cli.output import Output, OutputFormat, WorkFailed, print_answer
+from tidelog.cli.arguments import (
+    DEFAULT_DATA_DIR,
+    Bootstrap,
+    DataDir,
+    admin_client,
+    command,
+    command_group,
+    option,
+)
+from tidelog.cli.terminal import TABLE, Output, WorkFailed, print_answer
+from tidelog.errors import ErrorCode
 
 MAX_OFFSET: Final = 2**63 - 1
 MAX_PARTITION: Final = 2**31 - 1
 """The largest numbers that a request can carry."""
 
-records_app = typer.Typer(
-    help="Delete the oldest records of a partition.",
-    epilog="Example: tidelog records delete --topic orders --partition 0 --before-offset 4200",
-    rich_markup_mode=None,
+records_app = command_group(
+    "Delete the oldest records of a partition.",
+    "records delete --topic orders --partition 0 --before-offset 4200",
 )
 
 
@@ -23,33 +29,29 @@ def _records() -> None:
     """Makes the subcommands a group, although there is one only."""
 
 
-@records_app.command(
-    "delete",
-    epilog="Example: tidelog records delete --topic orders --partition 0 --before-offset 4200",
-)
+@command(records_app, "delete", "records delete --topic orders --partition 0 --before-offset 4200")
 def delete(
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME")],
-    partition: Annotated[int, typer.Option("--partition", metavar="P", min=0, max=MAX_PARTITION)],
+    topic: Annotated[str, option("--topic", metavar="NAME")],
+    partition: Annotated[int, option("--partition", metavar="P", min=0, max=MAX_PARTITION)],
     before_offset: Annotated[
         int,
-        typer.Option(
+        option(
             "--before-offset",
-            metavar="N",
+            "The first offset that stays; -1 deletes all that is committed.",
+            "N",
             min=-1,
             max=MAX_OFFSET,
-            help="The first offset that stays; -1 deletes all that is committed.",
         ),
     ],
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Delete all records below an offset, on every replica.
 
     Done when no replica that is alive serves them any more. It cannot be taken back.
     """
     from tidelog.client import AdminError
-    from tidelog.errors import ErrorCode
 
     hints = {
         ErrorCode.OFFSET_OUT_OF_RANGE: "only what is committed can be deleted: `tidelog topics "

@@ -7,50 +7,30 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
-import typer
-
-from tidelog.cli.output import (
-    BadAnswer,
-    Output,
-    OutputFormat,
-    print_aside,
-    print_json,
-    print_line,
-    print_rows,
-    print_table,
-    progress,
-)
+from tidelog.cli import terminal
+from tidelog.cli.arguments import argument, command, command_group, option
+from tidelog.cli.terminal import TABLE, BadAnswer, Output
 from tidelog.errors import UsageError
 
-sim_app = typer.Typer(
-    help="Simulate clusters under faults: the production node, virtual time, one seed a run.",
-    epilog="Example: tidelog sim run --seeds 1:100 --jobs 2",
-    rich_markup_mode=None,
+sim_app = command_group(
+    "Simulate clusters under faults: the production node, virtual time, one seed a run.",
+    "sim run --seeds 1:100 --jobs 2",
 )
 
-Tier = Annotated[
-    str, typer.Option("--tier", metavar="TIER", help="`cluster`: whole nodes; `quorum`: voters.")
-]
-Scenario = Annotated[
-    str,
-    typer.Option("--scenario", metavar="NAME", help="A family of runs; see `tidelog sim list`."),
-]
-Jobs = Annotated[int, typer.Option("--jobs", metavar="N", min=1, max=256, help="Processes.")]
+Tier = Annotated[str, option("--tier", "`cluster`: whole nodes; `quorum`: voters.", "TIER")]
+Scenario = Annotated[str, option("--scenario", "A family of runs; see `tidelog sim list`.", "NAME")]
+Jobs = Annotated[int, option("--jobs", "Processes.", "N", min=1, max=256)]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@sim_app.command(
-    "run", epilog="Example: tidelog sim run --seeds 1:100 --scenario power-cuts --output json"
-)
+@command(sim_app, "run", "sim run --seeds 1:100 --scenario power-cuts --output json")
 def run(
-    seeds: Annotated[
-        str, typer.Option("--seeds", metavar="A:B", help="From A up to, without, B; or one seed.")
-    ],
+    seeds: Annotated[str, option("--seeds", "From A up to, without, B; or one seed.", "A:B")],
     scenario: Scenario = "all",
     tier: Tier = "cluster",
     jobs: Jobs = 1,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Run seeds and judge them; exit code 1 if any failed."""
     from tidelog.sim.campaign.seeds import marks_of, prepare, replay_command
@@ -60,7 +40,7 @@ def run(
     prepare(tier, scenario, wanted[0])
     tally = Tally(known_marks=marks_of(tier))
     cpu_seconds = 0.0
-    with progress(f"{len(wanted)} seeds"):
+    with terminal.progress(f"{len(wanted)} seeds"):
         for outcome, cpu_s in in_processes(jobs, partial(timed, tier, scenario), wanted):
             tally.add(outcome)
             cpu_seconds += cpu_s
@@ -70,10 +50,7 @@ def run(
                     f"  replay: {replay_command(tier, scenario, outcome.seed)}\n"
                 )
     report = tally.as_json(cpu_seconds)
-    if output is OutputFormat.JSON:
-        print_json(report)
-    else:
-        _print_report(report, tally.slowest_heal_ms)
+    terminal.print_answer(output, report, lambda: _print_report(report, tally.slowest_heal_ms))
     if tally.failed:
         raise BadAnswer
 
@@ -126,46 +103,48 @@ def _print_report(report: dict[str, Any], slowest_heal_ms: int) -> None:
         ("acknowledged", report["acknowledged"]),
         ("slowest healing", f"{slowest_heal_ms} ms"),
     ]
-    print_table("", ("", ""), rows)
+    terminal.print_table("", ("", ""), rows)
     fired = report["fired"]
     kinds = [(kind, times, fired.get(kind, 0)) for kind, times in report["faults"].items()]
-    print_table("faults", ("kind", "struck", "mattered"), kinds)
+    terminal.print_table("faults", ("kind", "struck", "mattered"), kinds)
     marks = report["marks"]
     if marks["hit"]:
         never = [(name,) for name in marks["never"]]
-        print_table(f"{marks['hit']} of {marks['total']} marks hit; never:", ("mark",), never)
+        terminal.print_table(
+            f"{marks['hit']} of {marks['total']} marks hit; never:", ("mark",), never
+        )
 
 
-@sim_app.command("replay", epilog="Example: tidelog sim replay 4711 --trace")
+@command(sim_app, "replay", "sim replay 4711 --trace")
 def replay(
-    seed: Annotated[int, typer.Argument(metavar="SEED", min=0)],
+    seed: Annotated[int, argument("SEED", min=0)],
     scenario: Scenario = "all",
     tier: Tier = "cluster",
     trace: Annotated[
-        bool, typer.Option("--trace", help="Print what every node decided, line by line.")
+        bool, option("--trace", "Print what every node decided, line by line.")
     ] = False,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Run one seed again, exactly; exit code 1 if it fails."""
     from tidelog.sim.campaign.seeds import prepare
 
     one = prepare(tier, scenario, seed)
-    as_table = output is OutputFormat.TABLE
+    as_table = output is TABLE
     if as_table:
-        print_line(f"options {one.swarm.describe()}")
+        terminal.print_line(f"options {one.swarm.describe()}")
     if trace:
         # stdout carries the answer and nothing else where a script reads it.
-        one.listeners.append(print_line if as_table else print_aside)
+        one.listeners.append(terminal.print_line if as_table else terminal.print_aside)
     outcome = one.run()
     if as_table:
         verdict = "clean" if outcome.violation is None else f"failed: {outcome.violation}"
-        print_line(f"seed {seed} {verdict}")
-        print_line(
+        terminal.print_line(f"seed {seed} {verdict}")
+        terminal.print_line(
             f"events {outcome.events} virtual_ms {outcome.virtual_ms} "
             f"acknowledged {outcome.acknowledged} trace_hash {outcome.trace_hash}"
         )
     else:
-        print_json(
+        terminal.print_json(
             {
                 "seed": seed,
                 "options": one.swarm.describe(),
@@ -182,17 +161,14 @@ def replay(
         raise BadAnswer
 
 
-@sim_app.command("ablate", epilog="Example: tidelog sim ablate --only divergence --output json")
+@command(sim_app, "ablate", "sim ablate --only divergence --output json")
 def ablate(
     only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="NAME", help="A safeguard; may be given many times."),
+        list[str] | None, option("--only", "A safeguard; may be given many times.", "NAME")
     ] = None,
-    seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", min=1, help="Seeds at most for each.")
-    ] = 60,
+    seeds: Annotated[int, option("--seeds", "Seeds at most for each.", "N", min=1)] = 60,
     jobs: Jobs = 1,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Switch safeguards off, one by one; exit code 1 if no checker misses one."""
     from tidelog.sim.ablations import SAFEGUARDS
@@ -204,11 +180,11 @@ def ablate(
             f"there is no safeguard `{min(unknown)}`",
             f"use one of {', '.join(one.name for one in SAFEGUARDS)}",
         )
-    with progress(f"without {len(wanted)} safeguards"):
+    with terminal.progress(f"without {len(wanted)} safeguards"):
         rows = list(in_processes(jobs, partial(_run_without, seeds), wanted))
     survivors = [row[0] for row in rows if row[-1] is None]
     killed = len(rows) - len(survivors)
-    print_rows(
+    terminal.print_rows(
         output,
         {"total": len(rows), "killed": killed, "survivors": survivors},
         ("safeguard", "prevents", "run", "seeds to kill", "what complains"),
@@ -228,13 +204,12 @@ def _run_without(seeds: int, name: str) -> tuple[str, str, str, int, str | None]
     return name, safeguard.prevents, what, kill.seeds, kill.violated
 
 
-@sim_app.command("regressions", epilog="Example: tidelog sim regressions --only r10")
+@command(sim_app, "regressions", "sim regressions --only r10")
 def regressions(
     only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="NUMBER", help="A scenario; may be given many times."),
+        list[str] | None, option("--only", "A scenario; may be given many times.", "NUMBER")
     ] = None,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Run the scenarios of bugs that other logs had; exit code 1 if one goes wrong."""
     from tidelog.sim.campaign.seeds import REGRESSION, run_seed
@@ -254,31 +229,27 @@ def regressions(
             if violation is not None:
                 failed.append({"scenario": number, "violation": violation})
     columns = ("scenario", "what must hold", "origin", "result")
-    print_rows(output, {"total": len(rows), "failed": failed}, columns, rows)
+    terminal.print_rows(output, {"total": len(rows), "failed": failed}, columns, rows)
     if failed:
         raise BadAnswer
 
 
-@sim_app.command("list", epilog="Example: tidelog sim list --output json")
-def list_(output: Output = OutputFormat.TABLE) -> None:
+@command(sim_app, "list", "sim list --output json")
+def list_(output: Output = TABLE) -> None:
     """Name the scenarios of the cluster tier, and the regression scenarios."""
     from tidelog.sim.regressions.catalogue import REGRESSIONS
     from tidelog.sim.scenarios.families import names
 
     found = {**names(), **{one.number: one.title for one in REGRESSIONS.values()}}
-    print_rows(output, found, ("scenario", "what it is about"), list(found.items()))
+    terminal.print_rows(output, found, ("scenario", "what it is about"), list(found.items()))
 
 
-@sim_app.command("sweep", epilog="Example: tidelog sim sweep --jobs 2 --output json")
+@command(sim_app, "sweep", "sim sweep --jobs 2 --output json")
 def sweep(
-    every: Annotated[
-        int, typer.Option("--every", metavar="N", min=1, help="Only each N-th point.")
-    ] = 1,
-    first: Annotated[
-        int, typer.Option("--first", metavar="N", min=0, help="From this one on.")
-    ] = 0,
+    every: Annotated[int, option("--every", "Only each N-th point.", "N", min=1)] = 1,
+    first: Annotated[int, option("--first", "From this one on.", "N", min=0)] = 0,
     jobs: Jobs = 1,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """End a process at every write, flush and rename of a scripted run; exit code 1 if one of these
     runs loses anything."""
@@ -289,14 +260,14 @@ def sweep(
         raise UsageError(f"there is no point `{first}`", f"the last one is {len(all_points) - 1}")
     wanted = all_points[first::every]
     done = Sweep()
-    with progress(f"{len(wanted)} points"):
+    with terminal.progress(f"{len(wanted)} points"):
         for point, outcome in zip(wanted, in_processes(jobs, run_point, wanted), strict=True):
             done.add(point, outcome)
             if outcome.violation is not None:
                 sys.stderr.write(f"point {point} failed: {outcome.violation}\n")
     report = done.as_json()
     endings = {**done.endings, "survived": report["survived"]}
-    print_rows(
+    terminal.print_rows(
         output, report, ("ending", "points"), [(name, str(endings[name])) for name in endings]
     )
     if done.failed:

@@ -14,30 +14,23 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
-from tidelog.cli.output import BadAnswer, Output, OutputFormat, print_json, print_table, progress
+from tidelog.cli.arguments import option
 from tidelog.cli.sim import Jobs, in_processes, timed
+from tidelog.cli.terminal import TABLE, BadAnswer, Output, print_answer, print_table, progress
 from tidelog.errors import UsageError
 
 COUNTS: Final = ("faults", "fired", "marks")
 
 
 def campaign(
-    results: Annotated[
-        Path, typer.Option("--results", metavar="FILE", help="Where the sums are kept.")
-    ] = Path("build/campaign.json"),
-    rounds: Annotated[
-        int, typer.Option("--rounds", metavar="N", min=0, help="0: until interrupted.")
-    ] = 0,
-    cluster: Annotated[
-        int, typer.Option("--cluster", metavar="N", min=0, help="Cluster seeds a round.")
-    ] = 50,
-    quorum: Annotated[
-        int, typer.Option("--quorum", metavar="N", min=0, help="Quorum seeds a round.")
-    ] = 500,
+    results: Annotated[Path, option("--results", "Where the sums are kept.", "FILE")] = Path(
+        "build/campaign.json"
+    ),
+    rounds: Annotated[int, option("--rounds", "0: until interrupted.", "N", min=0)] = 0,
+    cluster: Annotated[int, option("--cluster", "Cluster seeds a round.", "N", min=0)] = 50,
+    quorum: Annotated[int, option("--quorum", "Quorum seeds a round.", "N", min=0)] = 500,
     jobs: Jobs = 1,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Run ever more seeds and add them up; exit code 1 if any failed at this commit."""
     if not cluster and not quorum:
@@ -54,10 +47,7 @@ def campaign(
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: the rounds that ended are kept\n")
         entry = _entry(_read(results))
-    if output is OutputFormat.JSON:
-        print_json(entry)
-    else:
-        _print(entry)
+    print_answer(output, entry, lambda: _print(entry))
     if any(entry[tier]["failed"] for tier in entry):
         raise BadAnswer
 

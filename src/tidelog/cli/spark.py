@@ -10,59 +10,37 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from tidelog.cli.output import (
-    BadAnswer,
-    Output,
-    OutputFormat,
-    counted,
-    plain,
-    print_json,
-    print_line,
-    print_table,
-    progress,
-)
+from tidelog.cli import terminal
+from tidelog.cli.arguments import command, command_group, option
 from tidelog.cli.spark_campaign import campaign
 from tidelog.cli.spark_export import export
 from tidelog.cli.spark_health import health
 from tidelog.cli.spark_ingest import checkpoint_app, compact, ingest
-from tidelog.cli.spark_job import Master, open_session
+from tidelog.cli.spark_job import DataDirs, Master, Topics, open_session
 from tidelog.cli.spark_tools import fetch_jars, shell
+from tidelog.cli.terminal import TABLE, BadAnswer, Output, counted
 from tidelog.errors import UsageError
 
-spark_app = typer.Typer(
-    help="Jobs on Spark: audit replicas, run simulations; check what Spark needs.",
+spark_app = command_group(
+    "Jobs on Spark: audit replicas, run simulations; check what Spark needs.",
     no_args_is_help=True,
-    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
-spark_app.command(
-    "campaign",
-    epilog="Example: tidelog spark campaign --seeds 1:1001 --scenario kills --out build/campaign",
+command(
+    spark_app, "campaign", "spark campaign --seeds 1:1001 --scenario kills --out build/campaign"
 )(campaign)
-spark_app.command(
-    "ingest", epilog="Example: tidelog spark ingest --topic orders --table tables/orders"
-)(ingest)
-spark_app.command("compact", epilog="Example: tidelog spark compact --table tables/orders")(compact)
+command(spark_app, "ingest", "spark ingest --topic orders --table tables/orders")(ingest)
+command(spark_app, "compact", "spark compact --table tables/orders")(compact)
 spark_app.add_typer(checkpoint_app, name="checkpoint")
-spark_app.command(
-    "export", epilog="Example: tidelog spark export --data-dir tidelog-data --out build/orders"
-)(export)
-spark_app.command(
-    "health", epilog="Example: tidelog spark health --events tidelog-data --report build/health"
-)(health)
-spark_app.command("shell", epilog="Example: tidelog spark shell --command 'spark.range(3).show()'")(
-    shell
-)
-spark_app.command("fetch-jars", epilog="Example: tidelog spark fetch-jars --spark-version 4.0.0")(
-    fetch_jars
-)
+command(spark_app, "export", "spark export --data-dir tidelog-data --out build/orders")(export)
+command(spark_app, "health", "spark health --events tidelog-data --report build/health")(health)
+command(spark_app, "shell", "spark shell --command 'spark.range(3).show()'")(shell)
+command(spark_app, "fetch-jars", "spark fetch-jars --spark-version 4.0.0")(fetch_jars)
 
 
-@spark_app.command("doctor", epilog="Example: tidelog spark doctor --output json")
-def doctor(output: Output = OutputFormat.TABLE) -> None:
+@command(spark_app, "doctor", "spark doctor --output json")
+def doctor(output: Output = TABLE) -> None:
     """Check that everything that Spark needs is installed, and show how to fix what is not.
 
     Starts no Java and takes a moment. Exit code 1 when Spark would not run.
@@ -70,41 +48,28 @@ def doctor(output: Output = OutputFormat.TABLE) -> None:
     from tidelog.pipeline.spark.doctor import describe, examine, is_healthy
 
     findings = examine(os.environ)
-    if output is OutputFormat.JSON:
-        # `mend` is the name that `fix` had in 0.1.0; it stays for one release.
-        rows = [{**plain(one), "mend": one.fix} for one in findings]
-        print_json({"healthy": is_healthy(findings), "findings": rows})
-    else:
-        print_table("", ("what", "found", "verdict", "fix"), list(describe(findings)))
+    # `mend` is the name that `fix` had in 0.1.0; it stays for one release.
+    rows = [{**terminal.plain(one), "mend": one.fix} for one in findings]
+    value = {"healthy": is_healthy(findings), "findings": rows}
+    terminal.print_rows(
+        output, value, ("what", "found", "verdict", "fix"), list(describe(findings))
+    )
     if not is_healthy(findings):
         raise BadAnswer
 
 
-@spark_app.command(
-    "audit", epilog="Example: tidelog spark audit --data-dir tidelog-data --topic orders"
-)
+@command(spark_app, "audit", "spark audit --data-dir tidelog-data --topic orders")
 def audit(
-    data_dirs: Annotated[
-        list[Path],
-        typer.Option(
-            "--data-dir",
-            metavar="DIR",
-            help="A cluster's directory, or a broker's log directory; give it several times.",
-        ),
-    ],
-    topics: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="NAME", help="Only this topic; give it several times."),
-    ] = None,
+    data_dirs: DataDirs,
+    topics: Topics = None,
     sample: Annotated[
-        str, typer.Option("--sample", metavar="1/K", help="Recompute the CRC of one batch in K.")
+        str, option("--sample", "Recompute the CRC of one batch in K.", "1/K")
     ] = "1/1",
     report: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="DIR", help="Write the findings there as JSON lines."),
+        Path | None, option("--report", "Write the findings there as JSON lines.", "DIR")
     ] = None,
     master: Master = "local[*]",
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Prove that all replicas are equal below the high watermark, or find where they are not.
 
@@ -116,19 +81,17 @@ def audit(
     with open_session(master) as spark:
         from tidelog.pipeline.jobs.audit import audit as run_audit
 
-        with progress("comparing replicas"):
+        with terminal.progress("comparing replicas"):
             found = run_audit(spark, data_dirs, topics=topics, sample=every)
     seconds = round(time.monotonic() - begun, 3)
-    rows = [plain(finding) for finding in found.findings]
+    rows = [terminal.plain(finding) for finding in found.findings]
     if report is not None:
         report.mkdir(parents=True, exist_ok=True)
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         (report / "findings.jsonl").write_text(lines)
-    if output is OutputFormat.JSON:
-        counts = {"replicas": found.replicas, "batches": found.batches, "bytes": found.bytes}
-        print_json({**counts, "seconds": seconds, "findings": rows})
-    else:
-        _print_audit(found, seconds)
+    counts = {"replicas": found.replicas, "batches": found.batches, "bytes": found.bytes}
+    value = {**counts, "seconds": seconds, "findings": rows}
+    terminal.print_answer(output, value, lambda: _print_audit(found, seconds))
     if not found.is_clean:
         raise BadAnswer
 
@@ -143,13 +106,13 @@ def _sample(text: str) -> int:
 def _print_audit(found: Any, seconds: float) -> None:
     for finding in found.findings:
         brokers = ",".join(map(str, finding.brokers))
-        print_line(
+        terminal.print_line(
             f"{finding.kind} {finding.topic}-{finding.partition} "
             f"offsets {finding.base_offset}-{finding.last_offset} brokers {brokers}: "
             f"{finding.detail}"
         )
     verdict = "equal below the high watermarks" if found.is_clean else "NOT equal"
-    print_line(
+    terminal.print_line(
         f"{counted(found.replicas, 'replica')}, {counted(found.batches, 'batch', 'batches')}, "
         f"{found.bytes:,} bytes in "
         f"{seconds:.1f} s: {verdict}"

@@ -10,20 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from tidelog.cli.output import (
-    BadAnswer,
-    Output,
-    OutputFormat,
-    plain,
-    print_json,
-    print_line,
-    print_table,
-    progress,
-)
+from tidelog.cli import terminal
+from tidelog.cli.arguments import option
 from tidelog.cli.sim import Scenario, Tier, seed_range
 from tidelog.cli.spark_job import Master, open_session
+from tidelog.cli.terminal import TABLE, BadAnswer, Output
 from tidelog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,26 +27,18 @@ _TABLE: Final = "runs"
 
 
 def campaign(
-    seeds: Annotated[
-        str, typer.Option("--seeds", metavar="A:B", help="From A up to, without, B; or one seed.")
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where the table of runs is, or shall be.")
-    ],
+    seeds: Annotated[str, option("--seeds", "From A up to, without, B; or one seed.", "A:B")],
+    out: Annotated[Path, option("--out", "Where the table of runs is, or shall be.", "DIR")],
     scenario: Scenario = "all",
     tier: Tier = "cluster",
     seeds_per_task: Annotated[
-        int,
-        typer.Option(
-            "--seeds-per-task", metavar="N", min=0, help="At most; 0: about 10 s of work."
-        ),
+        int, option("--seeds-per-task", "At most; 0: about 10 s of work.", "N", min=0)
     ] = 0,
     seed_limit: Annotated[
-        float,
-        typer.Option("--seed-limit", metavar="SECONDS", min=1, help="Give a seed up after that."),
+        float, option("--seed-limit", "Give a seed up after that.", "SECONDS", min=1)
     ] = 300.0,
     master: Master = "local[*]",
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Run seeds as a Spark job, add them to a table, and sum up; exit code 1 if any failed.
 
@@ -78,13 +61,10 @@ def campaign(
             seeds_per_task or _SEEDS_PER_TASK.get(tier, 5),
         )
         table = str(out.absolute() / _TABLE)
-        with progress(f"{len(wanted)} seeds, less those run before"):
+        with terminal.progress(f"{len(wanted)} seeds, less those run before"):
             found = run_campaign(spark, plan, partial(run_seed, tier, scenario), table)
     report = as_json(found, plan.kind, table, time.monotonic() - begun)
-    if output is OutputFormat.JSON:
-        print_json(report)
-    else:
-        _print(report)
+    terminal.print_answer(output, report, lambda: _print(report))
     if found.seeds != len(wanted):
         raise UsageError(
             f"{len(wanted) - found.seeds} of {len(wanted)} seeds were run by other sources "
@@ -121,14 +101,14 @@ def as_json(found: "Campaign", kind: "RunKind", table: str, seconds: float) -> d
         "revision": found.revision,
         "table": table,
         "violations": [
-            {**plain(one), "replay": replay_command(kind.tier, kind.scenario, one.seed)}
+            {**terminal.plain(one), "replay": replay_command(kind.tier, kind.scenario, one.seed)}
             for one in found.violations
         ],
         "reached": found.marks,
-        "healing_ms": plain(found.healing_ms),
-        "election_ms": plain(found.election_ms),
-        "unavailable_ms": plain(found.unavailable_ms),
-        "growth": [plain(one) for one in found.growth],
+        "healing_ms": terminal.plain(found.healing_ms),
+        "election_ms": terminal.plain(found.election_ms),
+        "unavailable_ms": terminal.plain(found.unavailable_ms),
+        "growth": [terminal.plain(one) for one in found.growth],
     }
 
 
@@ -137,17 +117,17 @@ def _print(report: dict[str, Any]) -> None:
         (name.replace("_", " "), str(report[name]))
         for name in ("seeds", "newly_run", "events", "acknowledged", "seconds", "cpu_seconds")
     ]
-    print_table("", ("", ""), [*rows, ("failed", str(len(report["failed"])))])
+    terminal.print_table("", ("", ""), [*rows, ("failed", str(len(report["failed"])))])
     spreads = [
         (name.removesuffix("_ms"), *report[name].values())
         for name in ("healing_ms", "election_ms", "unavailable_ms")
     ]
-    print_table("ms", ("of", "count", "p50", "p90", "p99", "max"), spreads)
+    terminal.print_table("ms", ("of", "count", "p50", "p90", "p99", "max"), spreads)
     growth = [tuple(block.values()) for block in report["growth"]]
-    print_table("coverage", ("from seed", "seeds", "new marks", "new signatures"), growth)
+    terminal.print_table("coverage", ("from seed", "seeds", "new marks", "new signatures"), growth)
     marks = report["marks"]
     never = [(name,) for name in marks["never"]]
-    print_table(f"{marks['hit']} of {marks['total']} marks hit; never:", ("mark",), never)
+    terminal.print_table(f"{marks['hit']} of {marks['total']} marks hit; never:", ("mark",), never)
     for one in report["violations"]:
-        print_line(f"{one['runs']} x {one['violation']}\n  replay: {one['replay']}")
-    print_line(f"table: {report['table']}")
+        terminal.print_line(f"{one['runs']} x {one['violation']}\n  replay: {one['replay']}")
+    terminal.print_line(f"table: {report['table']}")

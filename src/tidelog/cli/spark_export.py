@@ -4,40 +4,21 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from tidelog.cli.output import (
-    Output,
-    OutputFormat,
-    counted,
-    plain,
-    print_json,
-    print_line,
-    print_table,
-    progress,
-)
-from tidelog.cli.spark_job import Master, open_session
+from tidelog.cli import terminal
+from tidelog.cli.arguments import option
+from tidelog.cli.spark_job import DataDirs, Master, Topics, open_session
+from tidelog.cli.terminal import TABLE, Output, OutputFormat
 
 
 def export(
-    data_dirs: Annotated[
-        list[Path],
-        typer.Option(
-            "--data-dir",
-            metavar="DIR",
-            help="A cluster's directory, or a broker's log directory; give it several times.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A directory to be made.")],
-    topics: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="NAME", help="Only this topic; give it several times."),
-    ] = None,
+    data_dirs: DataDirs,
+    out: Annotated[Path, option("--out", "A directory to be made.", "DIR")],
+    topics: Topics = None,
     allow_gaps: Annotated[
-        bool, typer.Option("--allow-gaps", help="Write what there is where offsets are missing.")
+        bool, option("--allow-gaps", "Write what there is where offsets are missing.")
     ] = False,
     master: Master = "local[*]",
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Write the committed records of topics to Parquet files, straight from log directories.
 
@@ -53,15 +34,15 @@ def export(
     with open_session(master) as spark:
         from tidelog.pipeline.jobs.export import export as run_export
 
-        with progress("writing Parquet files"):
+        with terminal.progress("writing Parquet files"):
             done = run_export(spark, data_dirs, topics, out, allow_gaps=allow_gaps)
     seconds = round(time.monotonic() - begun, 3)
-    rows = [plain(one) for one in done.partitions]
+    rows = [terminal.plain(one) for one in done.partitions]
     if output is OutputFormat.JSON:
         counts = {"records": done.records, "files": done.files, "bytes": done.bytes}
-        print_json({"out": str(out), **counts, "seconds": seconds, "partitions": rows})
+        terminal.print_json({"out": str(out), **counts, "seconds": seconds, "partitions": rows})
         return
-    print_table(
+    terminal.print_table(
         "",
         ("partition", "broker", "offsets", "records"),
         [
@@ -74,7 +55,7 @@ def export(
             for one in done.partitions
         ],
     )
-    print_line(
-        f"{counted(done.records, 'record')} in {counted(done.files, 'file')}, "
+    terminal.print_line(
+        f"{terminal.counted(done.records, 'record')} in {terminal.counted(done.files, 'file')}, "
         f"{done.bytes:,} bytes, in `{out}`: {seconds:.1f} s"
     )

@@ -5,18 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from tidelog.cli.output import (
-    BadAnswer,
-    Output,
-    OutputFormat,
-    print_json,
-    print_line,
-    print_table,
-    progress,
-)
-from tidelog.cli.spark_job import Master, interruptible, needs_spark, open_session
+from tidelog.cli import terminal
+from tidelog.cli.arguments import option
+from tidelog.cli.spark_job import Master, Topics, interruptible, needs_spark, open_session
+from tidelog.cli.terminal import TABLE, BadAnswer, Output, OutputFormat
 from tidelog.errors import UsageError
 from tidelog.pipeline.health.figures import TABLES, Health, leader_name
 
@@ -28,33 +20,26 @@ _POLL_S = 0.5
 
 Server = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--bootstrap-server",
-        metavar="HOST:PORT",
-        help="Read the topic `__tidelog_events` (`tidelog.events.topic.enable`).",
+        "Read the topic `__tidelog_events` (`tidelog.events.topic.enable`).",
+        "HOST:PORT",
     ),
 ]
 Directories = Annotated[
     list[Path] | None,
-    typer.Option(
+    option(
         "--events",
-        metavar="DIR",
-        help="Read `events.jsonl` of a cluster's or a node's directory; several times.",
+        "Read `events.jsonl` of a cluster's or a node's directory; several times.",
+        "DIR",
     ),
 ]
-Since = Annotated[
-    str | None, typer.Option("--since", metavar="WHEN", help="30m, 12h, 7d, or a time (UTC).")
-]
-Topics = Annotated[
-    list[str] | None,
-    typer.Option("--topic", metavar="NAME", help="Only this topic; give it several times."),
-]
+Since = Annotated[str | None, option("--since", "30m, 12h, 7d, or a time (UTC).", "WHEN")]
 Report = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="DIR", help="Write Parquet tables and report.html there."),
+    Path | None, option("--report", "Write Parquet tables and report.html there.", "DIR")
 ]
 Follow = Annotated[
-    bool, typer.Option("--follow", help="Report what begins and ends as it happens, until Ctrl-C.")
+    bool, option("--follow", "Report what begins and ends as it happens, until Ctrl-C.")
 ]
 
 
@@ -66,7 +51,7 @@ def health(
     report: Report = None,
     follow: Follow = False,
     master: Master = "local[*]",
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Report how healthy replication was: leaders, lagging replicas, time without a leader.
 
@@ -91,16 +76,13 @@ def health(
         events = _read(spark, bootstrap_server, directories or [])
         # Every figure and every table reads them again.
         events = (of_topics(events, topics) if topics else events).cache()
-        with progress("reading events"):
+        with terminal.progress("reading events"):
             found = measure(events, since=begin)
         if report is not None:
-            with progress("writing the report"):
+            with terminal.progress("writing the report"):
                 write_tables(events, report)
                 (report / "report.html").write_text(page(found), encoding="utf-8")
-    if output is OutputFormat.JSON:
-        print_json(as_json(found))
-    else:
-        _print(found, report)
+    terminal.print_answer(output, as_json(found), lambda: _print(found, report))
     if found.open_now:
         raise BadAnswer
 
@@ -130,9 +112,9 @@ def _follow(
             if topics and row["topic"] not in topics:
                 continue
             if output is OutputFormat.JSON:
-                print_json(row)
+                terminal.print_json(row)
             elif row["kind"] != "commit":
-                print_line(followed_line(row))
+                terminal.print_line(followed_line(row))
 
     with needs_spark():
         from tidelog.pipeline.health.stream import STREAM_CONF
@@ -177,22 +159,22 @@ def _text(value: Any) -> Any:
 
 def _print(found: Health, report: Path | None) -> None:
     brokers = ", ".join(map(str, found.brokers)) or "none"
-    print_line(
+    terminal.print_line(
         f"{found.events:,} events of brokers {brokers}, {_clock(found.first)} to "
         f"{_clock(found.last)} UTC"
     )
     for title, columns, rows in _tables(found):
         if rows:
-            print_table(title, columns, rows[:_MOST_ROWS])
+            terminal.print_table(title, columns, rows[:_MOST_ROWS])
         if len(rows) > _MOST_ROWS:
-            print_line(f"… and {len(rows) - _MOST_ROWS} more; `--output json` has all")
+            terminal.print_line(f"… and {len(rows) - _MOST_ROWS} more; `--output json` has all")
     for row in found.open_now:
-        print_line(
+        terminal.print_line(
             f"{row['kind']} since {_clock(row['start'])}: {row['topic']}-{row['partition']} "
             f"({row['cause']})"
         )
     if report is not None:
-        print_line(f"report: {report / 'report.html'}")
+        terminal.print_line(f"report: {report / 'report.html'}")
 
 
 _Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]

@@ -9,79 +9,69 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
-from tidelog.cli.arguments import DEFAULT_DATA_DIR, Bootstrap, assignments, find_bootstrap
-from tidelog.cli.output import (
-    BadAnswer,
-    Output,
-    OutputFormat,
-    counted,
-    plain,
-    print_error,
-    print_json,
-    print_line,
-    print_table,
-    progress,
+from tidelog.cli import terminal
+from tidelog.cli.arguments import (
+    DEFAULT_DATA_DIR,
+    Bootstrap,
+    argument,
+    assignments,
+    command,
+    command_group,
+    find_bootstrap,
+    option,
 )
 from tidelog.cli.spark_job import Master, interruptible, needs_spark, open_session
+from tidelog.cli.terminal import TABLE, BadAnswer, Output, OutputFormat, counted
 from tidelog.errors import UsageError
 
 MASTER: Final = "local[*,4]"
 """All cores; a task whose worker dies is tried again, which plain `local[*]` would not do."""
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
-checkpoint_app = typer.Typer(
-    help="Checkpoints of ingests.", no_args_is_help=True, rich_markup_mode=None
-)
+checkpoint_app = command_group("Checkpoints of ingests.", no_args_is_help=True)
 
-Table = Annotated[
-    Path, typer.Option("--table", metavar="PATH", help="The Delta table's directory.")
-]
+Table = Annotated[Path, option("--table", "The Delta table's directory.", "PATH")]
 
 
-Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to read.")]
+Topic = Annotated[str, option("--topic", "The topic to read.", "NAME")]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--checkpoint",
-        metavar="DIR",
-        help="Where Spark notes its batches. Default: inside the table's directory.",
+        "Where Spark notes its batches. Default: inside the table's directory.",
+        "DIR",
     ),
 ]
 Trigger = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--trigger",
-        metavar="WHEN",
-        help="availableNow (the default): read what is there and end. An interval such as 5s: "
+        "availableNow (the default): read what is there and end. An interval such as 5s: "
         "a batch each time, until interrupted.",
+        "WHEN",
     ),
 ]
 Continuous = Annotated[
-    bool, typer.Option("--continuous", help="One batch after the other, until interrupted.")
+    bool, option("--continuous", "One batch after the other, until interrupted.")
 ]
 StartingOffsets = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--starting-offsets",
-        metavar="WHERE",
-        help="Where to begin what the table does not have: earliest (the default), latest, or "
+        "Where to begin what the table does not have: earliest (the default), latest, or "
         "JSON as the source takes it.",
+        "WHERE",
     ),
 ]
 Verify = Annotated[
-    bool, typer.Option("--verify", help="At the end, check the whole table against its accounts.")
+    bool, option("--verify", "At the end, check the whole table against its accounts.")
 ]
 SourceOptions = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option", metavar="NAME=VALUE", help="An option of the source; give it several times."
-    ),
+    option("--option", "An option of the source; give it several times.", "NAME=VALUE"),
 ]
 Conf = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="A conf of Spark's; several times."),
+    list[str] | None, option("--conf", "A conf of Spark's; several times.", "NAME=VALUE")
 ]
 
 
@@ -97,7 +87,7 @@ def ingest(
     options: SourceOptions = None,
     conf: Conf = None,
     master: Master = MASTER,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Copy a topic into a Delta table, every record exactly once, with its lineage.
 
@@ -139,7 +129,7 @@ def _faults(spark: Any, table: Path) -> list[Any]:
     """What is wrong with the whole table, by its rows."""
     from tidelog.pipeline.jobs.table import faults, read_accounts, read_table
 
-    with progress("checking the table"):
+    with terminal.progress("checking the table"):
         return faults(read_table(spark, table), read_accounts(spark, table))
 
 
@@ -172,25 +162,25 @@ def _reported_failures(topic: str, table: Path) -> Iterator[None]:
     try:
         yield
     except (Py4JError, ConnectionError, EOFError):
-        print_error(
+        terminal.print_error(
             f"Spark's Java process ended under the ingest of `{topic}` into `{table}`",
             "table and checkpoint are usable as they are; run it again, with more memory if that "
             "was the cause: `--conf spark.driver.memory=2g`",
         )
     except TableConflict as error:
-        print_error(
+        terminal.print_error(
             str(error),
             "end the other ingest of this topic; or, if the checkpoint is older than the table, "
             "give a new `--checkpoint`: the ingest goes on where the table ends",
         )
     except JobFailed as error:
         message, _, hint = str(error).partition("\nhint: ")
-        print_error(
+        terminal.print_error(
             f"the ingest of `{topic}` into `{table}` ended: {message}",
             hint or "table and checkpoint are usable as they are; fix the cause and run it again",
         )
     except ClusterUnavailable as error:
-        print_error(str(error), "check `--bootstrap-server`, and that the cluster runs")
+        terminal.print_error(str(error), "check `--bootstrap-server`, and that the cluster runs")
     else:
         return
     raise BadAnswer
@@ -216,15 +206,17 @@ def _counter() -> Iterator[Any]:
 def _report(result: Any, faults: list[Any] | None, table: Path, output: OutputFormat) -> None:
     """`faults` is `None` when the table was not verified."""
     if output is OutputFormat.JSON:
-        verified = {} if faults is None else {"faults": plain(faults)}
-        print_json({"table": str(table), "clean": result.is_clean, **plain(result), **verified})
+        verified = {} if faults is None else {"faults": terminal.plain(faults)}
+        terminal.print_json(
+            {"table": str(table), "clean": result.is_clean, **terminal.plain(result), **verified}
+        )
         return
-    print_table("", ("partition", "next offset"), sorted(result.positions.items()))
+    terminal.print_table("", ("partition", "next offset"), sorted(result.positions.items()))
     for violation in (*result.violations, *(faults or ())):
-        print_line(str(violation))
+        terminal.print_line(str(violation))
     repeated = f", {result.repeated_batches} run again" if result.repeated_batches else ""
     verdict = "continuous" if result.is_clean else "NOT continuous"
-    print_line(
+    terminal.print_line(
         f"{counted(result.rows, 'row')} in {counted(result.batches, 'batch', 'batches')}"
         f"{repeated}, {counted(result.control_rows, 'control record')}, "
         f"{counted(result.gap_rows, 'offset')} missing, in "
@@ -238,18 +230,18 @@ def _report(result: Any, faults: list[Any] | None, table: Path, output: OutputFo
 def compact(
     table: Table,
     target_mb: Annotated[
-        int, typer.Option("--target-mb", metavar="MB", min=1, help="About how large files become.")
+        int, option("--target-mb", "About how large files become.", "MB", min=1)
     ] = 128,
     vacuum_hours: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--vacuum-hours",
-            metavar="H",
-            help="Remove files from the disk that the table has not named for so long; its older "
+            "Remove files from the disk that the table has not named for so long; its older "
             "versions are gone then. At least 1.",
+            "H",
         ),
     ] = None,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Rewrite a table's small files into large ones, and check that the rows are the same.
 
@@ -259,49 +251,45 @@ def compact(
         from tidelog.pipeline.errors import TableConflict
         from tidelog.pipeline.tables.compaction import compact as run_compaction
     try:
-        with progress("rewriting small files"):
+        with terminal.progress("rewriting small files"):
             done = run_compaction(table, target_bytes=target_mb << 20, vacuum_hours=vacuum_hours)
     except TableConflict as error:
-        print_error(str(error), "run it again when no other job rewrites the table")
+        terminal.print_error(str(error), "run it again when no other job rewrites the table")
         raise BadAnswer from None
-    if output is OutputFormat.JSON:
-        print_json(plain(done))
-        return
-    print_line(
+    terminal.print_answer(
+        output,
+        terminal.plain(done),
         f"{done.files_before} files became {done.files_after}: {done.rewritten} were rewritten "
-        f"with {done.rows:,} rows, {done.vacuumed} removed from the disk; version {done.version}"
+        f"with {done.rows:,} rows, {done.vacuumed} removed from the disk; version {done.version}",
     )
 
 
 # Checkpoints ---------------------------------------------------------------------------------
 
 
-@checkpoint_app.command(
-    "show", epilog="Example: tidelog spark checkpoint show tables/orders/_checkpoints/orders"
-)
+@command(checkpoint_app, "show", "spark checkpoint show tables/orders/_checkpoints/orders")
 def checkpoint_show(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The checkpoint.")],
-    output: Output = OutputFormat.TABLE,
+    directory: Annotated[Path, argument("DIR", "The checkpoint.")], output: Output = TABLE
 ) -> None:
     """Show what a checkpoint is about, which ranges it planned, and which are committed."""
     from tidelog.pipeline.tables.checkpoint import describe
 
     found = describe(directory)
     if output is OutputFormat.JSON:
-        print_json(found)
+        terminal.print_json(found)
         return
     identity = found["identity"] or {}
     about = [(name, str(identity[name])) for name in ("topic", "table", "app") if name in identity]
     about += [("begun at", _offsets(identity["birth"]))] if identity else []
     about += [(f"option {name}", value) for name, value in identity.get("options", {}).items()]
-    print_table("", ("checkpoint", str(directory)), about)
+    terminal.print_table("", ("checkpoint", str(directory)), about)
     rows = [
         (one["batch"], "committed" if one["committed"] else "planned", ranges)
         for one in found["batches"]
         for ranges in [" ".join(f"{tp} [{a}, {b})" for tp, (a, b) in one["ranges"].items())]
     ]
-    print_table("batches", ("batch", "state", "ranges"), rows)
-    print_table("frozen confs", ("name", "value"), sorted(found["conf"].items()))
+    terminal.print_table("batches", ("batch", "state", "ranges"), rows)
+    terminal.print_table("frozen confs", ("name", "value"), sorted(found["conf"].items()))
 
 
 def _offsets(offsets: dict[str, int]) -> str:

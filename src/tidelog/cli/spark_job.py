@@ -5,19 +5,30 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event
 from types import FrameType
 from typing import Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.output import BadAnswer, WorkFailed, progress
+from tidelog.cli.arguments import option
 from tidelog.cli.spark_log import LogFile, Relay, SparkLog
+from tidelog.cli.terminal import BadAnswer, WorkFailed, progress
 from tidelog.errors import UsageError
 
-Master = Annotated[
-    str, typer.Option("--master", metavar="URL", help="Where Spark runs the job's tasks.")
+DataDirs = Annotated[
+    list[Path],
+    option(
+        "--data-dir",
+        "A cluster's directory, or a broker's log directory; give it several times.",
+        "DIR",
+    ),
 ]
+Topics = Annotated[
+    list[str] | None, option("--topic", "Only this topic; give it several times.", "NAME")
+]
+Master = Annotated[str, option("--master", "Where Spark runs the job's tasks.", "URL")]
 
 _PYTHON_ERROR: Final = re.compile(
     r"^(?:[a-z_]+\.)*[A-Z]\w+: (?P<message>.+?)(?:\nhint: (?P<hint>.+?))?$", re.MULTILINE

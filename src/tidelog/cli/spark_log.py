@@ -14,25 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 from threading import Thread
-from typing import Final, Protocol
+from typing import Final
 
 _CHUNK_BYTES: Final = 65_536
-
-
-class SparkLog(Protocol):
-    """Where a session's processes write."""
-
-    path: Path
-    """To be opened for appending."""
-
-    def named(self, hint: str) -> str:
-        """The hint of a failure, with the path of the log unless that is empty."""
-
-    def mute(self) -> None:
-        """The session is about to end: what is written from now on is of no use."""
-
-    def close(self) -> None:
-        """Removes the log, unless a failure named it."""
 
 
 class LogFile:
@@ -46,17 +30,17 @@ class LogFile:
         self.path.unlink(missing_ok=True)
 
     def named(self, hint: str) -> str:
-        """See `SparkLog`; the log stays from now on."""
+        """The hint of a failure, with the path of the log unless that is empty; then it stays."""
         if not self.path.exists() or not self.path.stat().st_size:
             return hint
         self._is_named = True
         return f"{hint}; Spark's log is `{self.path}`"
 
     def mute(self) -> None:
-        """Nothing to do: a file is not shown."""
+        """The session is about to end. Nothing to do: a file is not shown."""
 
     def close(self) -> None:
-        """See `SparkLog`."""
+        """Removes the log, unless a failure named it."""
         if not self._is_named:
             self.path.unlink(missing_ok=True)
 
@@ -76,11 +60,12 @@ class Relay:
         self._thread.start()
 
     def named(self, hint: str) -> str:
-        """It was shown."""
+        """The hint alone: what was written was shown."""
         return hint
 
     def mute(self) -> None:
-        """Returns when everything that was written before is shown."""
+        """The session is about to end: what is written from now on is of no use. Returns when
+        everything that was written before is shown."""
         if self._mute >= 0:
             os.close(self._mute)
             self._mute = -1
@@ -107,6 +92,10 @@ class Relay:
         """No writer may wait for a full pipe."""
         while os.read(self._descriptor, _CHUNK_BYTES):
             pass
+
+
+SparkLog = LogFile | Relay
+"""Where a session's processes write: `path` is to be opened for appending."""
 
 
 def _temporary() -> Path:

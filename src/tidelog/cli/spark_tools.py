@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tidelog.cli.output import Output, OutputFormat, print_json, print_line, progress
+from tidelog.cli.arguments import option
 from tidelog.cli.spark_job import Master, needs_spark, open_session
+from tidelog.cli.terminal import TABLE, Output, OutputFormat, print_json, print_line, progress
 
 _BANNER = """\
 Spark {version} on Java {java}; `spark` is the session, `F` its functions.
@@ -22,8 +23,7 @@ def shell(
         str | None, typer.Option("--command", "-c", metavar="CODE", help="Run this, and end.")
     ] = None,
     kafka: Annotated[
-        bool,
-        typer.Option("--kafka", help='With the official connector: `format("kafka")` works too.'),
+        bool, option("--kafka", 'With the official connector: `format("kafka")` works too.')
     ] = False,
     master: Master = "local[*]",
 ) -> None:
@@ -56,12 +56,9 @@ def _prompt(spark: Any, names: dict[str, Any]) -> None:
 
 def fetch_jars(
     spark_version: Annotated[
-        str | None,
-        typer.Option(
-            "--spark-version", metavar="V", help="Default: that of the installed pyspark."
-        ),
+        str | None, option("--spark-version", "Default: that of the installed pyspark.", "V")
     ] = None,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Fetch the official Kafka connector's jars through Maven, once, into the user's cache.
 

@@ -2,77 +2,63 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
+from tidelog.cli import terminal
 from tidelog.cli.arguments import (
     DEFAULT_DATA_DIR,
     Bootstrap,
     ConfigItems,
     DataDir,
     admin_client,
+    argument,
     assignments,
+    command,
+    command_group,
+    option,
 )
-from tidelog.cli.output import (
-    Output,
-    OutputFormat,
-    ids,
-    offset,
-    plain,
-    print_answer,
-    print_json,
-    print_line,
-    print_table,
-)
+from tidelog.cli.terminal import TABLE, Output, OutputFormat
+from tidelog.errors import ErrorCode, UsageError
 
 if TYPE_CHECKING:
     from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
 
-topics_app = typer.Typer(
-    help="Create, list, describe, alter and delete topics.",
-    epilog="Example: tidelog topics create orders --partitions 6 --replication-factor 3",
-    rich_markup_mode=None,
+topics_app = command_group(
+    "Create, list, describe, alter and delete topics.",
+    "topics create orders --partitions 6 --replication-factor 3",
 )
 
 MAX_PARTITIONS: Final = 2**31 - 1
 MAX_REPLICATION_FACTOR: Final = 2**15 - 1
 """The largest numbers that a request can carry."""
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
+Name = Annotated[str, argument("NAME", "The topic.")]
 
 
-@topics_app.command(
+@command(
+    topics_app,
     "create",
-    epilog="Example: tidelog topics create orders --partitions 6 --replication-factor 3 "
-    "--config min.insync.replicas=2",
+    "topics create orders --partitions 6 --replication-factor 3 --config min.insync.replicas=2",
 )
 def create(
     name: Name,
     partitions: Annotated[
-        int,
-        typer.Option(
-            "--partitions", metavar="N", max=MAX_PARTITIONS, help="-1: the cluster's default."
-        ),
+        int, option("--partitions", "-1: the cluster's default.", "N", max=MAX_PARTITIONS)
     ] = -1,
     replication_factor: Annotated[
         int,
-        typer.Option(
-            "--replication-factor",
-            metavar="N",
-            max=MAX_REPLICATION_FACTOR,
-            help="-1: the cluster's default.",
+        option(
+            "--replication-factor", "-1: the cluster's default.", "N", max=MAX_REPLICATION_FACTOR
         ),
     ] = -1,
     config: ConfigItems = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Succeed if the topic exists.")
+        bool, option("--if-not-exists", "Succeed if the topic exists.")
     ] = False,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Create a topic."""
     from tidelog.client import AdminError
-    from tidelog.errors import ErrorCode
 
     created = True
     with admin_client(bootstrap, data_dir) as admin:
@@ -87,37 +73,33 @@ def create(
             if not if_not_exists or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
             created = False
-    print_answer(
+    terminal.print_answer(
         output,
         {"topic": name, "created": created},
         f"{'created' if created else 'already exists:'} `{name}`",
     )
 
 
-@topics_app.command("list", epilog="Example: tidelog topics list --output json")
+@command(topics_app, "list", "topics list --output json")
 def list_(
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    bootstrap: Bootstrap = None, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE
 ) -> None:
     """List the names of all topics."""
     with admin_client(bootstrap, data_dir) as admin:
         names = admin.list_topics()
     if output is OutputFormat.JSON:
-        print_json(names)
+        terminal.print_json(names)
     else:
         for name in names:
-            print_line(name)
+            terminal.print_line(name)
 
 
-@topics_app.command("describe", epilog="Example: tidelog topics describe orders")
+@command(topics_app, "describe", "topics describe orders")
 def describe(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]…", help="Topics; all if none is given.")
-    ] = None,
+    names: Annotated[list[str] | None, argument("[NAME]…", "Topics; all if none is given.")] = None,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Show leaders, epochs, replicas, ISR and ELR, and each replica's own offsets.
 
@@ -131,7 +113,7 @@ def describe(
             else []
         )
     if output is OutputFormat.JSON:
-        print_json(plain(topics))
+        terminal.print_json(terminal.plain(topics))
         return
     for topic in topics:
         _print_topic(topic)
@@ -142,18 +124,12 @@ def _print_topic(topic: "TopicDescription") -> None:
     title = f"{topic.name}  id={topic.topic_id}  {configs}".rstrip()
     # In two lines where one would make the table wider than 80 columns.
     columns = (
-        "parti-\ntion",
-        "leader",
-        "epoch",
-        "replicas",
-        "ISR",
-        "ELR",
-        "node",
-        "log\nstart",
-        "high\nwater-\nmark",
-        "log\nend",
+        *("parti-\ntion", "leader", "epoch", "replicas", "ISR", "ELR", "node"),
+        *("log\nstart", "high\nwater-\nmark", "log\nend"),
     )
-    print_table(title, columns, [_partition_row(partition) for partition in topic.partitions])
+    terminal.print_table(
+        title, columns, [_partition_row(partition) for partition in topic.partitions]
+    )
 
 
 def _partition_row(partition: "PartitionDescription") -> list[Any]:
@@ -163,47 +139,39 @@ def _partition_row(partition: "PartitionDescription") -> list[Any]:
         "none" if partition.leader < 0 else str(partition.leader),
         partition.leader_epoch,
         _replicas(partition),
-        ids(partition.isr),
-        ids(partition.eligible_leaders),
+        terminal.ids(partition.isr),
+        terminal.ids(partition.eligible_leaders),
         "\n".join(str(log.node_id) for log in logs),
-        "\n".join(offset(log.log_start_offset) for log in logs),
-        "\n".join(offset(log.high_watermark) for log in logs),
-        "\n".join(offset(log.log_end_offset) for log in logs),
+        "\n".join(terminal.offset(log.log_start_offset) for log in logs),
+        "\n".join(terminal.offset(log.high_watermark) for log in logs),
+        "\n".join(terminal.offset(log.log_end_offset) for log in logs),
     ]
 
 
 def _replicas(partition: "PartitionDescription") -> str:
-    lines = [ids(partition.replicas)]
+    lines = [terminal.ids(partition.replicas)]
     if partition.adding:
-        lines.append(f"adding {ids(partition.adding)}")
+        lines.append(f"adding {terminal.ids(partition.adding)}")
     if partition.removing:
-        lines.append(f"removing {ids(partition.removing)}")
+        lines.append(f"removing {terminal.ids(partition.removing)}")
     return "\n".join(lines)
 
 
-@topics_app.command(
-    "alter", epilog="Example: tidelog topics alter orders --config retention.ms=60000"
-)
+@command(topics_app, "alter", "topics alter orders --config retention.ms=60000")
 def alter(
     name: Name,
     partitions: Annotated[
-        int | None,
-        typer.Option(
-            "--partitions", metavar="N", max=MAX_PARTITIONS, help="Grow to this many partitions."
-        ),
+        int | None, option("--partitions", "Grow to this many partitions.", "N", max=MAX_PARTITIONS)
     ] = None,
     config: ConfigItems = None,
     delete_config: Annotated[
-        list[str] | None,
-        typer.Option("--delete-config", metavar="NAME", help="Go back to the default."),
+        list[str] | None, option("--delete-config", "Go back to the default.", "NAME")
     ] = None,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Add partitions to a topic, or change its configuration."""
-    from tidelog.errors import UsageError
-
     changes = assignments(config)
     if partitions is None and not changes and not delete_config:
         raise UsageError(
@@ -217,14 +185,12 @@ def alter(
             admin.alter_topic_configs(name, changes, delete_config or [])
         if partitions is not None:
             admin.create_partitions(name, partitions)
-    print_answer(output, {"topic": name, "altered": True}, f"altered `{name}`")
+    terminal.print_answer(output, {"topic": name, "altered": True}, f"altered `{name}`")
 
 
 def _check_names(given: list[str], known: list[str]) -> None:
     """A cluster deletes an unknown configuration without an error: typing errors are found here."""
     from difflib import get_close_matches
-
-    from tidelog.errors import UsageError
 
     for name in given:
         if name not in known:
@@ -233,14 +199,14 @@ def _check_names(given: list[str], known: list[str]) -> None:
             raise UsageError(f"`{name}` is not a topic configuration", hint)
 
 
-@topics_app.command("delete", epilog="Example: tidelog topics delete orders")
+@command(topics_app, "delete", "topics delete orders")
 def delete(
     name: Name,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Delete a topic and its records."""
     with admin_client(bootstrap, data_dir) as admin:
         admin.delete_topic(name)
-    print_answer(output, {"topic": name, "deleted": True}, f"deleted `{name}`")
+    terminal.print_answer(output, {"topic": name, "deleted": True}, f"deleted `{name}`")

@@ -120,23 +120,12 @@ def write_state(data_dir: Path, state: ClusterState) -> None:
         "cluster_id": state.cluster_id,
         "profile": state.profile,
         "config": dict(state.config),
-        "nodes": [_encode_node(node) for node in state.nodes],
+        # Directories are relative, so that they may be moved while the cluster is down.
+        "nodes": [asdict(node) | {"directory": Path(node.directory).name} for node in state.nodes],
     }
     temporary = path.with_name(f"{STATE_FILE}.{os.getpid()}.tmp")
     temporary.write_text(json.dumps(encoded, indent=2) + "\n", encoding="utf-8")
     temporary.replace(path)
-
-
-def _encode_node(node: LocalNode) -> dict[str, Any]:
-    return {
-        "node_id": node.node_id,
-        "port": node.port,
-        "controller_port": node.controller_port,
-        # Relative, so that a directory may be moved while its cluster is down.
-        "directory": Path(node.directory).name,
-        "rack": node.rack,
-        "process": None if node.process is None else asdict(node.process),
-    }
 
 
 def _decode(encoded: Any, data_dir: Path) -> ClusterState:

@@ -20,7 +20,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, TypeVar
 
 from tidelog.client import AdminClient, AdminError, Unreachable
@@ -97,12 +96,7 @@ class LocalCluster:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if error is not None:
             logs = ", ".join(str(node.log_file) for node in self.nodes)
             error.add_note(f"node logs: {logs}")

@@ -94,15 +94,11 @@ class NodeProcesses:
 
     def pause(self, node_id: int) -> None:
         """SIGSTOP, and waits until it stands still."""
-        node = self._living(node_id)
-        self._send(node, signal.SIGSTOP)
-        self._wait_state(node, ProcessState.PAUSED)
+        self._signal(node_id, signal.SIGSTOP, ProcessState.PAUSED)
 
     def resume(self, node_id: int) -> None:
         """SIGCONT, and waits until it runs."""
-        node = self._living(node_id)
-        self._send(node, signal.SIGCONT)
-        self._wait_state(node, ProcessState.RUNNING)
+        self._signal(node_id, signal.SIGCONT, ProcessState.RUNNING)
 
     def _living(self, node_id: int) -> LocalNode:
         node = self.node(node_id)
@@ -116,8 +112,9 @@ class NodeProcesses:
         if node.process is not None:
             node.process.send(number)
 
-    @staticmethod
-    def _wait_state(node: LocalNode, state: ProcessState) -> None:
+    def _signal(self, node_id: int, number: signal.Signals, state: ProcessState) -> None:
+        node = self._living(node_id)
+        self._send(node, number)
         wait_until(
             lambda: node.state in (state, ProcessState.STOPPED),
             _KILL_TIMEOUT_S,

@@ -8,8 +8,8 @@ from tests.unit.cli.command import tidelog
 from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.bronze_rows import open_table, rows, written
 from tests.unit.pipeline.log_directories import batches
-from tidelog.cli.output import BadAnswer
 from tidelog.cli.spark_ingest import _interval, _reported_failures
+from tidelog.cli.terminal import BadAnswer
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, TableConflict

@@ -7,8 +7,8 @@ import pytest
 import typer
 from pyspark.errors import PySparkException
 
-from tidelog.cli.output import BadAnswer, WorkFailed
 from tidelog.cli.spark_job import failures_name, interruptible, spark_failure
+from tidelog.cli.terminal import BadAnswer, WorkFailed
 from tidelog.errors import UsageError
 from tidelog.pipeline.errors import JobFailed
 

@@ -1,11 +1,10 @@
 """Safeguards of the controller, and what it decides without them."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from tidelog.controller import brokers, elections, isr_proposals, partitions
 from tidelog.controller.events import Cause, CauseKind
-from tidelog.sim.ablations.safeguard import of_regression
+from tidelog.sim.ablations.safeguard import Original, guard
 
 
 def _elect_any_replica(partition: Any, replicas: Any, isr: Any, elr: Any, rules: Any) -> Any:
@@ -23,61 +22,39 @@ def _treat_as_clean(view: Any, existing: Any, request: Any) -> Any:
     return partitions.decide_broker_left(view, request.broker_id, cause)
 
 
-def _elect_last_known(elect: Callable[..., Any]) -> Callable[..., Any]:
+def _elect_last_known(elect: Original, partition: Any, replicas: Any, *rest: Any) -> Any:
     """Alive or not."""
-
-    def elect_or_trust(partition: Any, replicas: Any, isr: Any, elr: Any, rules: Any) -> Any:
-        outcome, leader = elect(partition, replicas, isr, elr, rules)
-        last_known = partition.last_known_eligible_leaders
-        if leader < 0 and not isr and not elr and len(last_known) == 1:
-            return elections.Outcome.LAST_KNOWN, last_known[0]
-        return outcome, leader
-
-    return elect_or_trust
+    isr, elr, _ = rest
+    outcome, leader = elect(partition, replicas, *rest)
+    last_known = partition.last_known_eligible_leaders
+    if leader < 0 and not isr and not elr and len(last_known) == 1:
+        return elections.Outcome.LAST_KNOWN, last_known[0]
+    return outcome, leader
 
 
 SAFEGUARDS: Final = (
-    of_regression(
-        "s10",
-        "elections-from-isr",
-        "a leader that lacks committed records",
-        (elections, "_elect", _elect_any_replica),
+    guard("s10", "elections-from-isr", "a leader that lacks committed records").replaced(
+        elections, "_elect", _elect_any_replica
     ),
-    of_regression(
-        "r11",
-        "unclean-restarts",
-        "an eligible leader that lost records with its power",
-        (brokers, "_clean_up", _treat_as_clean),
+    guard(
+        "r11", "unclean-restarts", "an eligible leader that lost records with its power"
+    ).replaced(brokers, "_clean_up", _treat_as_clean),
+    guard(
+        "r13", "restarts-end-terms", "a leader that is another process in the same term"
+    ).replaced(brokers, "_clean_up", lambda *_: []),
+    guard("r14", "last-known-leader-is-alive", "a fenced leader").wrapped(
+        elections, "_elect", _elect_last_known
     ),
-    of_regression(
-        "r13",
-        "restarts-end-terms",
-        "a leader that is another process in the same term",
-        (brokers, "_clean_up", lambda *_: []),
+    guard("r09", "eligibility", "a fenced or dying replica in the ISR").replaced(
+        isr_proposals, "_ineligible", lambda *_: None
     ),
-    of_regression(
-        "r14",
-        "last-known-leader-is-alive",
-        "a fenced leader",
-        (elections, "_elect", _elect_last_known(elections._elect)),
+    guard("s12", "proposals-of-the-present-leader", "an ISR without its leader").replaced(
+        isr_proposals, "_validate", lambda *_: None
     ),
-    of_regression(
-        "r09",
-        "eligibility",
-        "a fenced or dying replica in the ISR",
-        (isr_proposals, "_ineligible", lambda *_: None),
-    ),
-    of_regression(
-        "s12",
-        "proposals-of-the-present-leader",
-        "an ISR without its leader",
-        (isr_proposals, "_validate", lambda *_: None),
-    ),
-    of_regression(
+    guard(
         "r45",
         "removal-begins-a-term",
         "a fetch of a former replica that counts for its empty successor",
-        (elections, "without", lambda *_: ()),
-    ),
+    ).replaced(elections, "without", lambda *_: ()),
 )
 """Of elections, registrations and proposals."""

@@ -1,6 +1,5 @@
 """Safeguards of a replica's log, and what it is worth without them."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from tidelog.env.memory_disk import MemoryDisk
@@ -14,35 +13,28 @@ from tidelog.log.producer_state import ProducerStates
 from tidelog.records.batch import BatchHeader
 from tidelog.replication.replicas import Replicas
 from tidelog.replication.roles import Roles
-from tidelog.sim.ablations.safeguard import of_regression
+from tidelog.sim.ablations.safeguard import Original, guard
 
 
 def _nothing(*_: Any, **__: Any) -> None:
     """Does nothing."""
 
 
-def _load_as_clean(load: Callable[..., None]) -> Callable[..., None]:
+def _load_as_clean(load: Original, self: LogDirectory, _clean: bool, *rest: Any) -> None:
     """Every stop counts as a clean one."""
-    return lambda self, _clean, *rest: load(self, True, *rest)
+    load(self, True, *rest)
 
 
-def _keep_marker(delete: Callable[..., None]) -> Callable[..., None]:
+def _keep_marker(delete: Original, self: MemoryDisk, path: str) -> None:
     """The marker of a clean stop stays where it is."""
-
-    def delete_others(self: MemoryDisk, path: str) -> None:
-        if path != CLEAN_SHUTDOWN_FILE:
-            delete(self, path)
-
-    return delete_others
+    if path != CLEAN_SHUTDOWN_FILE:
+        delete(self, path)
 
 
-def _keep_high_watermark(start_over: Callable[..., None]) -> Callable[..., None]:
-    def start_over_alone(self: Log, offset: int) -> None:
-        high_watermark = self.high_watermark
-        start_over(self, offset)
-        self.high_watermark = high_watermark
-
-    return start_over_alone
+def _keep_high_watermark(start_over: Original, self: Log, offset: int) -> None:
+    high_watermark = self.high_watermark
+    start_over(self, offset)
+    self.high_watermark = high_watermark
 
 
 def _try_again(self: Replicas, subject: Any, error: str, now: Any) -> None:
@@ -50,98 +42,58 @@ def _try_again(self: Replicas, subject: Any, error: str, now: Any) -> None:
     self.on_flushed(subject, now)
 
 
-def _refuse_unknown(admit: Callable[..., Any]) -> Callable[..., Any]:
-    def admit_known(self: ProducerStates, header: BatchHeader, origin: Any) -> Any:
-        if header.base_sequence > 0 and header.producer_id not in self.by_id:
-            raise ProtocolError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-        return admit(self, header, origin)
-
-    return admit_known
+def _refuse_unknown(admit: Original, self: ProducerStates, header: BatchHeader, origin: Any) -> Any:
+    if header.base_sequence > 0 and header.producer_id not in self.by_id:
+        raise ProtocolError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    return admit(self, header, origin)
 
 
-def _answer_where_it_would_be(append: Callable[..., Any]) -> Callable[..., Any]:
+def _answer_where_it_would_be(append: Original, self: Log, *args: Any) -> Any:
     """A duplicate is answered with the log end instead of the offset of the first time."""
-
-    def append_or_repeat(self: Log, *args: Any) -> Any:
-        end = self.log_end_offset
-        result = append(self, *args)
-        return result._replace(first_offset=end) if result.first_offset < end else result
-
-    return append_or_repeat
+    end = self.log_end_offset
+    result = append(self, *args)
+    return result._replace(first_offset=end) if result.first_offset < end else result
 
 
 SAFEGUARDS: Final = (
     # Epochs and recovery ---------------------------------------------------------------------
-    of_regression(
-        "r06",
-        "epoch-of-new-leader",
-        "keeping uncommitted records of a later epoch",
-        (Log, "assign_epoch", lambda *_: False),
+    guard("r06", "epoch-of-new-leader", "keeping uncommitted records of a later epoch").replaced(
+        Log, "assign_epoch", lambda *_: False
     ),
-    of_regression(
-        "r15",
-        "marker-removed-first",
-        "trusting a torn log because an earlier stop was clean",
-        (MemoryDisk, "delete", _keep_marker(MemoryDisk.delete)),
-    ),
-    of_regression(
-        "r15",
-        "recovery-after-unclean-stop",
-        "trusting a torn log",
-        (LogDirectory, "_load_logs", _load_as_clean(LogDirectory._load_logs)),
+    guard(
+        "r15", "marker-removed-first", "trusting a torn log because an earlier stop was clean"
+    ).wrapped(MemoryDisk, "delete", _keep_marker),
+    guard("r15", "recovery-after-unclean-stop", "trusting a torn log").wrapped(
+        LogDirectory, "_load_logs", _load_as_clean
     ),
     # Devices ---------------------------------------------------------------------------------
-    of_regression(
-        "r21",
-        "offline-after-an-error",
-        "writing behind a write that failed",
-        (Roles, "go_offline", _nothing),
+    guard("r21", "offline-after-an-error", "writing behind a write that failed").replaced(
+        Roles, "go_offline", _nothing
     ),
-    of_regression(
-        "r22",
-        "bounds-move-together",
-        "a high watermark outside of the log",
-        (Log, "truncate_fully_and_start_at", _keep_high_watermark(Log.truncate_fully_and_start_at)),
+    guard("r22", "bounds-move-together", "a high watermark outside of the log").wrapped(
+        Log, "truncate_fully_and_start_at", _keep_high_watermark
     ),
-    of_regression(
-        "r38",
-        "checksums-on-read",
-        "serving what a failing medium made of a record",
-        (BatchFile, "_check_batch", _nothing),
+    guard("r38", "checksums-on-read", "serving what a failing medium made of a record").replaced(
+        BatchFile, "_check_batch", _nothing
     ),
-    of_regression(
-        "r39",
-        "failed-flushes-are-final",
-        "acknowledging what a failed flush has lost",
-        (Replicas, "on_flush_failed", _try_again),
+    guard("r39", "failed-flushes-are-final", "acknowledging what a failed flush has lost").replaced(
+        Replicas, "on_flush_failed", _try_again
     ),
     # Producers -------------------------------------------------------------------------------
-    of_regression(
-        "r25",
-        "producers-are-cut-with-the-log",
-        "taking a batch that was cut for a duplicate",
-        (ProducerStates, "maybe_rewind_to", lambda *_: True),
+    guard(
+        "r25", "producers-are-cut-with-the-log", "taking a batch that was cut for a duplicate"
+    ).replaced(ProducerStates, "maybe_rewind_to", lambda *_: True),
+    guard("r26", "unknown-producers", "refusing a producer whose records are deleted").wrapped(
+        ProducerStates, "admit", _refuse_unknown
     ),
-    of_regression(
-        "r26",
-        "unknown-producers",
-        "refusing a producer whose records are deleted",
-        (ProducerStates, "admit", _refuse_unknown(ProducerStates.admit)),
+    guard("r27", "idempotence", "a retry appended twice").replaced(
+        ProducerStates, "admit", lambda *_: None
     ),
-    of_regression(
-        "r27", "idempotence", "a retry appended twice", (ProducerStates, "admit", lambda *_: None)
+    guard("r27", "dedup-windows", "refusing a retry after a restart").replaced(
+        replay, "_complete_windows", _nothing
     ),
-    of_regression(
-        "r27",
-        "dedup-windows",
-        "refusing a retry after a restart",
-        (replay, "_complete_windows", _nothing),
-    ),
-    of_regression(
-        "r27",
-        "original-offsets",
-        "answering a retry with another offset than the first time",
-        (Log, "append_as_leader", _answer_where_it_would_be(Log.append_as_leader)),
-    ),
+    guard(
+        "r27", "original-offsets", "answering a retry with another offset than the first time"
+    ).wrapped(Log, "append_as_leader", _answer_where_it_would_be),
 )
 """Of recovery, epochs, producers and devices."""

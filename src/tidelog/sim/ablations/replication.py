@@ -1,6 +1,5 @@
 """Safeguards of replication, and what leaders and followers do without them."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from tidelog.broker.api import k01_fetch
@@ -23,7 +22,7 @@ from tidelog.replication.produce_path import ProducePath
 from tidelog.replication.purgatory import AckQueue
 from tidelog.replication.read_replica import READ_HERE, ReadReplicaSelector
 from tidelog.replication.roles import Roles
-from tidelog.sim.ablations.safeguard import of_cluster, of_regression
+from tidelog.sim.ablations.safeguard import Original, guard, guard_of_cluster
 
 
 def _wait_for_committed_isr(self: LeaderState, replica_id: int, *_: Any) -> bool:
@@ -43,14 +42,10 @@ def _expand_without_epoch_start(self: LeaderState, replica_id: int) -> bool:
     )
 
 
-def _cut_to_high_watermark(add: Callable[..., bool]) -> Callable[..., bool]:
+def _cut_to_high_watermark(add: Original, self: Any, partition: Partition, *rest: Any) -> Any:
     """A follower throws away all that it does not know to be committed."""
-
-    def cut_and_add(self: ReplicaFetcher, partition: Partition, leader_epoch: int) -> bool:
-        partition.log.truncate_to(partition.log.high_watermark)
-        return add(self, partition, leader_epoch)
-
-    return cut_and_add
+    partition.log.truncate_to(partition.log.high_watermark)
+    return add(self, partition, *rest)
 
 
 def _believe_the_leaders_end(
@@ -60,33 +55,25 @@ def _believe_the_leaders_end(
     return min(diverging.end_offset, log_end_offset)
 
 
-def _answer_known_epochs_only(answer: Callable[..., Any]) -> Callable[..., Any]:
-    def known_only(self: Log, epoch: int) -> EpochEndOffset:
-        end: EpochEndOffset = answer(self, epoch)
-        return end if end.leader_epoch == epoch else EpochEndOffset(-1, -1)
-
-    return known_only
+def _answer_known_epochs_only(answer: Original, self: Log, epoch: int) -> Any:
+    end = answer(self, epoch)
+    return end if end.leader_epoch == epoch else EpochEndOffset(-1, -1)
 
 
-def _stay_with_the_same_leader(follow: Callable[..., None]) -> Callable[..., None]:
-    def follow_new_leaders(self: Fetchers, partition: Partition) -> None:
-        fetcher = self._by_partition.get(partition)
-        if fetcher is None or fetcher.followed.leader_id != partition.leader_id:
-            follow(self, partition)
-
-    return follow_new_leaders
+def _stay_with_the_same_leader(follow: Original, self: Fetchers, partition: Partition) -> None:
+    fetcher = self._by_partition.get(partition)
+    if fetcher is None or fetcher.followed.leader_id != partition.leader_id:
+        follow(self, partition)
 
 
-def _cut_by_any_answer(on_partition: Callable[..., None]) -> Callable[..., None]:
+def _cut_by_any_answer(
+    on_partition: Original, self: FetchAnswers, state: FetchState, fetched: Any, *rest: Any
+) -> None:
     """Where to cut is done, whatever the log was like when the leader was asked."""
-
-    def cut_or_apply(self: FetchAnswers, state: FetchState, fetched: Any, now: Any) -> None:
-        if fetched.diverging_epoch is not None:
-            self._on_divergence(state, fetched, now)
-        else:
-            on_partition(self, state, fetched, now)
-
-    return cut_or_apply
+    if fetched.diverging_epoch is not None:
+        self._on_divergence(state, fetched, *rest)
+    else:
+        on_partition(self, state, fetched, *rest)
 
 
 def _cut_later(self: FetchAnswers, state: FetchState, fetched: Any, now: Any) -> None:
@@ -102,18 +89,14 @@ def _cut_at_once(self: FetchAnswers, state: FetchState, cut: Any) -> bool:
     return True
 
 
-def _note_before_comparing(read: Callable[..., Any]) -> Callable[..., Any]:
+def _note_before_comparing(read: Original, self: Any, partition: Partition, want: Any) -> Any:
     """A follower's offset counts, whichever history it is of."""
-
-    def note_and_read(self: Any, partition: Partition, want: Any) -> Any:
-        leadership = partition.leadership
-        remote = None if leadership is None else leadership.remotes.get(self._request.replica_id)
-        if remote is not None and self._on_arrival:
-            log_end = partition.log.log_end_offset
-            self._note_progress(partition, leadership, remote, want, log_end)
-        return read(self, partition, want)
-
-    return note_and_read
+    leadership = partition.leadership
+    remote = None if leadership is None else leadership.remotes.get(self._request.replica_id)
+    if remote is not None and self._on_arrival:
+        log_end = partition.log.log_end_offset
+        self._note_progress(partition, leadership, remote, want, log_end)
+    return read(self, partition, want)
 
 
 def _mark_nothing(self: IsrChanges, token: Any, results: Any, now: Any) -> None:
@@ -154,238 +137,151 @@ def _has_any_registration(image: Any, node_id: int, broker_epoch: int) -> bool:
     return node_id in image.brokers
 
 
-def _one_record_early(take_up_to: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, high_watermark: take_up_to(self, high_watermark + 1)
+def _one_record_early(take_up_to: Original, self: AckQueue, high_watermark: int) -> Any:
+    return take_up_to(self, high_watermark + 1)
 
 
-def _change_nothing(change_role: Callable[..., None]) -> Callable[..., None]:
+def _change_nothing(
+    change_role: Original, self: Roles, partition: Partition, decision: Any, now: Any
+) -> None:
     """Nor when the metadata changes."""
-
-    def change_and_forget(self: Roles, partition: Partition, decision: Any, now: Any) -> None:
-        change_role(self, partition, decision, now)
-        self.env.changed.forget(partition)
-
-    return change_and_forget
+    change_role(self, partition, decision, now)
+    self.env.changed.forget(partition)
 
 
 SAFEGUARDS: Final = (
     # Truncating ------------------------------------------------------------------------------
-    of_regression(
+    guard(
         "r01",
         "truncate-by-epoch",
         "a follower that cuts committed records because it does not know them as such",
-        (ReplicaFetcher, "add", _cut_to_high_watermark(ReplicaFetcher.add)),
+    ).wrapped(ReplicaFetcher, "add", _cut_to_high_watermark),
+    guard("r02", "divergence", "two histories in one partition").replaced(
+        fetch_reading, "_divergence", lambda *_: None
     ),
-    of_regression(
-        "r02",
-        "divergence",
-        "two histories in one partition",
-        (fetch_reading, "_divergence", lambda *_: None),
-    ),
-    of_regression(
-        "r03",
-        "truncation-by-steps",
-        "cutting by an epoch that the follower does not have",
-        (follower, "decide_truncation", _believe_the_leaders_end),
-    ),
-    of_regression(
-        "r03",
-        "largest-epoch-not-above",
-        "no answer for an epoch that the leader never knew",
-        (Log, "end_offset_for_epoch", _answer_known_epochs_only(Log.end_offset_for_epoch)),
-    ),
-    of_regression(
-        "r06",
-        "empty-epochs-are-cut",
-        "a follower that asks for its empty epoch for ever",
-        (LeaderEpochCache, "truncate_from_end", lambda *_: None),
-    ),
-    of_regression(
-        "r07",
-        "new-epoch-new-fetch",
-        "a follower that keeps what its leader cut in between",
-        (Fetchers, "follow", _stay_with_the_same_leader(Fetchers.follow)),
-    ),
+    guard(
+        "r03", "truncation-by-steps", "cutting by an epoch that the follower does not have"
+    ).replaced(follower, "decide_truncation", _believe_the_leaders_end),
+    guard(
+        "r03", "largest-epoch-not-above", "no answer for an epoch that the leader never knew"
+    ).wrapped(Log, "end_offset_for_epoch", _answer_known_epochs_only),
+    guard(
+        "r06", "empty-epochs-are-cut", "a follower that asks for its empty epoch for ever"
+    ).replaced(LeaderEpochCache, "truncate_from_end", lambda *_: None),
+    guard(
+        "r07", "new-epoch-new-fetch", "a follower that keeps what its leader cut in between"
+    ).wrapped(Fetchers, "follow", _stay_with_the_same_leader),
     # Messages that come late -----------------------------------------------------------------
-    of_regression(
-        "r04",
-        "leader-epochs-fence",
-        "progress that was reported in another term",
-        (Partition, "error_of_request", lambda *_: ErrorCode.NONE),
+    guard("r04", "leader-epochs-fence", "progress that was reported in another term").replaced(
+        Partition, "error_of_request", lambda *_: ErrorCode.NONE
     ),
-    of_regression(
-        "r16",
-        "answer-fits-the-log",
-        "cutting by an answer of an older term",
-        (FetchAnswers, "on_partition", _cut_by_any_answer(FetchAnswers.on_partition)),
+    guard("r16", "answer-fits-the-log", "cutting by an answer of an older term").wrapped(
+        FetchAnswers, "on_partition", _cut_by_any_answer
     ),
-    of_regression(
+    guard(
         "r17",
         "answers-to-those-who-left",
         "cutting by an answer of a broker that is not followed any more",
-        (FollowedPartitions, "remove", lambda *_: None),
-        (ReplicaFetcher, "check", lambda *_: None),
+    )
+    .replaced(FollowedPartitions, "remove", lambda *_: None)
+    .replaced(ReplicaFetcher, "check", lambda *_: None),
+    guard("r18", "cut-before-all-else", "reading what is about to be cut").replaced(
+        FetchAnswers, "_on_divergence", _cut_later
     ),
-    of_regression(
-        "r18",
-        "cut-before-all-else",
-        "reading what is about to be cut",
-        (FetchAnswers, "_on_divergence", _cut_later),
-    ),
-    of_regression(
-        "r19",
-        "divergence-is-no-progress",
-        "acknowledging by an offset of another history",
-        (fetch_reading.Reading, "read", _note_before_comparing(fetch_reading.Reading.read)),
-    ),
+    guard(
+        "r19", "divergence-is-no-progress", "acknowledging by an offset of another history"
+    ).wrapped(fetch_reading.Reading, "read", _note_before_comparing),
     # In sync ---------------------------------------------------------------------------------
-    of_regression(
+    guard(
         "r05",
         "epoch-start-before-isr",
         "a newcomer in the ISR that lacks what former leaders committed",
-        (LeaderState, "may_expand", _expand_without_epoch_start),
-    ),
-    of_regression(
-        "r08",
-        "pending-expansion-counts",
-        "electing a newcomer that lacks committed records",
-        (LeaderState, "waits_for", _wait_for_committed_isr),
-    ),
-    of_regression(
-        "r08",
-        "pending-shrink-counts",
-        "electing a leaver that lacks committed records",
-        (Pending, "maximal_isr", property(lambda self: self.proposed_isr)),
-    ),
-    of_regression(
+    ).replaced(LeaderState, "may_expand", _expand_without_epoch_start),
+    guard(
+        "r08", "pending-expansion-counts", "electing a newcomer that lacks committed records"
+    ).replaced(LeaderState, "waits_for", _wait_for_committed_isr),
+    guard(
+        "r08", "pending-shrink-counts", "electing a leaver that lacks committed records"
+    ).replaced(Pending, "maximal_isr", property(lambda self: self.proposed_isr)),
+    guard(
         "r08",
         "isr-changes-move-the-high-watermark",
         "acknowledgements that wait for a replica that has left",
-        (IsrChanges, "on_alter_partition_response", _mark_nothing),
-        (Roles, "_change_role", _change_nothing(Roles._change_role)),
+    )
+    .replaced(IsrChanges, "on_alter_partition_response", _mark_nothing)
+    .wrapped(Roles, "_change_role", _change_nothing),
+    guard("r10", "broker-epochs", "an ISR member that forgot what it held")
+    .replaced(BrokerEpochs, "is_stale", lambda *_: False)
+    .replaced(BrokerEpochs, "may_join_isr", lambda *_: True)
+    .replaced(isr_proposals, "_ineligible", lambda *_: None),
+    guard("r12", "min-isr", "committing below the min ISR").replaced(
+        LeaderState, "is_under_min_isr", property(lambda _: False)
     ),
-    of_regression(
-        "r10",
-        "broker-epochs",
-        "an ISR member that forgot what it held",
-        (BrokerEpochs, "is_stale", lambda *_: False),
-        (BrokerEpochs, "may_join_isr", lambda *_: True),
-        (isr_proposals, "_ineligible", lambda *_: None),
-    ),
-    of_regression(
-        "r12",
-        "min-isr",
-        "committing below the min ISR",
-        (LeaderState, "is_under_min_isr", property(lambda _: False)),
-    ),
-    of_cluster(
+    guard_of_cluster(
         "elections",
         "min-isr-is-committed",
         "committing with a member that the controller has not admitted",
-        (LeaderState, "is_under_min_isr", property(_is_proposed_isr_too_small)),
-        (LeaderState, "_check_advance", lambda *_: None),
-    ),
+    )
+    .replaced(LeaderState, "is_under_min_isr", property(_is_proposed_isr_too_small))
+    .replaced(LeaderState, "_check_advance", lambda *_: None),
     # Reading ---------------------------------------------------------------------------------
-    of_regression(
+    guard(
         "r23",
         "reads-below-last-stable-offset",
         "showing records of an open transaction to readers of decided ones",
-        (Log, "last_stable_offset", property(lambda self: self.high_watermark)),
+    ).replaced(Log, "last_stable_offset", property(lambda self: self.high_watermark)),
+    guard("r28", "reads-below-high-watermark", "showing what may be lost").replaced(
+        fetch_reading.Reading, "_answer_consumer", _answer_to_the_end
     ),
-    of_regression(
-        "r28",
-        "reads-below-high-watermark",
-        "showing what may be lost",
-        (fetch_reading.Reading, "_answer_consumer", _answer_to_the_end),
-    ),
-    of_regression(
+    guard(
         "r42",
         "preferred-replica-has-the-offset",
         "sending a consumer to a replica that denies its position",
-        (ReadReplicaSelector, "decide", _any_replica_in_the_rack),
-    ),
-    of_regression(
-        "r43",
-        "replicas-show-their-life",
-        "committing by a fetch that a client forged",
-        (BrokerEpochs, "is_stale", lambda *_: False),
-        (k01_fetch, "_objection", lambda *_: ErrorCode.NONE),
-    ),
-    of_regression(
-        "s05",
-        "offset-not-available",
-        "telling a client that the log ends earlier than before",
-        (offset_queries, "_is_unsettled", lambda *_: False),
-    ),
+    ).replaced(ReadReplicaSelector, "decide", _any_replica_in_the_rack),
+    guard("r43", "replicas-show-their-life", "committing by a fetch that a client forged")
+    .replaced(BrokerEpochs, "is_stale", lambda *_: False)
+    .replaced(k01_fetch, "_objection", lambda *_: ErrorCode.NONE),
+    guard(
+        "s05", "offset-not-available", "telling a client that the log ends earlier than before"
+    ).replaced(offset_queries, "_is_unsettled", lambda *_: False),
     # Metadata and acknowledgements -----------------------------------------------------------
-    of_regression(
-        "s02",
-        "partition-epochs",
-        "following old metadata",
-        (Partition, "objection_to", lambda *_: None),
+    guard("s02", "partition-epochs", "following old metadata").replaced(
+        Partition, "objection_to", lambda *_: None
     ),
-    of_regression(
-        "s09",
-        "present-metadata",
-        "leading as in a former life",
-        (hosting, "is_in_force", _has_any_registration),
+    guard("s09", "present-metadata", "leading as in a former life").replaced(
+        hosting, "is_in_force", _has_any_registration
     ),
-    of_regression(
-        "s13",
-        "claim-before-cut",
-        "taking a replica that was cut for a damaged one",
-        (FetchAnswers, "cut", _cut_at_once),
+    guard("s13", "claim-before-cut", "taking a replica that was cut for a damaged one").replaced(
+        FetchAnswers, "cut", _cut_at_once
     ),
-    of_regression(
-        "s03",
-        "group-commit-leader",
-        "acknowledging what the leader has not flushed",
-        (LeaderState, "own_end_offset", property(lambda self: self._log.log_end_offset)),
-        (LeaderState, "_check_advance", lambda *_: None),
+    guard("s03", "group-commit-leader", "acknowledging what the leader has not flushed")
+    .replaced(LeaderState, "own_end_offset", property(lambda self: self._log.log_end_offset))
+    .replaced(LeaderState, "_check_advance", lambda *_: None),
+    guard("s03", "group-commit-follower", "claiming what the follower has not flushed").replaced(
+        Partition, "is_flushed", property(lambda _: True)
     ),
-    of_regression(
-        "s03",
-        "group-commit-follower",
-        "claiming what the follower has not flushed",
-        (Partition, "is_flushed", property(lambda _: True)),
-    ),
-    of_regression(
+    guard(
         "s04",
         "later-epochs-are-skipped",
         "records of a term that the follower has not reconciled with",
-        (fetch_answers, "append_fetched", _append_whatever_comes),
-    ),
-    of_regression(
-        "s06",
-        "acks-end-with-the-leadership",
-        "producers that wait for a leader that is none",
-        (ProducePath, "fail_acks", lambda *_: None),
-    ),
-    of_regression(
-        "s07",
-        "acks-wait-for-the-last-record",
-        "acknowledging a record that is not committed",
-        (AckQueue, "take_up_to", _one_record_early(AckQueue.take_up_to)),
-    ),
-    of_regression(
-        "s07",
-        "high-watermark-waits",
-        "acknowledging what only the leader has",
-        (LeaderState, "waits_for", lambda *_: False),
-        (LeaderState, "_check_advance", lambda *_: None),
-    ),
+    ).replaced(fetch_answers, "append_fetched", _append_whatever_comes),
+    guard(
+        "s06", "acks-end-with-the-leadership", "producers that wait for a leader that is none"
+    ).replaced(ProducePath, "fail_acks", lambda *_: None),
+    guard(
+        "s07", "acks-wait-for-the-last-record", "acknowledging a record that is not committed"
+    ).wrapped(AckQueue, "take_up_to", _one_record_early),
+    guard("s07", "high-watermark-waits", "acknowledging what only the leader has")
+    .replaced(LeaderState, "waits_for", lambda *_: False)
+    .replaced(LeaderState, "_check_advance", lambda *_: None),
     # By chance -------------------------------------------------------------------------------
-    of_cluster(
+    guard_of_cluster(
         "elections",
         "high-watermark-is-replicated",
         "a high watermark above what an ISR member holds",
-        (LeaderState, "waits_for", lambda *_: False),
-    ),
-    of_cluster(
-        "power-cuts",
-        "group-commit-first",
-        "a high watermark above what is flushed",
-        (LeaderState, "own_end_offset", property(lambda self: self._log.log_end_offset)),
-    ),
+    ).replaced(LeaderState, "waits_for", lambda *_: False),
+    guard_of_cluster(
+        "power-cuts", "group-commit-first", "a high watermark above what is flushed"
+    ).replaced(LeaderState, "own_end_offset", property(lambda self: self._log.log_end_offset)),
 )
 """Of high watermark, ISR, fetching, truncating and acknowledging."""

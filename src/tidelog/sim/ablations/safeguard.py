@@ -1,8 +1,8 @@
 """What a safeguard is, how it is switched off, and how many seeds it takes until that shows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tidelog.sim.campaign.seeds import CLUSTER, QUORUM, REGRESSION, run_seed
@@ -10,6 +10,9 @@ from tidelog.sim.report.outcome import Outcome
 
 Patch = tuple[Any, str, Any]
 """The class or module that has it, its name there, what takes its place."""
+
+Original = Callable[..., Any]
+"""What a replacement stands in front of."""
 
 REGRESSION_SEEDS: Final = 3
 """A regression scenario is the same whatever the seed, but for the delays inside of it."""
@@ -32,7 +35,18 @@ class Safeguard:
     tier: str
     scenario: str
     """The number of a regression scenario, or the name of a family."""
-    patches: tuple[Patch, ...]
+    patches: tuple[Patch, ...] = ()
+
+    def replaced(self, target: Any, name: str, replacement: Any) -> "Safeguard":
+        """Its absence takes something else in the place of a name of a class or module."""
+        return replace(self, patches=(*self.patches, (target, name, replacement)))
+
+    def wrapped(self, target: Any, name: str, wrapper: Callable[..., Any]) -> "Safeguard":
+        """The same with a function that is given the replaced one first."""
+        original = getattr(target, name)
+        return self.replaced(
+            target, name, lambda *args, **options: wrapper(original, *args, **options)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +60,19 @@ class Kill:
     """The property that broke; `None` when nothing did."""
 
 
-def of_regression(number: str, name: str, prevents: str, *patches: Patch) -> Safeguard:
-    """The ablation that belongs to a regression scenario."""
-    return Safeguard(name, prevents, REGRESSION, number, patches)
+def guard(number: str, name: str, prevents: str) -> Safeguard:
+    """One that the regression scenario of this number needs."""
+    return Safeguard(name, prevents, REGRESSION, number)
 
 
-def of_cluster(scenario: str, name: str, prevents: str, *patches: Patch) -> Safeguard:
-    """A safeguard that random runs of whole nodes miss."""
-    return Safeguard(name, prevents, CLUSTER, scenario, patches)
+def guard_of_cluster(scenario: str, name: str, prevents: str) -> Safeguard:
+    """One that random runs of whole nodes miss."""
+    return Safeguard(name, prevents, CLUSTER, scenario)
 
 
-def of_quorum(name: str, prevents: str, *patches: Patch) -> Safeguard:
-    """A safeguard that random runs of the metadata quorum miss."""
-    return Safeguard(name, prevents, QUORUM, "all", patches)
+def guard_of_quorum(name: str, prevents: str) -> Safeguard:
+    """One that random runs of the metadata quorum miss."""
+    return Safeguard(name, prevents, QUORUM, "all")
 
 
 @contextmanager

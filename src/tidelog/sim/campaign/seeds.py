@@ -10,15 +10,13 @@ from typing import Final
 from tidelog.env.trace import Level
 from tidelog.errors import UsageError
 from tidelog.sim.quorum import membership
-from tidelog.sim.regressions.catalogue import REGRESSIONS
-from tidelog.sim.regressions.run import RegressionRun
+from tidelog.sim.regressions.catalogue import REGRESSIONS, RegressionRun
 from tidelog.sim.report.marks import MARKS
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.runs.cluster import ClusterRun
 from tidelog.sim.runs.data_loss import DataLossRun
 from tidelog.sim.runs.quorum import QuorumRun
-from tidelog.sim.scenarios import data_loss
-from tidelog.sim.scenarios.families import present_name, swarm_of
+from tidelog.sim.scenarios.families import DATA_LOSS, present_name, swarm_of
 
 CLUSTER: Final = "cluster"
 QUORUM: Final = "quorum"
@@ -33,7 +31,7 @@ def prepare(
     scenario = present_name(scenario)
     if scenario in REGRESSIONS:
         return RegressionRun(REGRESSIONS[scenario], seed, trace_level=trace_level)
-    if tier == CLUSTER and scenario == data_loss.NAME:
+    if tier == CLUSTER and scenario == DATA_LOSS:
         return DataLossRun(seed)
     if tier == CLUSTER:
         return ClusterRun(seed, swarm_of(scenario, seed), trace_level=trace_level)

@@ -1,12 +1,13 @@
-"""What must hold in every run: one module per property, named after the property.
+"""What must hold in every run: one class per property, named after the property.
 
-Kinds, by when they look:
+| module | properties of |
+| --- | --- |
+| `leaders` | who leads, and what it commits |
+| `replicas` | logs and high watermarks of running nodes |
+| `metadata`, `image_is_fold_of_log` | metadata images, and the log that they come from |
+| `devices` | files, whatever a process makes of them |
+| `readings`, `log_history` | what clients did and read |
+| `loss_is_reported` | runs that may lose records |
 
-- after each event that began a term, moved a high watermark or changed an ISR, at that leader
-  (`LeaderChecker`);
-- at each metadata image that a node comes to (`ImageChecker`);
-- every so often, at all nodes (`SweepChecker`);
-- at the end, when all faults are over and everything has been read once more (`EndChecker`).
-
-A checker raises `Violation` with the property's name and the values that show it.
+`watch` calls them during a run; the hooks of `Checker` say when.
 """

@@ -1,29 +1,16 @@
-"""What checkers are given, and how they speak."""
+"""What checkers are given, and what they have in common."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NoReturn
 
-from tidelog.errors import LogDamaged
-from tidelog.log.log import Log
-from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
+from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage
 from tidelog.replication.partition import Partition
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import History, Key, Polled
 from tidelog.sim.evidence.oracle import Oracle, PartitionId
-
-
-def waits_for_a_read(host: Host, log: Log) -> bool:
-    """Whether a fault damaged something in this log that is not read yet, and that a read would
-    find: so far P4 promises."""
-    if not host.disk.was_damaged:
-        return False
-    try:
-        log.verify()
-    except LogDamaged:
-        return True
-    return False
+from tidelog.sim.report.violation import Violation
 
 
 @dataclass(slots=True)
@@ -47,50 +34,42 @@ class Evidence:
                 for partition in host.node.broker.replicas.partitions.values():
                     yield host, partition
 
+    def newest(self, pid: PartitionId) -> PartitionImage | None:
+        """A partition by the newest metadata."""
+        return self.newest_image.partition(pid.topic_id, pid.partition)
 
-class LeaderChecker(Protocol):
-    """Looks at a leader after each event that began its term, moved its high watermark or changed
-    its ISR."""
 
-    name: str
+def replica_on(host: Host, pid: PartitionId) -> Partition | None:
+    """A node's replica of a partition, unless the process or the replica is out of service."""
+    if host.node is None:
+        return None
+    for key, one in host.node.broker.replicas.partitions.items():
+        if one.topic_id == pid.topic_id and key.partition == pid.partition:
+            return one if one.offline is None else None
+    return None
+
+
+class Checker:
+    """One property, under its class's name. Each hook is called when there is something to look at,
+    and raises `Violation` for what must not be; those that a property does not need do nothing."""
+
+    def reject(self, text: str) -> NoReturn:
+        """Raises `Violation` with the values that show it."""
+        raise Violation(type(self).__name__, text)
 
     def on_leader(
         self, evidence: Evidence, host: Host, pid: PartitionId, partition: Partition
     ) -> None:
-        """Raises `Violation`."""
-
-
-class ImageChecker(Protocol):
-    """Looks at each metadata image that a node comes to."""
-
-    name: str
+        """An event began a leader's term, moved its high watermark or changed its ISR."""
 
     def on_image(self, host: Host, image: MetadataImage) -> None:
-        """Raises `Violation`."""
-
-
-class NewestChecker(Protocol):
-    """Looks at each metadata image that is newer than all before."""
-
-    name: str
+        """A node came to a metadata image."""
 
     def on_newest(self, image: MetadataImage) -> None:
-        """Raises `Violation`."""
-
-
-class SweepChecker(Protocol):
-    """Looks at everything every so often."""
-
-    name: str
+        """It is newer than all before."""
 
     def sweep(self, evidence: Evidence) -> None:
-        """Raises `Violation`."""
-
-
-class EndChecker(Protocol):
-    """Looks at everything once, after the end of the faults."""
-
-    name: str
+        """Every so often, at everything."""
 
     def at_end(self, evidence: Evidence) -> None:
-        """Raises `Violation`."""
+        """All faults are over, all nodes run, and everything has been read once more."""

@@ -20,18 +20,15 @@ from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.record_codec import decode_record
 from tidelog.model import METADATA_PARTITION
 from tidelog.records.batch import batch_size_at, decode_batch, read_header
-from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.checkers.base import Checker, Evidence
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.host import Host
-from tidelog.sim.report.violation import Violation
 
 EVERY_SWEEPS: Final = 5
 
 
-class ImageIsFoldOfLog:
+class ImageIsFoldOfLog(Checker):
     """Folds the log itself."""
-
-    name = "ImageIsFoldOfLog"
 
     def __init__(self) -> None:
         # By offset: the first image that a node had there, and the fold after each batch.
@@ -62,8 +59,7 @@ class ImageIsFoldOfLog:
                 image = host.node.broker.image
                 known = self._folds.get(image.offset)
                 if known is None:
-                    text = f"{host.name} has an image at {image.offset}, where no batch ends"
-                    raise Violation(self.name, text)
+                    self.reject(f"{host.name} has an image at {image.offset}, where no batch ends")
                 self._compare(host.name, image, known)
 
     def look(self, evidence: Evidence) -> None:
@@ -98,8 +94,7 @@ class ImageIsFoldOfLog:
 
     def _compare(self, who: str, image: MetadataImage, known: MetadataImage) -> None:
         if image is not known and image != known:
-            text = f"{who} has an image at {image.offset} that is not the fold of the log"
-            raise Violation(self.name, text)
+            self.reject(f"{who} has an image at {image.offset} that is not the fold of the log")
 
 
 def _segments(disk: SimDisk) -> list[tuple[int, str]]:

@@ -20,9 +20,9 @@ from tidelog.log.log import Log
 from tidelog.metadata.image import PartitionImage
 from tidelog.records.batch import decode_batch, iter_headers
 from tidelog.replication.partition import Partition
+from tidelog.sim.checkers.base import Checker
 from tidelog.sim.engine.host import Host
 from tidelog.sim.evidence.oracle import committed_chunks
-from tidelog.sim.report.violation import Violation
 
 
 class Election(NamedTuple):
@@ -33,10 +33,8 @@ class Election(NamedTuple):
     leader_epoch: int
 
 
-class LossIsReported:
+class LossIsReported(Checker):
     """Follows every committed value of each partition, by the partition's name in the trace."""
-
-    name = "LossIsReported"
 
     def __init__(self) -> None:
         # The newest election of each partition.
@@ -79,8 +77,7 @@ class LossIsReported:
                 self._leaderless.add((event.subject, event.leader_epoch))
             case LeaderElected():
                 if self._about_to_lead.pop((host, event.subject), None) == event.leader:
-                    election = Election(event.subject, event.leader, event.leader_epoch)
-                    self._given_up.add(election)
+                    self._given_up.add(Election(event.subject, event.leader, event.leader_epoch))
 
     def _on_term(self, election: Election, log: Log) -> None:
         newest = self._newest.get(election.subject, election)
@@ -112,11 +109,10 @@ class LossIsReported:
             waits = partition.leader < 0 and (subject, partition.leader_epoch) in self._leaderless
             if (went is None and waits) or went in self._given_up:
                 continue
-            raise Violation(
-                self.name,
+            self.reject(
                 f"{subject}: `{value}` was acknowledged and is gone with {went}; now "
                 f"{partition.leader} leads in epoch {partition.leader_epoch}, reported were "
-                f"{sorted(self._given_up)}, leaderless {sorted(self._leaderless)}",
+                f"{sorted(self._given_up)}, leaderless {sorted(self._leaderless)}"
             )
 
 

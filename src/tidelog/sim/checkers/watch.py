@@ -1,4 +1,4 @@
-"""Calls the checkers when there is something to look at, and not at every event.
+"""Which checkers watch a run of whole nodes, and when: only where there is something to look at.
 
 Most events of a node move nothing that a checker cares about. What each leader looked like last is
 remembered per process, so that a look costs a comparison.
@@ -8,13 +8,9 @@ from collections.abc import Sequence
 
 from tidelog.metadata.image import MetadataImage
 from tidelog.replication.partition import Partition
-from tidelog.sim.checkers.base import (
-    Evidence,
-    ImageChecker,
-    LeaderChecker,
-    NewestChecker,
-    SweepChecker,
-)
+from tidelog.sim.checkers import leaders, metadata, readings, replicas
+from tidelog.sim.checkers.base import Checker, Evidence
+from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
 from tidelog.sim.engine.host import Host
 from tidelog.sim.evidence.oracle import partition_id
 
@@ -26,20 +22,11 @@ class Watch:
     """An observer of the world."""
 
     def __init__(
-        self,
-        evidence: Evidence,
-        *,
-        leaders: Sequence[LeaderChecker],
-        images: Sequence[ImageChecker],
-        newest: Sequence[NewestChecker] = (),
-        sweeps: Sequence[SweepChecker],
-        sweep_every: int,
+        self, evidence: Evidence, checkers: Sequence[Checker], *, sweep_every: int
     ) -> None:
         self._evidence = evidence
-        self._leaders = leaders
-        self._images = images
-        self._newest = newest
-        self._sweeps = sweeps
+        # What is wrong in several ways is reported by the first of them.
+        self._checkers = checkers
         self._sweep_every = sweep_every
         # By node: the life of its process, and what each of its leaders was like.
         self._seen: dict[int, tuple[int, dict[Partition, _State]]] = {}
@@ -57,12 +44,7 @@ class Watch:
         image = node.broker.image
         if self._last_image.get(host.node_id) is not image:
             self._last_image[host.node_id] = image
-            if image.offset > evidence.newest_image.offset:
-                evidence.newest_image = image
-                for checker in self._newest:
-                    checker.on_newest(image)
-            for images in self._images:
-                images.on_image(host, image)
+            self._on_image(host, image)
         for partition in node.broker.replicas.partitions.values():
             leads = partition.leadership
             if leads is None:
@@ -72,13 +54,57 @@ class Watch:
                 continue
             seen[partition] = state
             pid = partition_id(partition)
-            for one in self._leaders:
-                one.on_leader(evidence, host, pid, partition)
+            for checker in self._checkers:
+                checker.on_leader(evidence, host, pid, partition)
             evidence.oracle.on_leader(host, pid, partition.log)
         if evidence.world.event_count % self._sweep_every == 0:
             self.sweep()
 
+    def _on_image(self, host: Host, image: MetadataImage) -> None:
+        if image.offset > self._evidence.newest_image.offset:
+            self._evidence.newest_image = image
+            for checker in self._checkers:
+                checker.on_newest(image)
+        for checker in self._checkers:
+            checker.on_image(host, image)
+
     def sweep(self) -> None:
         """Looks at everything."""
-        for each in self._sweeps:
-            each.sweep(self._evidence)
+        for checker in self._checkers:
+            checker.sweep(self._evidence)
+
+    def at_end(self) -> None:
+        """Looks at everything once more, when all faults are over."""
+        self.sweep()
+        for checker in self._checkers:
+            checker.at_end(self._evidence)
+
+
+def checkers() -> list[Checker]:
+    """Those of a run of whole nodes; what breaks in several ways is reported by the first."""
+    return [
+        leaders.LeaderCompleteness(),
+        leaders.OneLeaderPerEpoch(),
+        leaders.HighWatermarkBounds(),
+        leaders.MinIsrGuard(),
+        metadata.EpochsRise(),
+        metadata.FencedNeverInSync(),
+        metadata.ValidIsrAndElr(),
+        replicas.CandidateCompleteness(),
+        replicas.AcknowledgedIsCommitted(),
+        replicas.TrueHighWatermarkMonotonic(),
+        replicas.LogMatching(),
+        replicas.CommittedNeverTruncated(),
+        replicas.MaximalIsrSuperset(),
+        replicas.OffsetsInOrder(),
+        replicas.OneQuorumLeaderPerEpoch(),
+        replicas.NoFalseDamage(),
+        replicas.ReplicasEqual(),
+        replicas.EpochCacheMatchesBatches(),
+        readings.NothingLost(),
+        readings.RepeatableRead(),
+        readings.NoDuplicates(),
+        readings.ProducerOrder(),
+        readings.HistoryIsALog(),
+        ImageIsFoldOfLog(),
+    ]

@@ -19,7 +19,7 @@ topic that is deleted and created again is another key.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Outcome(Enum):
@@ -113,18 +113,15 @@ class History:
         connection: int = 0,
     ) -> None:
         """A produce request came to its end."""
-        self.ops.append(
-            Op(
-                len(self.ops),
-                process,
-                Kind.SEND,
-                outcome,
-                sent=tuple(sent),
-                connection=connection,
-                invoked_at=invoked_at,
-                completed_at=completed_at,
-                reason=reason,
-            )
+        self._append(
+            process,
+            Kind.SEND,
+            outcome,
+            sent=tuple(sent),
+            connection=connection,
+            invoked_at=invoked_at,
+            completed_at=completed_at,
+            reason=reason,
         )
         if outcome is Outcome.OK:
             for key, offset, value in sent:
@@ -139,32 +136,16 @@ class History:
         completed_at: int,
     ) -> None:
         """A fetch returned records."""
-        self.ops.append(
-            Op(
-                len(self.ops),
-                process,
-                Kind.POLL,
-                Outcome.OK,
-                polled=polled,
-                invoked_at=invoked_at,
-                completed_at=completed_at,
-            )
-        )
+        times = {"invoked_at": invoked_at, "completed_at": completed_at}
+        self._append(process, Kind.POLL, Outcome.OK, polled=polled, **times)
 
     def assign(self, process: str, keys: Sequence[Key], *, sought: bool, at: int) -> None:
         """A consumer changed what it reads, or from where."""
-        self.ops.append(
-            Op(
-                len(self.ops),
-                process,
-                Kind.ASSIGN,
-                Outcome.OK,
-                assigned=tuple(keys),
-                sought=sought,
-                invoked_at=at,
-                completed_at=at,
-            )
-        )
+        known = {"assigned": tuple(keys), "sought": sought}
+        self._append(process, Kind.ASSIGN, Outcome.OK, **known, invoked_at=at, completed_at=at)
+
+    def _append(self, process: str, kind: Kind, outcome: Outcome, **more: Any) -> None:
+        self.ops.append(Op(len(self.ops), process, kind, outcome, **more))
 
     @property
     def acknowledged_count(self) -> int:

@@ -12,28 +12,20 @@ from typing import Final, NamedTuple
 from tidelog.env.disk import Disk
 from tidelog.errors import CorruptBatch, StorageError, UsageError
 from tidelog.kraft.quorum_state import decode_state
-from tidelog.log.checkpoint import (
-    HIGH_WATERMARK_FILE,
-    LEADER_EPOCH_FILE,
-    LOG_START_FILE,
-    META_PROPERTIES_FILE,
-    PARTITION_METADATA_FILE,
-    RECOVERY_POINT_FILE,
-    CheckpointDamaged,
-    decode_epochs,
-    decode_offsets,
-    decode_partition_metadata,
-    decode_properties,
-)
+from tidelog.log import checkpoint
 from tidelog.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
 from tidelog.log.partition_directories import parse_partition_name
 from tidelog.log.producer_snapshots import SnapshotDamaged, decode_snapshot
 from tidelog.records.batch import batch_size_at, read_header, verify_crc
 
 _NAME_DIGITS: Final = 20
-OFFSET_FILES: Final = (HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE)
+OFFSET_FILES: Final = (
+    checkpoint.HIGH_WATERMARK_FILE,
+    checkpoint.LOG_START_FILE,
+    checkpoint.RECOVERY_POINT_FILE,
+)
 _DAMAGE: Final = (
-    *(CheckpointDamaged, SnapshotDamaged, CorruptBatch),
+    *(checkpoint.CheckpointDamaged, SnapshotDamaged, CorruptBatch),
     *(StorageError, UsageError, UnicodeDecodeError),
 )
 
@@ -86,14 +78,19 @@ def scrub(disk: Disk, *, settled: bool) -> list[str]:
 def _scrub_root(disk: Disk) -> Iterator[str]:
     for name in OFFSET_FILES:
         try:
-            decode_offsets(disk.read_file(name) or b"")
+            checkpoint.decode_offsets(disk.read_file(name) or b"")
         except _DAMAGE as error:
             yield f"{name}: {error}"
     try:
-        if decode_properties(disk.read_file(META_PROPERTIES_FILE) or b"").get("version") != "1":
-            yield f"{META_PROPERTIES_FILE}: no version"
+        if (
+            checkpoint.decode_properties(
+                disk.read_file(checkpoint.META_PROPERTIES_FILE) or b""
+            ).get("version")
+            != "1"
+        ):
+            yield f"{checkpoint.META_PROPERTIES_FILE}: no version"
     except _DAMAGE as error:
-        yield f"{META_PROPERTIES_FILE}: {error}"
+        yield f"{checkpoint.META_PROPERTIES_FILE}: {error}"
 
 
 def _scrub_partition(disk: Disk, directory: str, settled: bool) -> Iterator[str]:
@@ -118,7 +115,7 @@ def _scrub_partition(disk: Disk, directory: str, settled: bool) -> Iterator[str]
             yield from _scrub_indexes(files, name.removesuffix(LOG_SUFFIX), batches)
     yield from _scrub_small(files)
     if settled:
-        yield from _scrub_epochs(files.get(LEADER_EPOCH_FILE, b""), everything)
+        yield from _scrub_epochs(files.get(checkpoint.LEADER_EPOCH_FILE, b""), everything)
 
 
 def _is_kind(name: str, suffix: str) -> bool:
@@ -154,10 +151,10 @@ def _scrub_small(files: dict[str, bytes]) -> Iterator[str]:
         try:
             if _is_kind(name, SNAPSHOT_SUFFIX):
                 decode_snapshot(data)
-            elif name == LEADER_EPOCH_FILE:
-                decode_epochs(data)
-            elif name == PARTITION_METADATA_FILE:
-                decode_partition_metadata(data)
+            elif name == checkpoint.LEADER_EPOCH_FILE:
+                checkpoint.decode_epochs(data)
+            elif name == checkpoint.PARTITION_METADATA_FILE:
+                checkpoint.decode_partition_metadata(data)
             elif name == "quorum-state":
                 decode_state(data)
         except _DAMAGE as error:
@@ -168,8 +165,8 @@ def _scrub_epochs(data: bytes, batches: list[ScrubbedBatch]) -> Iterator[str]:
     """The epoch file says of every batch in which epoch it was written. Of batches below the log
     start, which leave with their segment, it says nothing."""
     try:
-        entries = decode_epochs(data)
-    except CheckpointDamaged:
+        entries = checkpoint.decode_epochs(data)
+    except checkpoint.CheckpointDamaged:
         return
     first_offset = entries[0][1] if entries else 0
     for batch in batches:
@@ -177,5 +174,5 @@ def _scrub_epochs(data: bytes, batches: list[ScrubbedBatch]) -> Iterator[str]:
             continue
         known = [epoch for epoch, start in entries if start <= batch.base_offset]
         if batch.leader_epoch >= 0 and (known[-1:] or [-1])[0] != batch.leader_epoch:
-            yield f"{LEADER_EPOCH_FILE}: {entries} does not fit {batch}"
+            yield f"{checkpoint.LEADER_EPOCH_FILE}: {entries} does not fit {batch}"
             return

@@ -7,7 +7,7 @@ few that matter more. Nothing is reported; a damaged file keeps its name and its
 from tidelog.env.crash_image import PAGE_BYTES, Content
 from tidelog.env.prng import Prng
 from tidelog.sim.engine.disk import IDENTITY_FILE, SimDisk, flipped
-from tidelog.sim.scenarios.disk_faults import DiskFault
+from tidelog.sim.scenarios.fault_kinds import DiskFault
 
 
 def file_kind(path: str) -> str:

@@ -17,7 +17,7 @@ from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.damage import damage
-from tidelog.sim.scenarios.disk_faults import DiskFault
+from tidelog.sim.scenarios.fault_kinds import DiskFault
 from tidelog.sim.scenarios.swarm import Swarm
 
 STALL_MS: Final = 30_000

@@ -1,4 +1,5 @@
-"""All regression scenarios by number, with what their docstrings say.
+"""All regression scenarios by number, with what their docstrings say, and one as a run of the
+simulator: the same report as a seed's.
 
 A docstring is a title, then three marked paragraphs: where the bug was (`Origin`), what happens
 (`Case`), what must come of it (`Must`).
@@ -6,9 +7,11 @@ A docstring is a title, then three marked paragraphs: where the bug was (`Origin
 
 import inspect
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from tidelog.env.trace import Level
 from tidelog.sim.regressions import (
     devices,
     in_sync,
@@ -20,20 +23,14 @@ from tidelog.sim.regressions import (
     terms,
     truncation,
 )
-from tidelog.sim.regressions.testbed import Case
+from tidelog.sim.regressions.testbed import Case, Testbed
+from tidelog.sim.report.outcome import Outcome
 
 _NAME: Final = re.compile(r"^([rs]\d\d)_(\w+)$")
 _PARTS: Final = re.compile(r"^(Origin|Case|Must): ", re.MULTILINE)
 _FAMILIES: Final = (
-    truncation,
-    late_answers,
-    in_sync,
-    terms,
-    devices,
-    producers,
-    readers,
-    quorum,
-    own_rules,
+    *(truncation, late_answers, in_sync, terms, devices),
+    *(producers, readers, quorum, own_rules),
 )
 
 
@@ -74,3 +71,42 @@ def _collect() -> dict[str, Regression]:
 
 REGRESSIONS: Final = _collect()
 """By number: `r01`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionOptions:
+    """The first line of a replay."""
+
+    regression: Regression
+
+    def describe(self) -> str:
+        """One line."""
+        one = self.regression
+        return f"regression={one.number} title={one.title!r} origin={one.origin!r}"
+
+
+class RegressionRun:
+    """A regression scenario, not begun."""
+
+    def __init__(
+        self, regression: Regression, seed: int, *, trace_level: Level = Level.INFO
+    ) -> None:
+        self.seed = seed
+        self.swarm = RegressionOptions(regression)
+        # Called with every line of the trace, when the scenario is over.
+        self.listeners: list[Callable[[str], None]] = []
+        self._regression = regression
+        self._testbed = Testbed(seed, trace_level=trace_level)
+
+    def run(self) -> Outcome:
+        """Runs the scenario to its end, good or bad."""
+        testbed = self._testbed
+        outcome = Outcome(self.seed)
+        with outcome.judged():
+            self._regression.run(testbed)
+            testbed.finish()
+        for line in testbed.lines:
+            for listener in self.listeners:
+                listener(line)
+        testbed.report(outcome)
+        return outcome

@@ -17,8 +17,7 @@ from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.disk import ProcessKilled
-from tidelog.sim.regressions.small_cluster import SmallCluster
-from tidelog.sim.regressions.testbed import BareDirectory, Testbed
+from tidelog.sim.regressions.testbed import BareDirectory, Scene, SmallCluster, Testbed
 
 _KEY = TopicPartition("orders", 0)
 _SEGMENTS = LogConfig(segment_bytes=200)
@@ -78,9 +77,7 @@ def r21_append_after_an_error(testbed: Testbed) -> None:
     Case: a write fails; before the node has noticed, the next one comes.
     Must: it is refused, and so are reads; the node learns that the directory failed.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "a")
-    cluster.run(150)
+    cluster = testbed.topic(1, 2, first="a")
     cluster.brokers[1].disk.failing = "input/output error"
     first = cluster.send(1, "b")
     cluster.brokers[1].disk.failing = None
@@ -90,6 +87,11 @@ def r21_append_after_an_error(testbed: Testbed) -> None:
     refused = ErrorCode.KAFKA_STORAGE_ERROR
     codes = [cluster.code_of(one) for one in (first, second, name)]
     testbed.must(codes == [refused] * 3, "OfflineForGood", f"{codes}")
+    _must_be_offline(testbed, cluster)
+
+
+def _must_be_offline(testbed: Testbed, cluster: Scene) -> None:
+    cluster.is_beyond_help = True
     reported = any("log dir failed" in line for line in cluster.lines)
     testbed.must(reported, "OfflineForGood", "the failure is not reported")
 
@@ -102,22 +104,17 @@ def r22_start_over(testbed: Testbed) -> None:
     log away and begins where the leader's begins.
     Must: log start, high watermark and log end move together; all bounds hold at each step.
     """
-    cluster = testbed.topic(1, 2, segment_bytes="200")
-    cluster.send(1, "a")
-    cluster.run(150)
-    cluster.cut |= {(1, 2), (2, 1)}
-    cluster.feed.change("orders", isr=(1,))
-    cluster.run(1_600)
+    cluster = testbed.topic(1, 2, segment_bytes="200", first="a")
+    cluster.part(1, 2)
+    cluster.set_isr(1, then_ms=1_600)
     for value in "bcdefg":
         cluster.send(1, value)
     cluster.run(10)
     cluster.log_of(1).maybe_raise_log_start_offset(5)
-    cluster.cut.clear()
-    cluster.run(800)
+    cluster.reunite(then_ms=800)
     log = cluster.log_of(2)
     bounds = (log.log_start_offset, log.high_watermark, log.log_end_offset)
     testbed.must(bounds == (5, 7, 7), "HighWatermarkBounds", f"{bounds}")
-    cluster.finish()
 
 
 def r39_flush_fails_once(testbed: Testbed) -> None:
@@ -130,24 +127,20 @@ def r39_flush_fails_once(testbed: Testbed) -> None:
     others.
     """
     cluster = testbed.topic(1, 2, 3, flush_messages="1", min_insync_replicas="1")
-    cluster.send(1, "a")
-    cluster.run(200)
-    cluster.cut |= {(1, 2), (2, 1), (1, 3), (3, 1)}
-    cluster.feed.change("orders", isr=(1,))
-    cluster.run(10)
+    cluster.send(1, "a", then_ms=200)
+    cluster.part(1, 2)
+    cluster.part(1, 3)
+    cluster.set_isr(1, then_ms=10)
     disk = cluster.brokers[1].disk
     disk.failing_syncs = True
-    name = cluster.send(1, "b")
-    cluster.run(10)
+    name = cluster.send(1, "b", then_ms=10)
     disk.failing_syncs = False
-    cluster.send(1, "c")
-    cluster.run(50)
+    cluster.send(1, "c", then_ms=50)
     code = cluster.code_of(name)
     testbed.must(
         code is ErrorCode.KAFKA_STORAGE_ERROR, "NothingLost", f"b was answered with {code}"
     )
-    reported = any("log dir failed" in line for line in cluster.lines)
-    testbed.must(reported, "OfflineForGood", "the failure is not reported")
+    _must_be_offline(testbed, cluster)
 
 
 def r38_flipped_bit(testbed: Testbed) -> None:
@@ -163,7 +156,6 @@ def r38_flipped_bit(testbed: Testbed) -> None:
         tweak=lambda config: replace(config, log=replace(config.log, segment_bytes=300))
     )
     cluster = SmallCluster(world)
-    cluster.begin()
     leader = cluster.leader
     values = [b"%04d" % index for index in range(12)]
     for value in values:

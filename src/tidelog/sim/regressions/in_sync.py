@@ -8,9 +8,7 @@ all that is committed, by word of the very process that runs.
 Source: KIP-497, KIP-841, KIP-903, KIP-966.
 """
 
-from tidelog.sim.regressions.testbed import Testbed
-from tidelog.sim.replicas.controlled import ControlledFeed
-from tidelog.sim.replicas.watched import WatchedCluster
+from tidelog.sim.regressions.testbed import Scene, Testbed
 
 
 def r05_newcomer_below_the_epoch_start(testbed: Testbed) -> None:
@@ -22,26 +20,23 @@ def r05_newcomer_below_the_epoch_start(testbed: Testbed) -> None:
     Must: broker 3 is not in the ISR before it has reached the start of the term.
     """
     cluster = testbed.topic(1, 2, 3)
-    cluster.cut |= {(1, 3), (3, 1)}
-    cluster.feed.change("orders", isr=(1, 2))
-    cluster.run(1600)
+    cluster.part(1, 3)
+    cluster.set_isr(1, 2, then_ms=1600)
     cluster.send(1, "a", "b", "c")
     cluster.held.add((1, 2))
     cluster.run(5)
     testbed.must(len(cluster.acknowledged) == 3, "Setup", "not acknowledged")
     cluster.kill(1)
     cluster.held.add((2, 3))
-    cluster.feed.change("orders", leader=2, isr=(1, 2))
-    cluster.run(50)
+    cluster.elect(2, 1, 2, then_ms=50)
     testbed.must(cluster.log_of(2).high_watermark == 0, "Setup", "broker 2 knows too much")
     cluster.kill(2)
     cluster.elect_survivor()
     cluster.run(20)
     cluster.start(2)
     cluster.start(1)
-    cluster.feed.change("orders", leader=cluster.feed.partition("orders").isr[0])
+    cluster.feed.change("orders", leader=cluster.newest.isr[0])
     cluster.run(100)
-    cluster.finish()
 
 
 def r08_changes_in_flight(testbed: Testbed) -> None:
@@ -58,46 +53,36 @@ def r08_changes_in_flight(testbed: Testbed) -> None:
     _shrink_in_flight(testbed.replicas(1, 2))
     cluster = testbed.topic(1, 2)
     cluster.kill(2)
-    cluster.send(1, "b")
-    cluster.run(1_600)
-    testbed.must(cluster.feed.partition("orders").isr == (1,), "Setup", "broker 2 did not leave")
+    cluster.send(1, "b", then_ms=1_600)
+    testbed.must(cluster.newest.isr == (1,), "Setup", "broker 2 did not leave")
     testbed.must(len(cluster.acknowledged) == 1, "EveryAckEnds", "b waits for a replica that left")
-    cluster.finish()
 
 
-def _expansion_in_flight(cluster: WatchedCluster) -> None:
+def _expansion_in_flight(cluster: Scene) -> None:
     cluster.topic(1, 2)
     cluster.kill(2)
-    cluster.feed.change("orders", isr=(1,))
-    cluster.run(10)
+    cluster.set_isr(1, then_ms=10)
     cluster.send(1, "a")
     cluster.controller = "decides-unheard"
-    cluster.start(2)
-    cluster.run(1)
+    cluster.start(2, then_ms=1)
     cluster.brokers[1].sees_metadata = False
     cluster.run(100)
-    assert cluster.feed.partition("orders").isr == (1, 2), "Setup: broker 2 did not join"
-    cluster.cut |= {(1, 2), (2, 1)}
-    cluster.send(1, "b")
-    cluster.run(50)
+    assert cluster.newest.isr == (1, 2), "Setup: broker 2 did not join"
+    cluster.part(1, 2)
+    cluster.send(1, "b", then_ms=50)
     cluster.kill(1)
     cluster.elect_survivor()
     cluster.run(10)
-    cluster.finish()
 
 
-def _shrink_in_flight(cluster: WatchedCluster) -> None:
+def _shrink_in_flight(cluster: Scene) -> None:
     cluster.topic(1, 2)
-    cluster.send(1, "a")
-    cluster.run(150)
+    cluster.send(1, "a", then_ms=150)
     cluster.controller = "silent"
-    cluster.cut |= {(1, 2), (2, 1)}
-    cluster.send(1, "b")
-    cluster.run(2_000)
+    cluster.part(1, 2)
+    cluster.send(1, "b", then_ms=2_000)
     cluster.kill(1)
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.run(10)
-    cluster.finish()
+    cluster.elect(2, then_ms=10)
 
 
 def r09_fenced_newcomer(testbed: Testbed) -> None:
@@ -109,20 +94,16 @@ def r09_fenced_newcomer(testbed: Testbed) -> None:
     Must: the proposal is refused.
     """
     cluster = testbed.topic(1, 2, 3, controlled=True)
-    cluster.silent.add(3)
-    cluster.run(600)
-    testbed.must(cluster.feed.partition("orders").isr == (1, 2), "Setup", "broker 3 is in the ISR")
+    cluster.silence(3, then_ms=600)
+    testbed.must(cluster.newest.isr == (1, 2), "Setup", "broker 3 is in the ISR")
     cluster.controller = "unreachable"
-    cluster.silent.discard(3)
-    cluster.run(300)
+    cluster.silence(then_ms=300)
     cluster.brokers[1].sees_metadata = False
-    cluster.silent.add(3)
-    cluster.run(600)
+    cluster.silence(3, then_ms=600)
     testbed.must(cluster.feed.image.brokers[3].fenced, "Setup", "broker 3 is not fenced")
     cluster.controller = "decides"
     cluster.run(200)
     testbed.must(len(cluster.proposals) > 1, "Setup", "nothing was proposed")
-    cluster.finish()
 
 
 def r10_fetch_from_before_a_reboot(testbed: Testbed) -> None:
@@ -135,26 +116,20 @@ def r10_fetch_from_before_a_reboot(testbed: Testbed) -> None:
     is looked at in the fetch, in the leader's decision and in the controller's.
     """
     cluster = testbed.topic(1, 2, controlled=True)
-    cluster.send(1, "a")
-    cluster.run(200)
+    cluster.send(1, "a", then_ms=200)
     cluster.held.add((2, 1))
     cluster.run(200)
     cluster.cut_power(2)
-    feed = cluster.feed
-    assert isinstance(feed, ControlledFeed), "the real controller decides"
-    feed.suspect(2)
+    cluster.controlled.suspect(2)
     cluster.run(100)
-    testbed.must(feed.partition("orders").isr == (1,), "Setup", f"{feed.partition('orders')}")
+    testbed.must(cluster.newest.isr == (1,), "Setup", f"{cluster.newest}")
     cluster.held.add((1, 2))
-    cluster.start(2)
-    cluster.run(100)
-    testbed.must(not feed.image.brokers[2].fenced, "Setup", "broker 2 is fenced")
-    cluster.release(2, 1)
-    cluster.run(40)
+    cluster.start(2, then_ms=100)
+    testbed.must(not cluster.controlled.image.brokers[2].fenced, "Setup", "broker 2 is fenced")
+    cluster.release(2, 1, then_ms=40)
     cluster.kill(1)
-    feed.suspect(1)
+    cluster.controlled.suspect(1)
     cluster.run(100)
-    cluster.finish()
 
 
 def r12_below_the_min_isr(testbed: Testbed) -> None:
@@ -165,27 +140,21 @@ def r12_below_the_min_isr(testbed: Testbed) -> None:
     eligible replica, which left when all that was committed was on it, is elected.
     Must: the high watermark stands still; no consumer reads what the eligible replica lacks.
     """
-    cluster = testbed.topic(1, 2, 3, min_insync_replicas="2")
-    cluster.send(1, "a")
-    cluster.run(150)
+    cluster = testbed.topic(1, 2, 3, min_insync_replicas="2", first="a")
     cluster.kill(2)
     cluster.kill(3)
     cluster.feed.fence(2)
     cluster.feed.fence(3)
-    cluster.feed.change("orders", isr=(1,))
-    cluster.run(10)
+    cluster.set_isr(1, then_ms=10)
     refused = cluster.send(1, "b")
-    cluster.send(1, "c", acks=1)
-    cluster.run(100)
+    cluster.send(1, "c", acks=1, then_ms=100)
     cluster.read(1, 1)
     cluster.run(10)
     name = cluster.code_of(refused)
     testbed.must(name is not None and name.name == "NOT_ENOUGH_REPLICAS", "MinIsrFreeze", f"{name}")
     cluster.kill(1)
     cluster.start(2)
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.run(10)
-    cluster.finish()
+    cluster.elect(2, then_ms=10)
 
 
 def r45_removed_and_added_again(testbed: Testbed) -> None:
@@ -197,24 +166,19 @@ def r45_removed_and_added_again(testbed: Testbed) -> None:
     Must: the fetch is fenced, because removing it began a new leader epoch.
     """
     cluster = testbed.topic(1, 2, 3, controlled=True)
-    feed = cluster.feed
-    assert isinstance(feed, ControlledFeed), "the real controller decides"
-    cluster.send(1, "a")
-    cluster.run(200)
+    cluster.send(1, "a", then_ms=200)
     cluster.held.add((3, 1))
     cluster.run(110)
-    feed.reassign("orders", (1, 2))
+    cluster.controlled.reassign("orders", (1, 2))
     cluster.run(50)
-    testbed.must(feed.partition("orders").replicas == (1, 2), "Setup", "broker 3 is a replica")
+    testbed.must(cluster.newest.replicas == (1, 2), "Setup", "broker 3 is a replica")
     cluster.held.add((1, 3))
-    feed.reassign("orders", (1, 2, 3))
+    cluster.controlled.reassign("orders", (1, 2, 3))
     cluster.run(20)
-    cluster.release(3, 1)
-    cluster.run(40)
-    isr = feed.partition("orders").isr
+    cluster.release(3, 1, then_ms=40)
+    isr = cluster.newest.isr
     testbed.must(3 not in isr, "CandidateCompleteness", f"broker 3 is empty and in the ISR {isr}")
     cluster.run(100)
-    cluster.finish()
 
 
 def s12_proposal_of_a_deposed_leader(testbed: Testbed) -> None:
@@ -226,20 +190,18 @@ def s12_proposal_of_a_deposed_leader(testbed: Testbed) -> None:
     Must: the proposal is refused by its leader epoch.
     """
     cluster = testbed.topic(1, 2, 3, controlled=True)
-    cluster.send(1, "a")
-    cluster.run(200)
+    cluster.send(1, "a", then_ms=200)
     cluster.brokers[1].sees_metadata = False
-    cluster.silent.add(1)
-    cluster.cut |= {(1, 2), (2, 1), (1, 3), (3, 1)}
-    cluster.send(1, "b", acks=1)
-    cluster.run(2_500)
-    testbed.must(cluster.feed.partition("orders").leader == 2, "Setup", "broker 2 does not lead")
+    cluster.silence(1)
+    cluster.part(1, 2)
+    cluster.part(1, 3)
+    cluster.send(1, "b", acks=1, then_ms=2_500)
+    testbed.must(cluster.newest.leader == 2, "Setup", "broker 2 does not lead")
     proposed = any(proposal.broker_epoch == _epoch_of(cluster, 1) for proposal in cluster.proposals)
     testbed.must(proposed, "Setup", "broker 1 proposed nothing")
-    isr = cluster.feed.partition("orders").isr
+    isr = cluster.newest.isr
     testbed.must(2 in isr and 1 not in isr, "LeaderInIsr", f"broker 2 leads with ISR {isr}")
-    cluster.finish()
 
 
-def _epoch_of(cluster: WatchedCluster, node: int) -> int:
+def _epoch_of(cluster: Scene, node: int) -> int:
     return cluster.brokers[node].replicas.broker_epoch

@@ -9,8 +9,7 @@ Source: KIP-320; KAFKA-7395, 13141, 13207, 14704, 18991.
 
 from tidelog.errors import ErrorCode
 from tidelog.model import EpochEndOffset
-from tidelog.sim.regressions.testbed import Testbed
-from tidelog.sim.replicas.watched import WatchedCluster
+from tidelog.sim.regressions.testbed import Scene, Testbed
 from tidelog.wire.fetch import FetchedPartition, FetchResponse
 
 
@@ -22,62 +21,49 @@ def r04_fetch_of_another_term(testbed: Testbed) -> None:
     and makes it cut b, then broker 1 leads again and still waits for b to be committed.
     Must: the fetch is fenced; b is not acknowledged on the strength of it.
     """
-    cluster = testbed.topic(1, 2, 3)
-    cluster.send(1, "a")
-    cluster.run(150)
+    cluster = testbed.topic(1, 2, 3, first="a")
     cluster.held |= {(1, 2), (3, 1)}
-    cluster.send(1, "b")
-    cluster.run(10)
-    testbed.must(cluster.values(3) == ["a", "b"], "Setup", f"b3 has {cluster.values(3)}")
+    cluster.send(1, "b", then_ms=10)
+    cluster.must_hold(3, "a", "b")
     cluster.brokers[1].sees_metadata = False
-    cluster.feed.change("orders", leader=2, isr=(1, 2, 3))
-    cluster.run(10)
-    testbed.must(cluster.values(3) == ["a"], "Setup", f"b3 has {cluster.values(3)}")
-    cluster.feed.change("orders", leader=1, isr=(1, 3))
+    cluster.elect(2, 1, 2, 3, then_ms=10)
+    cluster.must_hold(3, "a")
+    cluster.elect(1, 1, 3)
     cluster.brokers[1].sees_metadata = True
     cluster.run(5)
-    cluster.release(3, 1)
-    cluster.run(1)
+    cluster.release(3, 1, then_ms=1)
     cluster.kill(1)
-    cluster.feed.change("orders", leader=3, isr=(3,))
-    cluster.run(5)
-    cluster.finish()
+    cluster.elect(3, then_ms=5)
 
 
-def _where_three_differs(cluster: WatchedCluster) -> None:
+def _where_three_differs(cluster: Scene) -> None:
     """Broker 2 leads and has a and b; broker 3 has both as well, broker 1 only a. Then broker 1
     leads, though it lacks b, and its answer to broker 3, to cut b, is kept back."""
     cluster.topic(2, 1, 3)
-    cluster.send(2, "a")
-    cluster.run(150)
+    cluster.send(2, "a", then_ms=150)
     cluster.held.add((2, 1))
-    cluster.send(2, "b")
-    cluster.run(10)
+    cluster.send(2, "b", then_ms=10)
     cluster.brokers[2].sees_metadata = False
     cluster.held.add((1, 3))
-    cluster.feed.change("orders", leader=1, isr=(1, 2, 3))
-    cluster.run(5)
-    assert cluster.values(3) == ["a", "b"], f"Setup: b3 has {cluster.values(3)}"
-    assert cluster.values(1) == ["a"], f"Setup: b1 has {cluster.values(1)}"
+    cluster.elect(1, 1, 2, 3, then_ms=5)
+    cluster.must_hold(3, "a", "b")
+    cluster.must_hold(1, "a")
 
 
-def _two_leads_again(testbed: Testbed) -> WatchedCluster:
+def _two_leads_again(testbed: Testbed) -> Scene:
     """As `_where_three_differs`; then broker 2 leads again, and b is committed everywhere."""
     cluster = testbed.replicas(1, 2, 3)
     _where_three_differs(cluster)
-    cluster.feed.change("orders", leader=2, isr=(1, 2, 3))
+    cluster.elect(2, 1, 2, 3)
     cluster.brokers[2].sees_metadata = True
     cluster.run(1)
-    cluster.release(2, 1)
-    cluster.run(250)
+    cluster.release(2, 1, then_ms=250)
     testbed.must(cluster.log_of(2).high_watermark == 2, "Setup", "b is not committed")
     return cluster
 
 
-def _three_must_keep_b(cluster: WatchedCluster) -> None:
-    cluster.feed.change("orders", leader=3, isr=(3,))
-    cluster.run(5)
-    cluster.finish()
+def _three_must_keep_b(cluster: Scene) -> None:
+    cluster.elect(3, then_ms=5)
 
 
 def r16_late_divergence(testbed: Testbed) -> None:
@@ -89,10 +75,8 @@ def r16_late_divergence(testbed: Testbed) -> None:
     Must: broker 3 keeps b.
     """
     cluster = _two_leads_again(testbed)
-    cluster.feed.change("orders", leader=1, isr=(1, 2, 3))
-    cluster.run(5)
-    cluster.release(1, 3)
-    cluster.run(1)
+    cluster.elect(1, 1, 2, 3, then_ms=5)
+    cluster.release(1, 3, then_ms=1)
     cluster.kill(1)
     _three_must_keep_b(cluster)
 
@@ -105,8 +89,7 @@ def r17_divergence_after_leaving(testbed: Testbed) -> None:
     Must: broker 3 keeps b.
     """
     cluster = _two_leads_again(testbed)
-    cluster.release(1, 3)
-    cluster.run(1)
+    cluster.release(1, 3, then_ms=1)
     cluster.kill(2)
     _three_must_keep_b(cluster)
 
@@ -131,7 +114,6 @@ def r18_divergence_with_high_watermark(testbed: Testbed) -> None:
     cluster.run(0)
     answer = cluster.answer_to(name)
     testbed.must(not answer.records_bytes, "ReadsBelowHighWatermark", f"{answer}")
-    cluster.finish()
 
 
 def r19_divergence_is_not_progress(testbed: Testbed) -> None:
@@ -144,19 +126,13 @@ def r19_divergence_is_not_progress(testbed: Testbed) -> None:
     """
     cluster = testbed.replicas(1, 2, 3)
     cluster.topic(2, 1, 3)
-    cluster.send(2, "a")
-    cluster.run(150)
+    cluster.send(2, "a", then_ms=150)
     cluster.held.add((2, 1))
-    cluster.send(2, "x", acks=1)
-    cluster.run(10)
-    testbed.must(cluster.values(3) == ["a", "x"], "Setup", f"b3 has {cluster.values(3)}")
+    cluster.send(2, "x", acks=1, then_ms=10)
+    cluster.must_hold(3, "a", "x")
     cluster.held.add((3, 1))
-    cluster.feed.change("orders", leader=1, isr=(1, 3))
-    cluster.run(5)
+    cluster.elect(1, 1, 3, then_ms=5)
     cluster.send(1, "y")
-    cluster.release(3, 1)
-    cluster.run(1)
+    cluster.release(3, 1, then_ms=1)
     cluster.kill(1)
-    cluster.feed.change("orders", leader=3, isr=(3,))
-    cluster.run(5)
-    cluster.finish()
+    cluster.elect(3, then_ms=5)

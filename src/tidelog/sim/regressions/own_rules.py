@@ -5,9 +5,7 @@ Source: KIP-207, KIP-497; KAFKA-13574, 18723.
 
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import LATEST_TIMESTAMP, ListOffsetsQuery
-from tidelog.sim.regressions.testbed import Testbed
-from tidelog.sim.replicas.controlled import ControlledFeed
-from tidelog.sim.replicas.watched import WatchedCluster
+from tidelog.sim.regressions.testbed import Scene, Testbed
 from tidelog.wire.fetch import FetchedPartition, FetchResponse
 
 
@@ -22,22 +20,20 @@ def s02_old_metadata_after_an_answer(testbed: Testbed) -> None:
     cluster = testbed.topic(1, 2, 3)
     cluster.kill(2)
     cluster.kill(3)
-    cluster.feed.change("orders", isr=(1,))
-    cluster.run(20)
+    cluster.set_isr(1, then_ms=20)
     cluster.start(2)
     cluster.start(3)
     cluster.run(0)
     known = cluster.feed.record_count
     cluster.brokers[1].metadata_end = known
     cluster.run(300)
-    testbed.must(cluster.feed.partition("orders").isr == (1, 2, 3), "Setup", "nothing was proposed")
+    testbed.must(cluster.newest.isr == (1, 2, 3), "Setup", "nothing was proposed")
     cluster.brokers[1].metadata_end = known + 1
     cluster.run(0)
     (partition,) = cluster.brokers[1].replicas.partitions.values()
     leadership = partition.leadership
     isr = None if leadership is None else leadership.isr
     testbed.must(isr == (1, 2, 3), "PartitionEpochMonotonic", f"isr {isr}")
-    cluster.finish()
 
 
 def s03_group_commit(testbed: Testbed) -> None:
@@ -50,20 +46,16 @@ def s03_group_commit(testbed: Testbed) -> None:
     """
     for lazy in (1, 2):
         cluster = testbed.topic(1, 2, flush_messages="1")
-        cluster.send(1, "a")
-        cluster.run(200)
+        cluster.send(1, "a", then_ms=200)
         testbed.must(len(cluster.acknowledged) == 1, "Setup", "not acknowledged")
         cluster.brokers[lazy].flushes = False
-        cluster.send(1, "b")
-        cluster.run(200)
+        cluster.send(1, "b", then_ms=200)
         cluster.cut_power(1)
         cluster.cut_power(2)
         cluster.committed.pop(1, None)
         cluster.brokers[lazy].flushes = True
         cluster.start(lazy)
-        cluster.feed.change("orders", leader=lazy, isr=(lazy,))
-        cluster.run(20)
-        cluster.finish()
+        cluster.elect(lazy, then_ms=20)
 
 
 def s04_later_epochs_are_skipped(testbed: Testbed) -> None:
@@ -74,14 +66,11 @@ def s04_later_epochs_are_skipped(testbed: Testbed) -> None:
     the new term behind one of the old.
     Must: the follower takes the first batch only.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "a")
-    cluster.run(150)
+    cluster = testbed.topic(1, 2, first="a")
     cluster.brokers[2].sees_metadata = False
     cluster.held.add((2, 1))
     cluster.run(110)
-    cluster.feed.change("orders", leader=1, isr=(1, 2))
-    cluster.run(5)
+    cluster.elect(1, 1, 2, then_ms=5)
     cluster.send(1, "b", acks=1)
     topic_id = cluster.feed.image.topics_by_name["orders"].topic_id
     read = cluster.log_of(1).read(1, 1 << 20, 2, at_least_one=True)
@@ -92,8 +81,7 @@ def s04_later_epochs_are_skipped(testbed: Testbed) -> None:
         cluster.links.call_between(2, 1), FetchResponse(0, ErrorCode.NONE, 0, [part])
     )
     cluster.run(0)
-    testbed.must(cluster.values(2) == ["a"], "LeaderEpochMonotonic", f"b2 has {cluster.values(2)}")
-    cluster.finish()
+    cluster.must_hold(2, "a", name="LeaderEpochMonotonic")
 
 
 def s05_offsets_after_an_election(testbed: Testbed) -> None:
@@ -105,24 +93,21 @@ def s05_offsets_after_an_election(testbed: Testbed) -> None:
     Must: OFFSET_NOT_AVAILABLE until the high watermark has reached the start of the term.
     """
     cluster = testbed.topic(1, 2, 3)
-    cluster.send(1, "a")
-    cluster.run(3)
+    cluster.send(1, "a", then_ms=3)
     cluster.held |= {(1, 2), (1, 3)}
     cluster.run(30)
     latest = _latest(cluster, 1)
     testbed.must(latest == (ErrorCode.NONE, 1), "Setup", f"{latest}")
     cluster.kill(1)
     cluster.held.add((3, 2))
-    cluster.feed.change("orders", leader=2, isr=(2, 3))
-    cluster.run(5)
+    cluster.elect(2, 2, 3, then_ms=5)
     code, offset = _latest(cluster, 2)
     testbed.must(
         code is ErrorCode.OFFSET_NOT_AVAILABLE or offset >= 1, "OffsetsMonotone", f"{code} {offset}"
     )
-    cluster.finish()
 
 
-def _latest(cluster: WatchedCluster, node: int) -> tuple[ErrorCode, int]:
+def _latest(cluster: Scene, node: int) -> tuple[ErrorCode, int]:
     query = ListOffsetsQuery("orders", 0, -1, LATEST_TIMESTAMP)
     replicas = cluster.brokers[node].replicas
     (result,) = replicas.list_offsets([query], replica_id=-1, isolation_level=0)
@@ -138,13 +123,11 @@ def s06_acks_end_with_the_leadership(testbed: Testbed) -> None:
     not receive that the record is committed.
     """
     cluster = testbed.topic(1, 2)
-    cluster.cut |= {(1, 2), (2, 1)}
+    cluster.part(1, 2)
     name = cluster.send(1, "b")
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.run(10)
+    cluster.elect(2, then_ms=10)
     code = cluster.code_of(name)
     testbed.must(code is ErrorCode.NOT_LEADER_OR_FOLLOWER, "EveryAckEnds", f"{code}")
-    cluster.finish()
 
 
 def s07_acknowledged_is_committed(testbed: Testbed) -> None:
@@ -155,20 +138,14 @@ def s07_acknowledged_is_committed(testbed: Testbed) -> None:
     and the follower is elected.
     Must: the batch was not acknowledged one record early.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "a")
-    cluster.run(150)
+    cluster = testbed.topic(1, 2, first="a")
     cluster.held.add((2, 1))
-    cluster.send(1, "b")
-    cluster.run(3)
+    cluster.send(1, "b", then_ms=3)
     cluster.held.add((1, 2))
     cluster.send(1, "c")
-    cluster.release(2, 1)
-    cluster.run(3)
+    cluster.release(2, 1, then_ms=3)
     cluster.kill(1)
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.run(10)
-    cluster.finish()
+    cluster.elect(2, then_ms=10)
 
 
 def s09_metadata_of_a_former_life(testbed: Testbed) -> None:
@@ -179,21 +156,16 @@ def s09_metadata_of_a_former_life(testbed: Testbed) -> None:
     through its own past, in which it led; a client writes to it; meanwhile another one is elected.
     Must: it acts only once its present registration is in the metadata.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "a")
-    cluster.run(150)
+    cluster = testbed.topic(1, 2, first="a")
     cluster.kill(1)
     cluster.brokers[1].lives_in_the_past = True
-    cluster.start(1)
-    cluster.run(50)
-    name = cluster.send(1, "b", acks=1)
-    cluster.run(5)
+    cluster.start(1, then_ms=50)
+    name = cluster.send(1, "b", acks=1, then_ms=5)
     code = cluster.code_of(name)
     testbed.must(
         code is ErrorCode.NOT_LEADER_OR_FOLLOWER, "ActsOnPresentMetadata", f"b was answered {code}"
     )
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.finish()
+    cluster.elect(2)
 
 
 def s10_elected_from_the_isr(testbed: Testbed) -> None:
@@ -205,24 +177,17 @@ def s10_elected_from_the_isr(testbed: Testbed) -> None:
     Must: broker 2 leads.
     """
     cluster = testbed.replicas(1, 2, 3, controlled=True)
-    feed = cluster.feed
-    assert isinstance(feed, ControlledFeed), "the real controller decides"
     cluster.topic(1, 3, 2, min_insync_replicas="1")
-    cluster.send(1, "a")
-    cluster.run(200)
-    cluster.silent.add(3)
-    cluster.cut |= {(1, 3), (3, 1)}
-    cluster.run(500)
-    cluster.silent.discard(3)
-    cluster.run(500)
-    cluster.send(1, "b")
-    cluster.run(50)
-    testbed.must(feed.partition("orders").isr == (1, 2), "Setup", f"{feed.partition('orders')}")
+    cluster.send(1, "a", then_ms=200)
+    cluster.silence(3)
+    cluster.part(1, 3, then_ms=500)
+    cluster.silence(then_ms=500)
+    cluster.send(1, "b", then_ms=50)
+    testbed.must(cluster.newest.isr == (1, 2), "Setup", f"{cluster.newest}")
     testbed.must(len(cluster.acknowledged) == 2, "Setup", "b is not acknowledged")
     cluster.kill(1)
-    feed.suspect(1)
+    cluster.controlled.suspect(1)
     cluster.run(100)
-    cluster.finish()
 
 
 def s13_a_cut_is_not_damage(testbed: Testbed) -> None:
@@ -235,17 +200,14 @@ def s13_a_cut_is_not_damage(testbed: Testbed) -> None:
     Must: its log is sound: no checkpoint claims what was cut.
     """
     cluster = testbed.topic(1, 2, flush_messages="1", min_insync_replicas="2")
-    cluster.send(1, "a")
-    cluster.run(100)
+    cluster.send(1, "a", then_ms=100)
     cluster.held |= {(1, 2), (2, 1)}
     cluster.send(1, "b")
-    cluster.send(1, "c")
-    cluster.run(6_000)
+    cluster.send(1, "c", then_ms=6_000)
     testbed.must(cluster.brokers[1].log("orders").recovery_point == 3, "Setup", "not durable")
     cluster.kill(1)
     cluster.held.clear()
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.run(50)
+    cluster.elect(2, then_ms=50)
     cluster.start(1)
     cluster.brokers[1].flushes = False
     cluster.run(300)
@@ -257,4 +219,3 @@ def s13_a_cut_is_not_damage(testbed: Testbed) -> None:
     cluster.run(300)
     ends = [cluster.brokers[one].log("orders").log_end_offset for one in (1, 2)]
     testbed.must(ends == [1, 1], "Setup", f"the logs end at {ends}")
-    cluster.finish()

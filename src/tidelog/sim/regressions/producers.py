@@ -5,9 +5,8 @@ Source: KIP-98; KAFKA-6003, 6683, 7190, 12153, 14920; Redpanda 3038, 3039, 5356.
 """
 
 from tidelog.errors import ErrorCode
-from tidelog.sim.regressions.testbed import Testbed
+from tidelog.sim.regressions.testbed import Scene, Testbed
 from tidelog.sim.replicas.requests import Producer
-from tidelog.sim.replicas.watched import WatchedCluster
 
 
 def r25_state_is_cut_with_the_log(testbed: Testbed) -> None:
@@ -19,22 +18,16 @@ def r25_state_is_cut_with_the_log(testbed: Testbed) -> None:
     Must: the batch is appended; it is not a duplicate of what was cut.
     """
     cluster = testbed.topic(1, 2)
-    cluster.send(1, "a", producer=Producer(7, 0, 0))
-    cluster.run(150)
-    cluster.cut |= {(1, 2), (2, 1)}
+    cluster.send(1, "a", producer=Producer(7, 0, 0), then_ms=150)
+    cluster.part(1, 2)
     cluster.send(1, "b", acks=1, producer=Producer(7, 0, 1))
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.run(10)
-    cluster.cut.clear()
-    cluster.run(300)
-    testbed.must(cluster.values(1) == ["a"], "Setup", f"b1 has {cluster.values(1)}")
-    cluster.feed.change("orders", leader=1, isr=(1, 2))
-    cluster.run(150)
-    name = cluster.send(1, "b", producer=Producer(7, 0, 1))
-    cluster.run(200)
+    cluster.elect(2, then_ms=10)
+    cluster.reunite(then_ms=300)
+    cluster.must_hold(1, "a")
+    cluster.elect(1, 1, 2, then_ms=150)
+    name = cluster.send(1, "b", producer=Producer(7, 0, 1), then_ms=200)
     testbed.must(cluster.code_of(name) is ErrorCode.NONE, "SequenceContinuity", "b was refused")
-    testbed.must(cluster.values(1) == ["a", "b"], "NothingLost", f"b1 has {cluster.values(1)}")
-    cluster.finish()
+    cluster.must_hold(1, "a", "b", name="NothingLost")
 
 
 def r26_unknown_producers_are_welcome(testbed: Testbed) -> None:
@@ -47,21 +40,18 @@ def r26_unknown_producers_are_welcome(testbed: Testbed) -> None:
     Must: the follower takes what its leader took, and as leader goes on with both producers.
     """
     cluster = testbed.topic(1, 2, segment_bytes="200")
-    cluster.cut |= {(1, 2), (2, 1)}
-    cluster.feed.change("orders", isr=(1,))
-    cluster.run(1_600)
+    cluster.part(1, 2)
+    cluster.set_isr(1, then_ms=1_600)
     for sequence in range(4):
         cluster.send(1, f"a{sequence}", producer=Producer(7, 0, sequence))
         cluster.send(1, f"b{sequence}", producer=Producer(8, 0, sequence))
     cluster.run(10)
     cluster.log_of(1).maybe_raise_log_start_offset(8)
     cluster.send(1, "a4", producer=Producer(7, 0, 4))
-    cluster.cut.clear()
-    cluster.run(800)
+    cluster.reunite(then_ms=800)
     testbed.must(cluster.log_of(2).log_start_offset == 8, "Setup", "broker 2 has the old records")
     cluster.kill(1)
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.run(10)
+    cluster.elect(2, then_ms=10)
     names = [
         cluster.send(2, "a5", producer=Producer(7, 0, 5)),
         cluster.send(2, "b4", producer=Producer(8, 0, 4)),
@@ -69,7 +59,6 @@ def r26_unknown_producers_are_welcome(testbed: Testbed) -> None:
     cluster.run(50)
     codes = [cluster.code_of(name) for name in names]
     testbed.must(codes == [ErrorCode.NONE] * 2, "SequenceContinuity", f"{codes}")
-    cluster.finish()
 
 
 def r27_retries_after_a_crash(testbed: Testbed) -> None:
@@ -83,32 +72,25 @@ def r27_retries_after_a_crash(testbed: Testbed) -> None:
     """
     cluster = testbed.topic(1, 2, segment_bytes="200")
     for sequence in range(5):
-        cluster.send(1, f"v{sequence}", producer=Producer(7, 0, sequence))
-        cluster.run(30)
+        cluster.send(1, f"v{sequence}", producer=Producer(7, 0, sequence), then_ms=30)
     cluster.run(200)
     cluster.kill(1)
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.run(10)
+    cluster.elect(2, then_ms=10)
     _retry_all(testbed, cluster)
     cluster.stop(2)
-    cluster.start(2)
-    cluster.run(20)
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.run(20)
+    cluster.start(2, then_ms=20)
+    cluster.elect(2, then_ms=20)
     _retry_all(testbed, cluster)
     cluster.log_of(2).maybe_raise_log_start_offset(4)
     cluster.run(10)
-    name = cluster.send(2, "v4", producer=Producer(7, 0, 4))
-    cluster.run(10)
+    name = cluster.send(2, "v4", producer=Producer(7, 0, 4), then_ms=10)
     answer = cluster.answer_to(name)
     testbed.must(answer is not None and answer.base_offset == 4, "NoDuplicates", f"{answer}")
-    cluster.finish()
 
 
-def _retry_all(testbed: Testbed, cluster: WatchedCluster) -> None:
+def _retry_all(testbed: Testbed, cluster: Scene) -> None:
     for sequence in range(5):
-        name = cluster.send(2, f"v{sequence}", producer=Producer(7, 0, sequence))
-        cluster.run(5)
+        name = cluster.send(2, f"v{sequence}", producer=Producer(7, 0, sequence), then_ms=5)
         answer = cluster.answer_to(name)
         received = None if answer is None else (answer.error_code, answer.base_offset)
         testbed.must(

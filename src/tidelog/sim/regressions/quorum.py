@@ -6,19 +6,26 @@ Source: KIP-595, KIP-996; KAFKA-12181, 12460.
 
 from dataclasses import replace
 
+from tidelog.config import QuorumConfig
 from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import QuorumFetchRequest, QuorumFetchResponse, SendRequest, VoteRequest
 from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, decode_state
 from tidelog.model import ZERO_UUID, EpochEndOffset
 from tidelog.sim.quorum.cluster import QuorumCluster
 from tidelog.sim.quorum.membership import endpoint_of
-from tidelog.sim.quorum.options import QUICK, Saving
+from tidelog.sim.quorum.options import NO_SNAPSHOTS, QUICK, Saving
 from tidelog.sim.quorum.replica import Replica
 from tidelog.sim.regressions.testbed import Testbed
 
+_EMPTY = EpochEndOffset(0, 0)
 
-def _elected(cluster: QuorumCluster) -> Replica:
-    """Starts everybody; a leader whom all follow, with one committed record."""
+
+def _elected(
+    testbed: Testbed, *, config: QuorumConfig = QUICK, saving: Saving = NO_SNAPSHOTS
+) -> tuple[QuorumCluster, Replica, list[Replica]]:
+    """Three voters, all started; the leader whom all follow, with one committed record; the two
+    followers."""
+    cluster = testbed.quorum(config=config, saving=saving)
     for replica in cluster.replicas.values():
         cluster.start(replica)
     cluster.run_until(lambda: _is_calm(cluster), 10_000)
@@ -27,7 +34,14 @@ def _elected(cluster: QuorumCluster) -> Replica:
     cluster.append(leader, [b"first"])
     cluster.run(500)
     assert _is_calm(cluster), "Setup: no calm"
-    return leader
+    return cluster, leader, [one for one in cluster.replicas.values() if one is not leader]
+
+
+def _part(cluster: QuorumCluster, one: Replica, *others: Replica) -> None:
+    """Neither receives anything of the other."""
+    for other in others:
+        cluster.cut(one.node_id, other.node_id)
+        cluster.cut(other.node_id, one.node_id)
 
 
 def _is_calm(cluster: QuorumCluster) -> bool:
@@ -52,9 +66,7 @@ def r20_wiped_voter(testbed: Testbed) -> None:
     """
     _refuse_to_cut(testbed)
     _rejoin_by_snapshot(testbed)
-    cluster = testbed.quorum(3)
-    leader = _elected(cluster)
-    one, other = (r for r in cluster.replicas.values() if r is not leader)
+    cluster, leader, (one, other) = _elected(testbed)
     cluster.kill(other)
     leader.stalled = True
     last = cluster.append(leader, [b"second"])
@@ -79,9 +91,8 @@ def r20_wiped_voter(testbed: Testbed) -> None:
 
 def _rejoin_by_snapshot(testbed: Testbed) -> None:
     config = replace(QUICK, max_retention_bytes=1_000)
-    cluster = testbed.quorum(3, config=config, saving=Saving(snapshot_every=8, segment_bytes=256))
-    leader = _elected(cluster)
-    wiped = next(one for one in cluster.replicas.values() if one is not leader)
+    saving = Saving(snapshot_every=8, segment_bytes=256)
+    cluster, leader, (wiped, _) = _elected(testbed, config=config, saving=saving)
     cluster.kill(wiped)
     cluster.wipe(wiped)
     for index in range(30):
@@ -99,9 +110,7 @@ def _rejoin_by_snapshot(testbed: Testbed) -> None:
 
 
 def _refuse_to_cut(testbed: Testbed) -> None:
-    cluster = testbed.quorum(3)
-    leader = _elected(cluster)
-    follower = next(one for one in cluster.replicas.values() if one is not leader)
+    cluster, leader, (follower, _) = _elected(testbed)
     cluster.run_until(lambda: _fetch_of(follower) is not None, 1_000)
     request = _fetch_of(follower)
     assert request is not None, "Setup: nothing is fetched"
@@ -120,10 +129,8 @@ def _refuse_to_cut(testbed: Testbed) -> None:
 
 
 def _fetch_of(replica: Replica) -> QuorumFetchRequest | None:
-    for _, request, _ in replica.requests:
-        if isinstance(request, QuorumFetchRequest):
-            return request
-    return None
+    requests = (request for _, request, _ in replica.requests)
+    return next((one for one in requests if isinstance(one, QuorumFetchRequest)), None)
 
 
 def r40_cut_off_voter(testbed: Testbed) -> None:
@@ -134,19 +141,14 @@ def r40_cut_off_voter(testbed: Testbed) -> None:
     cut off in both directions, for seconds, and comes back.
     Must: the leader stays, its epoch stays, and the voter follows it in the end.
     """
-    cluster = testbed.quorum(3)
-    leader = _elected(cluster)
+    cluster, leader, (lonely, other) = _elected(testbed)
     epoch = leader.quorum.epoch
-    lonely = next(one for one in cluster.replicas.values() if one is not leader)
     cluster.cut(leader.node_id, lonely.node_id)
     cluster.run(3_000)
     cluster.heal()
     cluster.run(1_000)
     _must_stay(testbed, cluster, leader, epoch)
-    for other in cluster.replicas.values():
-        if other is not lonely:
-            cluster.cut(other.node_id, lonely.node_id)
-            cluster.cut(lonely.node_id, other.node_id)
+    _part(cluster, lonely, leader, other)
     cluster.run(3_000)
     cluster.heal()
     cluster.run(1_000)
@@ -167,30 +169,25 @@ def s01_vote_lost_with_power(testbed: Testbed) -> None:
     is asked for its vote in the same epoch by another.
     Must: the first vote never left the voter.
     """
-    cluster = testbed.quorum(3)
+    cluster = testbed.quorum()
     voter = cluster.replicas[2]
     cluster.start(voter)
     voter.stalled = True
-    _ask_for_vote(cluster, voter=2, candidate=3, epoch=1)
+    _ask_for_vote(cluster, 2, candidate=3, epoch=1)
     cluster.run(50)
     cluster.cut_power(voter)
     voter.stalled = False
     cluster.start(voter)
-    _ask_for_vote(cluster, voter=2, candidate=1, epoch=1)
+    _ask_for_vote(cluster, 2, candidate=1, epoch=1)
     cluster.run(50)
     granted = sum("on_vote_request: granted" in line for line in cluster.lines)
     testbed.must(not cluster.lines or granted == 2, "Setup", f"{granted} votes were granted")
 
 
 def _ask_for_vote(
-    cluster: QuorumCluster,
-    *,
-    voter: int,
-    candidate: int,
-    epoch: int,
-    last_epoch: int = 0,
-    last_offset: int = 0,
+    cluster: QuorumCluster, voter: int, *, candidate: int, epoch: int, end: EpochEndOffset = _EMPTY
 ) -> None:
+    """`end` is where the candidate's log ends."""
     request = VoteRequest(
         cluster_id=None,
         voter_id=voter,
@@ -198,8 +195,8 @@ def _ask_for_vote(
         candidate_id=candidate,
         candidate_directory_id=ZERO_UUID,
         epoch=epoch,
-        last_epoch=last_epoch,
-        last_offset=last_offset,
+        last_epoch=end.leader_epoch,
+        last_offset=end.end_offset,
         pre_vote=False,
     )
     sent = SendRequest(voter, request, endpoint_of(voter))
@@ -214,12 +211,8 @@ def s08_vote_for_a_short_log(testbed: Testbed) -> None:
     voter asks the one that is left for its vote, in a new epoch.
     Must: it is refused.
     """
-    cluster = testbed.quorum(3)
-    leader = _elected(cluster)
-    complete, short = (r for r in cluster.replicas.values() if r is not leader)
-    for other in (leader, complete):
-        cluster.cut(other.node_id, short.node_id)
-        cluster.cut(short.node_id, other.node_id)
+    cluster, leader, (complete, short) = _elected(testbed)
+    _part(cluster, short, leader, complete)
     cluster.append(leader, [b"second"])
     cluster.run(1_000)
     testbed.must(
@@ -228,14 +221,9 @@ def s08_vote_for_a_short_log(testbed: Testbed) -> None:
     cluster.kill(leader)
     cluster.kill(short)
     cluster.heal()
-    _ask_for_vote(
-        cluster,
-        voter=complete.node_id,
-        candidate=short.node_id,
-        epoch=complete.quorum.epoch + 1,
-        last_epoch=short.log.latest_epoch,
-        last_offset=short.log.log_end_offset,
-    )
+    end = EpochEndOffset(short.log.latest_epoch, short.log.log_end_offset)
+    epoch = complete.quorum.epoch + 1
+    _ask_for_vote(cluster, complete.node_id, candidate=short.node_id, epoch=epoch, end=end)
     cluster.run(20)
     state = decode_state(complete.disk.read_file(QUORUM_STATE_PATH) or b"")
     voted = None if state.voted is None else state.voted.node_id
@@ -254,12 +242,8 @@ def s11_deposed_leader(testbed: Testbed) -> None:
     leader comes back.
     Must: it cuts its own records and has those of the others in the end.
     """
-    cluster = testbed.quorum(3)
-    leader = _elected(cluster)
-    others = [one for one in cluster.replicas.values() if one is not leader]
-    for other in others:
-        cluster.cut(leader.node_id, other.node_id)
-        cluster.cut(other.node_id, leader.node_id)
+    cluster, leader, others = _elected(testbed)
+    _part(cluster, leader, *others)
     cluster.append(leader, [b"alone"])
     cluster.run_until(lambda: any(one.quorum.is_leader for one in others), 10_000)
     successor = next((one for one in others if one.quorum.is_leader), None)
@@ -284,15 +268,15 @@ def s14_lost_quorum_state(testbed: Testbed) -> None:
     another voter.
     Must: it refuses to start and names the file.
     """
-    cluster = testbed.quorum(3)
+    cluster = testbed.quorum()
     voter = cluster.replicas[2]
     cluster.start(voter)
-    _ask_for_vote(cluster, voter=2, candidate=3, epoch=1)
+    _ask_for_vote(cluster, 2, candidate=3, epoch=1)
     cluster.run(50)
     cluster.kill(voter)
     voter.disk.delete(QUORUM_STATE_PATH)
     if cluster.start(voter):
-        _ask_for_vote(cluster, voter=2, candidate=1, epoch=1)
+        _ask_for_vote(cluster, 2, candidate=1, epoch=1)
         cluster.run(50)
     refused = f"{QUORUM_STATE_PATH}` is missing" in cluster.lines[-1]
     testbed.must(refused, "VotesAreNotForgotten", f"the voter starts: {cluster.lines[-1]}")

@@ -9,8 +9,7 @@ from dataclasses import replace
 from tidelog.config import RACK_AWARE_SELECTOR
 from tidelog.errors import ErrorCode
 from tidelog.sim.engine.client import SimClient
-from tidelog.sim.regressions.small_cluster import SmallCluster
-from tidelog.sim.regressions.testbed import Testbed
+from tidelog.sim.regressions.testbed import SmallCluster, Testbed
 from tidelog.sim.replicas.cluster import CONFIG
 from tidelog.sim.replicas.requests import Producer
 
@@ -23,9 +22,7 @@ def r23_read_committed(testbed: Testbed) -> None:
     with read_committed while the high watermark moves.
     Must: nothing at or above the last stable offset is given.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "a")
-    cluster.run(150)
+    cluster = testbed.topic(1, 2, first="a")
     cluster.send(1, "open", producer=Producer(7, 0, 0, is_transactional=True))
     for step in range(6):
         cluster.send(1, f"behind-{step}")
@@ -39,7 +36,6 @@ def r23_read_committed(testbed: Testbed) -> None:
     cluster.run(200)
     testbed.must(cluster.log_of(1).high_watermark == 8, "Setup", "not committed")
     cluster.read(1, 0, committed=True)
-    cluster.finish()
 
 
 def r28_visible_and_lost(testbed: Testbed) -> None:
@@ -50,17 +46,13 @@ def r28_visible_and_lost(testbed: Testbed) -> None:
     another replica is elected.
     Must: the record was not shown.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "a")
-    cluster.run(150)
-    cluster.cut |= {(1, 2), (2, 1)}
+    cluster = testbed.topic(1, 2, first="a")
+    cluster.part(1, 2)
     cluster.send(1, "lost", acks=1)
     cluster.read(1, 0)
     cluster.run(5)
     cluster.kill(1)
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.run(10)
-    cluster.finish()
+    cluster.elect(2, then_ms=10)
 
 
 def r42_reads_from_followers(testbed: Testbed) -> None:
@@ -74,25 +66,17 @@ def r42_reads_from_followers(testbed: Testbed) -> None:
     offset does not exist.
     """
     config = replace(CONFIG, replica_selector_class=RACK_AWARE_SELECTOR)
-    cluster = testbed.topic(1, 2, 3, config=config)
-    cluster.send(1, "a")
-    cluster.run(150)
-    cluster.cut |= {(1, 3), (3, 1)}
-    cluster.feed.change("orders", isr=(1, 2))
-    cluster.run(1_600)
-    cluster.send(1, "b")
-    cluster.run(50)
+    cluster = testbed.topic(1, 2, 3, config=config, first="a")
+    cluster.part(1, 3)
+    cluster.set_isr(1, 2, then_ms=1_600)
+    cluster.send(1, "b", then_ms=50)
     preferred = cluster.answer_to(cluster.read(1, 2, rack_id="rack-3")).preferred_read_replica
     testbed.must(
         preferred == -1, "FollowerReadsAreMonotone", f"sent to {preferred} with one record"
     )
-    cluster.cut.clear()
-    cluster.run(400)
-    testbed.must(
-        cluster.feed.partition("orders").isr == (1, 2, 3), "Setup", "broker 3 is not in sync"
-    )
-    cluster.send(1, "c")
-    cluster.run(2)
+    cluster.reunite(then_ms=400)
+    testbed.must(cluster.newest.isr == (1, 2, 3), "Setup", "broker 3 is not in sync")
+    cluster.send(1, "c", then_ms=2)
     cluster.held.add((1, 3))
     cluster.run(20)
     testbed.must(cluster.log_of(3).high_watermark == 2, "Setup", "broker 3 knows too much")
@@ -101,7 +85,6 @@ def r42_reads_from_followers(testbed: Testbed) -> None:
     code = cluster.code_of(cluster.read(3, 3))
     testbed.must(code is ErrorCode.NONE, "FollowerReadsAreMonotone", f"answered {code}")
     cluster.read(3, 0)
-    cluster.finish()
 
 
 def r43_forged_replica(testbed: Testbed) -> None:
@@ -114,7 +97,6 @@ def r43_forged_replica(testbed: Testbed) -> None:
     """
     world = testbed.world()
     cluster = SmallCluster(world)
-    cluster.begin()
     leader = cluster.leader
     client = SimClient(world, leader)
     client.produce("t", 0, [b"a"])

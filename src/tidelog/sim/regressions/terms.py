@@ -4,14 +4,6 @@ Source: KIP-966; KAFKA-18106, 18635, 19522.
 """
 
 from tidelog.sim.regressions.testbed import Testbed
-from tidelog.sim.replicas.controlled import ControlledFeed
-from tidelog.sim.replicas.watched import WatchedCluster
-
-
-def _feed(cluster: WatchedCluster) -> ControlledFeed:
-    feed = cluster.feed
-    assert isinstance(feed, ControlledFeed), "the real controller decides"
-    return feed
 
 
 def r11_last_replica_standing(testbed: Testbed) -> None:
@@ -25,27 +17,18 @@ def r11_last_replica_standing(testbed: Testbed) -> None:
     lost.
     """
     cluster = testbed.replicas(1, 2, 3, controlled=True)
-    feed = _feed(cluster)
     cluster.topic(1, 2, 3, min_insync_replicas="2")
-    cluster.send(1, "a", "b")
-    cluster.run(200)
+    cluster.send(1, "a", "b", then_ms=200)
     testbed.must(len(cluster.acknowledged) == 2, "Setup", "not acknowledged")
-    cluster.silent.add(3)
-    cluster.run(500)
-    cluster.silent.add(2)
-    cluster.run(500)
-    testbed.must(
-        feed.partition("orders").eligible_leaders == (2,), "Setup", "broker 2 is not in the ELR"
-    )
+    cluster.silence(3, then_ms=500)
+    cluster.silence(2, 3, then_ms=500)
+    testbed.must(cluster.newest.eligible_leaders == (2,), "Setup", "broker 2 is not in the ELR")
     cluster.cut_power(1)
-    feed.suspect(1)
+    cluster.controlled.suspect(1)
     cluster.run(100)
-    cluster.start(1)
-    cluster.run(500)
-    testbed.must(not feed.image.brokers[1].fenced, "Setup", "broker 1 is fenced")
-    cluster.silent.discard(2)
-    cluster.run(500)
-    cluster.finish()
+    cluster.start(1, then_ms=500)
+    testbed.must(not cluster.controlled.image.brokers[1].fenced, "Setup", "broker 1 is fenced")
+    cluster.silence(3, then_ms=500)
 
 
 def r13_same_leader_after_a_crash(testbed: Testbed) -> None:
@@ -57,31 +40,24 @@ def r13_same_leader_after_a_crash(testbed: Testbed) -> None:
     Must: ISR, eligible leaders and leader epoch show the restart; the follower cuts b.
     """
     cluster = testbed.replicas(1, 2, controlled=True)
-    feed = _feed(cluster)
     cluster.topic(1, 2, min_insync_replicas="1")
-    cluster.send(1, "a")
-    cluster.run(200)
+    cluster.send(1, "a", then_ms=200)
     cluster.log_of(1).request_flush()
     cluster.run(50)
-    cluster.send(1, "b")
-    cluster.run(200)
-    cluster.silent.add(2)
-    cluster.cut |= {(1, 2), (2, 1)}
-    cluster.run(500)
-    before = feed.partition("orders")
+    cluster.send(1, "b", then_ms=200)
+    cluster.silence(2)
+    cluster.part(1, 2, then_ms=500)
+    before = cluster.newest
     testbed.must(before.isr == (1,), "Setup", f"{before}")
     cluster.cut_power(1)
     cluster.forgive()
-    cluster.start(1)
-    cluster.run(500)
-    after = feed.partition("orders")
+    cluster.start(1, then_ms=500)
+    after = cluster.newest
     testbed.must(after.leader == 1, "Setup", f"{after}")
     testbed.must(
         after.leader_epoch > before.leader_epoch, "TermsEnd", f"a restart within one term: {after}"
     )
-    cluster.send(1, "c")
-    cluster.run(100)
-    cluster.finish()
+    cluster.send(1, "c", then_ms=100)
 
 
 def r14_last_known_leader_is_fenced(testbed: Testbed) -> None:
@@ -93,25 +69,19 @@ def r14_last_known_leader_is_fenced(testbed: Testbed) -> None:
     Must: there is no leader until the last known leader is there.
     """
     cluster = testbed.replicas(1, 2, controlled=True)
-    feed = _feed(cluster)
     cluster.topic(1, 2, min_insync_replicas="1")
-    cluster.silent.add(2)
-    cluster.run(500)
-    cluster.cut |= {(1, 2), (2, 1)}
-    cluster.send(1, "a")
-    cluster.run(100)
+    cluster.silence(2, then_ms=500)
+    cluster.part(1, 2)
+    cluster.send(1, "a", then_ms=100)
     cluster.kill(1)
-    feed.suspect(1)
+    cluster.controlled.suspect(1)
     cluster.run(20)
-    cluster.silent.add(1)
-    cluster.start(1)
-    cluster.run(100)
-    partition = feed.partition("orders")
+    cluster.silence(1, 2)
+    cluster.start(1, then_ms=100)
+    partition = cluster.newest
     testbed.must(partition.last_known_eligible_leaders == (1,), "Setup", f"{partition}")
-    cluster.silent.discard(2)
-    cluster.run(500)
-    partition = feed.partition("orders")
-    testbed.must(not feed.image.brokers[2].fenced, "Setup", "broker 2 is fenced")
+    cluster.silence(1, then_ms=500)
+    partition = cluster.newest
+    testbed.must(not cluster.controlled.image.brokers[2].fenced, "Setup", "broker 2 is fenced")
     testbed.must(partition.leader == -1, "FencedOutOfIsr", f"a fenced broker leads: {partition}")
     cluster.forgive()
-    cluster.finish()

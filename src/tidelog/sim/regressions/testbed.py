@@ -13,16 +13,24 @@ from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.event import Event
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceLine
+from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import format_directory
 from tidelog.log.values import LogFlush
+from tidelog.metadata.image import PartitionImage
 from tidelog.model import Uuid
+from tidelog.records.batch import decode_batch, iter_headers
+from tidelog.sim.engine.client import Disconnected, SimClient
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.world import World
 from tidelog.sim.quorum.cluster import QuorumCluster
 from tidelog.sim.quorum.options import NO_SNAPSHOTS, QUICK, Composition, Conditions, Saving
 from tidelog.sim.replicas.cluster import CONFIG
-from tidelog.sim.replicas.watched import WatchedCluster
+from tidelog.sim.replicas.controlled import ControlledFeed
+from tidelog.sim.replicas.reading import joined
+from tidelog.sim.replicas.requests import NO_PRODUCER_ID, Producer
+from tidelog.sim.replicas.watched import TOPIC, WatchedCluster
+from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.report.violation import Violation
 
 
@@ -62,6 +70,166 @@ class BareDirectory:
                 self.disk.replace(effect.path, effect.data)
 
 
+class Scene(WatchedCluster):
+    """Brokers with replicas of `orders`, and the steps of a scenario on them.
+
+    Let `then_ms` pass after a step. What the scenario leaves behind is healed and judged at its
+    end (`finish`), unless it says `is_beyond_help`.
+    """
+
+    # Whether a broker is out of service for good.
+    is_beyond_help = False
+
+    @property
+    def controlled(self) -> ControlledFeed:
+        """The real controller."""
+        assert isinstance(self.feed, ControlledFeed), "the real controller decides"
+        return self.feed
+
+    @property
+    def newest(self) -> PartitionImage:
+        """The partition by the newest metadata."""
+        return self.feed.partition(TOPIC)
+
+    def send(
+        self,
+        node: int,
+        *values: str,
+        acks: int = -1,
+        producer: Producer = NO_PRODUCER_ID,
+        then_ms: int = 0,
+    ) -> str:
+        """Sends one batch; returns the name of the request."""
+        name = super().send(node, *values, acks=acks, producer=producer)
+        self._pass(then_ms)
+        return name
+
+    def elect(self, leader: int, *isr: int, then_ms: int = 0) -> None:
+        """The metadata names a leader with this ISR, by default with itself alone."""
+        self.feed.change(TOPIC, leader=leader, isr=isr or (leader,))
+        self._pass(then_ms)
+
+    def set_isr(self, *isr: int, then_ms: int = 0) -> None:
+        """The metadata has another ISR."""
+        self.feed.change(TOPIC, isr=isr)
+        self._pass(then_ms)
+
+    def start(self, node: int, *, unfence: bool = True, then_ms: int = 0) -> None:
+        """Starts a process, registers it, and lets it see the metadata."""
+        super().start(node, unfence=unfence)
+        self._pass(then_ms)
+
+    def part(self, *nodes: int, then_ms: int = 0) -> None:
+        """No two of these brokers receive anything of each other."""
+        self.cut |= {(one, other) for one in nodes for other in nodes if one != other}
+        self._pass(then_ms)
+
+    def reunite(self, *, then_ms: int = 0) -> None:
+        """All links work again."""
+        self.cut.clear()
+        self._pass(then_ms)
+
+    def release(self, sender: int, receiver: int, *, then_ms: int = 0) -> None:
+        """Delivers what was kept back on a link, and keeps nothing back any more."""
+        super().release(sender, receiver)
+        self._pass(then_ms)
+
+    def silence(self, *nodes: int, then_ms: int = 0) -> None:
+        """The heartbeats of these brokers, and of no others, do not reach the controller."""
+        self.silent = set(nodes)
+        self._pass(then_ms)
+
+    def _pass(self, for_ms: int) -> None:
+        if for_ms:
+            self.run(for_ms)
+
+    def must_hold(self, node: int, *values: str, name: str = "Setup") -> None:
+        """Raises `Violation` unless a replica's log has just these values."""
+        held = self.values(node)
+        if held != list(values):
+            raise Violation(name, f"b{node} has {held}")
+
+
+class SmallCluster:
+    """Whole nodes with one topic `t` of one partition, as a client and an operator see them."""
+
+    def __init__(self, world: World) -> None:
+        """Starts all nodes and creates the topic."""
+        self._world = world
+        world.start_all()
+        world.run_until(lambda: self._active_count() == len(world.hosts), 20_000)
+        code = SimClient(world, 1).create_topic("t")
+        assert code == ErrorCode.NONE, f"Setup: no topic, {code}"
+        world.run_until(lambda: len(self._known()) == len(world.hosts), 20_000)
+        world.run_for(500)
+
+    @property
+    def partition(self) -> PartitionImage:
+        """The newest metadata that any running node has."""
+        return max(self._known(), key=lambda partition: partition.partition_epoch)
+
+    @property
+    def leader(self) -> int:
+        """The leader by the newest metadata, -1 for none."""
+        return self.partition.leader
+
+    def read_all(self, count: int) -> list[bytes]:
+        """The values that a consumer reads from offset 0 on, at most so many; it asks again, of
+        the leader of that moment, when it is put off. What cannot be decoded ends it."""
+        values: list[bytes] = []
+        for _ in range(300):
+            if len(values) >= count:
+                break
+            try:
+                values += self._read(len(values))
+            except CorruptBatch as damage:
+                return [*values, str(damage).encode()]
+            except Disconnected:
+                pass
+            self._world.run_for(100)
+        return values
+
+    def _read(self, offset: int) -> list[bytes]:
+        leader = self.leader
+        if leader < 0 or self._world.hosts[leader].node is None:
+            return []
+        answer = SimClient(self._world, leader).fetch("t", 0, offset).partitions[0]
+        if answer.error_code is not ErrorCode.NONE:
+            return []
+        data = joined(answer.records)
+        return [
+            record.value or b""
+            for position, header in iter_headers(data)
+            for record in decode_batch(data[position : position + header.size_bytes])
+            if record.offset >= offset
+        ]
+
+    def log_files(self) -> dict[int, bytes]:
+        """All bytes of the partition's segments, by node."""
+        return {
+            node_id: b"".join(
+                host.disk.read_file(f"t-0/{name}") or b""
+                for name in host.disk.list_dir("t-0")
+                if name.endswith(".log")
+            )
+            for node_id, host in self._world.hosts.items()
+        }
+
+    def _known(self) -> list[PartitionImage]:
+        return [
+            topic.partitions[0]
+            for host in self._world.hosts.values()
+            if host.node is not None
+            and (topic := host.node.broker.image.topics_by_name.get("t")) is not None
+        ]
+
+    def _active_count(self) -> int:
+        nodes = [host.node for host in self._world.hosts.values() if host.node is not None]
+        return min(
+            sum(broker.active for broker in node.broker.image.brokers.values()) for node in nodes
+        )
+
+
 class Testbed:
     """Makes what a scenario runs on, and keeps it for the report."""
 
@@ -70,15 +238,15 @@ class Testbed:
         self.prng = Prng(seed)
         self._trace_level = trace_level
         # Everything that was made, in order.
-        self._made: list[WatchedCluster | World | QuorumCluster | BareDirectory] = []
+        self._made: list[Scene | World | QuorumCluster | BareDirectory] = []
 
     # Making ---------------------------------------------------------------------------------
 
     def replicas(
         self, *nodes: int, controlled: bool = False, config: ReplicationConfig = CONFIG
-    ) -> WatchedCluster:
+    ) -> Scene:
         """Brokers' replicas, with metadata from the scenario or from the real controller."""
-        cluster = WatchedCluster(nodes, seed=self.seed, controlled=controlled, config=config)
+        cluster = Scene(nodes, seed=self.seed, controlled=controlled, config=config)
         self._made.append(cluster)
         return cluster
 
@@ -87,20 +255,24 @@ class Testbed:
         *nodes: int,
         controlled: bool = False,
         config: ReplicationConfig = CONFIG,
+        first: str = "",
         **topic_configs: str,
-    ) -> WatchedCluster:
-        """Brokers with a replica each of the topic `orders`; the first one leads."""
+    ) -> Scene:
+        """Brokers with a replica each of the topic `orders`, where broker 1 leads; with a `first`
+        record, all know that it is committed."""
         cluster = self.replicas(*nodes, controlled=controlled, config=config)
         cluster.topic(*nodes, **topic_configs)
+        if first:
+            cluster.send(1, first, then_ms=150)
         return cluster
 
     def quorum(
-        self, voters: int, *, config: QuorumConfig = QUICK, saving: Saving = NO_SNAPSHOTS
+        self, *, config: QuorumConfig = QUICK, saving: Saving = NO_SNAPSHOTS
     ) -> QuorumCluster:
-        """A metadata quorum alone."""
+        """A metadata quorum alone, of three voters."""
         cluster = QuorumCluster(
             Prng(self.prng.next_u64()),
-            composition=Composition(voters),
+            composition=Composition(3),
             config=config,
             conditions=Conditions(),
             saving=saving,
@@ -132,6 +304,12 @@ class Testbed:
         if not holds:
             raise Violation(name, text)
 
+    def finish(self) -> None:
+        """The end of a scenario: all replicas that can be healed are, and are judged."""
+        for made in self._made:
+            if isinstance(made, Scene) and not made.is_beyond_help:
+                made.finish()
+
     # Report ---------------------------------------------------------------------------------
 
     @property
@@ -139,26 +317,18 @@ class Testbed:
         """The trace of all that was made."""
         return [line for cluster in self._made for line in cluster.lines]
 
-    @property
-    def event_count(self) -> int:
-        """Events of all nodes."""
-        return sum(getattr(cluster, "event_count", 1) for cluster in self._made)
+    def report(self, outcome: Outcome) -> None:
+        """What all that was made has come to: events, time, acknowledged records, and 128 bits of
+        the trace."""
 
-    @property
-    def virtual_ms(self) -> int:
-        """The time that passed."""
-        return sum(getattr(cluster, "now", 0) for cluster in self._made)
+        def total(name: str, otherwise: int) -> int:
+            return sum(getattr(made, name, otherwise) for made in self._made)
 
-    @property
-    def acknowledged(self) -> int:
-        """Records that were acknowledged with acks=all, where the cluster counts them."""
-        return sum(len(getattr(cluster, "acknowledged", ())) for cluster in self._made)
-
-    @property
-    def trace_hash(self) -> str:
-        """128 bits of the trace."""
+        outcome.events = total("event_count", 1)
+        outcome.virtual_ms = total("now", 0)
+        outcome.acknowledged = sum(len(getattr(made, "acknowledged", ())) for made in self._made)
         text = "\n".join(self.lines)
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        outcome.trace_hash = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 Case = Callable[[Testbed], None]

@@ -18,23 +18,17 @@ def r01_truncate_by_epoch(testbed: Testbed) -> None:
     restarts, then the leader dies and the follower is elected.
     Must: m2 survives: logs are cut by epoch, never by high watermark.
     """
-    cluster = testbed.topic(1, 2)
-    cluster.send(1, "m1")
-    cluster.run(150)
-    cluster.send(1, "m2")
-    cluster.run(2)
+    cluster = testbed.topic(1, 2, first="m1")
+    cluster.send(1, "m2", then_ms=2)
     # From here on the follower receives nothing: its high watermark stays below m2.
     cluster.held.add((1, 2))
     cluster.run(20)
     testbed.must(len(cluster.acknowledged) == 2, "Setup", f"{cluster.acknowledged}")
     testbed.must(cluster.log_of(2).high_watermark == 1, "Setup", "the follower knows too much")
     cluster.kill(2)
-    cluster.start(2)
-    cluster.run(20)
+    cluster.start(2, then_ms=20)
     cluster.kill(1)
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.run(50)
-    cluster.finish()
+    cluster.elect(2, then_ms=50)
 
 
 def r02_two_lose_power(testbed: Testbed) -> None:
@@ -47,28 +41,23 @@ def r02_two_lose_power(testbed: Testbed) -> None:
     """
     cluster = testbed.topic(1, 2)
     cluster.brokers[2].flushes = False
-    cluster.send(1, "m1")
-    cluster.run(150)
+    cluster.send(1, "m1", then_ms=150)
     cluster.brokers[2].flushes = True
     for node in (1, 2):
         cluster.log_of(node).request_flush()
     cluster.run(150)
-    cluster.send(1, "m2")
-    cluster.run(150)
+    cluster.send(1, "m2", then_ms=150)
     cluster.log_of(1).request_flush()
     cluster.run(1)
     cluster.cut_power(1)
     cluster.cut_power(2)
     cluster.forgive()
     cluster.start(2)
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.run(50)
-    testbed.must(cluster.values(2) == ["m1"], "Setup", f"b2 has {cluster.values(2)}")
-    cluster.send(2, "m3")
-    cluster.run(150)
+    cluster.elect(2, then_ms=50)
+    cluster.must_hold(2, "m1")
+    cluster.send(2, "m3", then_ms=150)
     cluster.start(1)
-    testbed.must(cluster.values(1) == ["m1", "m2"], "Setup", f"b1 has {cluster.values(1)}")
-    cluster.finish()
+    cluster.must_hold(1, "m1", "m2")
 
 
 def r03_two_quick_elections(testbed: Testbed) -> None:
@@ -81,30 +70,20 @@ def r03_two_quick_elections(testbed: Testbed) -> None:
     follower, which does not have that epoch either, cuts to the end of its own epoch below, and
     they repeat until they agree.
     """
-    cluster = testbed.topic(1, 2, 3)
-    cluster.send(1, "m0")
-    cluster.run(150)
-    _isolate(cluster.cut, (1, 2, 3))
-    change = cluster.feed.change
-    change("orders", leader=3, isr=(1, 2, 3))
-    cluster.run(10)
-    change("orders", leader=1, isr=(1, 2, 3))
-    cluster.run(10)
+    cluster = testbed.topic(1, 2, 3, first="m0")
+    cluster.part(1, 2, 3)
+    cluster.elect(3, 1, 2, 3, then_ms=10)
+    cluster.elect(1, 1, 2, 3, then_ms=10)
     cluster.send(1, "p", acks=1)
     cluster.send(1, "q", acks=1)
-    change("orders", leader=2, isr=(1, 2, 3))
-    cluster.run(10)
+    cluster.elect(2, 1, 2, 3, then_ms=10)
     for value in ("x", "y", "z"):
         cluster.send(2, value, acks=1)
-    change("orders", leader=1, isr=(1, 2, 3))
-    cluster.run(10)
-    cluster.send(1, "r")
-    cluster.run(50)
-    cluster.cut.clear()
-    cluster.run(600)
+    cluster.elect(1, 1, 2, 3, then_ms=10)
+    cluster.send(1, "r", then_ms=50)
+    cluster.reunite(then_ms=600)
     expected = ["m0", "p", "q", "r"]
-    testbed.must(cluster.values(2) == expected, "ReplicasEqual", f"b2 has {cluster.values(2)}")
-    cluster.finish()
+    cluster.must_hold(2, *expected, name="ReplicasEqual")
 
 
 def r06_elections_without_records(testbed: Testbed) -> None:
@@ -121,26 +100,17 @@ def r06_elections_without_records(testbed: Testbed) -> None:
     """
     cluster = testbed.replicas(1, 2)
     cluster.topic(2, 1)
-    cluster.send(2, "a")
-    cluster.run(150)
-    _isolate(cluster.cut, (1, 2))
+    cluster.send(2, "a", then_ms=150)
+    cluster.part(1, 2)
     cluster.send(2, "b", acks=1)
-    cluster.feed.change("orders", leader=1, isr=(1, 2))
-    cluster.run(10)
+    cluster.elect(1, 1, 2, then_ms=10)
     cluster.send(1, "lost", acks=1)
-    cluster.feed.change("orders", leader=2, isr=(2,))
-    cluster.run(10)
-    cluster.cut.clear()
-    cluster.run(300)
-    testbed.must(cluster.values(1) == ["a", "b"], "ReplicasEqual", f"b1 has {cluster.values(1)}")
-    cluster.feed.change("orders", leader=1, isr=(1, 2))
-    cluster.run(10)
-    cluster.send(1, "c")
-    cluster.run(300)
-    testbed.must(
-        cluster.values(2) == ["a", "b", "c"], "ReplicasEqual", f"b2 has {cluster.values(2)}"
-    )
-    cluster.finish()
+    cluster.elect(2, then_ms=10)
+    cluster.reunite(then_ms=300)
+    cluster.must_hold(1, "a", "b", name="ReplicasEqual")
+    cluster.elect(1, 1, 2, then_ms=10)
+    cluster.send(1, "c", then_ms=300)
+    cluster.must_hold(2, "a", "b", "c", name="ReplicasEqual")
 
 
 def r07_same_leader_again(testbed: Testbed) -> None:
@@ -151,29 +121,17 @@ def r07_same_leader_again(testbed: Testbed) -> None:
     again and writes c where b was; broker 3 has b and receives all that at once.
     Must: broker 3 cuts b.
     """
-    cluster = testbed.topic(1, 2, 3)
-    cluster.send(1, "a")
-    cluster.run(150)
+    cluster = testbed.topic(1, 2, 3, first="a")
     cluster.held.add((1, 2))
-    cluster.send(1, "b", acks=1)
-    cluster.run(20)
-    testbed.must(cluster.values(3) == ["a", "b"], "Setup", f"b3 has {cluster.values(3)}")
+    cluster.send(1, "b", acks=1, then_ms=20)
+    cluster.must_hold(3, "a", "b")
     cluster.brokers[3].sees_metadata = False
-    cluster.feed.change("orders", leader=2, isr=(1, 2, 3))
-    cluster.release(1, 2)
-    cluster.run(150)
-    testbed.must(cluster.values(1) == ["a"], "Setup", f"b1 has {cluster.values(1)}")
-    cluster.feed.change("orders", leader=1, isr=(1, 2, 3))
-    cluster.run(10)
-    cluster.send(1, "c")
-    cluster.run(20)
+    cluster.elect(2, 1, 2, 3)
+    cluster.release(1, 2, then_ms=150)
+    cluster.must_hold(1, "a")
+    cluster.elect(1, 1, 2, 3, then_ms=10)
+    cluster.send(1, "c", then_ms=20)
     cluster.brokers[3].sees_metadata = True
     cluster.run(400)
     expected = ["a", "c"]
-    testbed.must(cluster.values(3) == expected, "ReplicasEqual", f"b3 has {cluster.values(3)}")
-    cluster.finish()
-
-
-def _isolate(cut: set[tuple[int, int]], nodes: tuple[int, ...]) -> None:
-    """No replica receives anything."""
-    cut |= {(one, other) for one in nodes for other in nodes if one != other}
+    cluster.must_hold(3, *expected, name="ReplicasEqual")

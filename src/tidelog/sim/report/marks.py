@@ -109,19 +109,11 @@ def _role_of(event: roles.FollowingBegan) -> _Role:
 
 _ROWS: Final[tuple[_Row, ...]] = (
     # The controller.
-    *_whenever(
-        controller.ControllerActivated,
-        controller.BrokerRegistered,
-        controller.BrokerAmended,
-        controller.BrokerSuspected,
-        controller.BrokerUnfenced,
-        controller.ControlledShutdownBegun,
-        controller.LeaderLost,
-        controller.IsrProposalAccepted,
-        controller.TopicGrown,
-        controller.TopicDeleted,
-        controller.ConfigsAltered,
-    ),
+    *_whenever(controller.ControllerActivated, controller.BrokerRegistered),
+    *_whenever(controller.BrokerAmended, controller.BrokerSuspected, controller.BrokerUnfenced),
+    *_whenever(controller.ControlledShutdownBegun, controller.LeaderLost),
+    *_whenever(controller.IsrProposalAccepted, controller.ConfigsAltered),
+    *_whenever(controller.TopicGrown, controller.TopicDeleted),
     *_Marks(controller.ControllerResigned).because(ResignReason.OTHER_LEADER),
     *_Marks(controller.BrokerFenced).because(
         FenceReason.SHUTS_DOWN, FenceReason.SESSION_EXPIRED, FenceReason.CONNECTIONS_LOST
@@ -130,17 +122,14 @@ _ROWS: Final[tuple[_Row, ...]] = (
         Outcome.KEPT, Outcome.FROM_ISR, Outcome.FROM_ELR, Outcome.LAST_KNOWN, Outcome.UNCLEAN
     ),
     *_Marks(controller.UncleanLeaderElected).because(Outcome.LAST_KNOWN, Outcome.UNCLEAN),
+    *_Marks(controller.IsrChanged).because(CauseKind.SHUT_DOWN, CauseKind.CONTROLLED_SHUTDOWN),
     *_Marks(controller.IsrChanged).because(
-        CauseKind.SHUT_DOWN,
-        CauseKind.SESSION_EXPIRED,
-        CauseKind.CONTROLLED_SHUTDOWN,
-        CauseKind.RESTARTED_UNCLEANLY,
+        CauseKind.SESSION_EXPIRED, CauseKind.RESTARTED_UNCLEANLY
     ),
     *_Marks(controller.IsrProposalRefused).because(
-        RefusedProposal.STALE_LEADER_EPOCH,
-        RefusedProposal.STALE_PARTITION_EPOCH,
-        RefusedProposal.INELIGIBLE,
+        RefusedProposal.STALE_LEADER_EPOCH, RefusedProposal.STALE_PARTITION_EPOCH
     ),
+    *_Marks(controller.IsrProposalRefused).because(RefusedProposal.INELIGIBLE),
     *_Marks(controller.ReassignmentProgressed).because(CauseKind.REASSIGNED_BY_HAND),
     *_Marks(controller.ReassignmentCompleted).because(
         CauseKind.REASSIGNED_BY_HAND, CauseKind.CANCELLED_BY_HAND, CauseKind.NEWCOMERS_IN_SYNC
@@ -150,22 +139,15 @@ _ROWS: Final[tuple[_Row, ...]] = (
     *_Sorted(kraft.RoleAtStart, lambda event: RoleName(event.role)).into(
         RoleName.UNATTACHED, RoleName.FOLLOWER, RoleName.RESIGNED
     ),
+    *_Marks(kraft.BecameUnattached).because(RoleReason.LEADER_SILENT, RoleReason.NAMED_BY_PEER),
     *_Marks(kraft.BecameUnattached).because(
-        RoleReason.LEADER_SILENT,
-        RoleReason.NAMED_BY_PEER,
-        RoleReason.PRE_VOTE_LOST,
-        RoleReason.PRE_VOTE_TIMED_OUT,
-        RoleReason.RESTED,
-        RoleReason.VOTE_ASKED,
-        RoleReason.VOTED,
+        RoleReason.PRE_VOTE_LOST, RoleReason.PRE_VOTE_TIMED_OUT, RoleReason.RESTED
     ),
+    *_Marks(kraft.BecameUnattached).because(RoleReason.VOTE_ASKED, RoleReason.VOTED),
     *_Marks(kraft.BecameFollower).because(
-        RoleReason.LEADER_ANNOUNCED,
-        RoleReason.NAMED_BY_LEADER,
-        RoleReason.NAMED_BY_PEER,
-        RoleReason.PRE_VOTE_LOST,
-        RoleReason.PRE_VOTE_TIMED_OUT,
+        RoleReason.LEADER_ANNOUNCED, RoleReason.NAMED_BY_LEADER, RoleReason.NAMED_BY_PEER
     ),
+    *_Marks(kraft.BecameFollower).because(RoleReason.PRE_VOTE_LOST, RoleReason.PRE_VOTE_TIMED_OUT),
     *_Marks(kraft.BecameProspective).because(
         RoleReason.ELECTION_TIMED_OUT, RoleReason.LEADER_SILENT, RoleReason.NO_LEADER
     ),
@@ -177,44 +159,24 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ),
     *_Marks(kraft.VoteGranted).because(VoteReason.LOG_FRESH),
     *_Marks(kraft.VoteRefused).because(
-        VoteReason.FENCED_LEADER_EPOCH,
-        VoteReason.FOLLOWING,
-        VoteReason.LEADER_KNOWN,
-        VoteReason.LEADING,
-        VoteReason.LOG_STALE,
-        VoteReason.VOTED_FOR_ITSELF,
-        VoteReason.VOTED_FOR_OTHER,
+        VoteReason.FENCED_LEADER_EPOCH, VoteReason.LOG_STALE, VoteReason.FOLLOWING
     ),
+    *_Marks(kraft.VoteRefused).because(VoteReason.LEADER_KNOWN, VoteReason.LEADING),
+    *_Marks(kraft.VoteRefused).because(VoteReason.VOTED_FOR_ITSELF, VoteReason.VOTED_FOR_OTHER),
     # The node.
-    *_whenever(
-        broker.BrokerFenced,
-        broker.BrokerRegistered,
-        broker.BrokerUnfenced,
-        broker.DirectoryFailed,
-        broker.LogFailed,
-        broker.MetadataFlushFailed,
-        broker.NodeStopped,
-        broker.PeerReached,
-        broker.PeerSuspected,
-        broker.ShutdownBegun,
-        broker.ShutdownForced,
-        broker.ShutdownGranted,
-    ),
+    *_whenever(broker.BrokerFenced, broker.BrokerRegistered, broker.BrokerUnfenced),
+    *_whenever(broker.DirectoryFailed, broker.LogFailed, broker.MetadataFlushFailed),
+    *_whenever(broker.PeerReached, broker.PeerSuspected),
+    *_whenever(broker.ShutdownBegun, broker.ShutdownForced, broker.ShutdownGranted),
+    *_whenever(broker.NodeStopped),
     *_Sorted(broker.CallRefused, lambda event: event.code).into(
         ErrorCode.DUPLICATE_BROKER_REGISTRATION
     ),
     # Replicas.
-    *_whenever(
-        roles.ClearingPostponed,
-        roles.LeadershipBegan,
-        roles.OldLogDeleted,
-        roles.ReplicaOffline,
-        roles.StraySetAside,
-        in_sync.IsrCheckSkipped,
-        in_sync.IsrCommitted,
-        in_sync.IsrExpansionProposed,
-        in_sync.IsrShrinkProposed,
-    ),
+    *_whenever(roles.ClearingPostponed, roles.LeadershipBegan, roles.OldLogDeleted),
+    *_whenever(roles.ReplicaOffline, roles.StraySetAside),
+    *_whenever(in_sync.IsrCheckSkipped, in_sync.IsrCommitted),
+    *_whenever(in_sync.IsrExpansionProposed, in_sync.IsrShrinkProposed),
     *_Sorted(roles.FollowingBegan, _role_of).into(*_Role),
     *_Marks(roles.ReplicaDropped).because(DropReason.ASSIGNED_ELSEWHERE, DropReason.TOPIC_DELETED),
     *_Marks(in_sync.IsrUpdated).because(*IsrUpdateReason),
@@ -232,12 +194,13 @@ _ROWS: Final[tuple[_Row, ...]] = (
         NoAnswer.NO_ANSWER, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     ),
     *_Marks(following.FetchDelayed).because(
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
+    ),
+    *_Marks(following.FetchDelayed).because(
+        ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    ),
+    *_Marks(following.FetchDelayed).because(
+        ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE
     ),
     *_Marks(damage.DamagedLogDeleted).because(DamagedLogReason.NOT_PLACED),
     # Logs.

@@ -18,21 +18,9 @@ from typing import Final
 from tidelog.env.trace import Level
 from tidelog.metadata.image import MetadataImage
 from tidelog.records.compression import Codec
-from tidelog.sim.checkers.base import EndChecker, Evidence
-from tidelog.sim.checkers.epoch_cache_matches_batches import EpochCacheMatchesBatches
-from tidelog.sim.checkers.epochs_rise import EpochsRise
-from tidelog.sim.checkers.fenced_never_in_sync import FencedNeverInSync
-from tidelog.sim.checkers.history_is_a_log import HistoryIsALog
-from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
-from tidelog.sim.checkers.no_duplicates import NoDuplicates
-from tidelog.sim.checkers.nothing_lost import NothingLost
-from tidelog.sim.checkers.one_change_at_a_time import OneChangeAtATime
-from tidelog.sim.checkers.producer_order import ProducerOrder
-from tidelog.sim.checkers.repeatable_read import RepeatableRead
-from tidelog.sim.checkers.replicas_equal import ReplicasEqual
-from tidelog.sim.checkers.suite import leader_checkers, sweep_checkers
-from tidelog.sim.checkers.valid_isr_and_elr import ValidIsrAndElr
-from tidelog.sim.checkers.watch import Watch
+from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.checkers.metadata import OneChangeAtATime
+from tidelog.sim.checkers.watch import Watch, checkers
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import History, Key, Polled
@@ -89,26 +77,9 @@ class ClusterRun:
         self._voters = OneChangeAtATime()
         self.workload = Workload(self.world, self.history, self.swarm, seed, self._voters.oracle)
         self.outcome = Outcome(seed)
-        fold = ImageIsFoldOfLog()
         self._watch = Watch(
-            self.evidence,
-            leaders=leader_checkers(),
-            images=(fold,),
-            newest=(EpochsRise(), FencedNeverInSync(), ValidIsrAndElr()),
-            sweeps=(*sweep_checkers(), fold, *self.disks.sweeps),
-            sweep_every=SWEEP_EVERY,
+            self.evidence, [*checkers(), *self.disks.checkers], sweep_every=SWEEP_EVERY
         )
-        self._at_end: list[EndChecker] = [
-            ReplicasEqual(),
-            EpochCacheMatchesBatches(),
-            NothingLost(),
-            RepeatableRead(),
-            NoDuplicates(),
-            ProducerOrder(),
-            HistoryIsALog(),
-            fold,
-            *self.disks.end_checkers,
-        ]
         self.world.driver.observers.append(self.disks.unseen(self._watch.on_event))
         if self.swarm.voters_in_log:
             self.world.driver.observers.append(self._voters.on_event)
@@ -156,9 +127,7 @@ class ClusterRun:
                 self.disks.restart(together)
                 self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
             self.evidence.after_restart = self._read_all("again")
-        self._watch.sweep()
-        for checker in self._at_end:
-            checker.at_end(self.evidence)
+        self._watch.at_end()
 
     # Healing -------------------------------------------------------------------------------
 

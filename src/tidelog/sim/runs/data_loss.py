@@ -26,7 +26,7 @@ from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.quorum.membership import VoterOracle
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.report.violation import Violation
-from tidelog.sim.scenarios.data_loss import data_loss_swarm
+from tidelog.sim.scenarios.families import data_loss_swarm
 from tidelog.sim.scenarios.swarm import stream
 from tidelog.sim.workloads.cluster_view import key_of
 from tidelog.sim.workloads.workload import Workload

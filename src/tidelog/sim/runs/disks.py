@@ -7,11 +7,9 @@ sweeps can use the same parts.
 from collections import Counter
 from collections.abc import Callable
 
-from tidelog.sim.checkers.base import EndChecker, SweepChecker
-from tidelog.sim.checkers.committed_is_durable import CommittedIsDurable
-from tidelog.sim.checkers.disks_are_sound import DisksAreSound
-from tidelog.sim.checkers.recovered_from_image import RecoveredFromImage
-from tidelog.sim.checkers.restart_loses_nothing import RestartLosesNothing
+from tidelog.sim.checkers.base import Checker
+from tidelog.sim.checkers.devices import CommittedIsDurable, DisksAreSound, RecoveredFromImage
+from tidelog.sim.checkers.readings import RestartLosesNothing
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
 from tidelog.sim.faults.budget import Budget
@@ -35,19 +33,15 @@ class DiskSide:
         world.starters.append(lambda host: self._recovered.after_start(host.disk))
 
     @property
-    def sweeps(self) -> list[SweepChecker]:
-        """What looks at the devices every so often."""
+    def checkers(self) -> list[Checker]:
+        """What looks at the devices every so often, and at the end."""
+        at_end = [DisksAreSound(), RestartLosesNothing()] if self._swarm.restart_at_end else []
         if not self._swarm.group_commit or self._swarm.damages:
             # What was durable may be damaged on one device at a time.
-            return []
+            return at_end
         # An operator may turn the min ISR down to one.
         alone = self._swarm.nodes == 1 or self._swarm.operator_gap_ms
-        return [CommittedIsDurable(1 if alone else MIN_ISR)]
-
-    @property
-    def end_checkers(self) -> list[EndChecker]:
-        """What looks at the files at the end."""
-        return [DisksAreSound(), RestartLosesNothing()] if self._swarm.restart_at_end else []
+        return [CommittedIsDurable(1 if alone else MIN_ISR), *at_end]
 
     @property
     def fired(self) -> Counter[str]:

@@ -9,7 +9,6 @@ from typing import Final
 
 from tidelog.env.prng import Prng
 from tidelog.errors import UsageError
-from tidelog.sim.scenarios import data_loss
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 from tidelog.sim.scenarios.promises import FAMILIES as PROMISES
 from tidelog.sim.scenarios.promises import Family
@@ -17,6 +16,8 @@ from tidelog.sim.scenarios.swarm import Swarm, draw, draw_plain, some, stream
 
 K = FaultKind
 ALL: Final = "all"
+DATA_LOSS: Final = "data-loss"
+_LOSES: Final = "P6: power cuts beyond the promise, lazy flush: losses are reported"
 
 
 def _without_restart(promise: str) -> Family:
@@ -68,7 +69,7 @@ _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
 }
 
 
-_FORMER_NAMES: Final = {"beyond": data_loss.NAME}
+_FORMER_NAMES: Final = {"beyond": DATA_LOSS}
 """Names that scenarios had in the release before; they still work."""
 
 
@@ -79,7 +80,7 @@ def present_name(scenario: str) -> str:
 
 def names() -> dict[str, str]:
     """Every scenario and what it is about."""
-    return {name: text for name, (text, _) in _FAMILIES.items()} | {data_loss.NAME: data_loss.ABOUT}
+    return {name: text for name, (text, _) in _FAMILIES.items()} | {DATA_LOSS: _LOSES}
 
 
 def swarm_of(scenario: str, seed: int) -> Swarm:
@@ -88,3 +89,31 @@ def swarm_of(scenario: str, seed: int) -> Swarm:
         raise UsageError(f"there is no scenario `{scenario}`", f"use one of {', '.join(_FAMILIES)}")
     swarm = draw(seed) if scenario == ALL else draw_plain(seed)
     return _FAMILIES[scenario][1](swarm, stream(seed, scenario))
+
+
+def data_loss_swarm(seed: int) -> Swarm:
+    """The options of a seed beyond the promises (P6): power cuts that nothing holds back, lossy and
+    many, on few partitions."""
+    prng = stream(seed, "beyond")
+    kinds = (K.POWER_CUT, K.POWER_CUT_ALL, K.KILL, K.CLEAN_STOP, K.PAUSE, K.ISOLATE)
+    faults = tuple(kind for kind in kinds[2:] if prng.chance(1, 3))
+    unclean = stream(seed, "unclean elections").choice(("", "", "topics", "cluster"))
+    return replace(
+        draw_plain(seed),
+        nodes=3,
+        controllers=0,
+        profile="test",
+        group_commit=False,
+        topics=prng.between(1, 2),
+        producers=("all",) * prng.between(1, 3),
+        consumers=0,
+        follower_reads=False,
+        racks=False,
+        admin_gap_ms=0,
+        operator_gap_ms=0,
+        rewind_gap_ms=0,
+        faults=(*kinds[: prng.between(1, 2)], *faults),
+        fault_gap_ms=prng.choice((200, 500, 1_500)),
+        voter_gap_ms=0,
+        unclean_elections=unclean,
+    )

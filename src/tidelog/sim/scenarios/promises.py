@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from tidelog.env.prng import Prng
-from tidelog.sim.scenarios.disk_faults import REPORTED, DiskFault
-from tidelog.sim.scenarios.fault_kinds import FaultKind
+from tidelog.sim.scenarios.fault_kinds import REPORTED, DiskFault, FaultKind
 from tidelog.sim.scenarios.swarm import Swarm, on_damaged_disks, some
 
 K = FaultKind

@@ -17,8 +17,7 @@ import crc32c
 
 from tidelog.config import NodeConfig, profile_settings
 from tidelog.env.prng import Prng
-from tidelog.sim.scenarios.disk_faults import DAMAGE, REPORTED, DiskFault
-from tidelog.sim.scenarios.fault_kinds import FaultKind
+from tidelog.sim.scenarios.fault_kinds import DAMAGE, REPORTED, DiskFault, FaultKind
 
 T = TypeVar("T")
 RACKS: Final = 3

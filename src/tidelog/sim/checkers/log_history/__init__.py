@@ -8,8 +8,7 @@ simulator feeds it with simulated clients, the process tests with real ones.
 | --- | --- |
 | `index` | who wrote, who read, which offset has which values, the order of versions |
 | `anomalies` | inconsistent-offsets, duplicate, lost-write, unseen, G1a, precommitted-read |
-| `session_order` | skips and steps back, inside one operation and between operations |
+| `session_order` | skips and steps back, in and between operations; appends against real time |
 | `cycles` | G0, G1c, and the same with session order and real time |
-| `append_order` | appends that contradict real time |
 | `checker` | all of it together, and what is legal |
 """

@@ -3,39 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidelog.sim.checkers.log_history.anomalies import (
-    aborted_reads,
-    consume_counts,
-    duplicates,
-    inconsistent_offsets,
-    lost_writes,
-    precommitted_reads,
-    realtime_lag_ms,
-    unseen,
-)
-from tidelog.sim.checkers.log_history.append_order import append_order
+from tidelog.sim.checkers.log_history import anomalies, session_order
 from tidelog.sim.checkers.log_history.cycles import cycles
 from tidelog.sim.checkers.log_history.index import Anomaly, LogIndex
-from tidelog.sim.checkers.log_history.session_order import (
-    external_polls,
-    external_sends,
-    internal_polls,
-    internal_sends,
-)
 from tidelog.sim.evidence.history import Op
 
 CHECKS = (
-    inconsistent_offsets,
-    duplicates,
-    aborted_reads,
-    precommitted_reads,
-    lost_writes,
-    unseen,
-    internal_polls,
-    internal_sends,
-    external_polls,
-    external_sends,
-    append_order,
+    anomalies.inconsistent_offsets,
+    anomalies.duplicates,
+    anomalies.aborted_reads,
+    anomalies.precommitted_reads,
+    anomalies.lost_writes,
+    anomalies.unseen,
+    session_order.internal_polls,
+    session_order.internal_sends,
+    session_order.external_polls,
+    session_order.external_sends,
+    session_order.append_order,
     cycles,
 )
 
@@ -75,6 +59,6 @@ def check_history(ops: Sequence[Op], allowed: frozenset[str] = WITHOUT_ISOLATION
     return Report(
         tuple(one for one in found if one.name not in allowed),
         tuple(one for one in found if one.name in allowed),
-        consume_counts(index),
-        realtime_lag_ms(index),
+        anomalies.consume_counts(index),
+        anomalies.realtime_lag_ms(index),
     )

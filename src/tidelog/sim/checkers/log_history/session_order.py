@@ -1,4 +1,4 @@
-"""Order within one operation, and between the operations of one process.
+"""Order within one operation, between the operations of one process, and in real time.
 
 A consumer that keeps its assignment reads every version after the one it read last: a step of more
 than one is a skip, a step of less than one goes back or stands still. Keys that changed hands
@@ -112,3 +112,28 @@ def external_sends(index: LogIndex) -> Iterator[Anomaly]:
                     message = f"{op.process}: `{known[1]}`, then `{first}` in op {op.index}"
                     yield Anomaly("nonmonotonic-send", key, message)
             last[op.process, key] = (op.completed_at, final)
+
+
+def append_order(index: LogIndex) -> Iterator[Anomaly]:
+    """realtime-append: an append that began after another had been acknowledged lies before it.
+
+    A partition is a register of appends: its order must agree with real time, whichever process
+    sent (V2). For one key this is checkable in one pass: going down the version order, the earliest
+    acknowledgement above an append must not be before the append began.
+    """
+    for key, one in index.keys.items():
+        earliest: Op | None = None
+        for value in reversed(one.order):
+            op = one.writers.get(value)
+            if op is None:
+                continue
+            if earliest is not None and earliest.completed_at < op.invoked_at:
+                message = (
+                    f"`{value}` of op {op.index}, begun at {op.invoked_at}, lies before something "
+                    f"of op {earliest.index}, acknowledged at {earliest.completed_at}"
+                )
+                yield Anomaly("realtime-append", key, message)
+            if op.outcome is Outcome.OK and (
+                earliest is None or op.completed_at < earliest.completed_at
+            ):
+                earliest = op

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tidelog.cli.output import (
+from tidelog.cli.terminal import (
     counted,
     ids,
     offset,

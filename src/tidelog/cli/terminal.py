@@ -6,7 +6,7 @@ stdout carries the answer and nothing else; progress goes to stderr, and only to
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -24,6 +24,7 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
+TABLE: Final = OutputFormat.TABLE
 Output = Annotated[OutputFormat, typer.Option("--output", help="Print a table, or JSON.")]
 """The option of every command that reports."""
 
@@ -58,22 +59,21 @@ def print_aside(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def print_answer(output: OutputFormat, value: object, text: str) -> None:
-    """What a command did: the value as JSON, or a line of text."""
+def print_answer(output: OutputFormat, value: object, show: "str | Callable[[], object]") -> None:
+    """What a command did or found: the value as JSON, or a line of text, or what `show` prints."""
     if output is OutputFormat.JSON:
         print_json(value)
+    elif isinstance(show, str):
+        print_line(show)
     else:
-        print_line(text)
+        show()
 
 
 def print_rows(
     output: OutputFormat, value: object, columns: Sequence[str], rows: Sequence[Sequence[object]]
 ) -> None:
     """What a command found: the value as JSON, or the rows of a table."""
-    if output is OutputFormat.JSON:
-        print_json(value)
-    else:
-        print_table("", columns, rows)
+    print_answer(output, value, lambda: print_table("", columns, rows))
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:

@@ -1,0 +1,171 @@
+"""What lies on the disks, whatever a process makes of it: looked at in the files themselves."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from tidelog.kraft.snapshot_format import parse_snapshot_name
+from tidelog.log.checkpoint import (
+    PARTITION_METADATA_FILE,
+    CheckpointDamaged,
+    decode_partition_metadata,
+)
+from tidelog.log.partition_directories import parse_partition_name
+from tidelog.sim.checkers.base import Checker, Evidence
+from tidelog.sim.checkers.replicas import waits_for_a_read
+from tidelog.sim.engine.disk import SimDisk
+from tidelog.sim.engine.host import Host
+from tidelog.sim.evidence.durable import LogImages, LogReader, seen_files
+from tidelog.sim.evidence.oracle import BatchMark, PartitionId
+from tidelog.sim.evidence.scrub import OFFSET_FILES, ScrubbedBatch, scrub
+
+EVERY_SWEEPS: Final = 10
+
+
+class DisksAreSound(Checker):
+    """V6: once healed, a scrub of every disk finds nothing wrong.
+
+    Every batch has its checksum, every index entry of a sealed segment leads to its batch, the
+    epoch file agrees with the batches, every small file can be read. What a fault damaged on the
+    way has been found and repaired, not stepped around, or a later read of the log would find it.
+    """
+
+    def at_end(self, evidence: Evidence) -> None:
+        for host in evidence.world.hosts.values():
+            with host.disk.observed():
+                complaints = scrub(host.disk, settled=True)
+            if host.disk.was_damaged:
+                # A bad checkpoint counts as empty, and is written anew when its time comes.
+                passed = (*OFFSET_FILES, *_unread(host))
+                complaints = [each for each in complaints if not each.startswith(passed)]
+            if complaints:
+                self.reject(f"{host.name}: {'; '.join(complaints[:5])}")
+
+
+def _unread(host: Host) -> list[str]:
+    """The directories of logs whose damage no read has found yet."""
+    assert host.node is not None, f"{host.name} is down at the end"
+    partitions = host.node.broker.replicas.partitions
+    return [f"{key}/" for key, one in partitions.items() if waits_for_a_read(host, one.log)]
+
+
+class CommittedIsDurable(Checker):
+    """I4: with group commit, what is committed is on min ISR devices at least, whatever page caches
+    hold.
+
+    Looked at in each tenth sweep, on the durable images alone: this is what would be left if all
+    machines lost power now. Topics that are being deleted and disks that a fault has damaged do not
+    count.
+    """
+
+    def __init__(self, min_isr: int) -> None:
+        self._min_isr = min_isr
+        self._reader = LogReader()
+        self._sweep_count = 0
+
+    def sweep(self, evidence: Evidence) -> None:
+        self._sweep_count += 1
+        if self._sweep_count % EVERY_SWEEPS == 0:
+            self.look(evidence)
+
+    def look(self, evidence: Evidence) -> None:
+        """Counts the devices that hold the last committed batch of each partition."""
+        hosts = evidence.world.hosts.values()
+        if any(host.disk.damaged for host in hosts):
+            return
+        holders: dict[PartitionId, list[str]] = {}
+        for host in hosts:
+            for pid in self._held_by(host, evidence):
+                holders.setdefault(pid, []).append(host.name)
+        for pid, true_log in evidence.oracle.logs.items():
+            held = holders.get(pid, [])
+            if not true_log.batches or str(pid).rpartition("-")[0] in evidence.history.abandoned:
+                continue
+            if len(held) < self._min_isr:
+                last = true_log.batches[-1]
+                self.reject(f"{pid}: {last} is committed, and on the devices of {held} only")
+
+    def _held_by(self, host: Host, evidence: Evidence) -> list[PartitionId]:
+        files = host.disk.durable_files()
+        found: list[PartitionId] = []
+        for pid, true_log in evidence.oracle.logs.items():
+            directory = f"{pid.topic}-{pid.partition}"
+            try:
+                data = files.get(f"{directory}/{PARTITION_METADATA_FILE}", b"")
+                if decode_partition_metadata(data) != pid.topic_id:
+                    continue
+            except CheckpointDamaged:
+                continue
+            batches = self._reader.batches(host.disk.root, files, directory)
+            last = true_log.batches[-1] if true_log.batches else None
+            if last is not None and any(
+                BatchMark(each.base_offset, each.last_offset, each.leader_epoch, each.crc) == last
+                for each in reversed(batches)
+            ):
+                found.append(pid)
+        return found
+
+
+class RecoveredFromImage(Checker):
+    """I16: what a start makes of a log is a legal crash image of what was written.
+
+    When a machine loses power the images of its logs are noted, file by file: what the process had
+    written, and what the device had for sure. When the next process has opened its logs:
+
+    - nothing is invented: each log is a prefix of what was written, or of what the device had (an
+      unsynced truncation may come undone);
+    - nothing is lost that was safe: it holds at least what both had in common.
+
+    A machine may lose power once more before a process has opened its logs, and a start that failed
+    may have changed files in between. What the device had before the *first* of these power cuts
+    counts.
+
+    A log that begins anew behind a snapshot has lost nothing that the snapshot does not have: a
+    power cut may come between the snapshot's last byte and the cutting of the log.
+
+    Disks that a fault has damaged are not looked at; what they may lose is judged by
+    `DisksAreSound` and `NothingLost`.
+    """
+
+    def __init__(self) -> None:
+        self._reader = LogReader()
+        # By disk: the images at the first power cut since the last start, until the next one.
+        self._images: dict[str, dict[str, LogImages]] = {}
+
+    def before_power_cut(self, disk: SimDisk) -> None:
+        """The device is about to lose what it has not got. What an earlier power cut has left,
+        and no process has recovered since, says less than what was there before it."""
+        if disk.root in self._images:
+            return
+        with disk.observed():
+            names = [name for name in disk.list_dir() if parse_partition_name(name) is not None]
+        self._images[disk.root] = self._reader.images(disk, names)
+
+    def after_start(self, disk: SimDisk) -> None:
+        """The next process has opened its logs and done nothing else yet."""
+        images = self._images.pop(disk.root, {})
+        if disk.damaged:
+            return
+        seen = seen_files(disk)
+        for directory, image in images.items():
+            found = self._reader.batches(disk.root, seen, directory)
+            if not found and _has_snapshot_beyond(seen, directory, image):
+                continue
+            self._compare(f"{disk.root} {directory}", found, image)
+
+    def _compare(self, who: str, found: tuple[ScrubbedBatch, ...], image: LogImages) -> None:
+        if found not in (image.written[: len(found)], image.on_device[: len(found)]):
+            self.reject(
+                f"{who}: recovered is a log that ends with {found[-1]}, which is neither what was "
+                f"written, up to {image.written[-1:]}, nor what the device had, up to "
+                f"{image.on_device[-1:]}"
+            )
+        if len(found) < image.kept_count:
+            self.reject(f"{who}: {image.written[len(found)]} was on the device and is gone")
+
+
+def _has_snapshot_beyond(paths: Iterable[str], directory: str, image: LogImages) -> bool:
+    """Whether a snapshot stands for every batch that the log had."""
+    end = max((batch.last_offset + 1 for batch in image.written), default=0)
+    inside = (path.removeprefix(f"{directory}/") for path in paths if path.startswith(directory))
+    snapshots = (parse_snapshot_name(name) for name in inside)
+    return any(snapshot is not None and snapshot.end_offset >= end for snapshot in snapshots)

@@ -120,7 +120,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/faults/arena.py": "tests/sim/test_faults.py",
     "sim/faults/budget.py": "tests/sim/test_budget.py",
     "sim/faults/damage.py": "tests/sim/test_damage.py",
-    "sim/faults/disk_nemesis.py": "tests/sim/test_damage.py",
     "sim/faults/disks.py": "tests/sim/test_damage.py",
     "sim/faults/links.py": "tests/sim/test_faults.py",
     "sim/faults/nemesis.py": "tests/sim/test_seeds.py",

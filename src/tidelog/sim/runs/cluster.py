@@ -125,7 +125,7 @@ class ClusterRun:
         self.outcome.events = self.world.event_count
         self.outcome.virtual_ms = self.world.now
         self.outcome.acknowledged = self.history.acknowledged_count
-        self.outcome.faults = self.nemesis.counts + self.disks.nemesis.counts
+        self.outcome.faults = self.nemesis.counts + self.disks.counts
         self.outcome.fired = self.nemesis.fired + self.disks.fired
         self.outcome.marks = tuple(sorted({*self.world.marks.names, *self._voters.oracle.marks}))
         self.outcome.election_ms = tuple(self.world.elections.durations_ms)
@@ -138,12 +138,12 @@ class ClusterRun:
         world.start_all()
         self.workload.start()
         self.nemesis.start()
-        self.disks.nemesis.start()
+        self.disks.start()
         world.run_for(self.swarm.fault_phase_ms)
         world.note("world heals")
         healed_at = world.now
         self.nemesis.heal()
-        self.disks.nemesis.heal()
+        self.disks.heal()
         self.workload.stop()
         self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
         self.outcome.healed_ms = world.now - healed_at

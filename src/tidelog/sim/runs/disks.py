@@ -14,8 +14,9 @@ from tidelog.sim.checkers.recovered_from_image import RecoveredFromImage
 from tidelog.sim.checkers.restart_loses_nothing import RestartLosesNothing
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
+from tidelog.sim.faults.arena import Arena
 from tidelog.sim.faults.budget import Budget
-from tidelog.sim.faults.disk_nemesis import DiskNemesis
+from tidelog.sim.faults.disks import DEVICE_STRIKES
 from tidelog.sim.scenarios.swarm import Swarm, stream
 
 MIN_ISR = 2
@@ -28,11 +29,24 @@ class DiskSide:
         self._world = world
         self._swarm = swarm
         self._prng = stream(seed, "restart")
-        self.nemesis = DiskNemesis(world, swarm, stream(seed, "disks"), budget)
+        self._arena = Arena(world, swarm, stream(seed, "disks"), budget)
+        # How often each kind struck; what came of it is counted by the disks.
+        self.counts = self._arena.counts
         self._recovered = RecoveredFromImage()
         for host in world.hosts.values():
             host.disk.on_crash = self._recovered.before_power_cut
         world.starters.append(lambda host: self._recovered.after_start(host.disk))
+
+    def start(self) -> None:
+        """Begins to strike."""
+        if self._swarm.disk_faults:
+            self._arena.begin(self._swarm.disk_faults, DEVICE_STRIKES)
+
+    def heal(self) -> None:
+        """Ends every fault; what is damaged stays damaged."""
+        self._arena.end_all()
+        for host in self._world.hosts.values():
+            host.disk.heal()
 
     @property
     def sweeps(self) -> list[SweepChecker]:

@@ -171,7 +171,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/workloads/consumer.py": "tests/sim/test_client_checks.py",
     "sim/workloads/producer.py": "tests/sim/test_client_checks.py",
     "sim/workloads/reconfiguration.py": "tests/sim/test_client_checks.py",
-    "sim/workloads/session.py": "tests/sim/test_client_checks.py",
     "sim/workloads/voters.py": "tests/sim/test_compositions.py",
     "sim/workloads/workload.py": "tests/sim/test_client_checks.py",
     "testing/local_cluster.py": "tests/process/test_failures.py",

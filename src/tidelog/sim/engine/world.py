@@ -78,7 +78,7 @@ class World(Simulation):
         self._trace_level = trace_level
         self.network = Network(self, Prng(self.prng.next_u64()))
         self.driver = Driver(self, self.network, self.prng, lambda host: self.kill(host.node_id))
-        self.clients = ClientMachine(self.network)
+        self.clients = ClientMachine(self, self.network)
         self.network.machines[CLIENT] = self.clients
         self.hosts: dict[int, Host] = {}
         # Whether voters come and go (`kraft.version` 1).
@@ -236,5 +236,5 @@ class World(Simulation):
 
     def heal(self) -> None:
         """Ends all cuts; what was kept back arrives, in order."""
-        for source, target in sorted(self.network.cuts):
-            self.network.heal(source, target)
+        for cut in sorted(self.network.cuts):
+            self.network.heal(*cut)

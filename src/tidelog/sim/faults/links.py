@@ -6,41 +6,44 @@ from typing import Final
 
 from tidelog.config import NodeConfig
 from tidelog.sim.engine.client_machine import CLIENT
-from tidelog.sim.engine.network import End
+from tidelog.sim.engine.network import ANY_PORT, Pipe
 from tidelog.sim.faults.arena import Arena, Lasting, Lasts, Strike
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 
 Link = tuple[str, str]
+Cut = tuple[str, str, int]
 
 
-def both_ways(names: list[str], others: list[str]) -> list[Link]:
+def both_ways(names: list[str], others: list[str], port: int = ANY_PORT) -> list[Cut]:
     """The directed links between two groups of machines."""
-    return [link for one in names for other in others for link in ((one, other), (other, one))]
+    links = [(one, other) for one in names for other in others]
+    return [(*way, port) for link in links for way in (link, link[::-1])]
 
 
 # Cuts ------------------------------------------------------------------------------------------
 
 
-def _cut_links(arena: Arena, name: str, links: list[Link]) -> Lasts:
+def _cut_links(arena: Arena, name: str, cuts: list[Cut]) -> Lasts:
     network = arena.world.network
-    fresh = [link for link in links if link not in network.cuts]
-    for link in fresh:
-        network.cut(*link)
-    yield Lasting(name, arena.held_by_network)
-    for link in fresh:
-        network.heal(*link)
+    fresh = [cut for cut in dict.fromkeys(cuts) if cut not in network.cuts]
+    for cut in fresh:
+        network.cut(*cut)
+    if cuts:
+        yield Lasting(name, arena.held_by_network)
+    for cut in fresh:
+        network.heal(*cut)
 
 
 def _cut(arena: Arena, *, both: bool) -> Lasts:
     source, target = arena.two_names()
-    links = [(source, target), (target, source)] if both else [(source, target)]
-    return _cut_links(arena, f"{source}: cut {'from' if both else 'towards'} {target}", links)
+    cuts = both_ways([source], [target])[: 2 if both else 1]
+    return _cut_links(arena, f"{source}: cut {'from' if both else 'towards'} {target}", cuts)
 
 
-def _isolate(arena: Arena) -> bool | Lasts:
+def _isolate(arena: Arena) -> Lasts:
     victim = arena.victim()
-    links = both_ways([victim.name], [host.name for host in arena.others(victim)])
-    return bool(links) and _cut_links(arena, f"{victim.name}: isolated", links)
+    cuts = both_ways([victim.name], [host.name for host in arena.others(victim)])
+    return _cut_links(arena, f"{victim.name}: isolated", cuts)
 
 
 def _bridge(arena: Arena) -> bool | Lasts:
@@ -56,30 +59,24 @@ def _bridge(arena: Arena) -> bool | Lasts:
 
 def _cut_clients(arena: Arena) -> Lasts:
     victim = arena.victim().name
-    there, back = (victim, CLIENT), (CLIENT, victim)
-    links = arena.prng.choice(([there], [back], [there, back]))
-    return _cut_links(arena, f"{victim}: cut from clients {len(links)}", links)
+    there, back = both_ways([victim], [CLIENT])
+    cuts = arena.prng.choice(([there], [back], [there, back]))
+    return _cut_links(arena, f"{victim}: cut from clients {len(cuts)}", cuts)
 
 
 def _cut_listener(arena: Arena, *, controller: bool) -> Lasts:
     """The controllers' listeners only, or the brokers' only: the node looks dead to the one
     side and well to the other."""
-    network, victim = arena.world.network, arena.victim()
+    victim = arena.victim()
     cuts = [
-        (*link, port)
+        cut
         for other in arena.others(victim)
         for one, served in ((victim, other), (other, victim))
         for port in _ports(served.config, controller=controller)
-        for link in both_ways([one.name], [served.name])
+        for cut in both_ways([one.name], [served.name], port)
     ]
-    if not cuts:
-        return
-    fresh = [cut for cut in dict.fromkeys(cuts) if cut not in network.port_cuts]
-    network.port_cuts.update(fresh)
     what = "controllers" if controller else "replication"
-    yield Lasting(f"{victim.name}: no {what}", arena.held_by_network)
-    for cut in fresh:
-        network.heal_port(*cut)
+    return _cut_links(arena, f"{victim.name}: no {what}", cuts)
 
 
 def _ports(config: NodeConfig, *, controller: bool) -> list[int]:
@@ -89,12 +86,13 @@ def _ports(config: NodeConfig, *, controller: bool) -> list[int]:
 
 def _flap(arena: Arena) -> Lasts:
     source, target = arena.two_names()
+    links = both_ways([source], [target])
     network, flaps = arena.world.network, True
 
     def turn() -> None:
         if not flaps:
             return
-        for link in ((source, target), (target, source)):
+        for link in links:
             if link in network.cuts:
                 network.heal(*link)
             else:
@@ -104,8 +102,8 @@ def _flap(arena: Arena) -> Lasts:
     turn()
     yield Lasting(f"{source}: flapping link to {target}", arena.held_by_network)
     flaps = False
-    network.heal(source, target)
-    network.heal(target, source)
+    for link in links:
+        network.heal(*link)
 
 
 def _swizzle(arena: Arena) -> Lasts:
@@ -179,11 +177,11 @@ def _trap(arena: Arena) -> Lasts:
 # Streams ---------------------------------------------------------------------------------------
 
 
-def _streams(arena: Arena) -> tuple[Link, list[End]]:
+def _streams(arena: Arena) -> tuple[Link, list[Pipe]]:
     """Some of the streams between two machines, by their end at the first."""
     source, target = link = _direction(arena)
     ends = arena.world.network.machines[source].ends
-    there = [end for end in ends.values() if end.out.target == target]
+    there = [end for end in ends.values() if end.target == target]
     return link, [end for end in there if arena.prng.chance(2, 3)] or there[:1]
 
 
@@ -196,7 +194,7 @@ def _stall(arena: Arena) -> Lasts:
     if ends:
         name = f"{source}: {len(ends)} streams to {target} stall"
         yield Lasting(name, arena.held_by_network, arena.prng.between(100, 6_000))
-        network.unstall([end.out for end in ends])
+        network.unstall(ends)
 
 
 def _forget(arena: Arena) -> bool:

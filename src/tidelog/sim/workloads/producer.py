@@ -30,11 +30,10 @@ from tidelog.records.compression import Codec
 from tidelog.records.record import Record
 from tidelog.sim.engine.formation import WALL_START_MS
 from tidelog.sim.evidence.history import History, Key, Outcome, Sent
-from tidelog.sim.workloads.cluster_view import ClusterView
-from tidelog.wire import codec as wire_codec
+from tidelog.sim.workloads.cluster_view import ClusterView, request
 from tidelog.wire import produce as wire_produce
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make
+from tidelog.wire.entities import Entity
 from tidelog.wire.produce import ProducePartition, ProduceRequest
 from tidelog.wire.values import millis
 
@@ -225,27 +224,24 @@ class Producer:
             # A batch may have asked again before the pause after a failure was over.
             return
         self._initialising = True
-        session = self.view.any_session()
-        entity = make(
-            wire_codec.request_class(ApiKey.INIT_PRODUCER_ID, INIT_VERSION),
+        wanted = request(
+            ApiKey.INIT_PRODUCER_ID,
+            INIT_VERSION,
             transactional_id=None,
             transaction_timeout=millis(60_000),
             producer_id=-1,
             producer_epoch=-1,
         )
-        frame = wire_codec.encode_request(entity, session.correlation_id, self.name)
-        session.request(frame, self._on_producer_id)
+        self.view.ask(wanted, self._on_producer_id)
 
-    def _on_producer_id(self, frame: bytes | None) -> None:
+    def _on_producer_id(self, response: Entity | None) -> None:
         self._initialising = False
-        if frame is not None:
-            _, response = wire_codec.decode_response(ApiKey.INIT_PRODUCER_ID, INIT_VERSION, frame)
-            if response.error_code.value == ErrorCode.NONE:
-                self._producer_id = response.producer_id
-                for lane in list(self.lanes.values()):
-                    self._pump(lane)
-                return
-        self._world.at(self._prng.between(20, 200), self._initialise)
+        if response is None or response.error_code.value != ErrorCode.NONE:
+            self._world.at(self._prng.between(20, 200), self._initialise)
+            return
+        self._producer_id = response.producer_id
+        for lane in list(self.lanes.values()):
+            self._pump(lane)
 
     def _rest(self, lane: Lane) -> None:
         """Looks for the leader and goes on after a pause."""

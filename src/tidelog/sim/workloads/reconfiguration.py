@@ -12,10 +12,8 @@ from typing import Final
 
 from tidelog.env.prng import Prng
 from tidelog.sim.workloads.admin import Admin
-from tidelog.sim.workloads.cluster_view import Place
-from tidelog.wire import codec
+from tidelog.sim.workloads.cluster_view import Place, request
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make, nested
 from tidelog.wire.values import millis
 
 CONFIGS_VERSION: Final = 1
@@ -24,10 +22,6 @@ ELECT_VERSION: Final = 2
 TIMEOUT_MS: Final = 5_000
 TOPIC: Final = 2
 SET, DELETE = 0, 1
-
-
-def _ignore(_: int | None) -> None:
-    """Any answer will do."""
 
 
 class Operator:
@@ -71,32 +65,23 @@ class Operator:
         self._reassign(place, None)
 
     def _reassign(self, place: Place, replicas: list[int] | None) -> None:
-        request_type = codec.request_class(ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGN_VERSION)
-        topic_type = nested(request_type, "topics")
-        partition = make(
-            nested(topic_type, "partitions"),
-            partition_index=place.partition,
-            replicas=None if replicas is None else tuple(replicas),
-        )
-        entity = make(
-            request_type,
+        partition = {"partition_index": place.partition, "replicas": replicas}
+        self._ask(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            REASSIGN_VERSION,
             timeout=millis(TIMEOUT_MS),
             allow_replication_factor_change=True,
-            topics=(make(topic_type, name=place.name, partitions=(partition,)),),
+            topics=[{"name": place.name, "partitions": [partition]}],
         )
-        self._ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGN_VERSION, entity)
 
     def _elect(self, place: Place) -> None:
-        request_type = codec.request_class(ApiKey.ELECT_LEADERS, ELECT_VERSION)
-        item = make(
-            nested(request_type, "topic_partitions"),
-            topic=place.name,
-            partitions=(place.partition,),
+        self._ask(
+            ApiKey.ELECT_LEADERS,
+            ELECT_VERSION,
+            election_type=0,
+            topic_partitions=[{"topic": place.name, "partitions": [place.partition]}],
+            timeout=millis(TIMEOUT_MS),
         )
-        entity = make(
-            request_type, election_type=0, topic_partitions=(item,), timeout=millis(TIMEOUT_MS)
-        )
-        self._ask(ApiKey.ELECT_LEADERS, ELECT_VERSION, entity)
 
     def _configure(self, place: Place) -> None:
         name, value = self._prng.choice(
@@ -110,19 +95,15 @@ class Operator:
                 ("segment.bytes" if self._group_commit else "flush.messages", None),
             )
         )
-        request_type = codec.request_class(ApiKey.INCREMENTAL_ALTER_CONFIGS, CONFIGS_VERSION)
-        resource_type = nested(request_type, "resources")
-        config = make(
-            nested(resource_type, "configs"),
-            name=name,
-            config_operation=DELETE if value is None else SET,
-            value=value,
+        operation = DELETE if value is None else SET
+        config = {"name": name, "config_operation": operation, "value": value}
+        self._ask(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            CONFIGS_VERSION,
+            resources=[{"resource_type": TOPIC, "resource_name": place.name, "configs": [config]}],
+            validate_only=False,
         )
-        resource = make(
-            resource_type, resource_type=TOPIC, resource_name=place.name, configs=(config,)
-        )
-        entity = make(request_type, resources=(resource,), validate_only=False)
-        self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, CONFIGS_VERSION, entity)
 
-    def _ask(self, api_key: ApiKey, version: int, entity: Entity) -> None:
-        self._admin.ask(api_key, version, entity, lambda _: 0, _ignore)
+    def _ask(self, key: ApiKey, version: int, /, **values: object) -> None:
+        # Any answer will do.
+        self._admin.send(request(key, version, **values), lambda _: None)

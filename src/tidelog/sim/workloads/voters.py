@@ -18,8 +18,6 @@ from tidelog.sim.engine.formation import CLUSTER_ID
 from tidelog.sim.engine.world import World
 from tidelog.sim.quorum.membership import VoterOracle, draw_change
 from tidelog.sim.workloads.admin import Admin
-from tidelog.wire.entities import Entity
-from tidelog.wire.values import error_of
 
 CHANGE_TIMEOUT_MS: Final = 3_000
 
@@ -52,14 +50,9 @@ class VoterOperator:
         self._waits = True
         self._world.note(f"world voters: {type(request).__name__} {request.voter.node_id}")
 
-        def done(code: int | None) -> None:
+        def done(code: ErrorCode | None) -> None:
             self._waits = False
-            if code == ErrorCode.NONE:
+            if code is ErrorCode.NONE:
                 self._oracle.check_acknowledged(request, since)
 
-        def code_of(response: Entity) -> int:
-            return int(error_of(response.error_code))
-
-        api_key = quorum_codec.api_of(request)
-        version = quorum_codec.SENT_VERSIONS[api_key]
-        self._admin.ask(api_key, version, quorum_codec.request_to_entity(request), code_of, done)
+        self._admin.ask(quorum_codec.request_to_entity(request), done)

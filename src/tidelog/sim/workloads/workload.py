@@ -147,7 +147,7 @@ class Workload:
             self._topic_count += 1
             name = f"t{self._topic_count}"
 
-        def done(code: int | None) -> None:
+        def done(code: ErrorCode | None) -> None:
             if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 self._world.at(RETRY_MS, create)
 
@@ -177,8 +177,8 @@ class Workload:
         again = self._prng.chance(1, 2)
         topic_id = self.admin.view.places[key].topic_id
 
-        def done(code: int | None) -> None:
-            if again and code == ErrorCode.NONE:
+        def done(code: ErrorCode | None) -> None:
+            if again and code is ErrorCode.NONE:
                 self._create_topic(name)
 
         self.admin.delete(key, topic_id, done)

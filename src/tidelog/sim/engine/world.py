@@ -27,26 +27,9 @@ from tidelog.sim.engine.driver import Driver
 from tidelog.sim.engine.formation import WALL_START_MS, Formation, new_disk, voters_of, write_voters
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.network import Network
-from tidelog.sim.engine.timeline import Simulation
+from tidelog.sim.engine.timeline import NodeTrace, Simulation
 from tidelog.sim.report.elections import Elections
 from tidelog.sim.report.marks import MarksHit
-
-
-class HostTrace:
-    """Writes a node's events into the world's trace, with time and name."""
-
-    def __init__(self, world: "World", host: str) -> None:
-        self._world = world
-        self._host = host
-
-    def emit(self, event: Event | TraceLine) -> None:
-        """Appends one line, and looks for a mark and a new leader."""
-        self._world.marks.note(event)
-        self._world.elections.note(event, self._host, self._world.now)
-        for watch in self._world.watchers:
-            watch(self._host, event)
-        if not self._world.silent:
-            self._world.note(f"{self._host} {event.text()}")
 
 
 class World(Simulation):
@@ -97,6 +80,15 @@ class World(Simulation):
         if voters_in_log:
             write_voters(self.hosts)
 
+    def emit(self, host: str, event: Event | TraceLine) -> None:
+        """Appends a line of a node's trace, and looks for a mark and a new leader."""
+        self.marks.note(event)
+        self.elections.note(event, host, self.now)
+        for watch in self.watchers:
+            watch(host, event)
+        if not self.silent:
+            self.note(f"{host} {event.text()}")
+
     @property
     def as_voters(self) -> dict[int, Voter]:
         """Every controller as the voter that it is or would be."""
@@ -130,7 +122,7 @@ class World(Simulation):
                 host.config,
                 host.disk,
                 self.prng.next_u64(),
-                HostTrace(self, host.name),
+                NodeTrace(host.name, self.emit),
                 now=host.local(self.now),
                 wall_ms=WALL_START_MS + host.local(self.now) + host.wall_offset_ms,
                 trace_level=self._trace_level,

@@ -7,6 +7,7 @@ its quorum is checked, and the oracles compare what it shows with what all other
 
 import dataclasses
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,18 +16,7 @@ from tidelog.env.event import Event
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceLine
 from tidelog.errors import ErrorCode, UsageError
-from tidelog.kraft.messages import (
-    LoadedSnapshot,
-    NotLeader,
-    Reply,
-    SendRequest,
-    Voter,
-    VoterChangeRequest,
-    VoterChangeResponse,
-    VoteRequest,
-    VoteResponse,
-    VoterIdentity,
-)
+from tidelog.kraft import messages
 from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.kraft.quorum_state import QuorumStateFile
 from tidelog.kraft.voters import write_first_voters
@@ -35,7 +25,7 @@ from tidelog.log.values import Checkpoints, LogEnv
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID
 from tidelog.sim.engine.disk import ProcessKilled, SimDisk
 from tidelog.sim.engine.formation import CLUSTER_ID, WALL_START_MS
-from tidelog.sim.engine.timeline import Simulation
+from tidelog.sim.engine.timeline import NodeTrace, Simulation
 from tidelog.sim.quorum.disks import Disks
 from tidelog.sim.quorum.exchange import Exchange, ReplyTo
 from tidelog.sim.quorum.membership import VoterOracle, directory_of, endpoint_of
@@ -50,7 +40,7 @@ LOG_CONFIG = LogConfig(segment_bytes=1 << 14, max_message_bytes=1 << 20)
 class _Operator:
     """An operator outside of the quorum, who asks for another voter set."""
 
-    request: VoterChangeRequest
+    request: messages.VoterChangeRequest
 
 
 class QuorumCluster(Simulation):
@@ -77,7 +67,7 @@ class QuorumCluster(Simulation):
         self._config = config
         self._trace_level = trace_level
         self.voters = {
-            node_id: Voter(
+            node_id: messages.Voter(
                 node_id,
                 directory_of(node_id) if self._formatted else ZERO_UUID,
                 (endpoint_of(node_id),),
@@ -104,15 +94,15 @@ class QuorumCluster(Simulation):
     def _new_replica(node_id: int) -> Replica:
         return Replica(node_id, SimDisk(f"n{node_id}"))
 
-    def emit(self, node_id: int, event: Event | TraceLine) -> None:
+    def emit(self, node: str, event: Event | TraceLine) -> None:
         """A node's trace event."""
         for watch in self.watchers:
-            watch(f"n{node_id}", event)
+            watch(node, event)
         if event.subject == "quorum":
-            self.note(f"n{node_id} {event.text()}")
+            self.note(f"{node} {event.text()}")
 
     @property
-    def as_voters(self) -> dict[int, Voter]:
+    def as_voters(self) -> dict[int, messages.Voter]:
         """Every replica as the voter that it is or would be."""
         return {node_id: replica.voter for node_id, replica in self.replicas.items()}
 
@@ -128,10 +118,10 @@ class QuorumCluster(Simulation):
         """The running leader of the highest epoch."""
         return max(self.leaders(), key=lambda replica: replica.quorum.epoch, default=None)
 
-    def _durable_ends(self, voters: Iterable[Voter]) -> list[int]:
+    def _durable_ends(self, voters: Iterable[messages.Voter]) -> list[int]:
         return [self.durable_end_of(voter) for voter in voters]
 
-    def durable_end_of(self, voter: Voter) -> int:
+    def durable_end_of(self, voter: messages.Voter) -> int:
         """The exclusive end of what is on the voter's disk; 0 if it has that no more."""
         replica = self.replicas[voter.node_id]
         if voter.directory_id not in (ZERO_UUID, replica.key.directory_id):
@@ -150,19 +140,17 @@ class QuorumCluster(Simulation):
         """Starts the process; False when its disk does not let it."""
         assert not replica.alive, f"n{replica.node_id} runs"
         replica.begin_life(self._saving.snapshot_every)
-        trace = Trace(_Sink(self, replica.node_id), self._trace_level)
+        trace = Trace(NodeTrace(f"n{replica.node_id}", self.emit), self._trace_level)
         try:
             self._open(replica, trace)
             replica.quorum.wall_offset_ms = WALL_START_MS
             replica.quorum.start(self.now)
-        except ProcessKilled:
+        except (ProcessKilled, UsageError) as error:
+            if isinstance(error, UsageError):
+                self.note(f"n{replica.node_id} refuses to start: {error}")
             self._die(replica, replica.durable_end)
             return False
-        except UsageError as error:
-            self.note(f"n{replica.node_id} refuses to start: {error}")
-            self._die(replica, replica.durable_end)
-            return False
-        self._end_tick(replica)
+        self._act(replica, lambda: None)
         return True
 
     def _open(self, replica: Replica, trace: Trace) -> None:
@@ -180,7 +168,7 @@ class QuorumCluster(Simulation):
         own = replica.voter.endpoints if self.dynamic else ()
         everybody = [endpoint_of(other) for other in self.replicas]
         replica.quorum = Quorum(
-            identity=VoterIdentity(*replica.key, CLUSTER_ID, own),
+            identity=messages.VoterIdentity(*replica.key, CLUSTER_ID, own),
             voters=self.voters if replica.configured else {},
             bootstrap=() if replica.configured else everybody,
             log=replica.log,
@@ -233,7 +221,7 @@ class QuorumCluster(Simulation):
         """A clean stop begins."""
         self._act(replica, lambda: replica.quorum.resign(self.now))
 
-    def change_voters(self, replica: Replica, request: VoterChangeRequest) -> None:
+    def change_voters(self, replica: Replica, request: messages.VoterChangeRequest) -> None:
         """An operator asks a replica for another voter set."""
         asker = _Operator(request)
         self._act(replica, lambda: replica.quorum.on_request(request, asker, self.now))
@@ -247,37 +235,21 @@ class QuorumCluster(Simulation):
 
     def append(self, replica: Replica, values: list[bytes]) -> int | None:
         """Appends at a replica that takes itself for the leader; `None` when it does not."""
-        found: list[int] = []
-
-        def append() -> None:
-            found.append(replica.quorum.append(values, self.now, WALL_START_MS + self.now))
-
-        try:
-            self._act(replica, append)
-        except NotLeader:
-            return None
+        quorum, wall_ms, found = replica.quorum, WALL_START_MS + self.now, list[int]()
+        with suppress(messages.NotLeader):
+            self._act(replica, lambda: found.append(quorum.append(values, self.now, wall_ms)))
         return found[0] if found else None
 
     # Time ------------------------------------------------------------------------------------
 
-    def run(self, duration_ms: int) -> None:
-        """Lets time pass."""
-        self.run_for(duration_ms)
+    run = Simulation.run_for
 
-    def _act(self, replica: Replica, action: Callable[[], None]) -> None:
+    def _act(self, replica: Replica, action: Callable[[], object]) -> None:
         """One input of one replica, and the end of its tick."""
-        try:
-            action()
-        except ProcessKilled:
-            self.note(f"world n{replica.node_id}: killed (inside a write)")
-            self.kill(replica)
-            return
-        self._end_tick(replica)
-
-    def _end_tick(self, replica: Replica) -> None:
-        self.event_count += 1
         quorum = replica.quorum
         try:
+            action()
+            self.event_count += 1
             quorum.wake(self.now)
         except ProcessKilled:
             self.note(f"world n{replica.node_id}: killed (inside a write)")
@@ -287,7 +259,7 @@ class QuorumCluster(Simulation):
         state = (self.now, replica.node_id, len(outputs), quorum.epoch, quorum.log_end_offset)
         self.digest.update(b"%d %d %d %d %d" % state)
         for output in outputs:
-            if isinstance(output, SendRequest):
+            if isinstance(output, messages.SendRequest):
                 self.exchange.send_request(replica, output)
             else:
                 self._send_reply(replica, output)
@@ -300,22 +272,22 @@ class QuorumCluster(Simulation):
             expire = replica.in_this_life(lambda: self._on_timer(replica, deadline))
             self.at(deadline - self.now, expire)
 
-    def _send_reply(self, sender: Replica, reply: Reply) -> None:
+    def _send_reply(self, sender: Replica, reply: messages.Reply) -> None:
         to, response = reply.reply_to, reply.response
         if isinstance(to, _Operator):
-            assert isinstance(response, VoterChangeResponse), f"{response}"
+            assert isinstance(response, messages.VoterChangeResponse), f"{response}"
             self.voter_oracle.check_answer(sender.node_id, sender.quorum, to.request, response)
             return
         request = to.request if isinstance(to, ReplyTo) else None
-        granted = isinstance(response, VoteResponse) and response.granted
-        if granted and isinstance(request, VoteRequest) and not request.pre_vote:
+        granted = isinstance(response, messages.VoteResponse) and response.granted
+        if granted and isinstance(request, messages.VoteRequest) and not request.pre_vote:
             self.oracle.check_vote(sender.key, request.epoch, request.candidate_id)
         self.exchange.send_reply(sender, reply)
 
     def _on_timer(self, replica: Replica, due: int) -> None:
         if replica.timer_at == due:
             replica.timer_at = -1
-            self._end_tick(replica)
+            self._act(replica, lambda: None)
 
     def _check(self, replica: Replica) -> None:
         quorum = replica.quorum
@@ -327,7 +299,7 @@ class QuorumCluster(Simulation):
         if self.dynamic:
             self.voter_oracle.check_sets(replica.node_id, quorum, self.oracle.end_offset)
         for each in quorum.take_committed():
-            if isinstance(each, LoadedSnapshot):
+            if isinstance(each, messages.LoadedSnapshot):
                 self.oracle.check_snapshot(replica.node_id, each.snapshot_id, each.records)
             else:
                 self.oracle.check_committed(replica.node_id, each, quorum)
@@ -343,15 +315,3 @@ class QuorumCluster(Simulation):
         self.oracle.check_snapshot(replica.node_id, state.snapshot_id, state.records)
         state.step(replica.quorum)
         assert replica.quorum.latest_snapshot == before, "SnapshotDurable: counted before its flush"
-
-
-class _Sink:
-    """Writes a node's trace into the cluster's."""
-
-    def __init__(self, cluster: QuorumCluster, node_id: int) -> None:
-        self._cluster = cluster
-        self._node_id = node_id
-
-    def emit(self, event: Event | TraceLine) -> None:
-        """Takes one event."""
-        self._cluster.emit(self._node_id, event)

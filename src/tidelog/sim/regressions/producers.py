@@ -6,7 +6,7 @@ Source: KIP-98; KAFKA-6003, 6683, 7190, 12153, 14920; Redpanda 3038, 3039, 5356.
 
 from tidelog.errors import ErrorCode
 from tidelog.sim.regressions.testbed import Testbed
-from tidelog.sim.replicas.requests import Producer
+from tidelog.sim.replicas.cluster import Producer
 from tidelog.sim.replicas.watched import WatchedCluster
 
 

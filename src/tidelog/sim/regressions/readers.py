@@ -11,8 +11,7 @@ from tidelog.errors import ErrorCode
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.regressions.small_cluster import SmallCluster
 from tidelog.sim.regressions.testbed import Testbed
-from tidelog.sim.replicas.cluster import CONFIG
-from tidelog.sim.replicas.requests import Producer
+from tidelog.sim.replicas.cluster import CONFIG, Producer
 
 
 def r23_read_committed(testbed: Testbed) -> None:

@@ -135,14 +135,15 @@ class MetadataFeed:
         replicas: tuple[int, ...] | None = None,
     ) -> None:
         """Changes a partition; naming a leader begins a leader epoch."""
-        record = PartitionChangeRecord(
-            partition_id=partition,
-            topic_id=self.image.topics_by_name[name].topic_id,
-            isr=isr,
-            replicas=replicas,
-            leader=LEADER_UNCHANGED if leader is None else leader,
+        self.write(
+            PartitionChangeRecord(
+                partition_id=partition,
+                topic_id=self.image.topics_by_name[name].topic_id,
+                isr=isr,
+                replicas=replicas,
+                leader=LEADER_UNCHANGED if leader is None else leader,
+            )
         )
-        self.write(record)
 
     def partition(self, name: str, partition: int = 0) -> PartitionImage:
         """The newest metadata of a partition."""
@@ -174,13 +175,13 @@ class MetadataFeed:
 
     def _decide(self, sender: int, proposal: AlterPartitionProposal) -> AlterPartitionResult:
         number = proposal.topic_partition.partition
-        refused = AlterPartitionResult(proposal.topic_id, number, self._objection(sender, proposal))
-        if refused.error_code is not ErrorCode.NONE:
-            return refused
+        result = AlterPartitionResult(proposal.topic_id, number, self._objection(sender, proposal))
+        if result.error_code is not ErrorCode.NONE:
+            return result
         isr = tuple(member.broker_id for member in proposal.new_isr)
         self.change(proposal.topic_partition.topic, partition=number, isr=isr)
         known = self.partition(proposal.topic_partition.topic, number)
-        return refused._replace(
+        return result._replace(
             leader_id=known.leader,
             leader_epoch=known.leader_epoch,
             isr=isr,
@@ -203,21 +204,21 @@ class MetadataFeed:
 
 
 def log_config(image: MetadataImage, topic: str) -> LogConfig:
-    """The few topic configs that the scenarios set."""
-    configs = image.topic_configs(topic)
-    known = {
-        "min.insync.replicas": "min_insync_replicas",
-        "flush.messages": "flush_messages",
-        "segment.bytes": "segment_bytes",
-        "cleanup.policy": "cleanup_policy",
-        "leader.replication.throttled.replicas": "leader_replication_throttled_replicas",
-        "follower.replication.throttled.replicas": "follower_replication_throttled_replicas",
-    }
+    """The topic configs that the scenarios set, whatever a broker thinks of their values: small
+    segments roll often."""
     values: dict[str, Any] = {
-        known[key]: value if key.endswith((".throttled.replicas", ".policy")) else int(value)
-        for key, value in configs.items()
+        key.replace(".", "_"): int(value) if value.isdecimal() else value
+        for key, value in image.topic_configs(topic).items()
     }
     return LogConfig(**values)
+
+
+def refused(request: SendAlterPartition, code: ErrorCode) -> list[AlterPartitionResult]:
+    """The same answer to every proposal."""
+    return [
+        AlterPartitionResult(proposal.topic_id, proposal.topic_partition.partition, code)
+        for proposal in request.proposals
+    ]
 
 
 def _config(topic: str, key: str, value: str) -> ConfigRecord:

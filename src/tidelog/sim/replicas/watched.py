@@ -21,11 +21,10 @@ from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.model import TopicPartition
 from tidelog.sim.replicas.broker import Broker
-from tidelog.sim.replicas.cluster import CONFIG, Cluster
+from tidelog.sim.replicas.cluster import CONFIG, NO_PRODUCER_ID, Cluster, Producer
 from tidelog.sim.replicas.controlled import ControlledFeed
 from tidelog.sim.replicas.feed import MetadataFeed
 from tidelog.sim.replicas.reading import Written, records_of, written_in
-from tidelog.sim.replicas.requests import NO_PRODUCER_ID, Producer
 from tidelog.sim.report.violation import Violation
 from tidelog.wire.fetch import READ_COMMITTED, FetchedPartition
 from tidelog.wire.produce import ProducedPartition

@@ -2,10 +2,9 @@
 
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.metadata.image import PartitionImage
-from tidelog.records.batch import decode_batch, iter_headers
 from tidelog.sim.engine.client import Disconnected, SimClient
 from tidelog.sim.engine.world import World
-from tidelog.sim.replicas.reading import joined
+from tidelog.sim.replicas.reading import written_in
 
 
 class SmallCluster:
@@ -57,13 +56,7 @@ class SmallCluster:
         answer = SimClient(self._world, leader).fetch("t", 0, offset).partitions[0]
         if answer.error_code is not ErrorCode.NONE:
             return []
-        data = joined(answer.records)
-        return [
-            record.value or b""
-            for position, header in iter_headers(data)
-            for record in decode_batch(data[position : position + header.size_bytes])
-            if record.offset >= offset
-        ]
+        return [record.value or b"" for record in written_in(answer) if record.offset >= offset]
 
     def log_files(self) -> dict[int, bytes]:
         """All bytes of the partition's segments, by node."""

@@ -12,9 +12,9 @@ watermark that the answer has, and no position that the log does not have (`NoSp
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.env.disk import FileSlice
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
+from tidelog.kraft.committed import contiguous
 from tidelog.records.batch import batch_size_at, decode_batch
 from tidelog.sim.evidence.history import History, Key, Polled
 from tidelog.sim.workloads.cluster_view import ClusterView, Place
@@ -68,23 +68,20 @@ class Consumer:
         # What the last answer of each key said was committed.
         self.high_watermarks: dict[Key, int] = {}
         self.stopped = False
+        # Of the process in the history.
+        self.name = view.name
         self._history = history
         self._prng = prng
         self._options = options
         self._world = view.world
-        # Keys of the fetch in flight, by node.
-        self._in_flight: dict[int, list[Key]] = {}
+        # What the fetch in flight asks for: by node, the offset of each key.
+        self._in_flight: dict[int, dict[Key, int]] = {}
         # The replica to read a key from instead of its leader.
         self.favourites: dict[Key, int] = {}
         # Keys that wait for new metadata.
         self._lost: set[Key] = set()
         # Incremented by a seek: answers to older fetches are thrown away.
         self._generation = 0
-
-    @property
-    def name(self) -> str:
-        """Of the process in the history."""
-        return self.view.name
 
     def start(self) -> None:
         """Begins to read all that there is."""
@@ -123,54 +120,38 @@ class Consumer:
     def _fetch(self, node_id: int) -> None:
         if self.stopped or node_id in self._in_flight:
             return
-        wanted: list[FetchPartition] = []
-        keys: list[Key] = []
-        busy = {key for in_flight in self._in_flight.values() for key in in_flight}
-        for key, place in self.view.places.items():
-            position = self.positions.get(key)
-            if position is None or key in busy or key in self._lost:
-                continue
-            if self._source(key, place) != node_id:
-                continue
-            keys.append(key)
-            wanted.append(
-                FetchPartition(
-                    "",
-                    place.topic_id,
-                    place.partition,
-                    place.leader_epoch,
-                    position,
-                    -1,
-                    -1,
-                    self._options.max_bytes,
-                )
-            )
-        if not wanted:
+        busy = {key for in_flight in self._in_flight.values() for key in in_flight} | self._lost
+        places = {
+            key: place
+            for key, place in self.view.places.items()
+            if key in self.positions and key not in busy and self._source(key, place) == node_id
+        }
+        if not places:
             return
+        max_bytes = self._options.max_bytes
+        asked = {key: self.positions[key] for key in places}
+        wanted = [
+            FetchPartition(
+                "", at.topic_id, at.partition, at.leader_epoch, asked[key], -1, -1, max_bytes
+            )
+            for key, at in places.items()
+        ]
         session = self.view.session(node_id)
-        request = FetchRequest(
-            -1, -1, self._options.max_wait_ms, 1, self._options.max_bytes, 0, 0, -1, wanted, []
-        )._replace(rack_id=self._options.rack)
-        self._in_flight[node_id] = keys
+        bounds = (self._options.max_wait_ms, 1, max_bytes)
+        request = FetchRequest(-1, -1, *bounds, 0, 0, -1, wanted, [], self._options.rack)
+        self._in_flight[node_id] = asked
         frame = wire_fetch.pack_request(FETCH_VERSION, session.correlation_id, self.name, request)
-        asked = {key: want.fetch_offset for key, want in zip(keys, wanted, strict=True)}
         invoked_at, generation = self._world.now, self._generation
         session.request(
-            frame, lambda answer: self._on_answer(node_id, asked, invoked_at, generation, answer)
+            frame, lambda answer: self._on_answer(node_id, invoked_at, generation, answer)
         )
 
     def _on_answer(
-        self,
-        node_id: int,
-        asked: dict[Key, int],
-        invoked_at: int,
-        generation: int,
-        frame: bytes | None,
+        self, node_id: int, invoked_at: int, generation: int, frame: bytes | None
     ) -> None:
-        del self._in_flight[node_id]
+        asked = self._in_flight.pop(node_id)
         if self.stopped or generation != self._generation:
-            if not self.stopped:
-                self._fetch(node_id)
+            self._fetch(node_id)
             return
         if frame is None:
             for lost in asked:
@@ -182,14 +163,12 @@ class Consumer:
             for key in asked
             if key in self.view.places
         }
-        polled: dict[Key, tuple[Polled, ...]] = {}
-        for part in response.partitions:
-            key = ids.get((part.topic_id, part.partition))
-            if key is None:
-                continue
-            found = self._take(key, asked[key], part, node_id)
-            if found:
-                polled[key] = found
+        polled = {
+            key: found
+            for part in response.partitions
+            if (key := ids.get((part.topic_id, part.partition))) is not None
+            and (found := self._take(key, asked[key], part, node_id))
+        }
         if polled:
             self._history.poll(
                 self.name, polled, invoked_at=invoked_at, completed_at=self._world.now
@@ -238,13 +217,9 @@ class Consumer:
 
 def records_of(part: FetchedPartition, asked: int, who: str) -> tuple[Polled, ...]:
     """The records of an answer from the offset asked for; checks all that an answer can show."""
-    data = b"".join(
-        chunk.file.read(chunk.position, chunk.length) if isinstance(chunk, FileSlice) else chunk
-        for chunk in part.records
-    )
+    data = contiguous(part.records)
     found: list[Polled] = []
-    expected = -1
-    position = 0
+    expected, position = -1, 0
     while (size_bytes := batch_size_at(data, position)) is not None:
         end = position + size_bytes
         if end > len(data):

@@ -128,7 +128,8 @@ class Producer:
         self.acks = acks
         # Open lanes, by key.
         self.lanes: dict[Key, Lane] = {}
-        # A property that an answer violated, reported by the campaign.
+        # Of the process in the history.
+        self.name = view.name
         self._history = history
         self._prng = prng
         self._codec = codec
@@ -139,21 +140,15 @@ class Producer:
         self._value_count = 0
 
     @property
-    def name(self) -> str:
-        """Of the process in the history."""
-        return self.view.name
-
-    @property
     def unresolved(self) -> int:
         """Batches without an outcome."""
         return sum(len(lane.batches) for lane in self.lanes.values())
 
     def send(self, key: Key, count: int) -> None:
         """Queues a batch of new values."""
-        values = []
-        for _ in range(count):
-            self._value_count += 1
-            values.append(f"{self.name}:{self._value_count}")
+        first = self._value_count + 1
+        self._value_count += count
+        values = [f"{self.name}:{number}" for number in range(first, first + count)]
         lane = self.lanes.setdefault(key, Lane(key))
         batch = _Batch(values, self._world.now, lane.batch_count)
         lane.batch_count += 1
@@ -200,19 +195,14 @@ class Producer:
             producer_epoch=0 if self._producer_id >= 0 else -1,
             base_sequence=batch.sequence,
         )
-        request = ProduceRequest(
-            None,
-            self.acks.number,
-            2_000,
-            [ProducePartition("", place.topic_id, lane.key.partition, memoryview(records))],
-        )
+        part = ProducePartition("", place.topic_id, lane.key.partition, memoryview(records))
+        wanted = ProduceRequest(None, self.acks.number, 2_000, [part])
         batch.sent = True
         if self.acks is not Acks.IDEMPOTENT:
             batch.connection = session.connection_id
         round_number = lane.round
-        frame = wire_produce.pack_request(
-            PRODUCE_VERSION, session.correlation_id, self.name, request
-        )
+        number = session.correlation_id
+        frame = wire_produce.pack_request(PRODUCE_VERSION, number, self.name, wanted)
         if self.acks is Acks.NONE:
             session.request(frame, lambda _: None, answered=False)
             self._resolve(lane, batch, Outcome.INFO, -1, "acks=0")

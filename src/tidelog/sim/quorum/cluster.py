@@ -5,7 +5,6 @@ Messages travel over the `Exchange`, flushes complete on the `Disks`. After ever
 its quorum is checked, and the oracles compare what it shows with what all others have shown.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,11 +28,9 @@ from tidelog.sim.engine.timeline import NodeTrace, Simulation
 from tidelog.sim.quorum.disks import Disks
 from tidelog.sim.quorum.exchange import Exchange, ReplyTo
 from tidelog.sim.quorum.membership import VoterOracle, directory_of, endpoint_of
-from tidelog.sim.quorum.options import NO_SNAPSHOTS, Composition, Conditions, Saving
+from tidelog.sim.quorum.options import Composition, Conditions
 from tidelog.sim.quorum.oracle import QuorumOracle
 from tidelog.sim.quorum.replica import Replica
-
-LOG_CONFIG = LogConfig(segment_bytes=1 << 14, max_message_bytes=1 << 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +50,12 @@ class QuorumCluster(Simulation):
         composition: Composition,
         config: QuorumConfig,
         conditions: Conditions,
-        saving: Saving = NO_SNAPSHOTS,
         trace_level: Level = Level.INFO,
     ) -> None:
         super().__init__(prng)
-        self._saving = saving
+        self._composition = composition
         # Whether the voters stand in the log.
         self.dynamic = composition.dynamic or composition.upgradable
-        self._formatted = composition.dynamic
         self.voter_oracle = VoterOracle()
         self.conditions = conditions
         self._prng = prng
@@ -69,30 +64,22 @@ class QuorumCluster(Simulation):
         self.voters = {
             node_id: messages.Voter(
                 node_id,
-                directory_of(node_id) if self._formatted else ZERO_UUID,
+                directory_of(node_id) if composition.dynamic else ZERO_UUID,
                 (endpoint_of(node_id),),
             )
             for node_id in range(1, composition.voters + 1)
         }
         self.oracle = QuorumOracle(self._durable_ends)
         self.replicas = {
-            node_id: self._new_replica(node_id)
+            node_id: Replica(node_id, SimDisk(f"n{node_id}"))
             for node_id in range(1, composition.voters + composition.observers + 1)
         }
         self.exchange = Exchange(self, prng, conditions, self.replicas, self._act)
         self.disks = Disks(self, prng, conditions, self._act)
-        if self._formatted:
-            self._format()
-
-    def _format(self) -> None:
-        for replica in self.replicas.values():
+        for node_id, replica in self.replicas.items() if composition.dynamic else ():
             replica.configured = False
-        for node_id in self.voters:
-            write_first_voters(self.replicas[node_id].disk, self.voters, WALL_START_MS)
-
-    @staticmethod
-    def _new_replica(node_id: int) -> Replica:
-        return Replica(node_id, SimDisk(f"n{node_id}"))
+            if node_id in self.voters:
+                write_first_voters(replica.disk, self.voters, WALL_START_MS)
 
     def emit(self, node: str, event: Event | TraceLine) -> None:
         """A node's trace event."""
@@ -139,7 +126,7 @@ class QuorumCluster(Simulation):
     def start(self, replica: Replica) -> bool:
         """Starts the process; False when its disk does not let it."""
         assert not replica.alive, f"n{replica.node_id} runs"
-        replica.begin_life(self._saving.snapshot_every)
+        replica.begin_life(self._composition.snapshot_every)
         trace = Trace(NodeTrace(f"n{replica.node_id}", self.emit), self._trace_level)
         try:
             self._open(replica, trace)
@@ -158,7 +145,7 @@ class QuorumCluster(Simulation):
         replica.log = open_log(
             LogEnv(replica.disk, replica.effects, trace),
             METADATA_PARTITION,
-            dataclasses.replace(LOG_CONFIG, segment_bytes=self._saving.segment_bytes),
+            LogConfig(segment_bytes=self._composition.segment_bytes, max_message_bytes=1 << 20),
             Checkpoints(),
             clean=False,
             wall_ms=WALL_START_MS,
@@ -196,7 +183,7 @@ class QuorumCluster(Simulation):
         """A dead replica's disk is replaced by an empty one. With voters in the log it is not a
         voter any more, and the operator does not configure it as one either."""
         assert not replica.alive, f"n{replica.node_id} runs"
-        replica.disk = self._new_replica(replica.node_id).disk
+        replica.disk = SimDisk(f"n{replica.node_id}")
         replica.durable_end = 0
         if self.dynamic:
             replica.lost_disks += 1

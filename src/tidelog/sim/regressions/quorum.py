@@ -12,7 +12,7 @@ from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, decode_state
 from tidelog.model import ZERO_UUID, EpochEndOffset
 from tidelog.sim.quorum.cluster import QuorumCluster
 from tidelog.sim.quorum.membership import endpoint_of
-from tidelog.sim.quorum.options import QUICK, Saving
+from tidelog.sim.quorum.options import QUICK
 from tidelog.sim.quorum.replica import Replica
 from tidelog.sim.regressions.testbed import Testbed
 
@@ -79,7 +79,7 @@ def r20_wiped_voter(testbed: Testbed) -> None:
 
 def _rejoin_by_snapshot(testbed: Testbed) -> None:
     config = replace(QUICK, max_retention_bytes=1_000)
-    cluster = testbed.quorum(3, config=config, saving=Saving(snapshot_every=8, segment_bytes=256))
+    cluster = testbed.quorum(3, config=config, snapshot_every=8, segment_bytes=256)
     leader = _elected(cluster)
     wiped = next(one for one in cluster.replicas.values() if one is not leader)
     cluster.kill(wiped)

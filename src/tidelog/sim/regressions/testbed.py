@@ -20,7 +20,7 @@ from tidelog.model import Uuid
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.world import World
 from tidelog.sim.quorum.cluster import QuorumCluster
-from tidelog.sim.quorum.options import NO_SNAPSHOTS, QUICK, Composition, Conditions, Saving
+from tidelog.sim.quorum.options import QUICK, Composition, Conditions
 from tidelog.sim.replicas.cluster import CONFIG
 from tidelog.sim.replicas.watched import WatchedCluster
 from tidelog.sim.report.violation import Violation
@@ -95,15 +95,21 @@ class Testbed:
         return cluster
 
     def quorum(
-        self, voters: int, *, config: QuorumConfig = QUICK, saving: Saving = NO_SNAPSHOTS
+        self,
+        voters: int,
+        *,
+        config: QuorumConfig = QUICK,
+        snapshot_every: int = 0,
+        segment_bytes: int = 1 << 14,
     ) -> QuorumCluster:
         """A metadata quorum alone."""
         cluster = QuorumCluster(
             Prng(self.prng.next_u64()),
-            composition=Composition(voters),
+            composition=Composition(
+                voters, snapshot_every=snapshot_every, segment_bytes=segment_bytes
+            ),
             config=config,
             conditions=Conditions(),
-            saving=saving,
             trace_level=self._trace_level,
         )
         self._made.append(cluster)

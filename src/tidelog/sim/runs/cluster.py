@@ -89,6 +89,8 @@ class ClusterRun:
         self._voters = OneChangeAtATime()
         self.workload = Workload(self.world, self.history, self.swarm, seed, self._voters.oracle)
         self.outcome = Outcome(seed)
+        # Called with every line of the trace.
+        self.listeners = self.world.listeners
         fold = ImageIsFoldOfLog()
         self._watch = Watch(
             self.evidence,
@@ -112,11 +114,6 @@ class ClusterRun:
         self.world.driver.observers.append(self.disks.unseen(self._watch.on_event))
         if self.swarm.voters_in_log:
             self.world.driver.observers.append(self._voters.on_event)
-
-    @property
-    def listeners(self) -> list[Callable[[str], None]]:
-        """Called with every line of the trace."""
-        return self.world.listeners
 
     def run(self) -> Outcome:
         """Runs the seed to its end, good or bad."""

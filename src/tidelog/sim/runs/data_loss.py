@@ -12,7 +12,7 @@ with acks=all that never repeat a batch work here; sequences mean nothing once a
 end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from tidelog.env.trace import Level
@@ -68,6 +68,8 @@ class DataLossRun:
         for host in self.world.hosts.values():
             host.flush_ms = (0, self.swarm.flush_ms)
         self.history = History()
+        # Called with every line of the trace.
+        self.listeners = self.world.listeners
         budget = NoBudget(self.world, group_commit=False)
         self.nemesis = Nemesis(self.world, self.swarm, stream(seed, "faults"), budget)
         self.workload = Workload(self.world, self.history, self.swarm, seed, VoterOracle())
@@ -76,11 +78,6 @@ class DataLossRun:
         self.world.watchers.append(self._reports.on_decision)
         # Acknowledged records that are gone, each reported.
         self.lost = 0
-
-    @property
-    def listeners(self) -> list[Callable[[str], None]]:
-        """Called with every line of the trace."""
-        return self.world.listeners
 
     def run(self) -> Outcome:
         """Runs the seed to its end, good or bad."""

@@ -158,7 +158,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/runs/cluster.py": "tests/sim/test_seeds.py",
     "sim/runs/crash_points.py": "tests/sim/test_crash_points.py",
     "sim/runs/data_loss.py": "tests/sim/test_data_loss.py",
-    "sim/runs/disks.py": "tests/sim/test_damage.py",
     "sim/runs/quorum.py": "tests/sim/test_quorum_voters.py",
     "sim/scenarios/data_loss.py": "tests/sim/test_data_loss.py",
     "sim/scenarios/disk_faults.py": "tests/sim/test_seeds.py",

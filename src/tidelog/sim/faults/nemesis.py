@@ -9,6 +9,7 @@ Dead processes are started again by a supervisor that looks at all hosts now and
 that ended by itself with an error though its disk was fine is a bug (`NoSpontaneousExit`).
 """
 
+from collections import Counter
 from typing import Final
 
 from tidelog.env.prng import Prng
@@ -32,27 +33,47 @@ class SpontaneousExit(AssertionError):
 class Nemesis:
     """The faults of one run."""
 
-    def __init__(self, world: World, swarm: Swarm, prng: Prng, budget: Budget) -> None:
+    def __init__(
+        self,
+        world: World,
+        swarm: Swarm,
+        prng: Prng,
+        budget: Budget,
+        *,
+        device_prng: Prng | None = None,
+    ) -> None:
+        """`device_prng` is for the faults of disks that have a schedule of their own."""
         self._world = world
         self._arena = Arena(world, swarm, prng, budget)
-        # How often each kind struck, and how often it met something.
-        self.counts, self.fired = self._arena.counts, self._arena.fired
+        self._devices = Arena(world, swarm, device_prng or Prng(0), budget)
+        # How often each kind met something; the disks count what came of their own faults.
+        self.fired = self._arena.fired
         # When a dead process is started again, by node.
         self._restart_at: dict[int, int] = {}
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often each kind struck."""
+        return self._arena.counts + self._devices.counts
 
     def start(self) -> None:
         """Begins to strike and to supervise."""
         self._arena.begin(self._arena.swarm.faults, STRIKES)
         self._supervise()
+        if self._arena.swarm.disk_faults:
+            self._devices.begin(self._arena.swarm.disk_faults, disks.DEVICE_STRIKES)
 
     def heal(self) -> None:
-        """Ends every fault; dead processes start again at once."""
+        """Ends every fault; dead processes start again at once. What is damaged stays damaged."""
         self._arena.end_all()
         self._restart_at.clear()
         for host in self._world.hosts.values():
             host.disk.fuse = None
             if host.node is None:
                 self._arena.restart(host)
+        self._devices.end_all()
+        for host in self._world.hosts.values():
+            host.disk.heal()
 
     def _supervise(self) -> None:
         now = self._world.now

@@ -18,7 +18,9 @@ from typing import Final
 from tidelog.env.trace import Level
 from tidelog.metadata.image import MetadataImage
 from tidelog.records.compression import Codec
-from tidelog.sim.checkers.base import EndChecker, Evidence
+from tidelog.sim.checkers.base import EndChecker, Evidence, SweepChecker
+from tidelog.sim.checkers.committed_is_durable import CommittedIsDurable
+from tidelog.sim.checkers.disks_are_sound import DisksAreSound
 from tidelog.sim.checkers.epoch_cache_matches_batches import EpochCacheMatchesBatches
 from tidelog.sim.checkers.epochs_rise import EpochsRise
 from tidelog.sim.checkers.fenced_never_in_sync import FencedNeverInSync
@@ -28,8 +30,10 @@ from tidelog.sim.checkers.no_duplicates import NoDuplicates
 from tidelog.sim.checkers.nothing_lost import NothingLost
 from tidelog.sim.checkers.one_change_at_a_time import OneChangeAtATime
 from tidelog.sim.checkers.producer_order import ProducerOrder
+from tidelog.sim.checkers.recovered_from_image import RecoveredFromImage
 from tidelog.sim.checkers.repeatable_read import RepeatableRead
 from tidelog.sim.checkers.replicas_equal import ReplicasEqual
+from tidelog.sim.checkers.restart_loses_nothing import RestartLosesNothing
 from tidelog.sim.checkers.suite import leader_checkers, sweep_checkers
 from tidelog.sim.checkers.valid_isr_and_elr import ValidIsrAndElr
 from tidelog.sim.checkers.watch import Watch
@@ -42,7 +46,6 @@ from tidelog.sim.faults.budget import Budget, is_back, newest_image
 from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.report.violation import Violation
-from tidelog.sim.runs.disks import DiskSide
 from tidelog.sim.scenarios.swarm import Swarm, draw, stream
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
@@ -57,6 +60,7 @@ FLUSHES_PER_PROBE: Final = 3
 READ_LIMIT_MS: Final = 20_000
 CHECK_EVERY: Final = 7
 SWEEP_EVERY: Final = 100
+MIN_ISR: Final = 2
 
 
 class ClusterRun:
@@ -83,9 +87,18 @@ class ClusterRun:
         self.history = History()
         self.oracle = Oracle()
         self.evidence = Evidence(self.world, self.oracle, self.history)
-        budget = Budget(self.world, group_commit=self.swarm.group_commit)
-        self.nemesis = Nemesis(self.world, self.swarm, stream(seed, "faults"), budget)
-        self.disks = DiskSide(self.world, self.swarm, seed, budget)
+        self.nemesis = Nemesis(
+            self.world,
+            self.swarm,
+            stream(seed, "faults"),
+            Budget(self.world, group_commit=self.swarm.group_commit),
+            device_prng=stream(seed, "disks"),
+        )
+        self._restarts = stream(seed, "restart")
+        recovered = RecoveredFromImage()
+        for host in self.world.hosts.values():
+            host.disk.on_crash = recovered.before_power_cut
+        self.world.starters.append(lambda host: recovered.after_start(host.disk))
         self._voters = OneChangeAtATime()
         self.workload = Workload(self.world, self.history, self.swarm, seed, self._voters.oracle)
         self.outcome = Outcome(seed)
@@ -97,7 +110,7 @@ class ClusterRun:
             leaders=leader_checkers(),
             images=(fold,),
             newest=(EpochsRise(), FencedNeverInSync(), ValidIsrAndElr()),
-            sweeps=(*sweep_checkers(), fold, *self.disks.sweeps),
+            sweeps=(*sweep_checkers(), fold, *self._disk_sweeps()),
             sweep_every=SWEEP_EVERY,
         )
         self._at_end: list[EndChecker] = [
@@ -109,9 +122,10 @@ class ClusterRun:
             ProducerOrder(),
             HistoryIsALog(),
             fold,
-            *self.disks.end_checkers,
         ]
-        self.world.driver.observers.append(self.disks.unseen(self._watch.on_event))
+        if self.swarm.restart_at_end:
+            self._at_end += [DisksAreSound(), RestartLosesNothing()]
+        self.world.driver.observers.append(self._look)
         if self.swarm.voters_in_log:
             self.world.driver.observers.append(self._voters.on_event)
 
@@ -122,8 +136,10 @@ class ClusterRun:
         self.outcome.events = self.world.event_count
         self.outcome.virtual_ms = self.world.now
         self.outcome.acknowledged = self.history.acknowledged_count
-        self.outcome.faults = self.nemesis.counts + self.disks.counts
-        self.outcome.fired = self.nemesis.fired + self.disks.fired
+        self.outcome.faults = self.nemesis.counts
+        # What the disks made of the faults is counted there.
+        by_disks = [host.disk.fired for host in self.world.hosts.values()]
+        self.outcome.fired = sum(by_disks, start=self.nemesis.fired)
         self.outcome.marks = tuple(sorted({*self.world.marks.names, *self._voters.oracle.marks}))
         self.outcome.election_ms = tuple(self.world.elections.durations_ms)
         self.outcome.unavailable_ms = unavailable_ms(self.history)
@@ -135,12 +151,10 @@ class ClusterRun:
         world.start_all()
         self.workload.start()
         self.nemesis.start()
-        self.disks.start()
         world.run_for(self.swarm.fault_phase_ms)
         world.note("world heals")
         healed_at = world.now
         self.nemesis.heal()
-        self.disks.heal()
         self.workload.stop()
         self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
         self.outcome.healed_ms = world.now - healed_at
@@ -149,13 +163,42 @@ class ClusterRun:
         self._until("Liveness", self._is_level, HEAL_LIMIT_MS, self._complaints)
         self.evidence.final = self._read_all("final")
         if self.swarm.restart_at_end:
-            for together in self.disks.last_restarts():
-                self.disks.restart(together)
-                self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
+            self._restart_all()
             self.evidence.after_restart = self._read_all("again")
         self._watch.sweep()
         for checker in self._at_end:
             checker.at_end(self.evidence)
+
+    # Disks ---------------------------------------------------------------------------------
+
+    def _disk_sweeps(self) -> list[SweepChecker]:
+        """What looks at the devices every so often."""
+        if not self.swarm.group_commit or self.swarm.damages:
+            # What was durable may be damaged on one device at a time.
+            return []
+        # An operator may turn the min ISR down to one.
+        alone = self.swarm.nodes == 1 or self.swarm.operator_gap_ms
+        return [CommittedIsDurable(1 if alone else MIN_ISR)]
+
+    def _look(self, host: Host) -> None:
+        # The reads of checkers are none of the node's: no fault strikes them.
+        with host.disk.observed():
+            self._watch.on_event(host)
+
+    def _restart_all(self) -> None:
+        """Everything at once, or one node at a time where a file may be damaged that is not read
+        yet (P4); as hard as the promise allows."""
+        nodes = list(self.world.hosts)
+        for together in [[one] for one in nodes] if self.swarm.damaged_files else [nodes]:
+            torn = self._restarts.chance(1, 2)
+            for node_id in together:
+                if self.swarm.group_commit:
+                    self.world.power_cut(node_id, torn=torn)
+                elif self.world.hosts[node_id].node is not None:
+                    self.world.kill(node_id)
+            for node_id in together:
+                self.world.start(node_id)
+            self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
 
     # Healing -------------------------------------------------------------------------------
 

@@ -147,13 +147,13 @@ class Script:
         self._supervise()
         follower, leader = self._world.hosts[3], self._world.hosts[1]
         self._world.at(1_600, lambda: self._cut_off(follower))
-        self._world.at(2_600, self._heal)
+        self._world.at(2_600, self._world.heal)
         self._world.at(3_200, lambda: self._stop(leader))
 
     def heal(self) -> None:
         """The script is over; operations count on, to the end of the run."""
         self._stopped = True
-        self._heal()
+        self._world.heal()
 
     # The crash -----------------------------------------------------------------------------------
 
@@ -203,9 +203,6 @@ class Script:
             if node_id != victim.node_id:
                 self._world.cut(victim.node_id, node_id)
                 self._world.cut(node_id, victim.node_id)
-
-    def _heal(self) -> None:
-        self._world.heal()
 
     def _stop(self, host: Host) -> None:
         if host.node is not None and not self._stopped:

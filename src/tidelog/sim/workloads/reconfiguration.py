@@ -1,16 +1,29 @@
-"""Changes of partitions and configurations while everything else goes on.
+"""Changes of partitions, configurations and voters while everything else goes on.
 
-An operator who moves replicas, takes the move back, elects leaders and turns the knobs of topics.
+`Operator`: who moves replicas, takes the move back, elects leaders and turns the knobs of topics.
 Nothing that he does may lose a record, so the promise of the run bounds him: two replicas stay
 where there are two brokers, `min.insync.replicas` stays at two or more without group commit and
 where files are damaged, and `flush.messages` stays at one with it. Whatever the answer, or none:
 the checkers look at records, and in the end no move may be under way.
+
+`VoterOperator`: who adds and removes voters (KIP-853) through any broker, which forwards the
+request like any other. He knows the voter set of some running node, so he may be behind. A request
+without an answer may still be carried out, later than others: whatever became of it, sets that
+follow each other differ in one voter, and a change that was reported as made is made
+(`OneChangeAtATime`, `AcknowledgedChange`, in `sim/quorum/membership.py`).
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from tidelog.env.prng import Prng
+from tidelog.errors import ErrorCode
+from tidelog.kraft import codec as quorum_codec
+from tidelog.kraft.messages import AddVoterRequest
+from tidelog.sim.engine.formation import CLUSTER_ID
+from tidelog.sim.engine.world import World
+from tidelog.sim.quorum.membership import VoterOracle, draw_change
 from tidelog.sim.workloads.admin import Admin
 from tidelog.sim.workloads.cluster_view import Place, request
 from tidelog.wire.api import ApiKey
@@ -20,6 +33,7 @@ CONFIGS_VERSION: Final = 1
 REASSIGN_VERSION: Final = 1
 ELECT_VERSION: Final = 2
 TIMEOUT_MS: Final = 5_000
+VOTER_TIMEOUT_MS: Final = 3_000
 TOPIC: Final = 2
 SET, DELETE = 0, 1
 
@@ -107,3 +121,39 @@ class Operator:
     def _ask(self, key: ApiKey, version: int, /, **values: object) -> None:
         # Any answer will do.
         self._admin.send(request(key, version, **values), lambda _: None)
+
+
+class VoterOperator:
+    """One client that changes the voter set, one request at a time."""
+
+    def __init__(self, world: World, admin: Admin, prng: Prng, oracle: VoterOracle) -> None:
+        self._world = world
+        self._admin = admin
+        self._prng = prng
+        self._oracle = oracle
+        self._waits = False
+
+    def act(self) -> None:
+        """Adds or removes a voter, unless the last answer is not there yet."""
+        running = [host.node for host in self._world.hosts.values() if host.node is not None]
+        if self._waits or not running:
+            return
+        quorum = self._prng.choice(running).broker.quorum
+        seats = self._world.as_voters
+        if not quorum.voters.keys() <= seats.keys() or not quorum.voters:
+            return
+        change = draw_change(self._prng, quorum, seats, cluster_id=CLUSTER_ID)
+        if change is None:
+            return
+        if isinstance(change, AddVoterRequest):
+            change = replace(change, timeout_ms=VOTER_TIMEOUT_MS)
+        since = self._oracle.committed_end
+        self._waits = True
+        self._world.note(f"world voters: {type(change).__name__} {change.voter.node_id}")
+
+        def done(code: ErrorCode | None) -> None:
+            self._waits = False
+            if code is ErrorCode.NONE:
+                self._oracle.check_acknowledged(change, since)
+
+        self._admin.ask(quorum_codec.request_to_entity(change), done)

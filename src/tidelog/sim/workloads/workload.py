@@ -18,8 +18,7 @@ from tidelog.sim.workloads.admin import Admin
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
 from tidelog.sim.workloads.producer import Acks, Producer
-from tidelog.sim.workloads.reconfiguration import Operator
-from tidelog.sim.workloads.voters import VoterOperator
+from tidelog.sim.workloads.reconfiguration import Operator, VoterOperator
 
 MAX_TOPICS: Final = 6
 MAX_PARTITIONS: Final = 5

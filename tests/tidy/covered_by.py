@@ -125,7 +125,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/faults/nemesis.py": "tests/sim/test_seeds.py",
     "sim/faults/processes.py": "tests/sim/test_faults.py",
     "sim/quorum/cluster.py": "tests/sim/test_quorum_voters.py",
-    "sim/quorum/disks.py": "tests/sim/test_quorum_voters.py",
     "sim/quorum/exchange.py": "tests/sim/test_quorum_voters.py",
     "sim/quorum/membership.py": "tests/sim/test_quorum_voters.py",
     "sim/quorum/options.py": "tests/sim/test_quorum_voters.py",

@@ -18,16 +18,13 @@ from tidelog.sim.engine.world import World
 from tidelog.sim.faults import disks, links, processes
 from tidelog.sim.faults.arena import Arena, Strike
 from tidelog.sim.faults.budget import Budget
+from tidelog.sim.report.violation import Violation
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 from tidelog.sim.scenarios.swarm import Swarm
 
 SUPERVISOR_MS: Final = 50
 STRIKES: Final[dict[FaultKind, Strike]] = {**processes.STRIKES, **links.STRIKES, **disks.STRIKES}
 assert STRIKES.keys() == set(FaultKind), "some kind has no strike"
-
-
-class SpontaneousExit(AssertionError):
-    """A process gave up without a reason."""
 
 
 class Nemesis:
@@ -96,5 +93,5 @@ class Nemesis:
         message, host.exit_code = host.exit_message, None
         self._world.note(f"world {host.name}: exited ({message})")
         if host.node_id not in self._arena.bad_disks and not host.disk.hurt:
-            raise SpontaneousExit(f"NoSpontaneousExit: {host.name} exited: {message}")
+            raise Violation("NoSpontaneousExit", f"{host.name} exited: {message}")
         self._arena.lose_unflushed(host)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tidelog.config import LogConfig, QuorumConfig
+from tidelog.env.effects import Effect, Flush, Replace
 from tidelog.env.event import Event
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceLine
@@ -20,13 +21,12 @@ from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.kraft.quorum_state import QuorumStateFile
 from tidelog.kraft.voters import write_first_voters
 from tidelog.log.loading import open_log
-from tidelog.log.values import Checkpoints, LogEnv
+from tidelog.log.values import Checkpoints, LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID
 from tidelog.sim.engine.disk import ProcessKilled, SimDisk
 from tidelog.sim.engine.formation import CLUSTER_ID, WALL_START_MS
-from tidelog.sim.engine.timeline import NodeTrace, Simulation
-from tidelog.sim.quorum.disks import Disks
-from tidelog.sim.quorum.exchange import Exchange, ReplyTo
+from tidelog.sim.engine.timeline import NodeTrace, Simulation, Timeline
+from tidelog.sim.quorum.exchange import Act, Exchange, ReplyTo
 from tidelog.sim.quorum.membership import VoterOracle, directory_of, endpoint_of
 from tidelog.sim.quorum.options import Composition, Conditions
 from tidelog.sim.quorum.oracle import QuorumOracle
@@ -302,3 +302,51 @@ class QuorumCluster(Simulation):
         self.oracle.check_snapshot(replica.node_id, state.snapshot_id, state.records)
         state.step(replica.quorum)
         assert replica.quorum.latest_snapshot == before, "SnapshotDurable: counted before its flush"
+
+
+class Disks:
+    """The disk queues of all replicas: one effect after the other, each after a drawn time."""
+
+    def __init__(self, timeline: Timeline, prng: Prng, conditions: Conditions, act: Act) -> None:
+        self._timeline = timeline
+        self._prng = prng
+        self._conditions = conditions
+        self._act = act
+
+    def take(self, replica: Replica) -> None:
+        """Queues what the replica asks of its disk since the last time."""
+        was_idle = not replica.disk_queue
+        replica.disk_queue.extend(replica.effects.take())
+        if was_idle:
+            self._begin(replica)
+
+    def resume(self, replica: Replica) -> None:
+        """A stalled disk goes on."""
+        replica.stalled = False
+        self._begin(replica)
+
+    def _begin(self, replica: Replica) -> None:
+        if replica.disk_queue and not replica.stalled:
+            delay_ms = self._prng.between(0, self._conditions.flush_ms)
+            self._timeline.at(delay_ms, replica.in_this_life(lambda: self._complete(replica)))
+
+    def _complete(self, replica: Replica) -> None:
+        if replica.stalled:
+            return
+        effect = replica.disk_queue.popleft()
+        self._begin(replica)
+        self._act(replica, lambda: self._carry_out(replica, effect))
+
+    def _carry_out(self, replica: Replica, effect: Effect) -> None:
+        match effect:
+            case Flush(file, subject):
+                replica.disk.sync(file)
+                if isinstance(subject, LogFlush):
+                    replica.log.on_flushed(subject)
+                replica.quorum.on_flushed(subject, self._timeline.now)
+            case Replace(path, data, subject):
+                replica.disk.replace(path, data)
+                if subject is not None:
+                    replica.quorum.on_flushed(subject, self._timeline.now)
+            case _:
+                raise AssertionError(f"a quorum emits no {effect}")

@@ -28,8 +28,8 @@ from tidelog.env.trace import Level
 from tidelog.sim.engine.disk import ProcessKilled, SimDisk
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
-from tidelog.sim.faults.nemesis import SpontaneousExit
 from tidelog.sim.report.outcome import Outcome
+from tidelog.sim.report.violation import Violation
 from tidelog.sim.runs.cluster import ClusterRun
 from tidelog.sim.scenarios.swarm import Swarm, draw_plain
 
@@ -193,7 +193,7 @@ class Script:
                 self._restart_at.pop(node_id, None)
                 continue
             if host.exit_code:
-                raise SpontaneousExit(f"NoSpontaneousExit: {host.name}: {host.exit_message}")
+                raise Violation("NoSpontaneousExit", f"{host.name}: {host.exit_message}")
             if self._restart_at.setdefault(node_id, now + DOWN_MS) <= now:
                 self._world.start(node_id)
         self._world.at(SUPERVISOR_MS, self._supervise)

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidelog.env.trace import Level
-from tidelog.log.log import Log
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.sim.checkers.loss_is_reported import LossIsReported, values_of
 from tidelog.sim.engine.world import World
@@ -174,10 +173,10 @@ class DataLossRun:
         for node_id in partition.replicas:
             node = self.world.hosts[node_id].node
             assert node is not None, f"host{node_id} is down at the end"
-            for replica in node.broker.replicas.partitions.values():
-                if key_of(replica.topic_partition.topic, replica.topic_id,
-                          replica.topic_partition.partition) == key:  # fmt: skip
-                    found[node_id] = _committed_values(replica.log)
+            for (topic, number), replica in node.broker.replicas.partitions.items():
+                if key_of(topic, replica.topic_id, number) == key:
+                    log = replica.log
+                    found[node_id] = values_of(log, log.log_start_offset, log.high_watermark)
         first = found[partition.leader]
         for node_id, values in found.items():
             if values != first:
@@ -187,7 +186,3 @@ class DataLossRun:
                     f"{len(values)}, or others",
                 )
         return first
-
-
-def _committed_values(log: Log) -> dict[str, int]:
-    return values_of(log, log.log_start_offset, log.high_watermark)

@@ -17,6 +17,7 @@ from tidelog.errors import ErrorCode
 from tidelog.kraft.committed import contiguous
 from tidelog.records.batch import batch_size_at, decode_batch
 from tidelog.sim.evidence.history import History, Key, Polled
+from tidelog.sim.report.violation import Violation
 from tidelog.sim.workloads.cluster_view import ClusterView, Place
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest
@@ -38,10 +39,6 @@ _RETRIABLE: Final = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     )
 )
-
-
-class ReadViolation(AssertionError):
-    """A consumer saw what a correct cluster never shows."""
 
 
 @dataclass(slots=True)
@@ -197,12 +194,11 @@ class Consumer:
             if self._options.from_followers or key in self.favourites:
                 self._lose(key)
                 return ()
-            raise ReadViolation(
-                f"NoSpuriousReset: {self.name} {key} at {asked} is out of range on node {node_id}"
-            )
+            text = f"{self.name} {key} at {asked} is out of range on node {node_id}"
+            raise Violation("NoSpuriousReset", text)
         if code is not ErrorCode.NONE:
             if code not in _RETRIABLE:
-                raise ReadViolation(f"ErrorCodeTruth: {self.name} {key} got {code.name}")
+                raise Violation("ErrorCodeTruth", f"{self.name} {key} got {code.name}")
             self._lose(key)
             return ()
         if part.preferred_read_replica >= 0:
@@ -227,16 +223,14 @@ def records_of(part: FetchedPartition, asked: int, who: str) -> tuple[Polled, ..
         batch, position = data[position:end], end
         for record in decode_batch(batch):
             if expected >= 0 and record.offset != expected:
-                raise ReadViolation(f"DenseOffsets: {who}: {record.offset} after {expected - 1}")
+                raise Violation("DenseOffsets", f"{who}: {record.offset} after {expected - 1}")
             expected = record.offset + 1
             if record.offset >= part.high_watermark:
-                raise ReadViolation(
-                    f"ReadsBelowHighWatermark: {who}: {record.offset} with high watermark "
-                    f"{part.high_watermark}"
-                )
+                text = f"{who}: {record.offset} with high watermark {part.high_watermark}"
+                raise Violation("ReadsBelowHighWatermark", text)
             if record.offset >= asked:
                 assert record.value is not None, f"{who}: a record without value"
                 found.append(Polled(record.offset, record.value.decode()))
     if found and found[0].offset != asked:
-        raise ReadViolation(f"DenseOffsets: {who}: asked {asked}, got {found[0].offset}")
+        raise Violation("DenseOffsets", f"{who}: asked {asked}, got {found[0].offset}")
     return tuple(found)

@@ -30,6 +30,7 @@ from tidelog.records.compression import Codec
 from tidelog.records.record import Record
 from tidelog.sim.engine.formation import WALL_START_MS
 from tidelog.sim.evidence.history import History, Key, Outcome, Sent
+from tidelog.sim.report.violation import Violation
 from tidelog.sim.workloads.cluster_view import ClusterView, request
 from tidelog.wire import produce as wire_produce
 from tidelog.wire.api import ApiKey
@@ -79,10 +80,6 @@ class Acks(Enum):
     def number(self) -> int:
         """As Produce has it."""
         return {Acks.LEADER: 1, Acks.NONE: 0}.get(self, -1)
-
-
-class UnexpectedAnswer(AssertionError):
-    """A producer got an answer that a correct cluster does not give."""
 
 
 @dataclass(slots=True, eq=False)
@@ -276,11 +273,12 @@ class Producer:
             self._rest(lane)
             return
         if code is not None and code not in _RETRIABLE:
-            raise UnexpectedAnswer(f"ErrorCodeTruth: {self.name} {lane.key} got {reason}")
+            raise Violation("ErrorCodeTruth", f"{self.name} {lane.key} got {reason}")
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and lane.batches[0] is batch:
-            raise UnexpectedAnswer(
-                f"SequenceContinuity: {self.name} {lane.key} got {reason} for its oldest batch, "
-                f"sequence {batch.sequence}; all before it was acknowledged"
+            raise Violation(
+                "SequenceContinuity",
+                f"{self.name} {lane.key} got {reason} for its oldest batch, sequence "
+                f"{batch.sequence}; all before it was acknowledged",
             )
         lane.failing = True
         self._end_round(lane)

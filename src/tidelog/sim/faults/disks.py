@@ -15,6 +15,7 @@ from tidelog.env.prng import Prng
 from tidelog.sim.engine.disk import READS, SYNCS, WRITES, Trouble
 from tidelog.sim.engine.host import Host
 from tidelog.sim.faults.arena import Arena, Lasting, Lasts, Strike
+from tidelog.sim.faults.budget import Harm
 from tidelog.sim.faults.damage import damage
 from tidelog.sim.scenarios.disk_faults import DiskFault
 from tidelog.sim.scenarios.fault_kinds import FaultKind
@@ -39,7 +40,7 @@ def _slow_disk(arena: Arena) -> Lasts:
 def _may_break(arena: Arena, host: Host) -> bool:
     if not host.disk.is_well or not arena.budget.may_end_uncleanly(host.node_id):
         return False
-    arena.budget.note_unclean(host.node_id, lossy=False)
+    arena.budget.note(host.node_id)
     arena.bad_disks[host.node_id] = None
     return True
 
@@ -91,7 +92,7 @@ def _trouble(fault: DiskFault, arena: Arena) -> Lasts:
     may_strike = budget.may_lose_data if fault.loses else budget.may_end_uncleanly
     if not may_strike(host.node_id) or not host.disk.is_well:
         return
-    budget.note_unclean(host.node_id, lossy=fault.loses)
+    budget.note(host.node_id, Harm.LOSSY if fault.loses else Harm.UNCLEAN)
     operations, sticky = _TROUBLES[fault]
     trouble = Trouble(f"{fault.value}-reported", operations, sticky=sticky)
     host.disk.troubles.append(trouble)
@@ -123,7 +124,7 @@ def _damage(fault: DiskFault, arena: Arena) -> bool:
 def _note_damaged(arena: Arena, host: Host, done: str) -> None:
     arena.world.note(f"world {host.name}: {done}")
     host.disk.damaged = host.disk.hurt = True
-    arena.budget.note_damaged(host.node_id)
+    arena.budget.note(host.node_id, Harm.DAMAGED)
 
 
 STRIKES: Final[dict[FaultKind, Strike]] = {

@@ -7,7 +7,7 @@ from typing import Final
 
 from tidelog.sim.engine.host import Host
 from tidelog.sim.faults.arena import Arena, Lasting, Lasts, Strike
-from tidelog.sim.faults.budget import is_back, newest_image
+from tidelog.sim.faults.budget import Harm, is_back, newest_image
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 
 ROLL_LIMIT_MS: Final = 8_000
@@ -32,7 +32,7 @@ def _kill(arena: Arena, host: Host, *, reset: bool = False) -> bool:
     if host.node is None or not arena.budget.may_end_uncleanly(host.node_id):
         return False
     arena.world.note(f"world {host.name}: killed")
-    arena.budget.note_unclean(host.node_id, lossy=False)
+    arena.budget.note(host.node_id)
     arena.world.kill(host.node_id, reset=reset)
     return True
 
@@ -40,7 +40,7 @@ def _kill(arena: Arena, host: Host, *, reset: bool = False) -> bool:
 def _kill_in_write(arena: Arena, host: Host) -> bool:
     if host.node is None or not arena.budget.may_end_uncleanly(host.node_id):
         return False
-    arena.budget.note_unclean(host.node_id, lossy=False)
+    arena.budget.note(host.node_id)
     host.disk.fuse = arena.prng.below(30)
     return True
 
@@ -101,7 +101,7 @@ def _cut_power(arena: Arena, host: Host) -> bool:
     if host.node is None or not arena.budget.may_lose_data(host.node_id):
         return False
     arena.world.note(f"world {host.name}: power cut")
-    arena.budget.note_unclean(host.node_id, lossy=True)
+    arena.budget.note(host.node_id, Harm.LOSSY)
     arena.world.power_cut(host.node_id, torn=arena.prng.chance(2, 3))
     return True
 
@@ -110,7 +110,7 @@ def _wipe(arena: Arena, host: Host) -> bool:
     if host.node is None or not arena.budget.may_lose_everything(host.node_id):
         return False
     arena.world.note(f"world {host.name}: killed, and its disk is gone")
-    arena.budget.note_wiped(host.node_id)
+    arena.budget.note(host.node_id, Harm.WIPED)
     arena.world.kill(host.node_id)
     arena.world.wipe(host.node_id)
     return True

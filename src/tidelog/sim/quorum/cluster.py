@@ -7,7 +7,6 @@ its quorum is checked, and the oracles compare what it shows with what all other
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from tidelog.config import LogConfig, QuorumConfig
@@ -31,13 +30,6 @@ from tidelog.sim.quorum.membership import VoterOracle, directory_of, endpoint_of
 from tidelog.sim.quorum.options import Composition, Conditions
 from tidelog.sim.quorum.oracle import QuorumOracle
 from tidelog.sim.quorum.replica import Replica
-
-
-@dataclass(frozen=True, slots=True)
-class _Operator:
-    """An operator outside of the quorum, who asks for another voter set."""
-
-    request: messages.VoterChangeRequest
 
 
 class QuorumCluster(Simulation):
@@ -210,8 +202,8 @@ class QuorumCluster(Simulation):
 
     def change_voters(self, replica: Replica, request: messages.VoterChangeRequest) -> None:
         """An operator asks a replica for another voter set."""
-        asker = _Operator(request)
-        self._act(replica, lambda: replica.quorum.on_request(request, asker, self.now))
+        # The answer names its request: an operator is no replica.
+        self._act(replica, lambda: replica.quorum.on_request(request, request, self.now))
 
     def upgrade(self, replica: Replica) -> None:
         """An operator asks a leader to move the configured voters to the log."""
@@ -261,9 +253,9 @@ class QuorumCluster(Simulation):
 
     def _send_reply(self, sender: Replica, reply: messages.Reply) -> None:
         to, response = reply.reply_to, reply.response
-        if isinstance(to, _Operator):
+        if isinstance(to, messages.VoterChangeRequest):
             assert isinstance(response, messages.VoterChangeResponse), f"{response}"
-            self.voter_oracle.check_answer(sender.node_id, sender.quorum, to.request, response)
+            self.voter_oracle.check_answer(sender.node_id, sender.quorum, to, response)
             return
         request = to.request if isinstance(to, ReplyTo) else None
         granted = isinstance(response, messages.VoteResponse) and response.granted

@@ -1,7 +1,6 @@
 """A simulated client: one connection, requests one after the other, answers as entities.
 
-It speaks the wire like any other client. It is for scenarios and tests, which drive the world
-until an answer is there.
+It speaks the wire. It is for scenarios and tests, which drive the world until an answer is there.
 """
 
 from collections import deque

@@ -37,8 +37,6 @@ class Driver:
         # `check()` runs after every event, or after every n-th; 0 is never.
         self.check_every = 1
 
-    # Inputs and ticks ----------------------------------------------------------------------
-
     def deliver(self, host: Host, life: int, event: effects.Input) -> None:
         """Hands an input to the process of a host, if it is still the one that it is for."""
         if host.node is None or host.life != life:
@@ -119,8 +117,6 @@ class Driver:
         else:
             self._tick(host, life)
 
-    # Effects -------------------------------------------------------------------------------
-
     def _carry_out(self, host: Host, effect: effects.Effect) -> None:
         if isinstance(effect, effects.Send):
             # Most effects are sends, and to match costs more than to ask.
@@ -161,8 +157,6 @@ class Driver:
             self.deliver(host, life, effects.Connected(connection_id) if up else refused)
 
         self._network.connect((host.name, connection_id), (target, port), wanted, done)
-
-    # Disks ---------------------------------------------------------------------------------
 
     def _begin_flush(self, host: Host) -> None:
         lane = host.metadata_queue or host.disk_queue

@@ -298,8 +298,7 @@ class Network:
     # Faults --------------------------------------------------------------------------------
 
     def cut(self, source: str, target: str, port: int = ANY_PORT) -> None:
-        """Nothing that `source` sends reaches `target`, over any port or one listener's, until the
-        link is healed."""
+        """Nothing that `source` sends reaches `target`, over all or one port, until healed."""
         self.cuts.add((source, target, port))
 
     def heal(self, source: str, target: str, port: int = ANY_PORT) -> None:

@@ -21,10 +21,12 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, TraceLine
 from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import Voter
+from tidelog.kraft.voters import write_first_voters
+from tidelog.log.identity import read_identity
 from tidelog.sim.engine.client_machine import CLIENT, ClientMachine
 from tidelog.sim.engine.disk import ProcessKilled
 from tidelog.sim.engine.driver import Driver
-from tidelog.sim.engine.formation import WALL_START_MS, Formation, new_disk, voters_of, write_voters
+from tidelog.sim.engine.formation import WALL_START_MS, Formation, new_disk
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.network import Network
 from tidelog.sim.engine.timeline import NodeTrace, Simulation
@@ -78,7 +80,9 @@ class World(Simulation):
             )
             self.hosts[node_id] = self.network.machines[host.name] = host
         if voters_in_log:
-            write_voters(self.hosts)
+            first = self.as_voters
+            for node_id in first:
+                write_first_voters(self.hosts[node_id].disk, first, WALL_START_MS)
 
     def emit(self, host: str, event: Event | TraceLine) -> None:
         """Appends a line of a node's trace, and looks for a mark and a new leader."""
@@ -90,9 +94,21 @@ class World(Simulation):
             self.note(f"{host} {event.text()}")
 
     @property
+    def nodes(self) -> list[Node]:
+        """The processes that run."""
+        return [host.node for host in self.hosts.values() if host.node is not None]
+
+    @property
     def as_voters(self) -> dict[int, Voter]:
         """Every controller as the voter that it is or would be."""
-        return voters_of(self.hosts.values())
+        voters = {}
+        for node_id, host in self.hosts.items():
+            if host.config.is_controller:
+                with host.disk.observed():
+                    directory_id = read_identity(host.disk).directory_id
+                endpoints = host.config.advertised_controller_listeners
+                voters[node_id] = Voter(node_id, directory_id, endpoints)
+        return voters
 
     def run_until(self, condition: Callable[[], bool], limit_ms: int = 60_000) -> bool:
         """Runs until the condition holds.
@@ -171,8 +187,8 @@ class World(Simulation):
                 self.network.close(end)
 
     def power_cut(self, node_id: int, *, torn: bool = True) -> None:
-        """The machine loses power: what was not flushed is lost (with `torn` only in part), and
-        no stream is closed."""
+        """The machine loses power: no stream is closed, and what was not flushed is lost, with
+        `torn` only in part."""
         host = self.hosts[node_id]
         self._end_process(host)
         host.ends = {}

@@ -1,10 +1,9 @@
 """What every fault needs: a world, a victim, a length, and an end that comes for sure.
 
 A fault that lasts is undone after a drawn time, or when everything heals, whichever comes first.
-It is a generator: it strikes, yields how it lasts, and undoes itself behind that.
-Whether it *mattered* is shown by a probe: a number that grows when the fault meets something (bytes
-that a cut kept back, an append that a full disk refused). A fault that nothing met is counted as
-struck and not as fired.
+It is a generator: it strikes, yields how it lasts, and undoes itself behind that. Whether it
+*mattered* is shown by a probe: a number that grows when the fault meets something (bytes that a cut
+kept back, an append that a full disk refused). If nothing met it, it struck and did not fire.
 """
 
 from collections import Counter
@@ -37,8 +36,7 @@ class Lasting:
 
 Lasts = Iterator[Lasting]
 Strike = Callable[["Arena"], bool | Lasts]
-"""Does it. One that is over at once returns whether it was possible; one that lasts yields only if
-it was."""
+"""Strikes if it can. One that is over at once returns whether it could; one that lasts yields."""
 
 
 class Arena:
@@ -135,17 +133,15 @@ class Arena:
             host.disk.crash(self.prng)
             host.disk.loses_on_exit = False
 
-    # Victims -------------------------------------------------------------------------------
-
     def victim(self) -> Host:
         """A node by chance, or one with a role."""
         hosts = self.hosts
         image = newest_image(self.world)
         aim = self.prng.below(4)
         if aim == 0:
-            for host in hosts.values():
-                if host.node is not None and host.node.broker.quorum.is_leader:
-                    return host
+            for node in self.world.nodes:
+                if node.broker.quorum.is_leader:
+                    return hosts[node.config.node_id]
         if aim >= 2 and image is not None and image.topics_by_name:
             topic = image.topics_by_name[self.prng.choice(sorted(image.topics_by_name))]
             partition = topic.partitions[self.prng.choice(sorted(topic.partitions))]

@@ -37,13 +37,13 @@ from tidelog.sim.evidence.scrub import scrub
 
 def newest_image(world: World) -> MetadataImage | None:
     """The newest committed metadata that any running node has applied."""
-    images = [host.node.broker.image for host in world.hosts.values() if host.node is not None]
-    return max(images, key=lambda image: image.offset, default=None)
+    return max(
+        (node.broker.image for node in world.nodes), key=lambda image: image.offset, default=None
+    )
 
 
 def is_back(host: Host, image: MetadataImage) -> bool:
-    """Whether the present process is unfenced and in sync everywhere, according to an image that
-    knows this very process."""
+    """Whether an image knows this very process, unfenced and in sync everywhere."""
     if not host.config.is_broker:
         return host.node is not None
     node_id = host.node_id

@@ -77,9 +77,6 @@ def _fail_flushes(arena: Arena) -> Lasts:
         disk.failing_syncs = False
 
 
-# With a schedule of their own ------------------------------------------------------------------
-
-
 def _stall(arena: Arena) -> Lasts:
     host = arena.any_host()
     host.flush_ms = (0, arena.prng.choice((1_000, 5_000, STALL_MS)))

@@ -20,9 +20,6 @@ def both_ways(names: list[str], others: list[str], port: int = ANY_PORT) -> list
     return [(*way, port) for link in links for way in (link, link[::-1])]
 
 
-# Cuts ------------------------------------------------------------------------------------------
-
-
 def _cut_links(arena: Arena, name: str, cuts: list[Cut]) -> Lasts:
     network = arena.world.network
     fresh = [cut for cut in dict.fromkeys(cuts) if cut not in network.cuts]
@@ -132,9 +129,6 @@ def _swizzle(arena: Arena) -> Lasts:
         heal(name)
 
 
-# Links that work, badly ------------------------------------------------------------------------
-
-
 def _direction(arena: Arena) -> Link:
     source, target = arena.two_names()
     return arena.prng.choice(
@@ -172,9 +166,6 @@ def _trap(arena: Arena) -> Lasts:
     name = f"{source}: reset within the next frame to {target}"
     yield Lasting(name, lambda: network.effects["trap"])
     network.traps.discard(link)
-
-
-# Streams ---------------------------------------------------------------------------------------
 
 
 def _streams(arena: Arena) -> tuple[Link, list[Pipe]]:

@@ -25,9 +25,6 @@ def _to_all(strike: Callable[[Arena, Host], bool]) -> Strike:
     return lambda arena: bool(sum(strike(arena, host) for host in arena.hosts.values()))
 
 
-# Ends ------------------------------------------------------------------------------------------
-
-
 def _kill(arena: Arena, host: Host, *, reset: bool = False) -> bool:
     if host.node is None or not arena.budget.may_end_uncleanly(host.node_id):
         return False
@@ -116,9 +113,6 @@ def _wipe(arena: Arena, host: Host) -> bool:
     return True
 
 
-# Pauses ----------------------------------------------------------------------------------------
-
-
 def _pause(arena: Arena, *, is_long: bool) -> Lasts:
     length_ms = arena.prng.between(*LONG_PAUSE_MS) if is_long else None
     host = arena.victim()
@@ -152,9 +146,6 @@ def _slow_down(arena: Arena) -> Lasts:
     is_slow = False
     if host.life == life:
         world.resume(host.node_id)
-
-
-# Clocks ----------------------------------------------------------------------------------------
 
 
 def _jump(arena: Arena) -> Lasts:

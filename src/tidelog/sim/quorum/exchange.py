@@ -53,8 +53,6 @@ class Exchange:
         self._cuts: set[tuple[int, int]] = set()
         self._held: list[Callable[[], None]] = []
 
-    # Links -----------------------------------------------------------------------------------
-
     def cut(self, source: int, target: int) -> None:
         """Nothing gets through in this direction."""
         self._cuts.add((source, target))
@@ -78,8 +76,6 @@ class Exchange:
 
         delay_ms = self._prng.between(1, self._conditions.latency_ms)
         self._timeline.at(delay_ms, target.in_this_life(arrive))
-
-    # Messages --------------------------------------------------------------------------------
 
     def send_request(self, sender: Replica, output: messages.SendRequest) -> None:
         """Sends a request to a peer, known by its id or by its address only."""

@@ -110,10 +110,8 @@ class Cluster:
         broker = self.brokers[node]
         broker.directory.close_cleanly(CleanShutdown(broker.replicas.broker_epoch))
         for effect in broker.effects.take():
-            if isinstance(effect, Replace):
-                broker.disk.replace(effect.path, effect.data)
-            elif isinstance(effect, Flush):
-                broker.disk.sync(effect.file)
+            assert isinstance(effect, Flush | Replace), f"{effect}"
+            _write(broker, effect)
         self.kill(node)
 
     def cut_power(self, node: int) -> None:
@@ -183,10 +181,7 @@ class Cluster:
         subject = effect.subject
         assert subject is None or isinstance(subject, LogFlush | Checkpointed), f"{effect}"
         try:
-            if isinstance(effect, Replace):
-                broker.disk.replace(effect.path, effect.data)
-            else:
-                broker.disk.sync(effect.file)
+            _write(broker, effect)
         except StorageError as error:
             if isinstance(subject, LogFlush):
                 broker.replicas.on_flush_failed(subject, str(error), self.now)
@@ -293,3 +288,10 @@ class Cluster:
 
     def _topic_id(self, topic: str) -> TopicId:
         return self.feed.image.topics_by_name[topic].topic_id
+
+
+def _write(broker: Broker, effect: Flush | Replace) -> None:
+    if isinstance(effect, Replace):
+        broker.disk.replace(effect.path, effect.data)
+    else:
+        broker.disk.sync(effect.file)

@@ -85,8 +85,6 @@ class ControlledFeed(MetadataFeed):
         self._controller.handle(request, "asked", self.now)
         return self._flow()["asked"]
 
-    # Brokers ----------------------------------------------------------------------------------
-
     def register(self, node_id: int) -> int:
         """Registers a new process, which cannot show how the one before ended; -1 while the
         controller takes the one before for alive."""
@@ -128,8 +126,6 @@ class ControlledFeed(MetadataFeed):
         """Every connection of the broker was closed and it refuses new ones."""
         self._controller.on_broker_suspected(node_id, self.now)
         self._flow()
-
-    # Topics -----------------------------------------------------------------------------------
 
     def create_topic(
         self, name: str, replicas: tuple[int, ...], *, partitions: int = 1, **configs: str

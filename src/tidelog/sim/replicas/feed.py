@@ -59,8 +59,6 @@ class MetadataFeed:
         """Records so far: the offset of the next one."""
         return len(self._records)
 
-    # Writing ----------------------------------------------------------------------------------
-
     def write(self, *records: MetadataRecord) -> None:
         """Appends committed records."""
         delta = MetadataDelta(self.image)
@@ -149,8 +147,6 @@ class MetadataFeed:
         """The newest metadata of a partition."""
         return self.image.topics_by_name[name].partitions[partition]
 
-    # Reading ----------------------------------------------------------------------------------
-
     def forget(self, node_id: int) -> None:
         """The broker's process is gone; the next one reads from the beginning."""
         self._applied.pop(node_id, None)
@@ -166,8 +162,6 @@ class MetadataFeed:
             delta.replay(self._records[offset], offset)
         applied = self._applied[node_id] = delta.apply(last, 1)
         replicas.apply(delta, applied, lambda topic: log_config(applied, topic), now)
-
-    # ISR proposals ----------------------------------------------------------------------------
 
     def decide(self, sender: int, request: SendAlterPartition) -> list[AlterPartitionResult]:
         """Commits the proposals that fit the newest metadata, refuses the others."""
@@ -204,8 +198,7 @@ class MetadataFeed:
 
 
 def log_config(image: MetadataImage, topic: str) -> LogConfig:
-    """The topic configs that the scenarios set, whatever a broker thinks of their values: small
-    segments roll often."""
+    """The topic configs that scenarios set, with smaller segments than a broker would allow."""
     values: dict[str, Any] = {
         key.replace(".", "_"): int(value) if value.isdecimal() else value
         for key, value in image.topic_configs(topic).items()

@@ -1,7 +1,6 @@
 """The links between brokers: they take one millisecond, refuse messages or keep them back.
 
-A request of one broker to another is a `Call`; it is answered once, also if that is by a broken
-connection.
+A request of one broker to another is a `Call`; it is answered once, perhaps by a broken connection.
 """
 
 from collections.abc import Callable, Mapping

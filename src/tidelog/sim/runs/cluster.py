@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tidelog.env.trace import Level
-from tidelog.metadata.image import MetadataImage
 from tidelog.records.compression import Codec
 from tidelog.sim.checkers.base import EndChecker, Evidence, SweepChecker
 from tidelog.sim.checkers.committed_is_durable import CommittedIsDurable
@@ -63,6 +62,22 @@ SWEEP_EVERY: Final = 100
 MIN_ISR: Final = 2
 
 
+def world_of(seed: int, swarm: Swarm, trace_level: Level = Level.INFO) -> World:
+    """The machines of a run, none of them started."""
+    world = World(
+        stream(seed, "world").next_u64(),
+        nodes=swarm.nodes,
+        controllers=swarm.controllers,
+        voters_in_log=swarm.voters_in_log,
+        settings=swarm.settings(),
+        tweak=swarm.tweak,
+        trace_level=trace_level,
+    )
+    for host in world.hosts.values():
+        host.flush_ms = (0, swarm.flush_ms)
+    return world
+
+
 class ClusterRun:
     """One seed's world, clients, faults and checkers."""
 
@@ -71,19 +86,9 @@ class ClusterRun:
     ) -> None:
         self.seed = seed
         self.swarm = draw(seed) if swarm is None else swarm
-        self.world = World(
-            stream(seed, "world").next_u64(),
-            nodes=self.swarm.nodes,
-            controllers=self.swarm.controllers,
-            voters_in_log=self.swarm.voters_in_log,
-            settings=self.swarm.settings(),
-            tweak=self.swarm.tweak,
-            trace_level=trace_level,
-        )
+        self.world = world_of(seed, self.swarm, trace_level)
         self.world.driver.check_every = CHECK_EVERY
         self.world.network.split_percent = self.swarm.split_percent
-        for host in self.world.hosts.values():
-            host.flush_ms = (0, self.swarm.flush_ms)
         self.history = History()
         self.oracle = Oracle()
         self.evidence = Evidence(self.world, self.oracle, self.history)
@@ -221,13 +226,12 @@ class ClusterRun:
         return not self._complaints()
 
     def _complaints(self) -> list[str]:
-        images: list[MetadataImage] = []
         for host in self.world.hosts.values():
             if host.node is None:
                 return [f"{host.name} is down"]
             if host.stopping:
                 return [f"{host.name} is stopping"]
-            images.append(host.node.broker.image)
+        images = [node.broker.image for node in self.world.nodes]
         image = newest_image(self.world)
         assert image is not None, "no node has metadata"
         complaints = [
@@ -308,9 +312,8 @@ class ClusterRun:
             and self._is_healthy()
             and all(
                 partition.log.log_end_offset == self.oracle.logs[pid].end_offset
-                for host in hosts
-                if host.node is not None
-                for partition in host.node.broker.replicas.partitions.values()
+                for node in self.world.nodes
+                for partition in node.broker.replicas.partitions.values()
                 if (pid := partition_id(partition)) in self.oracle.logs
             )
         )

@@ -155,8 +155,6 @@ class Script:
         self._stopped = True
         self._world.heal()
 
-    # The crash -----------------------------------------------------------------------------------
-
     def _witness_of(self, disk: SimDisk) -> Callable[[Operation, str], None]:
         def witness(operation: Operation, path: str) -> None:
             if operation in _NOT_COUNTED:
@@ -183,8 +181,6 @@ class Script:
         if point.ending is Ending.POWER:
             disk.crash(self._prng if self._prng.chance(2, 3) else None)
         raise ProcessKilled(path)
-
-    # Nodes -------------------------------------------------------------------------------------
 
     def _supervise(self) -> None:
         now = self._world.now

@@ -8,23 +8,21 @@ What is there is the same everywhere (`SurvivorsEqual`). In half of the seeds a 
 wait: `unclean.leader.election.enable` is true, for the topics or everywhere.
 
 The checkers of `runs/cluster.py` do not apply: they demand that nothing is lost. Only producers
-with acks=all that never repeat a batch work here; sequences mean nothing once a log has lost its
-end.
+with acks=all that never repeat a batch work here: a log without its end has lost the sequences.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from tidelog.env.trace import Level
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.sim.checkers.loss_is_reported import LossIsReported, values_of
-from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import History, Key
 from tidelog.sim.faults.budget import Budget, newest_image
 from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.quorum.membership import VoterOracle
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.report.violation import Violation
+from tidelog.sim.runs.cluster import world_of
 from tidelog.sim.scenarios.data_loss import data_loss_swarm
 from tidelog.sim.scenarios.swarm import stream
 from tidelog.sim.workloads.cluster_view import key_of
@@ -56,16 +54,7 @@ class DataLossRun:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.swarm = data_loss_swarm(seed)
-        self.world = World(
-            stream(seed, "world").next_u64(),
-            nodes=self.swarm.nodes,
-            voters_in_log=self.swarm.voters_in_log,
-            settings=self.swarm.settings(),
-            tweak=self.swarm.tweak,
-            trace_level=Level.INFO,
-        )
-        for host in self.world.hosts.values():
-            host.flush_ms = (0, self.swarm.flush_ms)
+        self.world = world_of(seed, self.swarm)
         self.history = History()
         # Called with every line of the trace.
         self.listeners = self.world.listeners
@@ -117,16 +106,14 @@ class DataLossRun:
         self._judge(image)
 
     def _is_settled(self) -> bool:
-        """Every broker is back, knows the newest metadata, and partitions are led with a full ISR
-        or wait for a leader."""
+        """All brokers know the newest metadata; partitions have a full ISR or wait for a leader."""
         image = newest_image(self.world)
         hosts = self.world.hosts
         if image is None or any(host.node is None or host.stopping for host in hosts.values()):
             return False
-        images = [host.node.broker.image for host in hosts.values() if host.node is not None]
         return (
             all(image.is_active(node_id) for node_id in hosts)
-            and all(one.offset == image.offset for one in images)
+            and all(node.broker.image.offset == image.offset for node in self.world.nodes)
             and all(
                 partition.leader < 0 or len(partition.isr) == len(partition.replicas)
                 for topic in image.topics_by_name.values()
@@ -137,16 +124,13 @@ class DataLossRun:
     def _is_level(self) -> bool:
         """All replicas of a led partition end at the same offset, and know it to be committed."""
         ends: dict[tuple[object, int], set[tuple[int, int]]] = {}
-        for host in self.world.hosts.values():
-            replicas = () if host.node is None else host.node.broker.replicas.partitions.values()
-            for replica in replicas:
+        for node in self.world.nodes:
+            for replica in node.broker.replicas.partitions.values():
                 if replica.leader_id >= 0:
                     key = (replica.topic_id, replica.topic_partition.partition)
                     end = (replica.log.log_end_offset, replica.log.high_watermark)
                     ends.setdefault(key, set()).add(end)
         return all(len(found) == 1 for found in ends.values())
-
-    # Judgement -----------------------------------------------------------------------------
 
     def _judge(self, image: MetadataImage) -> None:
         partitions = {
@@ -180,9 +164,6 @@ class DataLossRun:
         first = found[partition.leader]
         for node_id, values in found.items():
             if values != first:
-                raise Violation(
-                    "SurvivorsEqual",
-                    f"{key}: {partition.leader} has {len(first)} values and {node_id} "
-                    f"{len(values)}, or others",
-                )
+                text = f"{partition.leader} has {len(first)} values and {node_id} {len(values)}"
+                raise Violation("SurvivorsEqual", f"{key}: {text}, or others")
         return first

@@ -112,8 +112,6 @@ class Consumer:
             favourite = self.favourites[key] = self._prng.choice(place.replicas)
         return favourite
 
-    # Fetching ------------------------------------------------------------------------------
-
     def _fetch(self, node_id: int) -> None:
         if self.stopped or node_id in self._in_flight:
             return

@@ -135,7 +135,7 @@ class VoterOperator:
 
     def act(self) -> None:
         """Adds or removes a voter, unless the last answer is not there yet."""
-        running = [host.node for host in self._world.hosts.values() if host.node is not None]
+        running = self._world.nodes
         if self._waits or not running:
             return
         quorum = self._prng.choice(running).broker.quorum

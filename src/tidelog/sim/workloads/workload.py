@@ -69,8 +69,6 @@ class Workload:
         )
         return Consumer(self._view(f"c{number}"), self.history, prng, options)
 
-    # Running -------------------------------------------------------------------------------
-
     def start(self) -> None:
         """Creates the topics, then lets everything go."""
         for _ in range(self._swarm.topics):
@@ -138,8 +136,6 @@ class Workload:
         ]
         if places:
             self._operator.act(places)
-
-    # Topics --------------------------------------------------------------------------------
 
     def _create_topic(self, name: str | None = None) -> None:
         if name is None:

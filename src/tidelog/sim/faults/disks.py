@@ -3,9 +3,8 @@
 Some strike with all other faults (`STRIKES`). Those of P4 and P7 have a schedule of their own
 (`DEVICE_STRIKES`), one host's disk at a time, within the budget. Reported failures end the node
 that notices them (P7): they may strike whenever its process may end. Damage (P4) may strike while
-everybody else is intact and complete: then one intact complete replica of everything and an intact
-majority of voters remain, whatever is damaged here, and any loss is a bug. A damaged host counts as
-lossy until it is back in all its ISRs and a scrub of its disk finds nothing wrong.
+everybody else is intact and complete: one intact replica of everything and an intact majority of
+voters remain, and any loss is a bug.
 """
 
 from functools import partial

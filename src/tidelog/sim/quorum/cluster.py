@@ -202,7 +202,7 @@ class QuorumCluster(Simulation):
 
     def change_voters(self, replica: Replica, request: messages.VoterChangeRequest) -> None:
         """An operator asks a replica for another voter set."""
-        # The answer names its request: an operator is no replica.
+        # The answer names its request: an operator is not a replica.
         self._act(replica, lambda: replica.quorum.on_request(request, request, self.now))
 
     def upgrade(self, replica: Replica) -> None:

@@ -184,8 +184,7 @@ class QuorumRun:
         return self._heal()
 
     def _change_voters(self) -> None:
-        """An operator asks a replica that takes itself for the leader, and now and then for too
-        much at once."""
+        """An operator asks one that takes itself for the leader, now and then for too much."""
         cluster, prng = self.cluster, self._voting
         leaders = cluster.leaders()
         if not leaders:

@@ -13,7 +13,7 @@ from tests.wire_corpus import wire_corpus
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.sim.engine.client import SimClient
-from tidelog.sim.engine.client_machine import BROKER_LISTENER, CONTROLLER_LISTENER, ClientPort
+from tidelog.sim.engine.client_machine import BROKER_LISTENER, CONTROLLER_LISTENER, Session
 from tidelog.sim.engine.world import World
 from tidelog.wire.api import ApiKey
 
@@ -37,18 +37,20 @@ def corpus_of(keys: set[int]) -> list[bytes]:
     return [exchange.request for exchange in wire_corpus() if exchange.api_key in keys]
 
 
-class Stranger(ClientPort):
+class Stranger(Session):
     """Sends one damaged frame, its length prefix honest, and hangs up a little later."""
 
     def __init__(self, world: World, listener: str, frame: bytes) -> None:
+        super().__init__(world.clients, world.hosts[1], listener=listener)
         self._world = world
-        self._frame = frame
-        self._connection_id = world.clients.open(self, world.hosts[1], listener)
+        self.request(len(frame).to_bytes(4, "big") + frame, lambda _: None, answered=False)
 
-    def on_connected(self, connection_id: int) -> None:
-        framed = len(self._frame).to_bytes(4, "big") + self._frame
-        self._world.clients.send(connection_id, framed)
-        self._world.at(5, lambda: self._world.clients.close(connection_id))
+    def on_connected(self) -> None:
+        super().on_connected()
+        self._world.at(5, self.close)
+
+    def on_bytes(self, data: bytes) -> None:
+        """Whatever the answer."""
 
 
 @pytest.mark.parametrize(

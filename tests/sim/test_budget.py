@@ -5,7 +5,7 @@ from tests.sim.test_cluster import all_know, led_world, partition
 from tidelog.errors import ErrorCode
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.world import World
-from tidelog.sim.faults.budget import Budget, is_back, newest_image
+from tidelog.sim.faults.budget import Budget, Harm, is_back, newest_image
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 
 
@@ -14,7 +14,7 @@ def test_with_group_commit_everything_may_happen_at_once():
     budget = Budget(world, group_commit=True)
     for node_id in (1, 2, 3):
         assert budget.may_lose_data(node_id)
-        budget.note_unclean(node_id, lossy=True)
+        budget.note(node_id, Harm.LOSSY)
     assert budget.may_end_uncleanly(1)
 
 
@@ -22,7 +22,7 @@ def test_one_lossy_restart_at_a_time_and_no_kills_beside_it():
     world, _, _ = led_world()
     budget = Budget(world, group_commit=False)
     assert budget.may_lose_data(1)
-    budget.note_unclean(1, lossy=True)
+    budget.note(1, Harm.LOSSY)
     world.power_cut(1)
     assert not budget.may_lose_data(2)
     assert not budget.may_end_uncleanly(2)
@@ -32,7 +32,7 @@ def test_one_lossy_restart_at_a_time_and_no_kills_beside_it():
 def test_kills_are_free_but_no_power_cut_comes_beside_them():
     world, _, _ = led_world()
     budget = Budget(world, group_commit=False)
-    budget.note_unclean(1, lossy=False)
+    budget.note(1)
     world.kill(1)
     assert budget.may_end_uncleanly(2)
     assert not budget.may_lose_data(2)
@@ -42,7 +42,7 @@ def test_kills_are_free_but_no_power_cut_comes_beside_them():
 def test_a_node_is_forgiven_when_its_next_life_is_in_every_isr():
     world, _, leader = led_world()
     budget = Budget(world, group_commit=False)
-    budget.note_unclean(leader, lossy=True)
+    budget.note(leader, Harm.LOSSY)
     world.power_cut(leader)
     world.run_until(lambda: partition(world, "t").leader not in (leader, -1), 20_000)
     world.start(leader)
@@ -72,13 +72,13 @@ def test_a_disk_is_wiped_only_while_all_is_well_and_then_nothing_else_ends():
     first, second = (node_id for node_id in (1, 2, 3) if node_id != quorum_leader)
     world.run_until(lambda: budget.may_lose_everything(first), 5_000)
     assert not budget.may_lose_everything(quorum_leader)
-    budget.note_unclean(second, lossy=False)
+    budget.note(second)
     world.kill(second)
     assert not budget.may_lose_everything(first)
     world.run_until(lambda: second not in partition(world, "t").isr, 30_000)
     world.start(second)
     world.run_until(lambda: budget.may_lose_everything(first), 60_000)
-    budget.note_wiped(first)
+    budget.note(first, Harm.WIPED)
     world.kill(first)
     world.wipe(first)
     assert not budget.may_end_uncleanly(second)
@@ -90,7 +90,7 @@ def damage(world: World, budget: Budget, node_id: int) -> None:
     """A file of a node is damaged that the node does not write again."""
     assert budget.may_damage(node_id)
     world.hosts[node_id].disk.replace("t-0/partition.metadata", b"\0")
-    budget.note_damaged(node_id)
+    budget.note(node_id, Harm.DAMAGED)
 
 
 def test_beside_a_damaged_node_no_other_ends_uncleanly_group_commit_or_not():
@@ -111,7 +111,7 @@ def test_beside_an_unclean_node_no_other_is_damaged_group_commit_or_not():
     second = next(node_id for node_id in (1, 2, 3) if node_id != leader)
     budget = Budget(world, group_commit=True)
     assert budget.may_damage(leader)
-    budget.note_unclean(second, lossy=False)
+    budget.note(second)
     world.kill(second)
     # The ISR names it still; what the ISR knows ends with the process.
     assert not budget.may_damage(leader)
@@ -149,7 +149,7 @@ def test_a_node_on_a_full_disk_may_end_yet_and_so_may_one_that_met_it():
     world.run_until(lambda: is_back(world.hosts[leader], newest_image(world)), 10_000)
     disk = world.hosts[leader].disk
     disk.capacity_bytes = 1
-    budget.note_unclean(leader, lossy=False)
+    budget.note(leader)
     assert not budget.may_lose_data(other)
     disk.capacity_bytes, disk.hurt = None, True
     assert not budget.may_lose_data(other)

@@ -3,17 +3,16 @@
 That each kind strikes and matters is asserted over many seeds, in `test_seeds.py`.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from tidelog.sim.engine.world import World
-from tidelog.sim.faults.arena import Arena
+from tidelog.sim.faults import links, processes
+from tidelog.sim.faults.arena import Arena, Lasting
 from tidelog.sim.faults.budget import Budget
-from tidelog.sim.faults.clocks import ClockFaults
-from tidelog.sim.faults.links import LinkFaults
 from tidelog.sim.faults.nemesis import Nemesis
-from tidelog.sim.faults.processes import ProcessFaults
 from tidelog.sim.runs.cluster import ClusterRun
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 from tidelog.sim.scenarios.swarm import draw_plain, stream
@@ -23,20 +22,18 @@ def arena(world: World) -> Arena:
     return Arena(world, draw_plain(1), stream(1, "faults"), Budget(world, group_commit=True))
 
 
-def kinds_of(family: str) -> tuple[FaultKind, ...]:
-    one = arena(World(1))
-    if family == "links":
-        return tuple(LinkFaults(one).strikes)
-    return (*ProcessFaults(one, lambda _: None).strikes, *ClockFaults(one).strikes)
+def lasts(lasting: Lasting, ended: list[str]) -> Iterator[Lasting]:
+    yield lasting
+    ended.append(lasting.name)
 
 
-@pytest.mark.parametrize("family", ["links", "processes and clocks"])
+@pytest.mark.parametrize("family", [links, processes])
 def test_a_family_of_faults_leaves_nothing_behind(family):
     swarm = replace(
         draw_plain(1),
         profile="test",
         group_commit=True,
-        faults=kinds_of(family),
+        faults=tuple(family.STRIKES),
         fault_gap_ms=60,
         fault_length_ms=800,
         fault_phase_ms=3_000,
@@ -49,7 +46,7 @@ def test_a_family_of_faults_leaves_nothing_behind(family):
     assert len(outcome.faults) > len(swarm.faults) // 2
     assert all(outcome.fired[kind] <= count for kind, count in outcome.faults.items())
     network = run.world.network
-    assert not (network.cuts or network.port_cuts or network.stalled or network.traps)
+    assert not (network.cuts or network.stalled or network.traps)
     assert not (network.dribbles or network.clots or network.delays)
     assert all(host.clock_rate == 1000 and host.running for host in run.world.hosts.values())
 
@@ -61,12 +58,8 @@ def test_a_lasting_fault_fires_when_its_probe_moved_and_ends_once():
     seen = [0]
     for kind, moves in ((FaultKind.CUT, True), (FaultKind.FLAP, False)):
         seen[0] = 0
-        one.strike(
-            kind,
-            lambda kind=kind: one.lasting(
-                kind.value, lambda: ended.append(kind.value), probe=lambda: seen[0], length_ms=10
-            ),
-        )
+        lasting = Lasting(kind.value, lambda: seen[0], length_ms=10)
+        one.strike(kind, lambda _, lasting=lasting: lasts(lasting, ended))
         seen[0] = int(moves)
         world.run_for(20)
     one.end_all()
@@ -77,11 +70,11 @@ def test_a_lasting_fault_fires_when_its_probe_moved_and_ends_once():
 def test_healing_ends_what_still_lasts():
     world = World(1)
     one = arena(world)
-    ended: list[bool] = []
-    one.strike(FaultKind.CUT, lambda: one.lasting("cut", lambda: ended.append(True)))
+    ended: list[str] = []
+    one.strike(FaultKind.CUT, lambda _: lasts(Lasting("cut"), ended))
     one.end_all()
     world.run_for(100_000)
-    assert (ended, one.stopped, one.fired["cut"]) == ([True], True, 1)
+    assert (ended, one.stopped, one.fired["cut"]) == (["cut"], True, 1)
 
 
 def test_what_a_process_met_on_its_disk_ends_with_it():

@@ -4,7 +4,7 @@ import pytest
 
 from tidelog.env.effects import CloseReason
 from tidelog.env.prng import Prng
-from tidelog.sim.engine.network import End, Network
+from tidelog.sim.engine.network import Network, Pipe
 from tidelog.sim.engine.timeline import Timeline
 
 
@@ -13,7 +13,7 @@ class Box:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.ends: dict[int, End] = {}
+        self.ends: dict[int, Pipe] = {}
         self.powered = True
         self.listening = True
         self.got: dict[int, bytes] = {}
@@ -186,7 +186,7 @@ def test_a_stalled_stream_keeps_back_what_it_carries_and_no_other_stream():
     net.network.send(net.a.ends[2], b"new question")
     net.run()
     assert net.b.got == {101: b"new question"}
-    net.network.unstall([net.a.ends[1].out])
+    net.network.unstall([net.a.ends[1]])
     assert net.b.got[100] == b"old question"
     assert net.network.effects["held"] == 2
 
@@ -197,7 +197,7 @@ def test_what_is_stalled_and_cut_waits_for_both():
     net.network.cut("a", "b")
     net.network.send(net.a.ends[1], b"x")
     net.run()
-    net.network.unstall([net.a.ends[1].out])
+    net.network.unstall([net.a.ends[1]])
     assert net.b.got == {}
     net.network.heal("a", "b")
     assert net.b.got == {100: b"x"}
@@ -234,7 +234,7 @@ def test_what_a_dead_process_was_sent_does_not_reach_its_successor_under_the_sam
     net.connect()
     net.run()
     assert net.a.ends[1] is not dead
-    net.network.unstall([dead.out.reverse])
+    net.network.unstall([dead.reverse])
     net.run()
     assert net.a.got == {}
     assert net.a.closed == {}
@@ -273,7 +273,7 @@ def test_a_cut_of_one_port_leaves_the_others_alone(link):
     net = Net().connected()
     net.network.connect(("a", 2), ("b", 9093), lambda: True, net.answers.append)
     net.run()
-    net.network.port_cuts.add((*link, 9093))
+    net.network.cut(*link, 9093)
     machine = net.a if link[0] == "a" else net.b
     for end in machine.ends.values():
         net.network.send(end, b"x")
@@ -282,7 +282,7 @@ def test_a_cut_of_one_port_leaves_the_others_alone(link):
     other = net.b if link[0] == "a" else net.a
     assert len(other.got) == 1
     assert net.answers == [True, True]
-    net.network.heal_port(*link, 9093)
+    net.network.heal(*link, 9093)
     net.run()
     assert len(other.got) == 2
     assert net.answers == [True, True, True]

@@ -16,7 +16,7 @@ from tidelog.sim.campaign.tally import Tally
 from tidelog.sim.engine.formation import CLUSTER_ID
 from tidelog.sim.quorum.cluster import QuorumCluster
 from tidelog.sim.quorum.membership import MARKS, VoterOracle, directory_of, draw_change, endpoint_of
-from tidelog.sim.quorum.options import QUICK, Composition, Conditions, Saving
+from tidelog.sim.quorum.options import QUICK, Composition, Conditions
 from tidelog.sim.report.violation import Violation
 from tidelog.sim.runs.quorum import draw_quorum
 
@@ -55,10 +55,9 @@ def dynamic_cluster(voters: int, observers: int = 0, snapshot_every: int = 0) ->
     """A running quorum whose voters are in the log."""
     cluster = QuorumCluster(
         Prng(1),
-        composition=Composition(voters, observers, dynamic=True),
+        composition=Composition(voters, observers, dynamic=True, snapshot_every=snapshot_every),
         config=QUICK,
         conditions=Conditions(),
-        saving=Saving(snapshot_every=snapshot_every),
     )
     for replica in cluster.replicas.values():
         cluster.start(replica)

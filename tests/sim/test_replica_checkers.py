@@ -29,7 +29,7 @@ from tidelog.sim.engine.client import SimClient
 from tidelog.sim.evidence.history import History
 from tidelog.sim.evidence.oracle import Oracle, partition_id
 from tidelog.sim.quorum.oracle import QuorumOracle
-from tidelog.sim.replicas.requests import Producer
+from tidelog.sim.replicas.cluster import Producer
 from tidelog.sim.replicas.watched import WatchedCluster
 from tidelog.sim.report.violation import Violation
 

@@ -44,7 +44,7 @@ class Following:
             # A client notices a closed connection before it sends; that is not a failed request.
             client = self.clients[self.leader] = SimClient(self.world, self.leader)
             try:
-                self.world.run_until(lambda: client._connected or client.closed)
+                self.world.run_until(lambda: client.session.connected or client.closed)
             except Disconnected:
                 return None
             if client.closed:

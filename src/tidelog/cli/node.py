@@ -61,7 +61,6 @@ def format_(
     output: Output = TABLE,
 ) -> None:
     """Format a node's data directory."""
-    from tidelog.errors import UsageError
     from tidelog.runtime.formatting import FirstVoters, format_node
     from tidelog.runtime.node_file import read_node_config
 

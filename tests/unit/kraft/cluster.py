@@ -25,8 +25,7 @@ from tidelog.kraft.messages import (
 from tidelog.model import Uuid
 from tidelog.sim.engine.formation import CLUSTER_ID
 from tidelog.sim.quorum import options
-from tidelog.sim.quorum.cluster import QuorumCluster
-from tidelog.sim.quorum.disks import Disks
+from tidelog.sim.quorum.cluster import Disks, QuorumCluster
 from tidelog.sim.quorum.exchange import Exchange, ReplyTo
 from tidelog.sim.quorum.membership import node_at
 from tidelog.sim.quorum.options import Composition

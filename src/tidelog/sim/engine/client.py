@@ -1,30 +1,28 @@
 """A simulated client: one connection, requests one after the other, answers as entities.
 
-It speaks the wire like any other client. It is for scenarios and tests, which drive the world
-until an answer is there.
+It speaks the wire. It is for scenarios and tests, which drive the world until an answer is there.
 """
 
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tidelog.limits import MAX_REQUEST_BYTES
+from tidelog.client.core.calls import entity_of
 from tidelog.model import ZERO_TOPIC_ID, TopicId
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.sim.engine.client_machine import BROKER_LISTENER, ClientPort
+from tidelog.sim.engine.client_machine import BROKER_LISTENER, Session
 from tidelog.sim.engine.formation import WALL_START_MS
 from tidelog.sim.engine.world import World
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire import produce as wire_produce
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.fetch import FetchPartition, FetchRequest, FetchResponse
-from tidelog.wire.frames import FrameReader
 from tidelog.wire.produce import ProducePartition, ProduceRequest, ProduceResponse
 from tidelog.wire.values import millis
 
+NAME: Final = "sim"
 PRODUCE_VERSION: Final = 9
 FETCH_VERSION: Final = 12
 FETCH_VERSION_WITH_EPOCHS: Final = 15
@@ -34,53 +32,40 @@ class Disconnected(Exception):
     """The connection is gone, or could not be made."""
 
 
-class SimClient(ClientPort):
+class SimClient:
     """A client of one listener of one node."""
 
     def __init__(self, world: World, node_id: int, listener: str = BROKER_LISTENER) -> None:
         self.world = world
         self.node_id = node_id
-        self._frames = FrameReader(MAX_REQUEST_BYTES)
-        # Response frames that are not taken yet.
-        self._responses: deque[bytes] = deque()
-        self._connected = False
-        self.closed = False
-        self._correlation_id = 0
-        self._connection_id = world.clients.open(self, world.hosts[node_id], listener)
+        self.session = Session(world.clients, world.hosts[node_id], listener=listener)
+        # Responses that are not taken yet; `None` for each that never came.
+        self._responses: deque[bytes | None] = deque()
 
-    def on_connected(self, connection_id: int) -> None:
-        """The stream is up."""
-        self._connected = True
-
-    def on_closed(self, connection_id: int) -> None:
-        """The stream is gone."""
-        self.closed = True
-
-    def on_bytes(self, connection_id: int, data: bytes) -> None:
-        """Collects response frames."""
-        self._responses.extend(bytes(frame) for frame in self._frames.feed(data))
-
-    # Requests ------------------------------------------------------------------------------
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is gone."""
+        return self.session.closed
 
     def send_frame(self, frame: bytes, limit_ms: int = 60_000) -> None:
-        """Sends a framed request without waiting for the answer."""
-        self.world.run_until(lambda: self._connected or self.closed, limit_ms)
+        """Sends a framed request without waiting for the answer. Raises `Disconnected`."""
+        self.world.run_until(lambda: self.session.connected or self.closed, limit_ms)
         if self.closed:
             raise Disconnected(f"node {self.node_id}")
-        self.world.clients.send(self._connection_id, frame)
+        self.session.request(frame, self._responses.append)
 
     def take_frame(self, limit_ms: int = 60_000) -> bytes:
         """Waits for the next response frame. Raises `Disconnected`."""
         self.world.run_until(lambda: bool(self._responses) or self.closed, limit_ms)
-        if not self._responses:
+        frame = self._responses.popleft() if self._responses else None
+        if frame is None:
             raise Disconnected(f"node {self.node_id}")
-        return self._responses.popleft()
+        return frame
 
     def call(self, api_key: ApiKey, version: int, **values: Any) -> Any:
-        """One request and its response entity."""
-        self._correlation_id += 1
-        entity = make(codec.request_class(api_key, version), **values)
-        self.send_frame(codec.encode_request(entity, self._correlation_id, "sim"))
+        """One request and its response entity; dicts for nested entities."""
+        entity = entity_of(codec.request_class(api_key, version), values)
+        self.send_frame(codec.encode_request(entity, self.session.correlation_id, NAME))
         _, response = codec.decode_response(api_key, version, self.take_frame())
         return response
 
@@ -88,22 +73,15 @@ class SimClient(ClientPort):
         self, name: str, partitions: int = 1, replication_factor: int = 3, **configs: str
     ) -> int:
         """Creates a topic; returns the error code. Config names with `_` for `.`."""
-        request_type = codec.request_class(ApiKey.CREATE_TOPICS, 7)
-        topic_type = nested(request_type, "topics")
-        config_type = nested(topic_type, "configs")
-        topic = make(
-            topic_type,
-            name=name,
-            num_partitions=partitions,
-            replication_factor=replication_factor,
-            assignments=(),
-            configs=tuple(
-                make(config_type, name=key.replace("_", "."), value=value)
-                for key, value in configs.items()
-            ),
-        )
+        topic = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": replication_factor,
+            "assignments": [],
+            "configs": [{"name": k.replace("_", "."), "value": v} for k, v in configs.items()],
+        }
         response = self.call(
-            ApiKey.CREATE_TOPICS, 7, topics=(topic,), timeout=millis(10_000), validate_only=False
+            ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=millis(10_000), validate_only=False
         )
         code: int = response.topics[0].error_code.value
         return code
@@ -120,10 +98,8 @@ class SimClient(ClientPort):
             30_000,
             [ProducePartition(topic, ZERO_TOPIC_ID, partition, memoryview(records))],
         )
-        self._correlation_id += 1
-        self.send_frame(
-            wire_produce.pack_request(PRODUCE_VERSION, self._correlation_id, "sim", request)
-        )
+        number = self.session.correlation_id
+        self.send_frame(wire_produce.pack_request(PRODUCE_VERSION, number, NAME, request))
 
     def take_produced(self) -> ProduceResponse:
         """The answer to the oldest unanswered produce."""
@@ -140,22 +116,20 @@ class SimClient(ClientPort):
     def fetch(self, topic: str, partition: int, offset: int, max_wait_ms: int = 0) -> FetchResponse:
         """What a consumer sees from `offset` on."""
         wanted = FetchPartition(topic, ZERO_TOPIC_ID, partition, -1, offset, -1, -1, 1 << 20)
-        request = FetchRequest(-1, -1, max_wait_ms, 1, 1 << 20, 0, 0, -1, [wanted], [])
-        self._correlation_id += 1
-        self.send_frame(
-            wire_fetch.pack_request(FETCH_VERSION, self._correlation_id, "sim", request)
-        )
-        _, response = wire_fetch.parse_response(FETCH_VERSION, self.take_frame())
-        return response
+        return self._fetch(FETCH_VERSION, (-1, -1), wanted, max_wait_ms)
 
     def fetch_as(
         self, replica: tuple[int, int], topic_id: TopicId, partition: int, offset: int
     ) -> FetchResponse:
         """A fetch in the name of a replica, (broker, broker epoch), as a forger sends it."""
         wanted = FetchPartition("", topic_id, partition, -1, offset, -1, -1, 1 << 20)
-        request = FetchRequest(*replica, 0, 1, 1 << 20, 0, 0, -1, [wanted], [])
-        self._correlation_id += 1
-        version = FETCH_VERSION_WITH_EPOCHS
-        self.send_frame(wire_fetch.pack_request(version, self._correlation_id, "sim", request))
+        return self._fetch(FETCH_VERSION_WITH_EPOCHS, replica, wanted)
+
+    def _fetch(
+        self, version: int, replica: tuple[int, int], wanted: FetchPartition, max_wait_ms: int = 0
+    ) -> FetchResponse:
+        request = FetchRequest(*replica, max_wait_ms, 1, 1 << 20, 0, 0, -1, [wanted], [])
+        number = self.session.correlation_id
+        self.send_frame(wire_fetch.pack_request(version, number, NAME, request))
         _, response = wire_fetch.parse_response(version, self.take_frame())
         return response

@@ -1,61 +1,58 @@
-"""The machine on which all simulated clients run: their connections, and who gets what arrives."""
+"""The machine on which all simulated clients run, and their connections."""
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog.env.effects import CloseReason
+from tidelog.limits import MAX_REQUEST_BYTES
 from tidelog.sim.engine.host import Host
-from tidelog.sim.engine.network import End, Network
+from tidelog.sim.engine.network import Network, Pipe
+from tidelog.sim.engine.timeline import Timeline
+from tidelog.wire.frames import FrameReader
 
 CLIENT: Final = "client"
 BROKER_LISTENER: Final = "PLAINTEXT"
 CONTROLLER_LISTENER: Final = "CONTROLLER"
 
-
-class ClientPort:
-    """The receiving side of one simulated client."""
-
-    def on_connected(self, connection_id: int) -> None:
-        """The stream is up."""
-
-    def on_closed(self, connection_id: int) -> None:
-        """The stream is gone, or could not be made."""
-
-    def on_bytes(self, connection_id: int, data: bytes) -> None:
-        """Bytes arrived."""
+Done = Callable[[bytes | None], None]
 
 
 @dataclass(slots=True, eq=False)
 class ClientMachine:
     """It is a `network.Machine`."""
 
+    timeline: Timeline
     network: Network
     name: str = CLIENT
-    ends: dict[int, End] = field(default_factory=dict)
+    ends: dict[int, Pipe] = field(default_factory=dict)
     powered: bool = True
     listening: bool = False
-    # The client that gets the events of a connection.
-    ports: dict[int, ClientPort] = field(default_factory=dict)
+    # Who gets the events of a connection.
+    sessions: dict[int, "Session"] = field(default_factory=dict)
     # Counts down: clients open connections, they accept none.
     next_id: int = -1
 
-    def open(self, port: ClientPort, target: Host, listener: str = BROKER_LISTENER) -> int:
-        """Connects a client to a listener of a node; returns the connection id."""
+    def open(self, session: "Session", target: Host, listener: str) -> int:
+        """Connects a session to a listener of a node; returns the connection id."""
         connection_id = self.next_id
         self.next_id -= 1
-        self.ports[connection_id] = port
-        target_port = next(e.port for e in target.config.listeners if e.listener == listener)
-
-        def wanted() -> bool:
-            return connection_id in self.ports
+        self.sessions[connection_id] = session
+        port = next(e.port for e in target.config.listeners if e.listener == listener)
 
         def done(up: bool) -> None:
             if up:
-                port.on_connected(connection_id)
+                session.on_connected()
             else:
                 self.on_closed(connection_id, CloseReason.REFUSED)
 
-        self.network.connect((CLIENT, connection_id), (target.name, target_port), wanted, done)
+        self.network.connect(
+            (CLIENT, connection_id),
+            (target.name, port),
+            lambda: connection_id in self.sessions,
+            done,
+        )
         return connection_id
 
     def send(self, connection_id: int, data: bytes) -> None:
@@ -65,8 +62,8 @@ class ClientMachine:
             self.network.send(end, data)
 
     def close(self, connection_id: int) -> None:
-        """Closes a client's end; its port gets no further events."""
-        self.ports.pop(connection_id, None)
+        """Closes a client's end; its session gets no further events."""
+        self.sessions.pop(connection_id, None)
         end = self.ends.pop(connection_id, None)
         if end is not None:
             self.network.close(end)
@@ -81,8 +78,93 @@ class ClientMachine:
 
     def on_bytes(self, connection_id: int, data: bytes) -> None:
         """Bytes for the client."""
-        self.ports[connection_id].on_bytes(connection_id, data)
+        self.sessions[connection_id].on_bytes(data)
 
     def on_closed(self, connection_id: int, reason: CloseReason) -> None:
         """The stream of the client ended."""
-        self.ports.pop(connection_id).on_closed(connection_id)
+        self.sessions.pop(connection_id).on_closed()
+
+
+class Session:
+    """One connection of a client, made at once, and not used again after it closed: requests out,
+    answers in the same order, or nothing.
+
+    Every request ends in exactly one call of its `done`: with the response frame, or with `None`
+    when the connection is refused, lost, timed out or given up.
+    """
+
+    def __init__(
+        self,
+        machine: ClientMachine,
+        target: Host,
+        *,
+        listener: str = BROKER_LISTENER,
+        timeout_ms: int | None = None,
+    ) -> None:
+        self.closed = self.connected = False
+        self._machine = machine
+        self._target = target.name
+        # How long an answer may take; `None` for ever.
+        self._timeout_ms = timeout_ms
+        self._frames = FrameReader(MAX_REQUEST_BYTES)
+        # Requests that wait for the connection.
+        self._unsent: list[bytes] = []
+        # (number, done) of the requests without an answer, in order.
+        self._waiting: deque[tuple[int, Done]] = deque()
+        self._request_count = 0
+        self.connection_id = machine.open(self, target, listener)
+
+    @property
+    def correlation_id(self) -> int:
+        """For the next request."""
+        return self._request_count + 1
+
+    def request(self, frame: bytes, done: Done, *, answered: bool = True) -> None:
+        """Sends a framed request; with `answered` false nothing is expected back."""
+        if self.closed:
+            done(None)
+            return
+        if self.connected:
+            self._machine.send(self.connection_id, frame)
+        else:
+            self._unsent.append(frame)
+        if not answered:
+            return
+        self._request_count += 1
+        number = self._request_count
+        self._waiting.append((number, done))
+        if self._timeout_ms is not None:
+            self._machine.timeline.at(self._timeout_ms, lambda: self._expire(number))
+
+    def _expire(self, number: int) -> None:
+        if self._waiting and self._waiting[0][0] <= number:
+            self.close()
+
+    def close(self) -> None:
+        """Gives up: every request under way ends without an answer."""
+        if not self.closed:
+            self._machine.close(self.connection_id)
+            self.on_closed()
+
+    def on_connected(self) -> None:
+        """Sends what waited."""
+        self.connected = True
+        for frame in self._unsent:
+            self._machine.send(self.connection_id, frame)
+        self._unsent = []
+
+    def on_closed(self) -> None:
+        """The connection is gone."""
+        self.closed = True
+        waiting, self._waiting = self._waiting, deque()
+        for _, done in waiting:
+            done(None)
+
+    def on_bytes(self, data: bytes) -> None:
+        """Hands each response to the oldest request."""
+        for frame in self._frames.feed(data):
+            if self.closed:
+                return
+            assert self._waiting, f"ResponseOrder: {self._target} answered without a request"
+            _, done = self._waiting.popleft()
+            done(bytes(frame))

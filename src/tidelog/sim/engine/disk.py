@@ -33,8 +33,7 @@ WRITES: Final = frozenset((Operation.APPEND, Operation.CREATE, Operation.TRUNCAT
 SYNCS: Final = frozenset((Operation.SYNC, Operation.REPLACE))
 IDENTITY_FILE: Final = "meta.properties"
 """No byte of it is changed: Kafka gives it no checksum, so a flipped bit of the cluster id makes
-the node one of another cluster. Every other node refuses it, loudly; it takes an operator to fix
-it."""
+the node one of another cluster. All others refuse it, loudly; it takes an operator to fix it."""
 
 
 class ProcessKilled(BaseException):
@@ -140,8 +139,6 @@ class SimDisk(MemoryDisk):
     def observed(self) -> Observation:
         """Nothing strikes inside."""
         return self._observation
-
-    # Where things strike ---------------------------------------------------------------------
 
     def charge(self, path: str, size_bytes: int) -> None:
         """Takes space for a write, unless the fuse has burnt down."""

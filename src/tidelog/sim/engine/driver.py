@@ -9,28 +9,11 @@ answered in order, timers are the nodes' own deadlines.
 
 from collections.abc import Callable
 
-from tidelog.env.disk import Buffer, FileSlice
-from tidelog.env.effects import (
-    Chunk,
-    Close,
-    Closed,
-    CloseReason,
-    Connect,
-    Connected,
-    Effect,
-    Exit,
-    Flush,
-    Flushed,
-    FlushFailed,
-    HoldReading,
-    Input,
-    Replace,
-    Send,
-    is_of_metadata,
-)
+from tidelog.env import effects
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import StorageError
+from tidelog.kraft.committed import contiguous
 from tidelog.sim.engine.disk import ProcessKilled
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.network import Network
@@ -54,9 +37,7 @@ class Driver:
         # `check()` runs after every event, or after every n-th; 0 is never.
         self.check_every = 1
 
-    # Inputs and ticks ----------------------------------------------------------------------
-
-    def deliver(self, host: Host, life: int, event: Input) -> None:
+    def deliver(self, host: Host, life: int, event: effects.Input) -> None:
         """Hands an input to the process of a host, if it is still the one that it is for."""
         if host.node is None or host.life != life:
             return
@@ -98,14 +79,14 @@ class Driver:
         assert node is not None
         life = host.life
         simulation.event_count += 1
-        effects = node.take_effects()
-        simulation.digest.update(b"%d %d %d" % (simulation.now, host.node_id, len(effects)))
+        emitted = node.take_effects()
+        simulation.digest.update(b"%d %d %d" % (simulation.now, host.node_id, len(emitted)))
         if self.check_every and simulation.event_count % self.check_every == 0:
             node.check()
-        if Exit not in map(type, effects):
+        if effects.Exit not in map(type, emitted):
             for observe in self.observers:
                 observe(host)
-        for effect in effects:
+        for effect in emitted:
             if host.life != life:
                 return
             self._carry_out(host, effect)
@@ -136,32 +117,30 @@ class Driver:
         else:
             self._tick(host, life)
 
-    # Effects -------------------------------------------------------------------------------
-
-    def _carry_out(self, host: Host, effect: Effect) -> None:
-        if isinstance(effect, Send):
+    def _carry_out(self, host: Host, effect: effects.Effect) -> None:
+        if isinstance(effect, effects.Send):
             # Most effects are sends, and to match costs more than to ask.
             end = host.ends.get(effect.connection)
             if end is not None:
-                data = _joined(effect.chunks)
+                data = contiguous(effect.chunks)
                 self._simulation.digest.update(data)
                 self._network.send(end, data)
             return
         match effect:
-            case Connect(connection_id, target, port):
+            case effects.Connect(connection_id, target, port):
                 self._connect(host, connection_id, target, port)
-            case Close(connection_id):
+            case effects.Close(connection_id):
                 host.connecting.discard(connection_id)
                 end = host.ends.pop(connection_id, None)
                 if end is not None:
                     self._network.close(end)
-            case Flush() | Replace():
-                lane = host.metadata_queue if is_of_metadata(effect) else host.disk_queue
+            case effects.Flush() | effects.Replace():
+                lane = host.metadata_queue if effects.is_of_metadata(effect) else host.disk_queue
                 lane.append(effect)
                 self._begin_flush(host)
-            case HoldReading():
+            case effects.HoldReading():
                 pass
-            case Exit(code, message):
+            case effects.Exit(code, message):
                 host.exit_code, host.exit_message = code, message
                 self._on_ended(host)
 
@@ -174,12 +153,10 @@ class Driver:
 
         def done(up: bool) -> None:
             host.connecting.discard(connection_id)
-            event = Connected(connection_id) if up else Closed(connection_id, CloseReason.REFUSED)
-            self.deliver(host, life, event)
+            refused = effects.Closed(connection_id, effects.CloseReason.REFUSED)
+            self.deliver(host, life, effects.Connected(connection_id) if up else refused)
 
         self._network.connect((host.name, connection_id), (target, port), wanted, done)
-
-    # Disks ---------------------------------------------------------------------------------
 
     def _begin_flush(self, host: Host) -> None:
         lane = host.metadata_queue or host.disk_queue
@@ -189,23 +166,23 @@ class Driver:
             delay = self._prng.between(*host.flush_ms)
             self._simulation.at(delay, lambda: self._complete(host, life, work))
 
-    def _complete(self, host: Host, life: int, work: Flush | Replace) -> None:
+    def _complete(self, host: Host, life: int, work: effects.Flush | effects.Replace) -> None:
         if host.life != life:
             return
         host.disk_busy = False
         self._begin_flush(host)
         try:
-            if isinstance(work, Flush):
+            if isinstance(work, effects.Flush):
                 host.disk.sync(work.file)
             else:
                 _replace(host, work.path, work.data)
         except ProcessKilled:
             self._on_fuse(host)
         except StorageError as error:
-            self.deliver(host, life, FlushFailed(work.subject, str(error)))
+            self.deliver(host, life, effects.FlushFailed(work.subject, str(error)))
         else:
             if work.subject is not None:
-                self.deliver(host, life, Flushed(work.subject))
+                self.deliver(host, life, effects.Flushed(work.subject))
 
 
 def _replace(host: Host, path: str, data: bytes) -> None:
@@ -218,15 +195,3 @@ def _replace(host: Host, path: str, data: bytes) -> None:
         if not is_gone:
             raise
         # The directory was renamed meanwhile and its log is gone: the file is not needed.
-
-
-def _joined(chunks: list[Chunk]) -> bytes:
-    if len(chunks) == 1 and isinstance(chunks[0], bytes):
-        return chunks[0]
-    parts: list[Buffer] = []
-    for chunk in chunks:
-        if isinstance(chunk, FileSlice):
-            parts.append(chunk.file.read(chunk.position, chunk.length))
-        else:
-            parts.append(chunk)
-    return b"".join(parts)

@@ -1,17 +1,14 @@
-"""How the machines of a world are set up: roles, configuration, formatted disks, first voters."""
+"""How the machines of a world are set up: roles, configuration, formatted disks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from tidelog.config import NodeConfig, parse_node_config
 from tidelog.env.prng import Prng
-from tidelog.kraft.messages import Voter
-from tidelog.kraft.voters import write_first_voters
-from tidelog.log.identity import format_directory, read_identity
+from tidelog.log.identity import format_directory
 from tidelog.model import Uuid
 from tidelog.sim.engine.disk import SimDisk
-from tidelog.sim.engine.host import Host
 
 WALL_START_MS: Final = 1_700_000_000_000
 CLUSTER_ID: Final = "c2ltdWxhdGVkLWNsdXN0ZQ"
@@ -76,21 +73,3 @@ def new_disk(node_id: int, prng: Prng) -> SimDisk:
     disk = SimDisk(root=f"host{node_id}")
     format_directory(disk, cluster_id=CLUSTER_ID, node_id=node_id, directory_id=Uuid(prng.uuid()))
     return disk
-
-
-def voters_of(hosts: Iterable[Host]) -> dict[int, Voter]:
-    """Every controller as the voter that it is or would be."""
-    return {host.node_id: _voter_of(host) for host in hosts if host.config.is_controller}
-
-
-def _voter_of(host: Host) -> Voter:
-    with host.disk.observed():
-        directory_id = read_identity(host.disk).directory_id
-    return Voter(host.node_id, directory_id, host.config.advertised_controller_listeners)
-
-
-def write_voters(hosts: Mapping[int, Host]) -> None:
-    """Formats the disks of all controllers with the first voter set."""
-    voters = voters_of(hosts.values())
-    for node_id in voters:
-        write_first_voters(hosts[node_id].disk, voters, WALL_START_MS)

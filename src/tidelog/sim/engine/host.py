@@ -9,7 +9,7 @@ from tidelog.config import NodeConfig
 from tidelog.env.effects import Closed, CloseReason, Flush, Input, Opened, Received, Replace
 from tidelog.env.instant import Instant
 from tidelog.sim.engine.disk import SimDisk
-from tidelog.sim.engine.network import End
+from tidelog.sim.engine.network import Pipe
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +33,7 @@ class Host:
     # False between a power cut and the next start.
     powered: bool = True
     # Open streams by this host's connection id.
-    ends: dict[int, End] = field(default_factory=dict)
+    ends: dict[int, Pipe] = field(default_factory=dict)
     # Connections that the process has asked for and that are not up.
     connecting: set[int] = field(default_factory=set)
     next_accepted_id: int = 1

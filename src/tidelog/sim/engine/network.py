@@ -33,6 +33,7 @@ from tidelog.env.effects import CloseReason
 from tidelog.env.prng import Prng
 from tidelog.sim.engine.timeline import Timeline
 
+ANY_PORT: Final = 0
 USUAL_DELAY_MS: Final = (0, 1)
 DRIBBLE_BYTES: Final = 48
 """So many bytes of a send come alone on a dribbling link; the rest comes in as many pieces."""
@@ -57,22 +58,15 @@ class Pipe:
     # What a cut keeps back, in order: bytes, or the reason of a close.
     held: list[bytes | CloseReason] = field(default_factory=list)
     # The opposite direction.
-    reverse: "Pipe | None" = None
-
-
-@dataclass(slots=True, eq=False)
-class End:
-    """One end of a stream, held by a host or client under its connection id."""
-
-    out: Pipe
+    reverse: "Pipe" = field(init=False)
 
 
 class Machine(Protocol):
     """What the network must know of a host or client."""
 
     name: str
-    ends: dict[int, End]
-    """The open streams, by connection id."""
+    ends: dict[int, Pipe]
+    """The open streams, by connection id: each as the direction that begins here."""
 
     @property
     def powered(self) -> bool:
@@ -86,13 +80,13 @@ class Machine(Protocol):
         """An id for a connection that is about to be accepted."""
 
     def on_opened(self, connection_id: int, peer: str, port: int) -> None:
-        """A peer connected; the `End` is there."""
+        """A peer connected; its stream is among the `ends`."""
 
     def on_bytes(self, connection_id: int, data: bytes) -> None:
         """Bytes arrived."""
 
     def on_closed(self, connection_id: int, reason: CloseReason) -> None:
-        """The stream ended; its `End` is gone already."""
+        """The stream ended; it is not among the `ends` any more."""
 
 
 class Network:
@@ -102,12 +96,10 @@ class Network:
         self._timeline = timeline
         self._prng = prng
         self.machines: dict[str, Machine] = {}
-        # Directed links, as (source, target), that keep everything back.
-        self.cuts: set[tuple[str, str]] = set()
+        # Directed links, as (source, target, port or `ANY_PORT`), that keep everything back.
+        self.cuts: set[tuple[str, str, int]] = set()
         # Directed links with a delay range of their own.
         self.delays: dict[tuple[str, str], tuple[int, int]] = {}
-        # Directed links of one port, as (source, target, port), that keep everything back.
-        self.port_cuts: set[tuple[str, str, int]] = set()
         # Pipes that keep everything back though their link works, in the order of their stalling.
         self.stalled: dict[Pipe, None] = {}
         # Directed links whose next send of more than a byte ends in the middle.
@@ -164,40 +156,35 @@ class Network:
         forth = Pipe(source[0], machine.name, accepted_id, port)
         back = Pipe(machine.name, *source, port)
         forth.reverse, back.reverse = back, forth
-        self.machines[source[0]].ends[source[1]] = End(forth)
-        machine.ends[accepted_id] = End(back)
+        self.machines[source[0]].ends[source[1]] = forth
+        machine.ends[accepted_id] = back
         machine.on_opened(accepted_id, source[0], port)
 
     def _is_cut(self, link: tuple[str, str], port: int) -> bool:
         """Whether a packet of a handshake is lost in one of the directions."""
-        back = link[::-1]
-        return (
-            link in self.cuts
-            or back in self.cuts
-            or (*link, port) in self.port_cuts
-            or (*back, port) in self.port_cuts
+        return any(
+            (*way, each) in self.cuts for way in (link, link[::-1]) for each in (ANY_PORT, port)
         )
 
     # Sending -------------------------------------------------------------------------------
 
-    def send(self, end: End, data: bytes) -> None:
+    def send(self, pipe: Pipe, data: bytes) -> None:
         """Sends bytes; with luck in one piece."""
-        pipe = end.out
         link = (pipe.source, pipe.target)
         if link in self.traps and len(data) > 1:
             self.traps.discard(link)
             self.effects["trap"] += 1
             self._transmit(pipe, data[: self._prng.between(1, len(data) - 1)])
-            self.break_stream(end)
+            self.break_stream(pipe)
             return
         if link in self.dribbles:
             self.effects["dribble"] += 1
             data = self._dribble(pipe, data)
         if self.split_percent and len(data) > 1 and self._prng.chance(self.split_percent, 100):
             cut = self._prng.between(1, len(data) - 1)
-            self._transmit(end.out, data[:cut])
+            self._transmit(pipe, data[:cut])
             data = data[cut:]
-        self._transmit(end.out, data)
+        self._transmit(pipe, data)
 
     def _dribble(self, pipe: Pipe, data: bytes) -> bytes:
         """Sends all but the last piece; returns that."""
@@ -211,27 +198,22 @@ class Network:
             position += step
         return data[position:]
 
-    def break_stream(self, end: End) -> None:
+    def break_stream(self, pipe: Pipe) -> None:
         """Resets both ends, each after what is on its way to it."""
-        pipe, reverse = end.out, end.out.reverse
-        assert reverse is not None, f"{pipe.source} has half a stream"
         self._transmit(pipe, CloseReason.ERROR)
-        self._transmit(reverse, CloseReason.ERROR)
+        self._transmit(pipe.reverse, CloseReason.ERROR)
 
-    def forget(self, end: End) -> None:
+    def forget(self, pipe: Pipe) -> None:
         """The stream is gone at its target, which notices a reset; its source does not."""
-        machine = self.machines[end.out.target]
-        if self._is_open(end.out):
-            del machine.ends[end.out.target_id]
-            machine.on_closed(end.out.target_id, CloseReason.ERROR)
+        if self._is_open(pipe):
+            self._end(pipe, CloseReason.ERROR)
 
-    def close(self, end: End, reason: CloseReason = CloseReason.PEER) -> None:
+    def close(self, pipe: Pipe) -> None:
         """Ends the stream after what was sent has arrived."""
-        self._transmit(end.out, reason)
+        self._transmit(pipe, CloseReason.PEER)
 
-    def reset(self, end: End) -> None:
+    def reset(self, pipe: Pipe) -> None:
         """Ends the stream at once: what is under way is lost."""
-        pipe = end.out
         pipe.under_way.clear()
         pipe.held.clear()
         self._transmit(pipe, CloseReason.ERROR)
@@ -280,9 +262,9 @@ class Network:
     def _keeps_back(self, pipe: Pipe) -> bool:
         # Most of the time nothing is cut at all.
         return (
-            (bool(self.cuts) and (pipe.source, pipe.target) in self.cuts)
+            (bool(self.cuts) and (pipe.source, pipe.target, ANY_PORT) in self.cuts)
             or (bool(self.stalled) and pipe in self.stalled)
-            or (bool(self.port_cuts) and (pipe.source, pipe.target, pipe.port) in self.port_cuts)
+            or (bool(self.cuts) and (pipe.source, pipe.target, pipe.port) in self.cuts)
             # What was kept back goes first.
             or bool(pipe.held)
         )
@@ -295,43 +277,38 @@ class Network:
         if not self._is_open(pipe):
             if isinstance(item, bytes):
                 # The kernel knows no such connection: a reset goes back.
-                self._refuse(pipe)
+                self._transmit(pipe.reverse, CloseReason.ERROR)
             return
         if isinstance(item, bytes):
             machine.on_bytes(pipe.target_id, item)
             return
+        self._end(pipe, item)
+
+    def _end(self, pipe: Pipe, reason: CloseReason) -> None:
+        machine = self.machines[pipe.target]
         del machine.ends[pipe.target_id]
-        machine.on_closed(pipe.target_id, item)
+        machine.on_closed(pipe.target_id, reason)
 
     def _is_open(self, pipe: Pipe) -> bool:
         """Whether its receiver still has this very stream: a process that was started anew gives
         its connections the same ids again."""
         end = self.machines[pipe.target].ends.get(pipe.target_id)
-        return end is not None and end.out is pipe.reverse
-
-    def _refuse(self, pipe: Pipe) -> None:
-        assert pipe.reverse is not None, f"{pipe.source} has half a stream"
-        self._transmit(pipe.reverse, CloseReason.ERROR)
+        return end is not None and end is pipe.reverse
 
     # Faults --------------------------------------------------------------------------------
 
-    def cut(self, source: str, target: str) -> None:
-        """Nothing that `source` sends reaches `target` until the link is healed."""
-        self.cuts.add((source, target))
+    def cut(self, source: str, target: str, port: int = ANY_PORT) -> None:
+        """Nothing that `source` sends reaches `target`, over all or one port, until healed."""
+        self.cuts.add((source, target, port))
 
-    def heal(self, source: str, target: str) -> None:
+    def heal(self, source: str, target: str, port: int = ANY_PORT) -> None:
         """Ends a cut; what was kept back arrives at once, in order."""
-        self.cuts.discard((source, target))
+        self.cuts.discard((source, target, port))
         self.release()
 
-    def heal_port(self, source: str, target: str, port: int) -> None:
-        """Ends a cut of one port."""
-        self.port_cuts.discard((source, target, port))
-        self.release()
-
-    def stall(self, end: End) -> None:
+    def stall(self, pipe: Pipe) -> None:
         """Keeps back what one end sends, and lets all other streams be."""
-        self.stalled[end.out] = None
+        self.stalled[pipe] = None
 
     def unstall(self, pipes: list[Pipe]) -> None:
         """Lets streams go on."""
@@ -353,4 +330,4 @@ class Network:
     def power_up(self, name: str) -> None:
         """A machine is back: it resets every stream on which a peer still sends to it."""
         for pipe in self._unanswered.pop(name, {}):
-            self._refuse(pipe)
+            self._transmit(pipe.reverse, CloseReason.ERROR)

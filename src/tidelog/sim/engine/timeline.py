@@ -93,3 +93,15 @@ class Simulation(Timeline):
         self.lines.append(line)
         for listener in self.listeners:
             listener(line)
+
+
+class NodeTrace:
+    """Where a node's events go: to its simulation, with the name of the node."""
+
+    def __init__(self, node: str, take: Callable[[str, Event | TraceLine], None]) -> None:
+        self._node = node
+        self._take = take
+
+    def emit(self, event: Event | TraceLine) -> None:
+        """Takes one event."""
+        self._take(self._node, event)

@@ -21,32 +21,17 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, TraceLine
 from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import Voter
+from tidelog.kraft.voters import write_first_voters
+from tidelog.log.identity import read_identity
 from tidelog.sim.engine.client_machine import CLIENT, ClientMachine
 from tidelog.sim.engine.disk import ProcessKilled
 from tidelog.sim.engine.driver import Driver
-from tidelog.sim.engine.formation import WALL_START_MS, Formation, new_disk, voters_of, write_voters
+from tidelog.sim.engine.formation import WALL_START_MS, Formation, new_disk
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.network import Network
-from tidelog.sim.engine.timeline import Simulation
+from tidelog.sim.engine.timeline import NodeTrace, Simulation
 from tidelog.sim.report.elections import Elections
 from tidelog.sim.report.marks import MarksHit
-
-
-class HostTrace:
-    """Writes a node's events into the world's trace, with time and name."""
-
-    def __init__(self, world: "World", host: str) -> None:
-        self._world = world
-        self._host = host
-
-    def emit(self, event: Event | TraceLine) -> None:
-        """Appends one line, and looks for a mark and a new leader."""
-        self._world.marks.note(event)
-        self._world.elections.note(event, self._host, self._world.now)
-        for watch in self._world.watchers:
-            watch(self._host, event)
-        if not self._world.silent:
-            self._world.note(f"{self._host} {event.text()}")
 
 
 class World(Simulation):
@@ -78,7 +63,7 @@ class World(Simulation):
         self._trace_level = trace_level
         self.network = Network(self, Prng(self.prng.next_u64()))
         self.driver = Driver(self, self.network, self.prng, lambda host: self.kill(host.node_id))
-        self.clients = ClientMachine(self.network)
+        self.clients = ClientMachine(self, self.network)
         self.network.machines[CLIENT] = self.clients
         self.hosts: dict[int, Host] = {}
         # Whether voters come and go (`kraft.version` 1).
@@ -95,12 +80,35 @@ class World(Simulation):
             )
             self.hosts[node_id] = self.network.machines[host.name] = host
         if voters_in_log:
-            write_voters(self.hosts)
+            first = self.as_voters
+            for node_id in first:
+                write_first_voters(self.hosts[node_id].disk, first, WALL_START_MS)
+
+    def emit(self, host: str, event: Event | TraceLine) -> None:
+        """Appends a line of a node's trace, and looks for a mark and a new leader."""
+        self.marks.note(event)
+        self.elections.note(event, host, self.now)
+        for watch in self.watchers:
+            watch(host, event)
+        if not self.silent:
+            self.note(f"{host} {event.text()}")
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The processes that run."""
+        return [host.node for host in self.hosts.values() if host.node is not None]
 
     @property
     def as_voters(self) -> dict[int, Voter]:
         """Every controller as the voter that it is or would be."""
-        return voters_of(self.hosts.values())
+        voters = {}
+        for node_id, host in self.hosts.items():
+            if host.config.is_controller:
+                with host.disk.observed():
+                    directory_id = read_identity(host.disk).directory_id
+                endpoints = host.config.advertised_controller_listeners
+                voters[node_id] = Voter(node_id, directory_id, endpoints)
+        return voters
 
     def run_until(self, condition: Callable[[], bool], limit_ms: int = 60_000) -> bool:
         """Runs until the condition holds.
@@ -130,7 +138,7 @@ class World(Simulation):
                 host.config,
                 host.disk,
                 self.prng.next_u64(),
-                HostTrace(self, host.name),
+                NodeTrace(host.name, self.emit),
                 now=host.local(self.now),
                 wall_ms=WALL_START_MS + host.local(self.now) + host.wall_offset_ms,
                 trace_level=self._trace_level,
@@ -179,8 +187,8 @@ class World(Simulation):
                 self.network.close(end)
 
     def power_cut(self, node_id: int, *, torn: bool = True) -> None:
-        """The machine loses power: what was not flushed is lost (with `torn` only in part), and
-        no stream is closed."""
+        """The machine loses power: no stream is closed, and what was not flushed is lost, with
+        `torn` only in part."""
         host = self.hosts[node_id]
         self._end_process(host)
         host.ends = {}
@@ -236,5 +244,5 @@ class World(Simulation):
 
     def heal(self) -> None:
         """Ends all cuts; what was kept back arrives, in order."""
-        for source, target in sorted(self.network.cuts):
-            self.network.heal(source, target)
+        for cut in sorted(self.network.cuts):
+            self.network.heal(*cut)

@@ -1,23 +1,42 @@
 """What every fault needs: a world, a victim, a length, and an end that comes for sure.
 
 A fault that lasts is undone after a drawn time, or when everything heals, whichever comes first.
-Whether it *mattered* is shown by a probe: a number that grows when the fault meets something (bytes
-that a cut kept back, an append that a full disk refused). A fault that nothing met is counted as
-struck and not as fired.
+It is a generator: it strikes, yields how it lasts, and undoes itself behind that. Whether it
+*mattered* is shown by a probe: a number that grows when the fault meets something (bytes that a cut
+kept back, an append that a full disk refused). If nothing met it, it struck and did not fire.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
 
 from tidelog.env.prng import Prng
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
 from tidelog.sim.faults.budget import Budget, newest_image
-from tidelog.sim.scenarios.fault_kinds import FaultKind
 from tidelog.sim.scenarios.swarm import Swarm
 
-Strike = Callable[[], bool]
-"""Does it, and returns whether it was possible."""
+Kind = TypeVar("Kind", bound=Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """How a fault lasts that has struck."""
+
+    name: str
+    probe: Callable[[], int] | None = None
+    """Without one it cannot miss."""
+    length_ms: int | None = None
+    """Drawn if `None`."""
+    extends: bool = False
+    """Whether it takes the place of one of the same name, which then has no end of its own."""
+
+
+Lasts = Iterator[Lasting]
+Strike = Callable[["Arena"], bool | Lasts]
+"""Strikes if it can. One that is over at once returns whether it could; one that lasts yields."""
 
 
 class Arena:
@@ -28,65 +47,65 @@ class Arena:
         self.swarm = swarm
         self.prng = prng
         self.budget = budget
+        # All machines.
+        self.hosts = world.hosts
         # Healing has begun: nothing new breaks.
         self.stopped = False
-        # The kind whose strike runs now.
-        self.kind = FaultKind.KILL
         # How often each kind struck, and how often it met something.
         self.counts: Counter[str] = Counter()
         self.fired: Counter[str] = Counter()
+        # Nodes whose disk was made to fail since their last good start.
+        self.bad_disks: dict[int, None] = {}
         # Ends of lasting faults that have not come yet, in order of the strikes.
-        self._ends: dict[int, Callable[[], None]] = {}
-        self._strike_count = 0
+        self._ends: dict[object, Callable[[], None]] = {}
 
-    @property
-    def hosts(self) -> dict[int, Host]:
-        """All machines."""
-        return self.world.hosts
+    def begin(self, kinds: Sequence[Kind], strikes: Mapping[Kind, Strike]) -> None:
+        """Strikes now and then, until everything is over."""
 
-    def strike(self, kind: FaultKind, strike: Strike) -> None:
+        def turn() -> None:
+            if not self.stopped:
+                kind = self.prng.choice(kinds)
+                self.strike(kind, strikes[kind])
+                self.begin(kinds, strikes)
+
+        self.world.at(self.prng.between(1, self.swarm.fault_gap_ms * 2), turn)
+
+    def strike(self, kind: Enum, strike: Strike) -> None:
         """Lets a fault happen, and counts it."""
-        self.kind = kind
-        before = self._strike_count
-        if strike():
+        struck = strike(self)
+        if struck is True:
+            # Over at once, so it mattered at once.
             self.counts[kind.value] += 1
-            if self._strike_count == before:
-                # Over at once, so it mattered at once.
-                self.fired[kind.value] += 1
+            self.fired[kind.value] += 1
+        elif struck and (lasting := next(struck, None)) is not None:
+            self.counts[kind.value] += 1
+            self._last(kind, lasting, struck)
 
-    def length(self) -> int:
-        """How long a fault lasts."""
-        return self.prng.between(1, self.swarm.fault_length_ms)
-
-    def lasting(
-        self,
-        name: str,
-        end: Callable[[], None],
-        *,
-        probe: Callable[[], int] | None = None,
-        length_ms: int | None = None,
-    ) -> bool:
-        """Notes a fault that lasts, and ends it after a while; returns true. Without a probe it
-        cannot miss."""
-        self._strike_count += 1
-        number = self._strike_count
-        kind, before = self.kind, probe() if probe is not None else 0
-        length = self.length() if length_ms is None else length_ms
+    def _last(self, kind: Enum, lasting: Lasting, rest: Lasts) -> None:
+        name, probe = lasting.name, lasting.probe
+        before = probe() if probe is not None else 0
+        length = self.length() if lasting.length_ms is None else lasting.length_ms
         self.world.note(f"world {name} for {length} ms")
 
         def over() -> None:
             if probe is None or probe() != before:
                 self.fired[kind.value] += 1
-            end()
+            next(rest, None)
+
+        key = name if lasting.extends else over
 
         def finish() -> None:
-            if self._ends.pop(number, None) is not None:
+            if self._ends.get(key) is over:
+                del self._ends[key]
                 self.world.note(f"world end of {name}")
                 over()
 
-        self._ends[number] = over
+        self._ends[key] = over
         self.world.at(length, finish)
-        return True
+
+    def length(self) -> int:
+        """How long a fault lasts."""
+        return self.prng.between(1, self.swarm.fault_length_ms)
 
     def end_all(self) -> None:
         """Everything that lasts is over now."""
@@ -98,7 +117,21 @@ class Arena:
         """A probe: how often anything was kept back."""
         return self.world.network.effects["held"]
 
-    # Victims -------------------------------------------------------------------------------
+    def restart(self, host: Host) -> None:
+        """Starts a dead process again."""
+        self.lose_unflushed(host)
+        # What the last process noticed ends none after it.
+        host.disk.hurt = host.disk.damaged
+        started = self.world.start(host.node_id)
+        self.world.note(f"world {host.name}: {'started' if started else 'did not start'}")
+        if started and host.disk.is_well:
+            self.bad_disks.pop(host.node_id, None)
+
+    def lose_unflushed(self, host: Host) -> None:
+        """Lets go what a failed flush should have saved, once."""
+        if host.disk.loses_on_exit:
+            host.disk.crash(self.prng)
+            host.disk.loses_on_exit = False
 
     def victim(self) -> Host:
         """A node by chance, or one with a role."""
@@ -106,16 +139,20 @@ class Arena:
         image = newest_image(self.world)
         aim = self.prng.below(4)
         if aim == 0:
-            for host in hosts.values():
-                if host.node is not None and host.node.broker.quorum.is_leader:
-                    return host
+            for node in self.world.nodes:
+                if node.broker.quorum.is_leader:
+                    return hosts[node.config.node_id]
         if aim >= 2 and image is not None and image.topics_by_name:
             topic = image.topics_by_name[self.prng.choice(sorted(image.topics_by_name))]
             partition = topic.partitions[self.prng.choice(sorted(topic.partitions))]
             if aim == 2 and partition.leader in hosts:
                 return hosts[partition.leader]
             return hosts[self.prng.choice(partition.replicas)]
-        return hosts[self.prng.choice(list(hosts))]
+        return self.any_host()
+
+    def any_host(self) -> Host:
+        """A node by chance."""
+        return self.hosts[self.prng.choice(list(self.hosts))]
 
     def others(self, host: Host) -> list[Host]:
         """All machines but one."""

@@ -27,7 +27,9 @@ the voters stand in the log, a wiped node is not a voter any more, and changes o
 their way: no voter's disk is wiped there. The quorum tier does that.
 """
 
-from tidelog.metadata.image import MetadataImage
+from enum import Flag, auto
+
+from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.scrub import scrub
@@ -35,13 +37,13 @@ from tidelog.sim.evidence.scrub import scrub
 
 def newest_image(world: World) -> MetadataImage | None:
     """The newest committed metadata that any running node has applied."""
-    images = [host.node.broker.image for host in world.hosts.values() if host.node is not None]
-    return max(images, key=lambda image: image.offset, default=None)
+    return max(
+        (node.broker.image for node in world.nodes), key=lambda image: image.offset, default=None
+    )
 
 
 def is_back(host: Host, image: MetadataImage) -> bool:
-    """Whether the present process is unfenced and in sync everywhere, according to an image that
-    knows this very process."""
+    """Whether an image knows this very process, unfenced and in sync everywhere."""
     if not host.config.is_broker:
         return host.node is not None
     node_id = host.node_id
@@ -50,12 +52,16 @@ def is_back(host: Host, image: MetadataImage) -> bool:
         return False
     if broker.broker_epoch != host.node.broker.replicas.broker_epoch:
         return False
-    return all(
-        node_id in partition.isr
+    return all(node_id in partition.isr for partition in _hosted(node_id, image))
+
+
+def _hosted(node_id: int, image: MetadataImage) -> list[PartitionImage]:
+    return [
+        partition
         for topic in image.topics_by_name.values()
         for partition in topic.partitions.values()
         if node_id in partition.replicas
-    )
+    ]
 
 
 def _may_still_end(host: Host) -> bool:
@@ -65,58 +71,69 @@ def _may_still_end(host: Host) -> bool:
     return disk.is_pending or not disk.is_well or (disk.hurt and not disk.damaged)
 
 
+class Harm(Flag):
+    """What became of a node that ended uncleanly."""
+
+    UNCLEAN = auto()
+    LOSSY = auto()
+    WIPED = auto()
+    DAMAGED = auto()
+
+
 class Budget:
-    """Who is unclean and who is lossy."""
+    """Who is unclean, and how."""
 
     def __init__(self, world: World, *, group_commit: bool) -> None:
         self._world = world
         self._group_commit = group_commit
-        # Insertion-ordered, as sets are not.
-        self._unclean: dict[int, None] = {}
-        self._lossy: dict[int, None] = {}
-        self._wiped: dict[int, None] = {}
-        self._damaged: dict[int, None] = {}
+        # The nodes that are not back yet, in order.
+        self._harm: dict[int, Harm] = {}
+
+    def note(self, node_id: int, harm: Harm = Harm.UNCLEAN) -> None:
+        """A process ended uncleanly, or is about to. Who is wiped or damaged is lossy too."""
+        if harm & (Harm.WIPED | Harm.DAMAGED):
+            harm |= Harm.LOSSY
+        self._harm[node_id] = self._harm.get(node_id, Harm.UNCLEAN) | harm
+
+    def _others_have(self, node_id: int, harm: Harm) -> bool:
+        return any(found & harm for one, found in self._harm.items() if one != node_id)
 
     def _settle(self) -> None:
         image = newest_image(self._world)
         if image is None:
             return
-        for node_id in list(self._unclean):
+        for node_id, harm in list(self._harm.items()):
             host = self._world.hosts[node_id]
             if _may_still_end(host) or not is_back(host, image):
                 continue
-            if node_id in self._damaged and scrub(host.disk, settled=False):
+            if harm & Harm.DAMAGED and scrub(host.disk, settled=False):
                 continue
-            del self._unclean[node_id]
-            self._lossy.pop(node_id, None)
-            self._wiped.pop(node_id, None)
-            if self._damaged.pop(node_id, 0) is None:
+            del self._harm[node_id]
+            if harm & Harm.DAMAGED:
                 host.disk.damaged = False
 
     def may_end_uncleanly(self, node_id: int) -> bool:
         """Whether a process may die now, its page cache staying."""
         self._settle()
-        if (set(self._wiped) | set(self._damaged)) - {node_id}:
-            return False
-        return self._group_commit or not set(self._lossy) - {node_id}
+        lossy = Harm.WIPED | Harm.DAMAGED if self._group_commit else Harm.LOSSY
+        return not self._others_have(node_id, lossy)
 
     def may_lose_data(self, node_id: int) -> bool:
         """Whether a machine may lose now what was not flushed."""
-        self._settle()
-        if (set(self._wiped) | set(self._damaged)) - {node_id}:
+        if not self.may_end_uncleanly(node_id):
             return False
         if self._group_commit:
             return True
         # Where there is one copy, a lazy flush promises nothing.
         brokers = sum(host.config.is_broker for host in self._world.hosts.values())
-        return brokers > 1 and not set(self._unclean) - {node_id}
+        return brokers > 1 and not self._others_have(node_id, Harm.UNCLEAN)
 
     def may_lose_everything(self, node_id: int) -> bool:
         """Whether a disk may be empty from now on."""
         self._settle()
         image = newest_image(self._world)
         hosts = self._world.hosts
-        if image is None or len(hosts) < 3 or self._unclean:
+        if image is None or len(hosts) < 3 or self._harm:
             return False
         if self._world.voters_in_log and hosts[node_id].config.is_controller:
             return False
@@ -133,28 +150,10 @@ class Budget:
 
     def may_damage(self, node_id: int) -> bool:
         """Whether bytes on a disk may change now without a word."""
-        if not self.may_lose_data(node_id) or set(self._unclean) - {node_id}:
+        if not self.may_lose_data(node_id) or self._others_have(node_id, Harm.UNCLEAN):
             return False
         image = newest_image(self._world)
         return image is not None and all(
             {*partition.isr, *partition.eligible_leaders} - {node_id}
-            for topic in image.topics_by_name.values()
-            for partition in topic.partitions.values()
-            if node_id in partition.replicas
+            for partition in _hosted(node_id, image)
         )
-
-    def note_damaged(self, node_id: int) -> None:
-        """A disk was damaged."""
-        self.note_unclean(node_id, lossy=True)
-        self._damaged[node_id] = None
-
-    def note_unclean(self, node_id: int, *, lossy: bool) -> None:
-        """A process ended uncleanly, or is about to."""
-        self._unclean[node_id] = None
-        if lossy:
-            self._lossy[node_id] = None
-
-    def note_wiped(self, node_id: int) -> None:
-        """A process ended, and its disk is empty."""
-        self.note_unclean(node_id, lossy=True)
-        self._wiped[node_id] = None

@@ -28,8 +28,7 @@ def candidates(disk: SimDisk) -> dict[str, list[str]]:
 
 
 def damage(disk: SimDisk, fault: DiskFault, prng: Prng, kinds: tuple[str, ...] = ()) -> str | None:
-    """Damages one file, of a kind that begins with one of `kinds` if there are any; returns what
-    was done."""
+    """Damages one file, of a kind that begins with one of `kinds` if given; returns what it did."""
     found = candidates(disk)
     names = [kind for kind in sorted(found) if not kinds or kind.startswith(kinds)]
     if not names:
@@ -79,7 +78,6 @@ def _overwrite(content: Content, start: int, page: bytes) -> None:
 
 
 def _put(content: Content, data: bytes) -> None:
-    """Damage is on the device: the page cache will not bring the old bytes back. In place: open
-    files see it."""
+    """Puts damage on the device, beyond the page cache, and in place: open files see it."""
     content.data[:] = data
     content.sync()

@@ -1,80 +1,136 @@
-"""Faults of disks: full, failing, failing to flush, slow."""
+"""Faults of disks: full, failing, slow, or with bytes that change by themselves.
 
-from collections.abc import Callable
+Some strike with all other faults (`STRIKES`). Those of P4 and P7 have a schedule of their own
+(`DEVICE_STRIKES`), one host's disk at a time, within the budget. Reported failures end the node
+that notices them (P7): they may strike whenever its process may end. Damage (P4) may strike while
+everybody else is intact and complete: one intact replica of everything and an intact majority of
+voters remain, and any loss is a bug.
+"""
 
+from functools import partial
+from typing import Final
+
+from tidelog.env.prng import Prng
+from tidelog.sim.engine.disk import READS, SYNCS, WRITES, Trouble
 from tidelog.sim.engine.host import Host
-from tidelog.sim.faults.arena import Arena, Strike
-from tidelog.sim.scenarios.fault_kinds import FaultKind
+from tidelog.sim.faults.arena import Arena, Lasting, Lasts, Strike
+from tidelog.sim.faults.budget import Harm
+from tidelog.sim.faults.damage import damage
+from tidelog.sim.scenarios.fault_kinds import DiskFault, FaultKind
+
+STALL_MS: Final = 30_000
+_TROUBLES: Final = {
+    DiskFault.READ_ERROR: (READS, False),
+    DiskFault.READS_FAIL: (READS, True),
+    DiskFault.WRITE_ERROR: (WRITES, False),
+    DiskFault.WRITES_FAIL: (WRITES, True),
+    DiskFault.FLUSH_ERROR: (SYNCS, False),
+}
 
 
-class DiskFaults:
-    """The strikes."""
+def _slow_disk(arena: Arena) -> Lasts:
+    host = arena.victim()
+    host.flush_ms = (0, arena.prng.choice((300, 3_000)))
+    yield Lasting(f"{host.name}: slow disk")
+    host.flush_ms = (0, arena.swarm.flush_ms)
 
-    def __init__(self, arena: Arena) -> None:
-        # Nodes whose disk was made to fail since their last good start.
-        self.bad: dict[int, None] = {}
-        self._arena = arena
-        self.strikes: dict[FaultKind, Strike] = {
-            FaultKind.SLOW_DISK: self._slow_disk,
-            FaultKind.DISK_FULL: self._fill,
-            FaultKind.DISK_ERROR: self._break,
-            FaultKind.FLUSH_ERROR: self._fail_flushes,
-        }
 
-    def _slow_disk(self) -> bool:
-        host = self._arena.victim()
-        usual = (0, self._arena.swarm.flush_ms)
-        host.flush_ms = (0, self._arena.prng.choice((300, 3_000)))
+def _may_break(arena: Arena, host: Host) -> bool:
+    if not host.disk.is_well or not arena.budget.may_end_uncleanly(host.node_id):
+        return False
+    arena.budget.note(host.node_id)
+    arena.bad_disks[host.node_id] = None
+    return True
 
-        def end() -> None:
-            host.flush_ms = usual
 
-        return self._arena.lasting(f"{host.name}: slow disk", end)
+def _until_it_ends(host: Host, name: str) -> Lasting:
+    # It mattered when it ended the process.
+    return Lasting(f"{host.name}: {name}", probe=lambda: host.life)
 
-    def _may_break(self, host: Host) -> bool:
-        budget = self._arena.budget
-        if not host.disk.is_well or not budget.may_end_uncleanly(host.node_id):
-            return False
-        budget.note_unclean(host.node_id, lossy=False)
-        self.bad[host.node_id] = None
-        return True
 
-    def _lasting(self, host: Host, name: str, end: Callable[[], None]) -> bool:
-        # It mattered when it ended the process.
-        return self._arena.lasting(f"{host.name}: {name}", end, probe=lambda: host.life)
+def _fill(arena: Arena) -> Lasts:
+    host = arena.victim()
+    disk = host.disk
+    if _may_break(arena, host):
+        disk.capacity_bytes = disk.used_bytes + arena.prng.below(2_000)
+        yield _until_it_ends(host, "disk full")
+        disk.capacity_bytes = None
 
-    def _fill(self) -> bool:
-        host = self._arena.victim()
-        if not self._may_break(host):
-            return False
-        disk = host.disk
-        disk.capacity_bytes = disk.used_bytes + self._arena.prng.below(2_000)
 
-        def end() -> None:
-            disk.capacity_bytes = None
-
-        return self._lasting(host, "disk full", end)
-
-    def _break(self) -> bool:
-        host = self._arena.victim()
-        if not self._may_break(host):
-            return False
-        disk = host.disk
+def _break(arena: Arena) -> Lasts:
+    host = arena.victim()
+    disk = host.disk
+    if _may_break(arena, host):
         disk.failing = "input/output error"
+        yield _until_it_ends(host, "disk fails")
+        disk.failing = None
 
-        def end() -> None:
-            disk.failing = None
 
-        return self._lasting(host, "disk fails", end)
-
-    def _fail_flushes(self) -> bool:
-        host = self._arena.victim()
-        if not self._may_break(host):
-            return False
-        disk = host.disk
+def _fail_flushes(arena: Arena) -> Lasts:
+    host = arena.victim()
+    disk = host.disk
+    if _may_break(arena, host):
         disk.failing_syncs = True
+        yield _until_it_ends(host, "flushes fail")
+        disk.failing_syncs = False
 
-        def end() -> None:
-            disk.failing_syncs = False
 
-        return self._lasting(host, "flushes fail", end)
+def _stall(arena: Arena) -> Lasts:
+    host = arena.any_host()
+    host.flush_ms = (0, arena.prng.choice((1_000, 5_000, STALL_MS)))
+    yield Lasting(f"{host.name}: {DiskFault.STALL.value}", extends=True)
+    host.flush_ms = (0, arena.swarm.flush_ms)
+
+
+def _trouble(fault: DiskFault, arena: Arena) -> Lasts:
+    host, budget = arena.any_host(), arena.budget
+    may_strike = budget.may_lose_data if fault.loses else budget.may_end_uncleanly
+    if not may_strike(host.node_id) or not host.disk.is_well:
+        return
+    budget.note(host.node_id, Harm.LOSSY if fault.loses else Harm.UNCLEAN)
+    operations, sticky = _TROUBLES[fault]
+    trouble = Trouble(f"{fault.value}-reported", operations, sticky=sticky)
+    host.disk.troubles.append(trouble)
+    yield Lasting(f"{host.name}: {fault.value}", extends=True)
+    if trouble in host.disk.troubles:
+        host.disk.troubles.remove(trouble)
+
+
+def _misread(arena: Arena) -> Lasts:
+    host = arena.any_host()
+    if arena.budget.may_damage(host.node_id):
+        host.disk.misread_prng = Prng(arena.prng.next_u64())
+        host.disk.misread_in = arena.prng.below(20)
+        _note_damaged(arena, host, DiskFault.BIT_FLIP_ON_READ.value)
+        yield Lasting(f"{host.name}: {DiskFault.BIT_FLIP_ON_READ.value}", extends=True)
+        host.disk.misread_in = None
+
+
+def _damage(fault: DiskFault, arena: Arena) -> bool:
+    host = arena.any_host()
+    if not arena.budget.may_damage(host.node_id):
+        return False
+    done = damage(host.disk, fault, arena.prng, arena.swarm.damaged_files)
+    if done is not None:
+        _note_damaged(arena, host, done)
+    return done is not None
+
+
+def _note_damaged(arena: Arena, host: Host, done: str) -> None:
+    arena.world.note(f"world {host.name}: {done}")
+    host.disk.damaged = host.disk.hurt = True
+    arena.budget.note(host.node_id, Harm.DAMAGED)
+
+
+STRIKES: Final[dict[FaultKind, Strike]] = {
+    FaultKind.SLOW_DISK: _slow_disk,
+    FaultKind.DISK_FULL: _fill,
+    FaultKind.DISK_ERROR: _break,
+    FaultKind.FLUSH_ERROR: _fail_flushes,
+}
+DEVICE_STRIKES: Final[dict[DiskFault, Strike]] = {
+    **{fault: partial(_damage, fault) for fault in DiskFault if fault.damages},
+    **{fault: partial(_trouble, fault) for fault in _TROUBLES},
+    DiskFault.STALL: _stall,
+    DiskFault.BIT_FLIP_ON_READ: _misread,
+}

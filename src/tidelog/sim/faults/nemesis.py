@@ -3,7 +3,7 @@
 A strike draws a kind among the seed's kinds and a victim: a node by chance, the controller, or the
 leader or a follower of some partition. Whatever lasts is undone after a drawn time. Nothing here
 waits: strikes, ends and restarts are actions in the world's queue. The kinds themselves are in the
-modules beside this one: `processes`, `links`, `clocks`, `disks`.
+modules beside this one: `processes`, `links`, `disks`.
 
 Dead processes are started again by a supervisor that looks at all hosts now and then. A process
 that ended by itself with an error though its disk was fine is a bug (`NoSpontaneousExit`).
@@ -15,67 +15,62 @@ from typing import Final
 from tidelog.env.prng import Prng
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
+from tidelog.sim.faults import disks, links, processes
 from tidelog.sim.faults.arena import Arena, Strike
 from tidelog.sim.faults.budget import Budget
-from tidelog.sim.faults.clocks import ClockFaults
-from tidelog.sim.faults.disks import DiskFaults
-from tidelog.sim.faults.links import LinkFaults
-from tidelog.sim.faults.processes import ProcessFaults
+from tidelog.sim.report.violation import Violation
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 from tidelog.sim.scenarios.swarm import Swarm
 
 SUPERVISOR_MS: Final = 50
-
-
-class SpontaneousExit(AssertionError):
-    """A process gave up without a reason."""
+STRIKES: Final[dict[FaultKind, Strike]] = {**processes.STRIKES, **links.STRIKES, **disks.STRIKES}
+assert STRIKES.keys() == set(FaultKind), "some kind has no strike"
 
 
 class Nemesis:
     """The faults of one run."""
 
-    def __init__(self, world: World, swarm: Swarm, prng: Prng, budget: Budget) -> None:
+    def __init__(
+        self,
+        world: World,
+        swarm: Swarm,
+        prng: Prng,
+        budget: Budget,
+        *,
+        device_prng: Prng | None = None,
+    ) -> None:
+        """`device_prng` is for the faults of disks that have a schedule of their own."""
         self._world = world
-        self._swarm = swarm
-        self._prng = prng
         self._arena = Arena(world, swarm, prng, budget)
+        self._devices = Arena(world, swarm, device_prng or Prng(0), budget)
+        # How often each kind met something; the disks count what came of their own faults.
+        self.fired = self._arena.fired
         # When a dead process is started again, by node.
         self._restart_at: dict[int, int] = {}
-        self._disks = DiskFaults(self._arena)
-        self._strikes: dict[FaultKind, Strike] = {
-            **ProcessFaults(self._arena, self._restart).strikes,
-            **LinkFaults(self._arena).strikes,
-            **ClockFaults(self._arena).strikes,
-            **self._disks.strikes,
-        }
-        missing = [kind for kind in FaultKind if kind not in self._strikes]
-        assert not missing, f"no fault strikes {missing}"
 
     @property
     def counts(self) -> Counter[str]:
         """How often each kind struck."""
-        return self._arena.counts
-
-    @property
-    def fired(self) -> Counter[str]:
-        """How often each kind met something."""
-        return self._arena.fired
+        return self._arena.counts + self._devices.counts
 
     def start(self) -> None:
         """Begins to strike and to supervise."""
-        self._schedule_strike()
+        self._arena.begin(self._arena.swarm.faults, STRIKES)
         self._supervise()
+        if self._arena.swarm.disk_faults:
+            self._devices.begin(self._arena.swarm.disk_faults, disks.DEVICE_STRIKES)
 
     def heal(self) -> None:
-        """Ends every fault; dead processes start again at once."""
+        """Ends every fault; dead processes start again at once. What is damaged stays damaged."""
         self._arena.end_all()
         self._restart_at.clear()
         for host in self._world.hosts.values():
             host.disk.fuse = None
             if host.node is None:
-                self._restart(host)
-
-    # Supervising ---------------------------------------------------------------------------
+                self._arena.restart(host)
+        self._devices.end_all()
+        for host in self._world.hosts.values():
+            host.disk.heal()
 
     def _supervise(self) -> None:
         now = self._world.now
@@ -88,7 +83,7 @@ class Nemesis:
                 self._restart_at[node_id] = now + self._arena.length()
             elif self._restart_at[node_id] <= now:
                 del self._restart_at[node_id]
-                self._restart(host)
+                self._arena.restart(host)
         pause = SUPERVISOR_MS if not self._arena.stopped else SUPERVISOR_MS * 20
         self._world.at(pause, self._supervise)
 
@@ -96,37 +91,7 @@ class Nemesis:
         if host.exit_code in (None, 0):
             return
         message, host.exit_code = host.exit_message, None
-        host_name = host.name
-        self._world.note(f"world {host_name}: exited ({message})")
-        if host.node_id in self._disks.bad or host.disk.hurt:
-            self._lose_unflushed(host)
-            return
-        raise SpontaneousExit(f"NoSpontaneousExit: {host_name} exited: {message}")
-
-    def _lose_unflushed(self, host: Host) -> None:
-        """Lets go what a failed flush should have saved, once."""
-        if host.disk.loses_on_exit:
-            host.disk.crash(self._prng)
-            host.disk.loses_on_exit = False
-
-    def _restart(self, host: Host) -> None:
-        self._lose_unflushed(host)
-        # What the last process noticed ends none after it.
-        host.disk.hurt = host.disk.damaged
-        started = self._world.start(host.node_id)
-        self._world.note(f"world {host.name}: {'started' if started else 'did not start'}")
-        if started and host.disk.is_well:
-            self._disks.bad.pop(host.node_id, None)
-
-    # Striking ------------------------------------------------------------------------------
-
-    def _schedule_strike(self) -> None:
-        gap = self._prng.between(1, self._swarm.fault_gap_ms * 2)
-        self._world.at(gap, self._strike)
-
-    def _strike(self) -> None:
-        if self._arena.stopped:
-            return
-        kind = self._prng.choice(self._swarm.faults)
-        self._arena.strike(kind, self._strikes[kind])
-        self._schedule_strike()
+        self._world.note(f"world {host.name}: exited ({message})")
+        if host.node_id not in self._arena.bad_disks and not host.disk.hurt:
+            raise Violation("NoSpontaneousExit", f"{host.name} exited: {message}")
+        self._arena.lose_unflushed(host)

@@ -1,172 +1,182 @@
-"""Faults of processes and of their machines' power: kills, stops, pauses, restarts, empty disks."""
+"""Faults of processes and of their machines: kills, stops, pauses, restarts, power, empty disks,
+clocks that jump or go at another speed."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from tidelog.sim.engine.host import Host
-from tidelog.sim.faults.arena import Arena, Strike
-from tidelog.sim.faults.budget import is_back, newest_image
+from tidelog.sim.faults.arena import Arena, Lasting, Lasts, Strike
+from tidelog.sim.faults.budget import Harm, is_back, newest_image
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 
 ROLL_LIMIT_MS: Final = 8_000
 """A rolling restart waits so long for a node to come back, then gives up."""
+LONG_PAUSE_MS: Final = (3_000, 12_000)
+CLOCK_JUMP_MS: Final = 3_600_000
+DRIFT_PER_MILLE: Final = 50
 
 
-class ProcessFaults:
-    """The strikes. `restart` starts a dead process again, in the supervisor's way."""
+def _to_one(strike: Callable[[Arena, Host], bool]) -> Strike:
+    return lambda arena: strike(arena, arena.victim())
 
-    def __init__(self, arena: Arena, restart: Callable[[Host], None]) -> None:
-        self._arena = arena
-        self._world = arena.world
-        self._prng = arena.prng
-        self._restart = restart
-        self.strikes: dict[FaultKind, Strike] = {
-            FaultKind.KILL: lambda: self._kill(arena.victim()),
-            FaultKind.KILL_RESET: lambda: self._kill(arena.victim(), reset=True),
-            FaultKind.KILL_IN_WRITE: self._kill_in_write,
-            FaultKind.KILL_ALL: lambda: self._to_all(self._kill),
-            FaultKind.RESTART_STORM: self._restart_storm,
-            FaultKind.CLEAN_STOP: lambda: self._stop(arena.victim()),
-            FaultKind.ROLLING_RESTART: self._roll,
-            FaultKind.PAUSE: partial(self._pause, None),
-            FaultKind.PAUSE_LONG: lambda: self._pause(self._prng.between(3_000, 12_000)),
-            FaultKind.SLOW_CPU: self._slow_down,
-            FaultKind.POWER_CUT: lambda: self._cut_power(arena.victim()),
-            FaultKind.POWER_CUT_ALL: lambda: self._to_all(self._cut_power),
-            FaultKind.WIPE: self._wipe,
-        }
 
-    def _to_all(self, strike: Callable[[Host], bool]) -> bool:
-        struck = [strike(host) for host in self._arena.hosts.values()]
-        return any(struck)
+def _to_all(strike: Callable[[Arena, Host], bool]) -> Strike:
+    return lambda arena: bool(sum(strike(arena, host) for host in arena.hosts.values()))
 
-    # Ends ----------------------------------------------------------------------------------
 
-    def _kill(self, host: Host, *, reset: bool = False) -> bool:
-        if host.node is None or not self._arena.budget.may_end_uncleanly(host.node_id):
-            return False
-        self._world.note(f"world {host.name}: killed")
-        self._arena.budget.note_unclean(host.node_id, lossy=False)
-        self._world.kill(host.node_id, reset=reset)
-        return True
+def _kill(arena: Arena, host: Host, *, reset: bool = False) -> bool:
+    if host.node is None or not arena.budget.may_end_uncleanly(host.node_id):
+        return False
+    arena.world.note(f"world {host.name}: killed")
+    arena.budget.note(host.node_id)
+    arena.world.kill(host.node_id, reset=reset)
+    return True
 
-    def _kill_in_write(self) -> bool:
-        arena, host = self._arena, self._arena.victim()
-        if host.node is None or not arena.budget.may_end_uncleanly(host.node_id):
-            return False
-        arena.budget.note_unclean(host.node_id, lossy=False)
-        host.disk.fuse = self._prng.below(30)
-        return True
 
-    def _restart_storm(self) -> bool:
-        arena, host = self._arena, self._arena.victim()
+def _kill_in_write(arena: Arena, host: Host) -> bool:
+    if host.node is None or not arena.budget.may_end_uncleanly(host.node_id):
+        return False
+    arena.budget.note(host.node_id)
+    host.disk.fuse = arena.prng.below(30)
+    return True
 
-        def again(left: int) -> None:
-            if arena.stopped or left == 0:
-                return
-            if host.node is None:
-                self._restart(host)
-            else:
-                self._kill(host)
-            self._world.at(self._prng.between(1, 400), lambda: again(left - 1))
 
-        again(self._prng.between(2, 6) * 2)
-        return True
-
-    def _stop(self, host: Host) -> bool:
+def _restart_storm(arena: Arena, host: Host) -> bool:
+    def again(left: int) -> None:
+        if arena.stopped or left == 0:
+            return
         if host.node is None:
-            return False
-        self._world.note(f"world {host.name}: asked to stop")
-        self._world.stop(host.node_id)
-        return True
+            arena.restart(host)
+        else:
+            _kill(arena, host)
+        arena.world.at(arena.prng.between(1, 400), lambda: again(left - 1))
 
-    def _roll(self) -> bool:
-        """One after the other, each clean, and each time waiting until the node is back."""
-        arena, world = self._arena, self._world
-        left = list(arena.hosts.values())
-        self._prng.shuffle(left)
-        began: list[int] = [world.now]
+    again(arena.prng.between(2, 6) * 2)
+    return True
 
-        def look(host: Host) -> None:
-            if arena.stopped or world.now - began[0] > ROLL_LIMIT_MS:
-                return
-            image = newest_image(world)
-            if host.node is None:
-                self._restart(host)
-            elif image is not None and is_back(host, image) and world.now > began[0] + 500:
-                proceed()
-                return
+
+def _stop(arena: Arena, host: Host) -> bool:
+    if host.node is None:
+        return False
+    arena.world.note(f"world {host.name}: asked to stop")
+    arena.world.stop(host.node_id)
+    return True
+
+
+def _roll(arena: Arena) -> bool:
+    """One after the other, each clean, and each time waiting until the node is back."""
+    world = arena.world
+    left = list(arena.hosts.values())
+    arena.prng.shuffle(left)
+    began = world.now
+
+    def look(host: Host) -> None:
+        if arena.stopped or world.now - began > ROLL_LIMIT_MS:
+            return
+        image = newest_image(world)
+        if host.node is None:
+            arena.restart(host)
+        elif image is not None and is_back(host, image) and world.now > began + 500:
+            proceed()
+            return
+        world.at(100, partial(look, host))
+
+    def proceed() -> None:
+        nonlocal began
+        if left:
+            host = left.pop()
+            began = world.now
+            _stop(arena, host)
             world.at(100, partial(look, host))
 
-        def proceed() -> None:
-            if left:
-                host = left.pop()
-                began[0] = world.now
-                self._stop(host)
-                world.at(100, partial(look, host))
+    proceed()
+    return True
 
-        proceed()
-        return True
 
-    # Pauses --------------------------------------------------------------------------------
+def _cut_power(arena: Arena, host: Host) -> bool:
+    if host.node is None or not arena.budget.may_lose_data(host.node_id):
+        return False
+    arena.world.note(f"world {host.name}: power cut")
+    arena.budget.note(host.node_id, Harm.LOSSY)
+    arena.world.power_cut(host.node_id, torn=arena.prng.chance(2, 3))
+    return True
 
-    def _pause(self, length_ms: int | None) -> bool:
-        host = self._arena.victim()
-        if not host.running:
-            return False
-        self._world.pause(host.node_id)
+
+def _wipe(arena: Arena, host: Host) -> bool:
+    if host.node is None or not arena.budget.may_lose_everything(host.node_id):
+        return False
+    arena.world.note(f"world {host.name}: killed, and its disk is gone")
+    arena.budget.note(host.node_id, Harm.WIPED)
+    arena.world.kill(host.node_id)
+    arena.world.wipe(host.node_id)
+    return True
+
+
+def _pause(arena: Arena, *, is_long: bool) -> Lasts:
+    length_ms = arena.prng.between(*LONG_PAUSE_MS) if is_long else None
+    host = arena.victim()
+    if host.running:
+        arena.world.pause(host.node_id)
         life = host.life
+        yield Lasting(f"{host.name}: paused", length_ms=length_ms)
+        if host.life == life:
+            arena.world.resume(host.node_id)
 
-        def resume() -> None:
-            if host.life == life:
-                self._world.resume(host.node_id)
 
-        return self._arena.lasting(f"{host.name}: paused", resume, length_ms=length_ms)
+def _slow_down(arena: Arena) -> Lasts:
+    """The process runs for an instant, then waits for the next: everything it does is late."""
+    world, host = arena.world, arena.victim()
+    if not host.running:
+        return
+    life, slice_ms, is_slow = host.life, arena.prng.choice((10, 30, 80)), True
 
-    def _slow_down(self) -> bool:
-        """The process runs for an instant, then waits for the next: everything it does is late."""
-        host = self._arena.victim()
-        if not host.running:
-            return False
-        life, slice_ms = host.life, self._prng.choice((10, 30, 80))
-        ended: list[bool] = []
+    def turn() -> None:
+        if is_slow and host.life == life:
+            world.resume(host.node_id)
+            world.at(1, sleep)
 
-        def turn() -> None:
-            if ended or host.life != life:
-                return
-            self._world.resume(host.node_id)
-            self._world.at(1, sleep)
+    def sleep() -> None:
+        if is_slow and host.life == life:
+            world.pause(host.node_id)
+            world.at(arena.prng.between(1, slice_ms * 2), turn)
 
-        def sleep() -> None:
-            if not ended and host.life == life:
-                self._world.pause(host.node_id)
-                self._world.at(self._prng.between(1, slice_ms * 2), turn)
+    sleep()
+    yield Lasting(f"{host.name}: slow processor")
+    is_slow = False
+    if host.life == life:
+        world.resume(host.node_id)
 
-        def end() -> None:
-            ended.append(True)
-            if host.life == life:
-                self._world.resume(host.node_id)
 
-        sleep()
-        return self._arena.lasting(f"{host.name}: slow processor", end)
+def _jump(arena: Arena) -> Lasts:
+    host, sign = arena.victim(), arena.prng.choice((-1, 1))
+    arena.world.set_wall_offset(host.node_id, sign * arena.prng.below(CLOCK_JUMP_MS))
+    yield Lasting(f"{host.name}: wall clock off")
+    arena.world.set_wall_offset(host.node_id, 0)
 
-    # Power and disks -----------------------------------------------------------------------
 
-    def _cut_power(self, host: Host) -> bool:
-        if host.node is None or not self._arena.budget.may_lose_data(host.node_id):
-            return False
-        self._world.note(f"world {host.name}: power cut")
-        self._arena.budget.note_unclean(host.node_id, lossy=True)
-        self._world.power_cut(host.node_id, torn=self._prng.chance(2, 3))
-        return True
+def _drift(arena: Arena) -> Lasts:
+    host = arena.victim()
+    rate = 1000 + arena.prng.between(-DRIFT_PER_MILLE, DRIFT_PER_MILLE)
+    arena.world.set_clock_rate(host.node_id, rate)
+    yield Lasting(f"{host.name}: clock at {rate} per mille")
+    arena.world.set_clock_rate(host.node_id, 1000)
 
-    def _wipe(self) -> bool:
-        arena, host = self._arena, self._arena.victim()
-        if host.node is None or not arena.budget.may_lose_everything(host.node_id):
-            return False
-        self._world.note(f"world {host.name}: killed, and its disk is gone")
-        arena.budget.note_wiped(host.node_id)
-        self._world.kill(host.node_id)
-        self._world.wipe(host.node_id)
-        return True
+
+STRIKES: Final[dict[FaultKind, Strike]] = {
+    FaultKind.KILL: _to_one(_kill),
+    FaultKind.KILL_RESET: _to_one(partial(_kill, reset=True)),
+    FaultKind.KILL_IN_WRITE: _to_one(_kill_in_write),
+    FaultKind.KILL_ALL: _to_all(_kill),
+    FaultKind.RESTART_STORM: _to_one(_restart_storm),
+    FaultKind.CLEAN_STOP: _to_one(_stop),
+    FaultKind.ROLLING_RESTART: _roll,
+    FaultKind.PAUSE: partial(_pause, is_long=False),
+    FaultKind.PAUSE_LONG: partial(_pause, is_long=True),
+    FaultKind.SLOW_CPU: _slow_down,
+    FaultKind.POWER_CUT: _to_one(_cut_power),
+    FaultKind.POWER_CUT_ALL: _to_all(_cut_power),
+    FaultKind.WIPE: _to_one(_wipe),
+    FaultKind.CLOCK_JUMP: _jump,
+    FaultKind.CLOCK_DRIFT: _drift,
+}

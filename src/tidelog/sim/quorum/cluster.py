@@ -5,52 +5,31 @@ Messages travel over the `Exchange`, flushes complete on the `Disks`. After ever
 its quorum is checked, and the oracles compare what it shows with what all others have shown.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 
 from tidelog.config import LogConfig, QuorumConfig
+from tidelog.env.effects import Effect, Flush, Replace
 from tidelog.env.event import Event
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceLine
 from tidelog.errors import ErrorCode, UsageError
-from tidelog.kraft.messages import (
-    LoadedSnapshot,
-    NotLeader,
-    Reply,
-    SendRequest,
-    Voter,
-    VoterChangeRequest,
-    VoterChangeResponse,
-    VoteRequest,
-    VoteResponse,
-    VoterIdentity,
-)
+from tidelog.kraft import messages
 from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.kraft.quorum_state import QuorumStateFile
 from tidelog.kraft.voters import write_first_voters
 from tidelog.log.loading import open_log
-from tidelog.log.values import Checkpoints, LogEnv
+from tidelog.log.values import Checkpoints, LogEnv, LogFlush
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID
 from tidelog.sim.engine.disk import ProcessKilled, SimDisk
 from tidelog.sim.engine.formation import CLUSTER_ID, WALL_START_MS
-from tidelog.sim.engine.timeline import Simulation
-from tidelog.sim.quorum.disks import Disks
-from tidelog.sim.quorum.exchange import Exchange, ReplyTo
+from tidelog.sim.engine.timeline import NodeTrace, Simulation, Timeline
+from tidelog.sim.quorum.exchange import Act, Exchange, ReplyTo
 from tidelog.sim.quorum.membership import VoterOracle, directory_of, endpoint_of
-from tidelog.sim.quorum.options import NO_SNAPSHOTS, Composition, Conditions, Saving
+from tidelog.sim.quorum.options import Composition, Conditions
 from tidelog.sim.quorum.oracle import QuorumOracle
 from tidelog.sim.quorum.replica import Replica
-
-LOG_CONFIG = LogConfig(segment_bytes=1 << 14, max_message_bytes=1 << 20)
-
-
-@dataclass(frozen=True, slots=True)
-class _Operator:
-    """An operator outside of the quorum, who asks for another voter set."""
-
-    request: VoterChangeRequest
 
 
 class QuorumCluster(Simulation):
@@ -63,56 +42,46 @@ class QuorumCluster(Simulation):
         composition: Composition,
         config: QuorumConfig,
         conditions: Conditions,
-        saving: Saving = NO_SNAPSHOTS,
         trace_level: Level = Level.INFO,
     ) -> None:
         super().__init__(prng)
-        self._saving = saving
+        self._composition = composition
         # Whether the voters stand in the log.
         self.dynamic = composition.dynamic or composition.upgradable
-        self._formatted = composition.dynamic
         self.voter_oracle = VoterOracle()
         self.conditions = conditions
         self._prng = prng
         self._config = config
         self._trace_level = trace_level
         self.voters = {
-            node_id: Voter(
+            node_id: messages.Voter(
                 node_id,
-                directory_of(node_id) if self._formatted else ZERO_UUID,
+                directory_of(node_id) if composition.dynamic else ZERO_UUID,
                 (endpoint_of(node_id),),
             )
             for node_id in range(1, composition.voters + 1)
         }
         self.oracle = QuorumOracle(self._durable_ends)
         self.replicas = {
-            node_id: self._new_replica(node_id)
+            node_id: Replica(node_id, SimDisk(f"n{node_id}"))
             for node_id in range(1, composition.voters + composition.observers + 1)
         }
         self.exchange = Exchange(self, prng, conditions, self.replicas, self._act)
         self.disks = Disks(self, prng, conditions, self._act)
-        if self._formatted:
-            self._format()
-
-    def _format(self) -> None:
-        for replica in self.replicas.values():
+        for node_id, replica in self.replicas.items() if composition.dynamic else ():
             replica.configured = False
-        for node_id in self.voters:
-            write_first_voters(self.replicas[node_id].disk, self.voters, WALL_START_MS)
+            if node_id in self.voters:
+                write_first_voters(replica.disk, self.voters, WALL_START_MS)
 
-    @staticmethod
-    def _new_replica(node_id: int) -> Replica:
-        return Replica(node_id, SimDisk(f"n{node_id}"))
-
-    def emit(self, node_id: int, event: Event | TraceLine) -> None:
+    def emit(self, node: str, event: Event | TraceLine) -> None:
         """A node's trace event."""
         for watch in self.watchers:
-            watch(f"n{node_id}", event)
+            watch(node, event)
         if event.subject == "quorum":
-            self.note(f"n{node_id} {event.text()}")
+            self.note(f"{node} {event.text()}")
 
     @property
-    def as_voters(self) -> dict[int, Voter]:
+    def as_voters(self) -> dict[int, messages.Voter]:
         """Every replica as the voter that it is or would be."""
         return {node_id: replica.voter for node_id, replica in self.replicas.items()}
 
@@ -128,10 +97,10 @@ class QuorumCluster(Simulation):
         """The running leader of the highest epoch."""
         return max(self.leaders(), key=lambda replica: replica.quorum.epoch, default=None)
 
-    def _durable_ends(self, voters: Iterable[Voter]) -> list[int]:
+    def _durable_ends(self, voters: Iterable[messages.Voter]) -> list[int]:
         return [self.durable_end_of(voter) for voter in voters]
 
-    def durable_end_of(self, voter: Voter) -> int:
+    def durable_end_of(self, voter: messages.Voter) -> int:
         """The exclusive end of what is on the voter's disk; 0 if it has that no more."""
         replica = self.replicas[voter.node_id]
         if voter.directory_id not in (ZERO_UUID, replica.key.directory_id):
@@ -149,20 +118,18 @@ class QuorumCluster(Simulation):
     def start(self, replica: Replica) -> bool:
         """Starts the process; False when its disk does not let it."""
         assert not replica.alive, f"n{replica.node_id} runs"
-        replica.begin_life(self._saving.snapshot_every)
-        trace = Trace(_Sink(self, replica.node_id), self._trace_level)
+        replica.begin_life(self._composition.snapshot_every)
+        trace = Trace(NodeTrace(f"n{replica.node_id}", self.emit), self._trace_level)
         try:
             self._open(replica, trace)
             replica.quorum.wall_offset_ms = WALL_START_MS
             replica.quorum.start(self.now)
-        except ProcessKilled:
+        except (ProcessKilled, UsageError) as error:
+            if isinstance(error, UsageError):
+                self.note(f"n{replica.node_id} refuses to start: {error}")
             self._die(replica, replica.durable_end)
             return False
-        except UsageError as error:
-            self.note(f"n{replica.node_id} refuses to start: {error}")
-            self._die(replica, replica.durable_end)
-            return False
-        self._end_tick(replica)
+        self._act(replica, lambda: None)
         return True
 
     def _open(self, replica: Replica, trace: Trace) -> None:
@@ -170,7 +137,7 @@ class QuorumCluster(Simulation):
         replica.log = open_log(
             LogEnv(replica.disk, replica.effects, trace),
             METADATA_PARTITION,
-            dataclasses.replace(LOG_CONFIG, segment_bytes=self._saving.segment_bytes),
+            LogConfig(segment_bytes=self._composition.segment_bytes, max_message_bytes=1 << 20),
             Checkpoints(),
             clean=False,
             wall_ms=WALL_START_MS,
@@ -180,7 +147,7 @@ class QuorumCluster(Simulation):
         own = replica.voter.endpoints if self.dynamic else ()
         everybody = [endpoint_of(other) for other in self.replicas]
         replica.quorum = Quorum(
-            identity=VoterIdentity(*replica.key, CLUSTER_ID, own),
+            identity=messages.VoterIdentity(*replica.key, CLUSTER_ID, own),
             voters=self.voters if replica.configured else {},
             bootstrap=() if replica.configured else everybody,
             log=replica.log,
@@ -208,7 +175,7 @@ class QuorumCluster(Simulation):
         """A dead replica's disk is replaced by an empty one. With voters in the log it is not a
         voter any more, and the operator does not configure it as one either."""
         assert not replica.alive, f"n{replica.node_id} runs"
-        replica.disk = self._new_replica(replica.node_id).disk
+        replica.disk = SimDisk(f"n{replica.node_id}")
         replica.durable_end = 0
         if self.dynamic:
             replica.lost_disks += 1
@@ -233,10 +200,10 @@ class QuorumCluster(Simulation):
         """A clean stop begins."""
         self._act(replica, lambda: replica.quorum.resign(self.now))
 
-    def change_voters(self, replica: Replica, request: VoterChangeRequest) -> None:
+    def change_voters(self, replica: Replica, request: messages.VoterChangeRequest) -> None:
         """An operator asks a replica for another voter set."""
-        asker = _Operator(request)
-        self._act(replica, lambda: replica.quorum.on_request(request, asker, self.now))
+        # The answer names its request: an operator is not a replica.
+        self._act(replica, lambda: replica.quorum.on_request(request, request, self.now))
 
     def upgrade(self, replica: Replica) -> None:
         """An operator asks a leader to move the configured voters to the log."""
@@ -247,37 +214,21 @@ class QuorumCluster(Simulation):
 
     def append(self, replica: Replica, values: list[bytes]) -> int | None:
         """Appends at a replica that takes itself for the leader; `None` when it does not."""
-        found: list[int] = []
-
-        def append() -> None:
-            found.append(replica.quorum.append(values, self.now, WALL_START_MS + self.now))
-
-        try:
-            self._act(replica, append)
-        except NotLeader:
-            return None
+        quorum, wall_ms, found = replica.quorum, WALL_START_MS + self.now, list[int]()
+        with suppress(messages.NotLeader):
+            self._act(replica, lambda: found.append(quorum.append(values, self.now, wall_ms)))
         return found[0] if found else None
 
     # Time ------------------------------------------------------------------------------------
 
-    def run(self, duration_ms: int) -> None:
-        """Lets time pass."""
-        self.run_for(duration_ms)
+    run = Simulation.run_for
 
-    def _act(self, replica: Replica, action: Callable[[], None]) -> None:
+    def _act(self, replica: Replica, action: Callable[[], object]) -> None:
         """One input of one replica, and the end of its tick."""
-        try:
-            action()
-        except ProcessKilled:
-            self.note(f"world n{replica.node_id}: killed (inside a write)")
-            self.kill(replica)
-            return
-        self._end_tick(replica)
-
-    def _end_tick(self, replica: Replica) -> None:
-        self.event_count += 1
         quorum = replica.quorum
         try:
+            action()
+            self.event_count += 1
             quorum.wake(self.now)
         except ProcessKilled:
             self.note(f"world n{replica.node_id}: killed (inside a write)")
@@ -287,7 +238,7 @@ class QuorumCluster(Simulation):
         state = (self.now, replica.node_id, len(outputs), quorum.epoch, quorum.log_end_offset)
         self.digest.update(b"%d %d %d %d %d" % state)
         for output in outputs:
-            if isinstance(output, SendRequest):
+            if isinstance(output, messages.SendRequest):
                 self.exchange.send_request(replica, output)
             else:
                 self._send_reply(replica, output)
@@ -300,22 +251,22 @@ class QuorumCluster(Simulation):
             expire = replica.in_this_life(lambda: self._on_timer(replica, deadline))
             self.at(deadline - self.now, expire)
 
-    def _send_reply(self, sender: Replica, reply: Reply) -> None:
+    def _send_reply(self, sender: Replica, reply: messages.Reply) -> None:
         to, response = reply.reply_to, reply.response
-        if isinstance(to, _Operator):
-            assert isinstance(response, VoterChangeResponse), f"{response}"
-            self.voter_oracle.check_answer(sender.node_id, sender.quorum, to.request, response)
+        if isinstance(to, messages.VoterChangeRequest):
+            assert isinstance(response, messages.VoterChangeResponse), f"{response}"
+            self.voter_oracle.check_answer(sender.node_id, sender.quorum, to, response)
             return
         request = to.request if isinstance(to, ReplyTo) else None
-        granted = isinstance(response, VoteResponse) and response.granted
-        if granted and isinstance(request, VoteRequest) and not request.pre_vote:
+        granted = isinstance(response, messages.VoteResponse) and response.granted
+        if granted and isinstance(request, messages.VoteRequest) and not request.pre_vote:
             self.oracle.check_vote(sender.key, request.epoch, request.candidate_id)
         self.exchange.send_reply(sender, reply)
 
     def _on_timer(self, replica: Replica, due: int) -> None:
         if replica.timer_at == due:
             replica.timer_at = -1
-            self._end_tick(replica)
+            self._act(replica, lambda: None)
 
     def _check(self, replica: Replica) -> None:
         quorum = replica.quorum
@@ -327,7 +278,7 @@ class QuorumCluster(Simulation):
         if self.dynamic:
             self.voter_oracle.check_sets(replica.node_id, quorum, self.oracle.end_offset)
         for each in quorum.take_committed():
-            if isinstance(each, LoadedSnapshot):
+            if isinstance(each, messages.LoadedSnapshot):
                 self.oracle.check_snapshot(replica.node_id, each.snapshot_id, each.records)
             else:
                 self.oracle.check_committed(replica.node_id, each, quorum)
@@ -345,13 +296,49 @@ class QuorumCluster(Simulation):
         assert replica.quorum.latest_snapshot == before, "SnapshotDurable: counted before its flush"
 
 
-class _Sink:
-    """Writes a node's trace into the cluster's."""
+class Disks:
+    """The disk queues of all replicas: one effect after the other, each after a drawn time."""
 
-    def __init__(self, cluster: QuorumCluster, node_id: int) -> None:
-        self._cluster = cluster
-        self._node_id = node_id
+    def __init__(self, timeline: Timeline, prng: Prng, conditions: Conditions, act: Act) -> None:
+        self._timeline = timeline
+        self._prng = prng
+        self._conditions = conditions
+        self._act = act
 
-    def emit(self, event: Event | TraceLine) -> None:
-        """Takes one event."""
-        self._cluster.emit(self._node_id, event)
+    def take(self, replica: Replica) -> None:
+        """Queues what the replica asks of its disk since the last time."""
+        was_idle = not replica.disk_queue
+        replica.disk_queue.extend(replica.effects.take())
+        if was_idle:
+            self._begin(replica)
+
+    def resume(self, replica: Replica) -> None:
+        """A stalled disk goes on."""
+        replica.stalled = False
+        self._begin(replica)
+
+    def _begin(self, replica: Replica) -> None:
+        if replica.disk_queue and not replica.stalled:
+            delay_ms = self._prng.between(0, self._conditions.flush_ms)
+            self._timeline.at(delay_ms, replica.in_this_life(lambda: self._complete(replica)))
+
+    def _complete(self, replica: Replica) -> None:
+        if replica.stalled:
+            return
+        effect = replica.disk_queue.popleft()
+        self._begin(replica)
+        self._act(replica, lambda: self._carry_out(replica, effect))
+
+    def _carry_out(self, replica: Replica, effect: Effect) -> None:
+        match effect:
+            case Flush(file, subject):
+                replica.disk.sync(file)
+                if isinstance(subject, LogFlush):
+                    replica.log.on_flushed(subject)
+                replica.quorum.on_flushed(subject, self._timeline.now)
+            case Replace(path, data, subject):
+                replica.disk.replace(path, data)
+                if subject is not None:
+                    replica.quorum.on_flushed(subject, self._timeline.now)
+            case _:
+                raise AssertionError(f"a quorum emits no {effect}")

@@ -7,18 +7,10 @@ link holds back may arrive when it heals, seconds late.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tidelog.env.disk import FileSlice
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.kraft.messages import (
-    QuorumFetchResponse,
-    Reply,
-    Request,
-    Response,
-    SendRequest,
-    SupportRequest,
-    SupportResponse,
-)
+from tidelog.kraft import messages
+from tidelog.kraft.committed import contiguous
 from tidelog.kraft.voters import SUPPORTED_VERSIONS
 from tidelog.sim.engine.timeline import Timeline
 from tidelog.sim.quorum.membership import node_at
@@ -38,7 +30,7 @@ class ReplyTo:
     requester: int
     life: int
     peer_id: int
-    request: Request
+    request: messages.Request
 
 
 class Exchange:
@@ -60,8 +52,6 @@ class Exchange:
         # Directed links that are cut, and what they hold back.
         self._cuts: set[tuple[int, int]] = set()
         self._held: list[Callable[[], None]] = []
-
-    # Links -----------------------------------------------------------------------------------
 
     def cut(self, source: int, target: int) -> None:
         """Nothing gets through in this direction."""
@@ -87,9 +77,7 @@ class Exchange:
         delay_ms = self._prng.between(1, self._conditions.latency_ms)
         self._timeline.at(delay_ms, target.in_this_life(arrive))
 
-    # Messages --------------------------------------------------------------------------------
-
-    def send_request(self, sender: Replica, output: SendRequest) -> None:
+    def send_request(self, sender: Replica, output: messages.SendRequest) -> None:
         """Sends a request to a peer, known by its id or by its address only."""
         peer_id, request, target = output.peer_id, output.request, output.peer_id
         if target < 0:
@@ -102,16 +90,16 @@ class Exchange:
         reply_to = ReplyTo(sender.node_id, sender.life, peer_id, request)
 
         def deliver() -> None:
-            if isinstance(request, SupportRequest):
+            if isinstance(request, messages.SupportRequest):
                 # The node answers it, not its quorum.
-                supported = SupportResponse(ErrorCode.NONE, SUPPORTED_VERSIONS)
-                self.send_reply(peer, Reply(reply_to, supported))
+                supported = messages.SupportResponse(ErrorCode.NONE, SUPPORTED_VERSIONS)
+                self.send_reply(peer, messages.Reply(reply_to, supported))
                 return
             self._act(peer, lambda: peer.quorum.on_request(request, reply_to, self._timeline.now))
 
         self._carry(sender.node_id, peer, deliver)
 
-    def send_reply(self, sender: Replica, reply: Reply) -> None:
+    def send_reply(self, sender: Replica, reply: messages.Reply) -> None:
         """Sends an answer back, unless the process that asked has ended."""
         to = reply.reply_to
         assert isinstance(to, ReplyTo), f"{to} is not a requester"
@@ -125,7 +113,11 @@ class Exchange:
             )
 
     def answer(
-        self, requester: Replica, peer_id: int, request: Request, response: Response | None
+        self,
+        requester: Replica,
+        peer_id: int,
+        request: messages.Request,
+        response: messages.Response | None,
     ) -> None:
         """Delivers an answer, unless there was one already; `None` is a broken connection."""
         kept = [one for one in requester.requests if one[1] is not request]
@@ -144,18 +136,14 @@ class Exchange:
                 if target == dead.node_id:
                     self._fail(other, peer_id, request)
 
-    def _fail(self, sender: Replica, peer_id: int, request: Request) -> None:
+    def _fail(self, sender: Replica, peer_id: int, request: messages.Request) -> None:
         self._timeline.at(
             REFUSED_MS, sender.in_this_life(lambda: self.answer(sender, peer_id, request, None))
         )
 
 
-def _without_files(response: Response) -> Response:
+def _without_files(response: messages.Response) -> messages.Response:
     """Records as bytes: the answerer's file may be gone when the answer arrives."""
-    if not isinstance(response, QuorumFetchResponse) or not response.records:
+    if not isinstance(response, messages.QuorumFetchResponse) or not response.records:
         return response
-    chunks = tuple(
-        chunk.file.read(chunk.position, chunk.length) if isinstance(chunk, FileSlice) else chunk
-        for chunk in response.records
-    )
-    return replace(response, records=chunks)
+    return replace(response, records=(contiguous(response.records),))

@@ -24,7 +24,7 @@ leader has, one at a time, and changes nothing else before the old voter is remo
 promised to who replaces two of three.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -46,27 +46,17 @@ LISTENER: Final = "CONTROLLER"
 FIRST_PORT: Final = 9093
 MOST_VOTERS: Final = 5
 
-ADDED: Final = "voters: added"
-REMOVED: Final = "voters: removed"
-MOVED: Final = "voters: moved to another address"
-LEADER_REMOVED: Final = "voters: the leader removed itself"
-REFUSED_AS_PENDING: Final = "voters: refused, another change is pending"
-REFUSED_AS_BEHIND: Final = "voters: refused, the newcomer lags or is not reached"
-UPGRADED: Final = "voters: from the configuration to the log"
-LOST: Final = "voters: the leader of a change has changed"
-WIPED: Final = "voters: lost its disk"
-REPLACED: Final = "voters: added again with another disk"
 MARKS: Final = (
-    ADDED,
-    REMOVED,
-    MOVED,
-    LEADER_REMOVED,
-    REFUSED_AS_PENDING,
-    REFUSED_AS_BEHIND,
-    LOST,
-    UPGRADED,
-    WIPED,
-    REPLACED,
+    ADDED := "voters: added",
+    REMOVED := "voters: removed",
+    MOVED := "voters: moved to another address",
+    LEADER_REMOVED := "voters: the leader removed itself",
+    REFUSED_AS_PENDING := "voters: refused, another change is pending",
+    REFUSED_AS_BEHIND := "voters: refused, the newcomer lags or is not reached",
+    LOST := "voters: the leader of a change has changed",
+    UPGRADED := "voters: from the configuration to the log",
+    WIPED := "voters: lost its disk",
+    REPLACED := "voters: added again with another disk",
 )
 """Rare states that seeds with changing voters should reach."""
 
@@ -183,28 +173,29 @@ class VoterOracle:
             self.marks[LOST] = None
         if code is not ErrorCode.NONE:
             return
-        key = ReplicaKey(request.voter.node_id, request.voter.directory_id)
         committed = [
             voters for offset, voters in quorum.voter_sets if offset < quorum.high_watermark
         ]
-        adds = isinstance(request, AddVoterRequest)
-        if not committed or (key in _members(committed[-1])) != adds:
-            verb = "added" if adds else "removed"
-            raise Violation("AcknowledgedChange", f"{answerer} says that {key.node_id} is {verb}")
-        if not adds and key.node_id == answerer:
+        _check_made(request, committed[-1:], f"{answerer} says")
+        if not isinstance(request, AddVoterRequest) and request.voter.node_id == answerer:
             self.marks[LEADER_REMOVED] = None
 
     def check_acknowledged(self, request: VoterChangeRequest, since: int) -> None:
         """A client receives that a change was made that it asked for when the committed sets ended
         at `since`; by now others may have followed it."""
-        key = ReplicaKey(request.voter.node_id, request.voter.directory_id)
-        adds = isinstance(request, AddVoterRequest)
         later = [voters for offset, voters in self._committed.items() if offset >= since]
-        if not any((key in _members(voters)) == adds for voters in later):
-            verb = "added" if adds else "removed"
-            raise Violation(
-                "AcknowledgedChange", f"a client was answered that {key.node_id} is {verb}"
-            )
+        _check_made(request, later, "a client was answered")
+
+
+def _check_made(
+    request: VoterChangeRequest, sets: Iterable[Mapping[int, Voter]], claim: str
+) -> None:
+    """A change that was reported as made is made in one of these sets."""
+    key = ReplicaKey(request.voter.node_id, request.voter.directory_id)
+    adds = isinstance(request, AddVoterRequest)
+    if not any((key in _members(voters)) == adds for voters in sets):
+        verb = "added" if adds else "removed"
+        raise Violation("AcknowledgedChange", f"{claim} that {key.node_id} is {verb}")
 
 
 def _members(voters: Mapping[int, Voter]) -> Members:

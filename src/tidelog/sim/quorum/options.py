@@ -17,20 +17,8 @@ QUICK: Final = QuorumConfig(
 
 
 @dataclass(frozen=True, slots=True)
-class Saving:
-    """How often snapshots are made, and how small the files of the log are."""
-
-    snapshot_every: int = 0
-    """Records between two snapshots; 0 for none."""
-    segment_bytes: int = 1 << 14
-
-
-NO_SNAPSHOTS: Final = Saving()
-
-
-@dataclass(frozen=True, slots=True)
 class Composition:
-    """The replicas at the beginning: voters 1..n, observers after them."""
+    """The replicas at the beginning, voters 1..n and observers after them, and their logs."""
 
     voters: int
     observers: int = 0
@@ -39,6 +27,10 @@ class Composition:
     formatted with the set, the others know nothing but the addresses of all."""
     upgradable: bool = False
     """Whether the voters are configured and may be moved to the log."""
+    snapshot_every: int = 0
+    """Records between two snapshots; 0 for none."""
+    segment_bytes: int = 1 << 14
+    """Of the log."""
 
 
 @dataclass(slots=True)

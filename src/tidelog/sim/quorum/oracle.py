@@ -54,26 +54,21 @@ class QuorumOracle:
             if self._shown_in[offset] >= quorum.epoch or batch.last_offset < log.log_start_offset:
                 # What lies before the log's start is in a snapshot, and that is checked.
                 continue
-            if batch.last_offset >= log.log_end_offset:
-                raise Violation(
-                    "LeaderCompleteness",
-                    f"{who} with log end {log.log_end_offset}, {batch.last_offset} is committed",
-                )
-            if log.epoch_at(offset) != batch.epoch:
-                raise Violation(
-                    "LeaderCompleteness",
-                    f"{who} with epoch {log.epoch_at(offset)} at {offset}, committed with "
-                    f"{batch.epoch}",
-                )
+            end = log.log_end_offset
+            if batch.last_offset >= end:
+                text = f"{who} with log end {end}, {batch.last_offset} is committed"
+                raise Violation("LeaderCompleteness", text)
+            epoch = log.epoch_at(offset)
+            if epoch != batch.epoch:
+                text = f"{who} with epoch {epoch} at {offset}, committed with {batch.epoch}"
+                raise Violation("LeaderCompleteness", text)
 
     def check_vote(self, voter: ReplicaKey, epoch: int, candidate_id: int) -> None:
         """A granted vote left a voter."""
         known = self._votes.setdefault((voter, epoch), candidate_id)
         if known != candidate_id:
-            raise Violation(
-                "VoteUniqueness",
-                f"{voter.node_id} voted for {known} and {candidate_id} in epoch {epoch}",
-            )
+            text = f"{voter.node_id} voted for {known} and {candidate_id} in epoch {epoch}"
+            raise Violation("VoteUniqueness", text)
 
     def check_snapshot(self, node_id: int, snapshot_id: SnapshotId, records: list[bytes]) -> None:
         """A replica takes this for the state below the snapshot's end."""
@@ -86,15 +81,11 @@ class QuorumOracle:
             if not batch.is_control:
                 expected += batch.records
         if snapshot_id != (end_offset, epoch):
-            raise Violation(
-                "SnapshotIsFoldOfLog",
-                f"{node_id} has snapshot {snapshot_id}, the log {end_offset}-{epoch}",
-            )
+            text = f"{node_id} has snapshot {snapshot_id}, the log {end_offset}-{epoch}"
+            raise Violation("SnapshotIsFoldOfLog", text)
         if records != expected:
-            raise Violation(
-                "SnapshotIsFoldOfLog",
-                f"{node_id} has {len(records)} records at {snapshot_id}, the log {len(expected)}",
-            )
+            text = f"{node_id} has {len(records)} records at {snapshot_id}, the log {len(expected)}"
+            raise Violation("SnapshotIsFoldOfLog", text)
 
     def check_committed(self, node_id: int, batch: CommittedBatch, quorum: Quorum) -> None:
         """A replica hands out a committed batch. The first to do so is the leader, and its voters
@@ -105,15 +96,12 @@ class QuorumOracle:
                 raise Violation("CommittedForever", f"{node_id} has {batch}, it was {known}")
             return
         if batch.base_offset != self.end_offset:
-            raise Violation(
-                "CommittedForever",
-                f"{node_id} commits {batch.base_offset}, all ends at {self.end_offset}",
-            )
+            text = f"{node_id} commits {batch.base_offset}, all ends at {self.end_offset}"
+            raise Violation("CommittedForever", text)
         holders = sum(end > batch.last_offset for end in self._durable_ends(quorum.voters.values()))
         if holders <= len(quorum.voters) // 2:
-            raise Violation(
-                "Durability", f"{batch.last_offset} is committed with {holders} durable copies"
-            )
+            text = f"{batch.last_offset} is committed with {holders} durable copies"
+            raise Violation("Durability", text)
         self._committed[batch.base_offset] = batch
         self._shown_in[batch.base_offset] = quorum.epoch
         self.end_offset = batch.last_offset + 1

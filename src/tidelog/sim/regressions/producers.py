@@ -6,7 +6,7 @@ Source: KIP-98; KAFKA-6003, 6683, 7190, 12153, 14920; Redpanda 3038, 3039, 5356.
 
 from tidelog.errors import ErrorCode
 from tidelog.sim.regressions.testbed import Scene, Testbed
-from tidelog.sim.replicas.requests import Producer
+from tidelog.sim.replicas.cluster import Producer
 
 
 def r25_state_is_cut_with_the_log(testbed: Testbed) -> None:

@@ -13,7 +13,7 @@ from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, decode_state
 from tidelog.model import ZERO_UUID, EpochEndOffset
 from tidelog.sim.quorum.cluster import QuorumCluster
 from tidelog.sim.quorum.membership import endpoint_of
-from tidelog.sim.quorum.options import NO_SNAPSHOTS, QUICK, Saving
+from tidelog.sim.quorum.options import QUICK
 from tidelog.sim.quorum.replica import Replica
 from tidelog.sim.regressions.testbed import Testbed
 
@@ -21,11 +21,17 @@ _EMPTY = EpochEndOffset(0, 0)
 
 
 def _elected(
-    testbed: Testbed, *, config: QuorumConfig = QUICK, saving: Saving = NO_SNAPSHOTS
+    testbed: Testbed,
+    *,
+    config: QuorumConfig = QUICK,
+    snapshot_every: int = 0,
+    segment_bytes: int = 1 << 14,
 ) -> tuple[QuorumCluster, Replica, list[Replica]]:
     """Three voters, all started; the leader whom all follow, with one committed record; the two
     followers."""
-    cluster = testbed.quorum(config=config, saving=saving)
+    cluster = testbed.quorum(
+        config=config, snapshot_every=snapshot_every, segment_bytes=segment_bytes
+    )
     for replica in cluster.replicas.values():
         cluster.start(replica)
     cluster.run_until(lambda: _is_calm(cluster), 10_000)
@@ -91,8 +97,9 @@ def r20_wiped_voter(testbed: Testbed) -> None:
 
 def _rejoin_by_snapshot(testbed: Testbed) -> None:
     config = replace(QUICK, max_retention_bytes=1_000)
-    saving = Saving(snapshot_every=8, segment_bytes=256)
-    cluster, leader, (wiped, _) = _elected(testbed, config=config, saving=saving)
+    cluster, leader, (wiped, _) = _elected(
+        testbed, config=config, snapshot_every=8, segment_bytes=256
+    )
     cluster.kill(wiped)
     cluster.wipe(wiped)
     for index in range(30):

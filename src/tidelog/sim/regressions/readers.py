@@ -10,8 +10,7 @@ from tidelog.config import RACK_AWARE_SELECTOR
 from tidelog.errors import ErrorCode
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.regressions.testbed import SmallCluster, Testbed
-from tidelog.sim.replicas.cluster import CONFIG
-from tidelog.sim.replicas.requests import Producer
+from tidelog.sim.replicas.cluster import CONFIG, Producer
 
 
 def r23_read_committed(testbed: Testbed) -> None:

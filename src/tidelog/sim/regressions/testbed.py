@@ -19,16 +19,14 @@ from tidelog.log.identity import format_directory
 from tidelog.log.values import LogFlush
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import Uuid
-from tidelog.records.batch import decode_batch, iter_headers
 from tidelog.sim.engine.client import Disconnected, SimClient
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.world import World
 from tidelog.sim.quorum.cluster import QuorumCluster
-from tidelog.sim.quorum.options import NO_SNAPSHOTS, QUICK, Composition, Conditions, Saving
-from tidelog.sim.replicas.cluster import CONFIG
+from tidelog.sim.quorum.options import QUICK, Composition, Conditions
+from tidelog.sim.replicas.cluster import CONFIG, NO_PRODUCER_ID, Producer
 from tidelog.sim.replicas.controlled import ControlledFeed
-from tidelog.sim.replicas.reading import joined
-from tidelog.sim.replicas.requests import NO_PRODUCER_ID, Producer
+from tidelog.sim.replicas.reading import written_in
 from tidelog.sim.replicas.watched import TOPIC, WatchedCluster
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.report.violation import Violation
@@ -196,13 +194,7 @@ class SmallCluster:
         answer = SimClient(self._world, leader).fetch("t", 0, offset).partitions[0]
         if answer.error_code is not ErrorCode.NONE:
             return []
-        data = joined(answer.records)
-        return [
-            record.value or b""
-            for position, header in iter_headers(data)
-            for record in decode_batch(data[position : position + header.size_bytes])
-            if record.offset >= offset
-        ]
+        return [record.value or b"" for record in written_in(answer) if record.offset >= offset]
 
     def log_files(self) -> dict[int, bytes]:
         """All bytes of the partition's segments, by node."""
@@ -267,15 +259,14 @@ class Testbed:
         return cluster
 
     def quorum(
-        self, *, config: QuorumConfig = QUICK, saving: Saving = NO_SNAPSHOTS
+        self, *, config: QuorumConfig = QUICK, snapshot_every: int = 0, segment_bytes: int = 1 << 14
     ) -> QuorumCluster:
         """A metadata quorum alone, of three voters."""
         cluster = QuorumCluster(
             Prng(self.prng.next_u64()),
-            composition=Composition(3),
+            composition=Composition(3, snapshot_every=snapshot_every, segment_bytes=segment_bytes),
             config=config,
             conditions=Conditions(),
-            saving=saving,
             trace_level=self._trace_level,
         )
         self._made.append(cluster)

@@ -14,19 +14,7 @@ from tidelog.log.log import Log
 from tidelog.model import TopicPartition
 from tidelog.replication.replicas import Replicas
 from tidelog.sim.engine.disk import SimDisk
-
-
-class NodeSink:
-    """Writes a node's trace into the list of all lines."""
-
-    def __init__(self, name: str, lines: list[str]) -> None:
-        self._name = name
-        self._lines = lines
-
-    def emit(self, event: Event | TraceLine) -> None:
-        """Adds a line; the log's own lines are left to the log's tests."""
-        if not isinstance(event, (LogTruncated, LogRestarted, LogDeleted, DirectoryLoaded)):
-            self._lines.append(f"{self._name} {event.text()}")
+from tidelog.sim.engine.timeline import NodeTrace
 
 
 @dataclass
@@ -62,7 +50,7 @@ class Broker:
         self.running = True
         self.effects = EffectQueue()
         self.waiting_flushes = []
-        trace = Trace(NodeSink(f"b{self.node_id}", self.lines))
+        trace = Trace(NodeTrace(f"b{self.node_id}", self._note))
         self.directory = LogDirectory.open(
             self.disk,
             effects=self.effects,
@@ -74,6 +62,11 @@ class Broker:
             node_id=self.node_id, directory=self.directory, config=self.config, trace=trace
         )
         self.sessions = FetchSessions(Prng(self.node_id * 1000 + self.incarnation))
+
+    def _note(self, name: str, event: Event | TraceLine) -> None:
+        # The log's own lines are left to the log's tests.
+        if not isinstance(event, (LogTruncated, LogRestarted, LogDeleted, DirectoryLoaded)):
+            self.lines.append(f"{name} {event.text()}")
 
     def log(self, topic: str, partition: int = 0) -> Log:
         """One of its logs."""

@@ -7,7 +7,7 @@ came up, so a run repeats exactly.
 
 from collections.abc import Callable, Iterable
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidelog.config import ReplicationConfig
 from tidelog.env.effects import Flush, Replace
@@ -15,28 +15,19 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.identity import format_directory
-from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.model import TopicId, Uuid
-from tidelog.replication.messages import (
-    AlterPartitionResult,
-    LogDirFailed,
-    LogStartsSaved,
-    Output,
-    Reply,
-    SendAlterPartition,
-    SendFetch,
-    SendListOffsets,
-    TruncationsAnnounced,
-)
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
+from tidelog.replication import messages
+from tidelog.replication.replicas import Checkpointed
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.timeline import Timeline
 from tidelog.sim.replicas.broker import Broker
-from tidelog.sim.replicas.feed import LISTENER, MetadataFeed
+from tidelog.sim.replicas.feed import LISTENER, MetadataFeed, refused
 from tidelog.sim.replicas.links import LINK_MS, Call, Links
-from tidelog.sim.replicas.requests import NO_PRODUCER_ID, Producer, produce_batch
 from tidelog.wire.fetch import FetchPartition, FetchRequest, FetchResponse
-from tidelog.wire.produce import ProduceRequest
+from tidelog.wire.produce import ProducePartition, ProduceRequest
 
 CONFIG = ReplicationConfig(
     replica_lag_time_max_ms=1000,
@@ -45,6 +36,18 @@ CONFIG = ReplicationConfig(
     high_watermark_checkpoint_interval_ms=500,
     recovery_point_checkpoint_interval_ms=5000,
 )
+
+
+class Producer(NamedTuple):
+    """Who sends a batch, and which of his batches it is."""
+
+    producer_id: int = -1
+    epoch: int = -1
+    sequence: int = -1
+    is_transactional: bool = False
+
+
+NO_PRODUCER_ID = Producer()
 
 
 class Cluster:
@@ -74,7 +77,7 @@ class Cluster:
         # Called with a broker whenever something happened to it.
         self.observers: list[Callable[[Broker], None]] = []
         # Every AlterPartition request that arrived.
-        self.proposals: list[SendAlterPartition] = []
+        self.proposals: list[messages.SendAlterPartition] = []
         self._names = count(1)
         for node in self.brokers:
             self.start(node)
@@ -107,10 +110,8 @@ class Cluster:
         broker = self.brokers[node]
         broker.directory.close_cleanly(CleanShutdown(broker.replicas.broker_epoch))
         for effect in broker.effects.take():
-            if isinstance(effect, Replace):
-                broker.disk.replace(effect.path, effect.data)
-            elif isinstance(effect, Flush):
-                broker.disk.sync(effect.file)
+            assert isinstance(effect, Flush | Replace), f"{effect}"
+            _write(broker, effect)
         self.kill(node)
 
     def cut_power(self, node: int) -> None:
@@ -178,13 +179,9 @@ class Cluster:
 
     def _carry_out_effect(self, broker: Broker, effect: Flush | Replace) -> None:
         subject = effect.subject
-        known = LogFlush | TruncationsAnnounced | LogStartsSaved | RenamesForgotten
-        assert subject is None or isinstance(subject, known), f"{effect}"
+        assert subject is None or isinstance(subject, LogFlush | Checkpointed), f"{effect}"
         try:
-            if isinstance(effect, Replace):
-                broker.disk.replace(effect.path, effect.data)
-            else:
-                broker.disk.sync(effect.file)
+            _write(broker, effect)
         except StorageError as error:
             if isinstance(subject, LogFlush):
                 broker.replicas.on_flush_failed(subject, str(error), self.now)
@@ -196,49 +193,43 @@ class Cluster:
 
     # Messages ---------------------------------------------------------------------------------
 
-    def _carry_out(self, broker: Broker, output: Output) -> None:
+    def _carry_out(self, broker: Broker, output: messages.Output) -> None:
         match output:
-            case SendFetch() | SendListOffsets():
+            case messages.SendFetch() | messages.SendListOffsets():
                 self.links.send(broker, output)
-            case SendAlterPartition():
+            case messages.SendAlterPartition():
                 self._propose(broker, output)
-            case Reply(Call() as call, FetchResponse() as response):
+            case messages.Reply(Call() as call, FetchResponse() as response):
                 self.links.answer_follower(broker, call, response)
-            case Reply(str() as name, response):
+            case messages.Reply(str() as name, response):
                 self.replies[name] = list(response.partitions)
-            case LogDirFailed(topic_partition, error):
+            case messages.LogDirFailed(topic_partition, error):
                 self.lines.append(f"b{broker.node_id} {topic_partition} log dir failed: {error}")
 
     def release(self, sender: int, receiver: int) -> None:
         """Delivers what was kept back on a link, and keeps nothing back any more."""
         self.links.release(sender, receiver)
 
-    def _propose(self, sender: Broker, request: SendAlterPartition) -> None:
+    def _propose(self, sender: Broker, request: messages.SendAlterPartition) -> None:
         incarnation = sender.incarnation
 
         def arrive() -> None:
             self.proposals.append(request)
-            results: list[AlterPartitionResult] | ErrorCode | None = None
-            if self.controller == "silent":
-                return
-            if self.controller in ("decides", "decides-unheard"):
-                results = self.feed.decide(sender.node_id, request)
-            if self.controller == "decides-unheard":
-                results = None
-            elif self.controller == "decides":
-                pass
-            elif self.controller != "unreachable":
-                results = [
-                    AlterPartitionResult(
-                        proposal.topic_id,
-                        proposal.topic_partition.partition,
-                        ErrorCode[self.controller],
-                    )
-                    for proposal in request.proposals
-                ]
+            results: list[messages.AlterPartitionResult] | None = None
+            match self.controller:
+                case "silent":
+                    return
+                case "decides":
+                    results = self.feed.decide(sender.node_id, request)
+                case "decides-unheard":
+                    self.feed.decide(sender.node_id, request)
+                case "unreachable":
+                    pass
+                case code:
+                    results = refused(request, ErrorCode[code])
             self.timeline.at(LINK_MS, lambda: answer(results))
 
-        def answer(results: list[AlterPartitionResult] | ErrorCode | None) -> None:
+        def answer(results: list[messages.AlterPartitionResult] | None) -> None:
             if sender.running and sender.incarnation == incarnation:
                 sender.replicas.on_alter_partition_response(request.token, results, self.now)
 
@@ -259,7 +250,14 @@ class Cluster:
     ) -> str:
         """Sends one batch; returns the name under which the reply will be found."""
         name = f"p{next(self._names)}"
-        wanted = produce_batch(topic, self._topic_id(topic), partition, values, producer)
+        records = build_batch(
+            [Record(1000, None, value) for value in values],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=producer.sequence,
+            is_transactional=producer.is_transactional,
+        )
+        wanted = ProducePartition(topic, self._topic_id(topic), partition, memoryview(records))
         request = ProduceRequest(None, acks, timeout_ms, [wanted])
         self.brokers[node].replicas.produce(request, name, self.now, 1_000_000)
         return name
@@ -280,24 +278,20 @@ class Cluster:
         """A consumer's fetch, or that of a client that claims to be a replica of some broker epoch;
         returns the name under which the reply will be found."""
         name = f"f{next(self._names)}"
-        topic_id = self._topic_id(topic)
-        wanted = FetchPartition(topic, topic_id, partition, -1, offset, -1, -1, 1 << 20)
-        replica_id, replica_epoch = forged_replica
-        request = FetchRequest(
-            replica_id,
-            replica_epoch,
-            max_wait_ms,
-            min_bytes,
-            1 << 20,
-            isolation_level,
-            0,
-            -1,
-            [wanted],
-            [],
-            rack_id,
+        wanted = FetchPartition(
+            topic, self._topic_id(topic), partition, -1, offset, -1, -1, 1 << 20
         )
+        bounds = (max_wait_ms, min_bytes, 1 << 20, isolation_level)
+        request = FetchRequest(*forged_replica, *bounds, 0, -1, [wanted], [], rack_id)
         self.brokers[node].replicas.fetch(request, name, self.now, listener=LISTENER)
         return name
 
     def _topic_id(self, topic: str) -> TopicId:
         return self.feed.image.topics_by_name[topic].topic_id
+
+
+def _write(broker: Broker, effect: Flush | Replace) -> None:
+    if isinstance(effect, Replace):
+        broker.disk.replace(effect.path, effect.data)
+    else:
+        broker.disk.sync(effect.file)

@@ -14,7 +14,7 @@ from tidelog.metadata.record_codec import decode_record
 from tidelog.metadata.records import NoOpRecord
 from tidelog.model import Endpoint, TopicId, Uuid
 from tidelog.replication.messages import AlterPartitionResult, SendAlterPartition
-from tidelog.sim.replicas.feed import MetadataFeed
+from tidelog.sim.replicas.feed import MetadataFeed, refused
 
 FEATURES = {
     "metadata.version": messages.FeatureRange(7, 30),
@@ -85,8 +85,6 @@ class ControlledFeed(MetadataFeed):
         self._controller.handle(request, "asked", self.now)
         return self._flow()["asked"]
 
-    # Brokers ----------------------------------------------------------------------------------
-
     def register(self, node_id: int) -> int:
         """Registers a new process, which cannot show how the one before ended; -1 while the
         controller takes the one before for alive."""
@@ -129,8 +127,6 @@ class ControlledFeed(MetadataFeed):
         self._controller.on_broker_suspected(node_id, self.now)
         self._flow()
 
-    # Topics -----------------------------------------------------------------------------------
-
     def create_topic(
         self, name: str, replicas: tuple[int, ...], *, partitions: int = 1, **configs: str
     ) -> TopicId:
@@ -154,29 +150,19 @@ class ControlledFeed(MetadataFeed):
 
     def decide(self, sender: int, request: SendAlterPartition) -> list[AlterPartitionResult]:
         """Asks the controller."""
-        answer = self.ask(
-            messages.AlterPartition(
-                sender,
-                request.broker_epoch,
-                tuple(
-                    messages.IsrProposal(
-                        proposal.topic_id,
-                        proposal.topic_partition.partition,
-                        proposal.leader_epoch,
-                        proposal.partition_epoch,
-                        tuple(messages.IsrMember(*member) for member in proposal.new_isr),
-                        proposal.recovering,
-                    )
-                    for proposal in request.proposals
-                ),
+        proposals = tuple(
+            messages.IsrProposal(
+                proposal.topic_id,
+                proposal.topic_partition.partition,
+                proposal.leader_epoch,
+                proposal.partition_epoch,
+                tuple(messages.IsrMember(*member) for member in proposal.new_isr),
+                proposal.recovering,
             )
+            for proposal in request.proposals
         )
+        answer = self.ask(messages.AlterPartition(sender, request.broker_epoch, proposals))
         if isinstance(answer, messages.Refused):
-            return [
-                AlterPartitionResult(
-                    proposal.topic_id, proposal.topic_partition.partition, answer.error_code
-                )
-                for proposal in request.proposals
-            ]
+            return refused(request, answer.error_code)
         assert isinstance(answer, messages.AlterPartitionResult), f"{answer}"
         return [AlterPartitionResult(*result) for result in answer.results]

@@ -59,8 +59,6 @@ class MetadataFeed:
         """Records so far: the offset of the next one."""
         return len(self._records)
 
-    # Writing ----------------------------------------------------------------------------------
-
     def write(self, *records: MetadataRecord) -> None:
         """Appends committed records."""
         delta = MetadataDelta(self.image)
@@ -135,20 +133,19 @@ class MetadataFeed:
         replicas: tuple[int, ...] | None = None,
     ) -> None:
         """Changes a partition; naming a leader begins a leader epoch."""
-        record = PartitionChangeRecord(
-            partition_id=partition,
-            topic_id=self.image.topics_by_name[name].topic_id,
-            isr=isr,
-            replicas=replicas,
-            leader=LEADER_UNCHANGED if leader is None else leader,
+        self.write(
+            PartitionChangeRecord(
+                partition_id=partition,
+                topic_id=self.image.topics_by_name[name].topic_id,
+                isr=isr,
+                replicas=replicas,
+                leader=LEADER_UNCHANGED if leader is None else leader,
+            )
         )
-        self.write(record)
 
     def partition(self, name: str, partition: int = 0) -> PartitionImage:
         """The newest metadata of a partition."""
         return self.image.topics_by_name[name].partitions[partition]
-
-    # Reading ----------------------------------------------------------------------------------
 
     def forget(self, node_id: int) -> None:
         """The broker's process is gone; the next one reads from the beginning."""
@@ -166,21 +163,19 @@ class MetadataFeed:
         applied = self._applied[node_id] = delta.apply(last, 1)
         replicas.apply(delta, applied, lambda topic: log_config(applied, topic), now)
 
-    # ISR proposals ----------------------------------------------------------------------------
-
     def decide(self, sender: int, request: SendAlterPartition) -> list[AlterPartitionResult]:
         """Commits the proposals that fit the newest metadata, refuses the others."""
         return [self._decide(sender, proposal) for proposal in request.proposals]
 
     def _decide(self, sender: int, proposal: AlterPartitionProposal) -> AlterPartitionResult:
         number = proposal.topic_partition.partition
-        refused = AlterPartitionResult(proposal.topic_id, number, self._objection(sender, proposal))
-        if refused.error_code is not ErrorCode.NONE:
-            return refused
+        result = AlterPartitionResult(proposal.topic_id, number, self._objection(sender, proposal))
+        if result.error_code is not ErrorCode.NONE:
+            return result
         isr = tuple(member.broker_id for member in proposal.new_isr)
         self.change(proposal.topic_partition.topic, partition=number, isr=isr)
         known = self.partition(proposal.topic_partition.topic, number)
-        return refused._replace(
+        return result._replace(
             leader_id=known.leader,
             leader_epoch=known.leader_epoch,
             isr=isr,
@@ -203,21 +198,20 @@ class MetadataFeed:
 
 
 def log_config(image: MetadataImage, topic: str) -> LogConfig:
-    """The few topic configs that the scenarios set."""
-    configs = image.topic_configs(topic)
-    known = {
-        "min.insync.replicas": "min_insync_replicas",
-        "flush.messages": "flush_messages",
-        "segment.bytes": "segment_bytes",
-        "cleanup.policy": "cleanup_policy",
-        "leader.replication.throttled.replicas": "leader_replication_throttled_replicas",
-        "follower.replication.throttled.replicas": "follower_replication_throttled_replicas",
-    }
+    """The topic configs that scenarios set, with smaller segments than a broker would allow."""
     values: dict[str, Any] = {
-        known[key]: value if key.endswith((".throttled.replicas", ".policy")) else int(value)
-        for key, value in configs.items()
+        key.replace(".", "_"): int(value) if value.isdecimal() else value
+        for key, value in image.topic_configs(topic).items()
     }
     return LogConfig(**values)
+
+
+def refused(request: SendAlterPartition, code: ErrorCode) -> list[AlterPartitionResult]:
+    """The same answer to every proposal."""
+    return [
+        AlterPartitionResult(proposal.topic_id, proposal.topic_partition.partition, code)
+        for proposal in request.proposals
+    ]
 
 
 def _config(topic: str, key: str, value: str) -> ConfigRecord:

@@ -1,7 +1,6 @@
 """The links between brokers: they take one millisecond, refuse messages or keep them back.
 
-A request of one broker to another is a `Call`; it is answered once, also if that is by a broken
-connection.
+A request of one broker to another is a `Call`; it is answered once, perhaps by a broken connection.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,10 +8,10 @@ from dataclasses import dataclass
 
 from tidelog.broker.fetch_sessions import FetchSession
 from tidelog.errors import ProtocolError
+from tidelog.kraft.committed import contiguous
 from tidelog.replication.messages import ListOffsetsResult, SendFetch, SendListOffsets
 from tidelog.sim.engine.timeline import Timeline
 from tidelog.sim.replicas.broker import Broker
-from tidelog.sim.replicas.reading import joined
 from tidelog.wire.fetch import FetchedPartition, FetchRequest, FetchResponse
 
 LINK_MS = 1
@@ -146,6 +145,6 @@ class Links:
 
 def _in_transit(part: FetchedPartition) -> FetchedPartition:
     """The answer as it arrives: one buffer, whatever it was read from."""
-    data = joined(part.records)
+    data = contiguous(part.records)
     assert len(data) == part.records_bytes, f"{len(data)} bytes, {part.records_bytes} announced"
     return part._replace(records=[data] if data else [])

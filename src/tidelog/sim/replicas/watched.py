@@ -21,11 +21,10 @@ from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.model import TopicPartition
 from tidelog.sim.replicas.broker import Broker
-from tidelog.sim.replicas.cluster import CONFIG, Cluster
+from tidelog.sim.replicas.cluster import CONFIG, NO_PRODUCER_ID, Cluster, Producer
 from tidelog.sim.replicas.controlled import ControlledFeed
 from tidelog.sim.replicas.feed import MetadataFeed
 from tidelog.sim.replicas.reading import Written, records_of, written_in
-from tidelog.sim.replicas.requests import NO_PRODUCER_ID, Producer
 from tidelog.sim.report.violation import Violation
 from tidelog.wire.fetch import READ_COMMITTED, FetchedPartition
 from tidelog.wire.produce import ProducedPartition
@@ -273,8 +272,11 @@ class WatchedCluster(Cluster):
             return False
         return not self._differ_in_length() and self._are_equal()
 
+    def _logs(self) -> list[Log]:
+        return [self.log_of(node) for node in self.feed.partition(TOPIC).replicas]
+
     def _are_equal(self) -> bool:
-        logs = [self.log_of(node) for node in self.feed.partition(TOPIC).replicas]
+        logs = self._logs()
         start = max(log.log_start_offset for log in logs)
         first, *others = [
             [record for record in records_of(log) if record.offset >= start] for log in logs
@@ -282,8 +284,7 @@ class WatchedCluster(Cluster):
         return all(other == first for other in others)
 
     def _differ_in_length(self) -> bool:
-        logs = [self.log_of(node) for node in self.feed.partition(TOPIC).replicas]
-        ends = {end for log in logs for end in (log.log_end_offset, log.high_watermark)}
+        ends = {end for log in self._logs() for end in (log.log_end_offset, log.high_watermark)}
         return len(ends) != 1
 
     def _describe(self) -> str:

@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tidelog.env.trace import Level
-from tidelog.metadata.image import MetadataImage
 from tidelog.records.compression import Codec
-from tidelog.sim.checkers.base import Evidence
+from tidelog.sim.checkers.base import Checker, Evidence
+from tidelog.sim.checkers.devices import CommittedIsDurable, DisksAreSound, RecoveredFromImage
 from tidelog.sim.checkers.metadata import OneChangeAtATime
+from tidelog.sim.checkers.readings import RestartLosesNothing
 from tidelog.sim.checkers.watch import Watch, checkers
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
@@ -30,7 +31,6 @@ from tidelog.sim.faults.budget import Budget, is_back, newest_image
 from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.report.violation import Violation
-from tidelog.sim.runs.disks import DiskSide
 from tidelog.sim.scenarios.swarm import Swarm, draw, stream
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
@@ -45,6 +45,23 @@ FLUSHES_PER_PROBE: Final = 3
 READ_LIMIT_MS: Final = 20_000
 CHECK_EVERY: Final = 7
 SWEEP_EVERY: Final = 100
+MIN_ISR: Final = 2
+
+
+def world_of(seed: int, swarm: Swarm, trace_level: Level = Level.INFO) -> World:
+    """The machines of a run, none of them started."""
+    world = World(
+        stream(seed, "world").next_u64(),
+        nodes=swarm.nodes,
+        controllers=swarm.controllers,
+        voters_in_log=swarm.voters_in_log,
+        settings=swarm.settings(),
+        tweak=swarm.tweak,
+        trace_level=trace_level,
+    )
+    for host in world.hosts.values():
+        host.flush_ms = (0, swarm.flush_ms)
+    return world
 
 
 class ClusterRun:
@@ -55,39 +72,35 @@ class ClusterRun:
     ) -> None:
         self.seed = seed
         self.swarm = draw(seed) if swarm is None else swarm
-        self.world = World(
-            stream(seed, "world").next_u64(),
-            nodes=self.swarm.nodes,
-            controllers=self.swarm.controllers,
-            voters_in_log=self.swarm.voters_in_log,
-            settings=self.swarm.settings(),
-            tweak=self.swarm.tweak,
-            trace_level=trace_level,
-        )
+        self.world = world_of(seed, self.swarm, trace_level)
         self.world.driver.check_every = CHECK_EVERY
         self.world.network.split_percent = self.swarm.split_percent
-        for host in self.world.hosts.values():
-            host.flush_ms = (0, self.swarm.flush_ms)
         self.history = History()
         self.oracle = Oracle()
         self.evidence = Evidence(self.world, self.oracle, self.history)
-        budget = Budget(self.world, group_commit=self.swarm.group_commit)
-        self.nemesis = Nemesis(self.world, self.swarm, stream(seed, "faults"), budget)
-        self.disks = DiskSide(self.world, self.swarm, seed, budget)
+        self.nemesis = Nemesis(
+            self.world,
+            self.swarm,
+            stream(seed, "faults"),
+            Budget(self.world, group_commit=self.swarm.group_commit),
+            device_prng=stream(seed, "disks"),
+        )
+        self._restarts = stream(seed, "restart")
+        recovered = RecoveredFromImage()
+        for host in self.world.hosts.values():
+            host.disk.on_crash = recovered.before_power_cut
+        self.world.starters.append(lambda host: recovered.after_start(host.disk))
         self._voters = OneChangeAtATime()
         self.workload = Workload(self.world, self.history, self.swarm, seed, self._voters.oracle)
         self.outcome = Outcome(seed)
+        # Called with every line of the trace.
+        self.listeners = self.world.listeners
         self._watch = Watch(
-            self.evidence, [*checkers(), *self.disks.checkers], sweep_every=SWEEP_EVERY
+            self.evidence, [*checkers(), *self._disk_checkers()], sweep_every=SWEEP_EVERY
         )
-        self.world.driver.observers.append(self.disks.unseen(self._watch.on_event))
+        self.world.driver.observers.append(self._look)
         if self.swarm.voters_in_log:
             self.world.driver.observers.append(self._voters.on_event)
-
-    @property
-    def listeners(self) -> list[Callable[[str], None]]:
-        """Called with every line of the trace."""
-        return self.world.listeners
 
     def run(self) -> Outcome:
         """Runs the seed to its end, good or bad."""
@@ -96,8 +109,10 @@ class ClusterRun:
         self.outcome.events = self.world.event_count
         self.outcome.virtual_ms = self.world.now
         self.outcome.acknowledged = self.history.acknowledged_count
-        self.outcome.faults = self.nemesis.counts + self.disks.nemesis.counts
-        self.outcome.fired = self.nemesis.fired + self.disks.fired
+        self.outcome.faults = self.nemesis.counts
+        # What the disks made of the faults is counted there.
+        by_disks = [host.disk.fired for host in self.world.hosts.values()]
+        self.outcome.fired = sum(by_disks, start=self.nemesis.fired)
         self.outcome.marks = tuple(sorted({*self.world.marks.names, *self._voters.oracle.marks}))
         self.outcome.election_ms = tuple(self.world.elections.durations_ms)
         self.outcome.unavailable_ms = unavailable_ms(self.history)
@@ -109,12 +124,10 @@ class ClusterRun:
         world.start_all()
         self.workload.start()
         self.nemesis.start()
-        self.disks.nemesis.start()
         world.run_for(self.swarm.fault_phase_ms)
         world.note("world heals")
         healed_at = world.now
         self.nemesis.heal()
-        self.disks.nemesis.heal()
         self.workload.stop()
         self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
         self.outcome.healed_ms = world.now - healed_at
@@ -123,11 +136,41 @@ class ClusterRun:
         self._until("Liveness", self._is_level, HEAL_LIMIT_MS, self._complaints)
         self.evidence.final = self._read_all("final")
         if self.swarm.restart_at_end:
-            for together in self.disks.last_restarts():
-                self.disks.restart(together)
-                self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
+            self._restart_all()
             self.evidence.after_restart = self._read_all("again")
         self._watch.at_end()
+
+    # Disks ---------------------------------------------------------------------------------
+
+    def _disk_checkers(self) -> list[Checker]:
+        """What looks at the devices every so often, and at the end."""
+        at_end = [DisksAreSound(), RestartLosesNothing()] if self.swarm.restart_at_end else []
+        if not self.swarm.group_commit or self.swarm.damages:
+            # What was durable may be damaged on one device at a time.
+            return at_end
+        # An operator may turn the min ISR down to one.
+        alone = self.swarm.nodes == 1 or self.swarm.operator_gap_ms
+        return [CommittedIsDurable(1 if alone else MIN_ISR), *at_end]
+
+    def _look(self, host: Host) -> None:
+        # The reads of checkers are none of the node's: no fault strikes them.
+        with host.disk.observed():
+            self._watch.on_event(host)
+
+    def _restart_all(self) -> None:
+        """Everything at once, or one node at a time where a file may be damaged that is not read
+        yet (P4); as hard as the promise allows."""
+        nodes = list(self.world.hosts)
+        for together in [[one] for one in nodes] if self.swarm.damaged_files else [nodes]:
+            torn = self._restarts.chance(1, 2)
+            for node_id in together:
+                if self.swarm.group_commit:
+                    self.world.power_cut(node_id, torn=torn)
+                elif self.world.hosts[node_id].node is not None:
+                    self.world.kill(node_id)
+            for node_id in together:
+                self.world.start(node_id)
+            self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
 
     # Healing -------------------------------------------------------------------------------
 
@@ -150,13 +193,12 @@ class ClusterRun:
         return not self._complaints()
 
     def _complaints(self) -> list[str]:
-        images: list[MetadataImage] = []
         for host in self.world.hosts.values():
             if host.node is None:
                 return [f"{host.name} is down"]
             if host.stopping:
                 return [f"{host.name} is stopping"]
-            images.append(host.node.broker.image)
+        images = [node.broker.image for node in self.world.nodes]
         image = newest_image(self.world)
         assert image is not None, "no node has metadata"
         complaints = [
@@ -237,9 +279,8 @@ class ClusterRun:
             and self._is_healthy()
             and all(
                 partition.log.log_end_offset == self.oracle.logs[pid].end_offset
-                for host in hosts
-                if host.node is not None
-                for partition in host.node.broker.replicas.partitions.values()
+                for node in self.world.nodes
+                for partition in node.broker.replicas.partitions.values()
                 if (pid := partition_id(partition)) in self.oracle.logs
             )
         )

@@ -28,8 +28,8 @@ from tidelog.env.trace import Level
 from tidelog.sim.engine.disk import ProcessKilled, SimDisk
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
-from tidelog.sim.faults.nemesis import SpontaneousExit
 from tidelog.sim.report.outcome import Outcome
+from tidelog.sim.report.violation import Violation
 from tidelog.sim.runs.cluster import ClusterRun
 from tidelog.sim.scenarios.swarm import Swarm, draw_plain
 
@@ -147,15 +147,13 @@ class Script:
         self._supervise()
         follower, leader = self._world.hosts[3], self._world.hosts[1]
         self._world.at(1_600, lambda: self._cut_off(follower))
-        self._world.at(2_600, self._heal)
+        self._world.at(2_600, self._world.heal)
         self._world.at(3_200, lambda: self._stop(leader))
 
     def heal(self) -> None:
         """The script is over; operations count on, to the end of the run."""
         self._stopped = True
-        self._heal()
-
-    # The crash -----------------------------------------------------------------------------------
+        self._world.heal()
 
     def _witness_of(self, disk: SimDisk) -> Callable[[Operation, str], None]:
         def witness(operation: Operation, path: str) -> None:
@@ -184,8 +182,6 @@ class Script:
             disk.crash(self._prng if self._prng.chance(2, 3) else None)
         raise ProcessKilled(path)
 
-    # Nodes -------------------------------------------------------------------------------------
-
     def _supervise(self) -> None:
         now = self._world.now
         for node_id, host in self._world.hosts.items():
@@ -193,7 +189,7 @@ class Script:
                 self._restart_at.pop(node_id, None)
                 continue
             if host.exit_code:
-                raise SpontaneousExit(f"NoSpontaneousExit: {host.name}: {host.exit_message}")
+                raise Violation("NoSpontaneousExit", f"{host.name}: {host.exit_message}")
             if self._restart_at.setdefault(node_id, now + DOWN_MS) <= now:
                 self._world.start(node_id)
         self._world.at(SUPERVISOR_MS, self._supervise)
@@ -203,9 +199,6 @@ class Script:
             if node_id != victim.node_id:
                 self._world.cut(victim.node_id, node_id)
                 self._world.cut(node_id, victim.node_id)
-
-    def _heal(self) -> None:
-        self._world.heal()
 
     def _stop(self, host: Host) -> None:
         if host.node is not None and not self._stopped:

@@ -8,24 +8,21 @@ What is there is the same everywhere (`SurvivorsEqual`). In half of the seeds a 
 wait: `unclean.leader.election.enable` is true, for the topics or everywhere.
 
 The checkers of `runs/cluster.py` do not apply: they demand that nothing is lost. Only producers
-with acks=all that never repeat a batch work here; sequences mean nothing once a log has lost its
-end.
+with acks=all that never repeat a batch work here: a log without its end has lost the sequences.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from tidelog.env.trace import Level
-from tidelog.log.log import Log
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.sim.checkers.loss_is_reported import LossIsReported, values_of
-from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import History, Key
 from tidelog.sim.faults.budget import Budget, newest_image
 from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.quorum.membership import VoterOracle
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.report.violation import Violation
+from tidelog.sim.runs.cluster import world_of
 from tidelog.sim.scenarios.families import data_loss_swarm
 from tidelog.sim.scenarios.swarm import stream
 from tidelog.sim.workloads.cluster_view import key_of
@@ -57,17 +54,10 @@ class DataLossRun:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.swarm = data_loss_swarm(seed)
-        self.world = World(
-            stream(seed, "world").next_u64(),
-            nodes=self.swarm.nodes,
-            voters_in_log=self.swarm.voters_in_log,
-            settings=self.swarm.settings(),
-            tweak=self.swarm.tweak,
-            trace_level=Level.INFO,
-        )
-        for host in self.world.hosts.values():
-            host.flush_ms = (0, self.swarm.flush_ms)
+        self.world = world_of(seed, self.swarm)
         self.history = History()
+        # Called with every line of the trace.
+        self.listeners = self.world.listeners
         budget = NoBudget(self.world, group_commit=False)
         self.nemesis = Nemesis(self.world, self.swarm, stream(seed, "faults"), budget)
         self.workload = Workload(self.world, self.history, self.swarm, seed, VoterOracle())
@@ -76,11 +66,6 @@ class DataLossRun:
         self.world.watchers.append(self._reports.on_decision)
         # Acknowledged records that are gone, each reported.
         self.lost = 0
-
-    @property
-    def listeners(self) -> list[Callable[[str], None]]:
-        """Called with every line of the trace."""
-        return self.world.listeners
 
     def run(self) -> Outcome:
         """Runs the seed to its end, good or bad."""
@@ -121,16 +106,14 @@ class DataLossRun:
         self._judge(image)
 
     def _is_settled(self) -> bool:
-        """Every broker is back, knows the newest metadata, and partitions are led with a full ISR
-        or wait for a leader."""
+        """All brokers know the newest metadata; partitions have a full ISR or wait for a leader."""
         image = newest_image(self.world)
         hosts = self.world.hosts
         if image is None or any(host.node is None or host.stopping for host in hosts.values()):
             return False
-        images = [host.node.broker.image for host in hosts.values() if host.node is not None]
         return (
             all(image.is_active(node_id) for node_id in hosts)
-            and all(one.offset == image.offset for one in images)
+            and all(node.broker.image.offset == image.offset for node in self.world.nodes)
             and all(
                 partition.leader < 0 or len(partition.isr) == len(partition.replicas)
                 for topic in image.topics_by_name.values()
@@ -141,16 +124,13 @@ class DataLossRun:
     def _is_level(self) -> bool:
         """All replicas of a led partition end at the same offset, and know it to be committed."""
         ends: dict[tuple[object, int], set[tuple[int, int]]] = {}
-        for host in self.world.hosts.values():
-            replicas = () if host.node is None else host.node.broker.replicas.partitions.values()
-            for replica in replicas:
+        for node in self.world.nodes:
+            for replica in node.broker.replicas.partitions.values():
                 if replica.leader_id >= 0:
                     key = (replica.topic_id, replica.topic_partition.partition)
                     end = (replica.log.log_end_offset, replica.log.high_watermark)
                     ends.setdefault(key, set()).add(end)
         return all(len(found) == 1 for found in ends.values())
-
-    # Judgement -----------------------------------------------------------------------------
 
     def _judge(self, image: MetadataImage) -> None:
         partitions = {
@@ -177,20 +157,13 @@ class DataLossRun:
         for node_id in partition.replicas:
             node = self.world.hosts[node_id].node
             assert node is not None, f"host{node_id} is down at the end"
-            for replica in node.broker.replicas.partitions.values():
-                if key_of(replica.topic_partition.topic, replica.topic_id,
-                          replica.topic_partition.partition) == key:  # fmt: skip
-                    found[node_id] = _committed_values(replica.log)
+            for (topic, number), replica in node.broker.replicas.partitions.items():
+                if key_of(topic, replica.topic_id, number) == key:
+                    log = replica.log
+                    found[node_id] = values_of(log, log.log_start_offset, log.high_watermark)
         first = found[partition.leader]
         for node_id, values in found.items():
             if values != first:
-                raise Violation(
-                    "SurvivorsEqual",
-                    f"{key}: {partition.leader} has {len(first)} values and {node_id} "
-                    f"{len(values)}, or others",
-                )
+                text = f"{partition.leader} has {len(first)} values and {node_id} {len(values)}"
+                raise Violation("SurvivorsEqual", f"{key}: {text}, or others")
         return first
-
-
-def _committed_values(log: Log) -> dict[str, int]:
-    return values_of(log, log.log_start_offset, log.high_watermark)

@@ -6,7 +6,6 @@ all follow, and a new record must be committed everywhere (`Liveness`).
 """
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -16,7 +15,7 @@ from tidelog.kraft.messages import AddVoterRequest
 from tidelog.sim.engine.formation import CLUSTER_ID
 from tidelog.sim.quorum.cluster import QuorumCluster
 from tidelog.sim.quorum.membership import draw_change, voters_without_disk
-from tidelog.sim.quorum.options import QUICK, Composition, Conditions, Saving
+from tidelog.sim.quorum.options import QUICK, Composition, Conditions
 from tidelog.sim.quorum.replica import Replica
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.report.violation import Violation
@@ -134,6 +133,8 @@ class QuorumRun:
                 swarm.observers,
                 dynamic=swarm.dynamic and not swarm.upgrade,
                 upgradable=swarm.upgrade,
+                snapshot_every=swarm.snapshot_every,
+                segment_bytes=swarm.segment_bytes,
             ),
             config=replace(
                 QUICK,
@@ -142,17 +143,13 @@ class QuorumRun:
                 fetch_snapshot_max_bytes=swarm.piece_bytes,
                 auto_join_enable=swarm.auto_join,
             ),
-            saving=Saving(swarm.snapshot_every, swarm.segment_bytes),
             conditions=Conditions(
                 swarm.latency_ms, swarm.flush_ms, swarm.loss_percent, swarm.hold_percent
             ),
             trace_level=trace_level,
         )
-
-    @property
-    def listeners(self) -> list[Callable[[str], None]]:
-        """Called with every line of the trace."""
-        return self.cluster.listeners
+        # Called with every line of the trace.
+        self.listeners = self.cluster.listeners
 
     def run(self) -> Outcome:
         """Runs the seed to its end, good or bad."""
@@ -187,8 +184,7 @@ class QuorumRun:
         return self._heal()
 
     def _change_voters(self) -> None:
-        """An operator asks a replica that takes itself for the leader, and now and then for too
-        much at once."""
+        """An operator asks one that takes itself for the leader, now and then for too much."""
         cluster, prng = self.cluster, self._voting
         leaders = cluster.leaders()
         if not leaders:

@@ -86,7 +86,7 @@ class FaultKind(Enum):
 
 
 class DiskFault(Enum):
-    """One kind; what it does is in `disk_nemesis`. Power cuts have kinds of their own: what they
+    """One kind; what it does is in `faults/disks`. Power cuts have kinds of their own: what they
     tear, drop and reorder is drawn by the disk (`env.crash_image`)."""
 
     READ_ERROR = "read-error"

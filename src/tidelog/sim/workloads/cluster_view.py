@@ -8,16 +8,20 @@ again after a pause, as real clients do.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from tidelog.client.core.calls import entity_of
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
+from tidelog.sim.engine.client_machine import Session
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import Key
-from tidelog.sim.workloads.session import Session
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make
+from tidelog.wire.entities import Entity
 from tidelog.wire.values import bytes_of
+
+Answered = Callable[[Entity | None], None]
+"""Gets the response, or `None` without one."""
 
 METADATA_VERSION: Final = 12
 REFRESH_PAUSE_MS: Final = 50
@@ -37,6 +41,11 @@ class Place(NamedTuple):
 def key_of(name: str, topic_id: TopicId, partition: int) -> Key:
     """The history's name of a partition."""
     return Key(f"{name}.{topic_id[:3].hex()}", partition)
+
+
+def request(key: ApiKey, version: int, /, **values: object) -> Entity:
+    """A request by the names of its schema; a dict is a nested entity."""
+    return entity_of(codec.request_class(key, version), values)
 
 
 class ClusterView:
@@ -62,19 +71,24 @@ class ClusterView:
 
     def session(self, node_id: int) -> Session:
         """The connection to a node, made when there is none."""
-        session = self._sessions.get(node_id)
+        return self._of(self._sessions, node_id)
+
+    def _of(self, sessions: dict[int, Session], node_id: int) -> Session:
+        session = sessions.get(node_id)
         if session is None or session.closed:
-            session = self._sessions[node_id] = Session(self.world, node_id, self._timeout_ms)
+            machine, host = self.world.clients, self.world.hosts[node_id]
+            session = sessions[node_id] = Session(machine, host, timeout_ms=self._timeout_ms)
         return session
 
-    def any_session(self) -> Session:
-        """A connection to some node, for questions that a parked request must not hold up."""
-        node_id = self.prng.choice(self.brokers)
-        session = self._asking_sessions.get(node_id)
-        if session is None or session.closed:
-            session = Session(self.world, node_id, self._timeout_ms)
-            self._asking_sessions[node_id] = session
-        return session
+    def ask(self, wanted: Entity, answered: Answered) -> None:
+        """Asks some node, on a connection of its own: a parked request must not hold it up."""
+        session = self._of(self._asking_sessions, self.prng.choice(self.brokers))
+        key, version = wanted.__api_key__, wanted.__version__
+
+        def done(frame: bytes | None) -> None:
+            answered(None if frame is None else codec.decode_response(key, version, frame)[1])
+
+        session.request(codec.encode_request(wanted, session.correlation_id, self.name), done)
 
     def refresh(self, then: Callable[[], None]) -> None:
         """Asks for all topics, then goes on, after a pause that grows by chance."""
@@ -84,25 +98,18 @@ class ClusterView:
             self._ask()
 
     def _ask(self) -> None:
-        session = self.any_session()
-        request_type = codec.request_class(ApiKey.METADATA, METADATA_VERSION)
-        entity = make(
-            request_type,
+        wanted = request(
+            ApiKey.METADATA,
+            METADATA_VERSION,
             topics=None,
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=False,
         )
-        session.request(
-            codec.encode_request(entity, session.correlation_id, self.name), self._on_metadata
-        )
+        self.ask(wanted, self._on_metadata)
 
-    def _on_metadata(self, frame: bytes | None) -> None:
+    def _on_metadata(self, response: Entity | None) -> None:
         pause = self.prng.between(REFRESH_PAUSE_MS // 2, REFRESH_PAUSE_MS * 2)
-        if frame is None:
-            self.world.at(pause, self._ask)
-            return
-        _, response = codec.decode_response(ApiKey.METADATA, METADATA_VERSION, frame)
-        if not response.topics and self.places:
+        if response is None or (not response.topics and self.places):
             # A node that has just started knows nothing yet.
             self.world.at(pause, self._ask)
             return
@@ -113,14 +120,14 @@ class ClusterView:
         for then in waiters:
             self.world.at(pause, then)
 
-    def _take(self, topics: tuple[object, ...]) -> None:
+    def _take(self, topics: tuple[Entity, ...]) -> None:
         found: dict[Key, Place] = {}
         for topic in topics:
-            if topic.error_code.value != ErrorCode.NONE:  # type: ignore[attr-defined]
+            if topic.error_code.value != ErrorCode.NONE:
                 continue
-            topic_id = TopicId(bytes_of(topic.topic_id))  # type: ignore[attr-defined]
-            name: str = topic.name  # type: ignore[attr-defined]
-            for part in topic.partitions:  # type: ignore[attr-defined]
+            topic_id = TopicId(bytes_of(topic.topic_id))
+            name: str = topic.name
+            for part in topic.partitions:
                 key = key_of(name, topic_id, part.partition_index)
                 known = self._newest.get(key)
                 if known is not None and known.leader_epoch > part.leader_epoch:

@@ -12,11 +12,12 @@ watermark that the answer has, and no position that the log does not have (`NoSp
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.env.disk import FileSlice
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
+from tidelog.kraft.committed import contiguous
 from tidelog.records.batch import batch_size_at, decode_batch
 from tidelog.sim.evidence.history import History, Key, Polled
+from tidelog.sim.report.violation import Violation
 from tidelog.sim.workloads.cluster_view import ClusterView, Place
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest
@@ -38,10 +39,6 @@ _RETRIABLE: Final = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     )
 )
-
-
-class ReadViolation(AssertionError):
-    """A consumer saw what a correct cluster never shows."""
 
 
 @dataclass(slots=True)
@@ -68,23 +65,20 @@ class Consumer:
         # What the last answer of each key said was committed.
         self.high_watermarks: dict[Key, int] = {}
         self.stopped = False
+        # Of the process in the history.
+        self.name = view.name
         self._history = history
         self._prng = prng
         self._options = options
         self._world = view.world
-        # Keys of the fetch in flight, by node.
-        self._in_flight: dict[int, list[Key]] = {}
+        # What the fetch in flight asks for: by node, the offset of each key.
+        self._in_flight: dict[int, dict[Key, int]] = {}
         # The replica to read a key from instead of its leader.
         self.favourites: dict[Key, int] = {}
         # Keys that wait for new metadata.
         self._lost: set[Key] = set()
         # Incremented by a seek: answers to older fetches are thrown away.
         self._generation = 0
-
-    @property
-    def name(self) -> str:
-        """Of the process in the history."""
-        return self.view.name
 
     def start(self) -> None:
         """Begins to read all that there is."""
@@ -118,59 +112,41 @@ class Consumer:
             favourite = self.favourites[key] = self._prng.choice(place.replicas)
         return favourite
 
-    # Fetching ------------------------------------------------------------------------------
-
     def _fetch(self, node_id: int) -> None:
         if self.stopped or node_id in self._in_flight:
             return
-        wanted: list[FetchPartition] = []
-        keys: list[Key] = []
-        busy = {key for in_flight in self._in_flight.values() for key in in_flight}
-        for key, place in self.view.places.items():
-            position = self.positions.get(key)
-            if position is None or key in busy or key in self._lost:
-                continue
-            if self._source(key, place) != node_id:
-                continue
-            keys.append(key)
-            wanted.append(
-                FetchPartition(
-                    "",
-                    place.topic_id,
-                    place.partition,
-                    place.leader_epoch,
-                    position,
-                    -1,
-                    -1,
-                    self._options.max_bytes,
-                )
-            )
-        if not wanted:
+        busy = {key for in_flight in self._in_flight.values() for key in in_flight} | self._lost
+        places = {
+            key: place
+            for key, place in self.view.places.items()
+            if key in self.positions and key not in busy and self._source(key, place) == node_id
+        }
+        if not places:
             return
+        max_bytes = self._options.max_bytes
+        asked = {key: self.positions[key] for key in places}
+        wanted = [
+            FetchPartition(
+                "", at.topic_id, at.partition, at.leader_epoch, asked[key], -1, -1, max_bytes
+            )
+            for key, at in places.items()
+        ]
         session = self.view.session(node_id)
-        request = FetchRequest(
-            -1, -1, self._options.max_wait_ms, 1, self._options.max_bytes, 0, 0, -1, wanted, []
-        )._replace(rack_id=self._options.rack)
-        self._in_flight[node_id] = keys
+        bounds = (self._options.max_wait_ms, 1, max_bytes)
+        request = FetchRequest(-1, -1, *bounds, 0, 0, -1, wanted, [], self._options.rack)
+        self._in_flight[node_id] = asked
         frame = wire_fetch.pack_request(FETCH_VERSION, session.correlation_id, self.name, request)
-        asked = {key: want.fetch_offset for key, want in zip(keys, wanted, strict=True)}
         invoked_at, generation = self._world.now, self._generation
         session.request(
-            frame, lambda answer: self._on_answer(node_id, asked, invoked_at, generation, answer)
+            frame, lambda answer: self._on_answer(node_id, invoked_at, generation, answer)
         )
 
     def _on_answer(
-        self,
-        node_id: int,
-        asked: dict[Key, int],
-        invoked_at: int,
-        generation: int,
-        frame: bytes | None,
+        self, node_id: int, invoked_at: int, generation: int, frame: bytes | None
     ) -> None:
-        del self._in_flight[node_id]
+        asked = self._in_flight.pop(node_id)
         if self.stopped or generation != self._generation:
-            if not self.stopped:
-                self._fetch(node_id)
+            self._fetch(node_id)
             return
         if frame is None:
             for lost in asked:
@@ -182,14 +158,12 @@ class Consumer:
             for key in asked
             if key in self.view.places
         }
-        polled: dict[Key, tuple[Polled, ...]] = {}
-        for part in response.partitions:
-            key = ids.get((part.topic_id, part.partition))
-            if key is None:
-                continue
-            found = self._take(key, asked[key], part, node_id)
-            if found:
-                polled[key] = found
+        polled = {
+            key: found
+            for part in response.partitions
+            if (key := ids.get((part.topic_id, part.partition))) is not None
+            and (found := self._take(key, asked[key], part, node_id))
+        }
         if polled:
             self._history.poll(
                 self.name, polled, invoked_at=invoked_at, completed_at=self._world.now
@@ -218,12 +192,11 @@ class Consumer:
             if self._options.from_followers or key in self.favourites:
                 self._lose(key)
                 return ()
-            raise ReadViolation(
-                f"NoSpuriousReset: {self.name} {key} at {asked} is out of range on node {node_id}"
-            )
+            text = f"{self.name} {key} at {asked} is out of range on node {node_id}"
+            raise Violation("NoSpuriousReset", text)
         if code is not ErrorCode.NONE:
             if code not in _RETRIABLE:
-                raise ReadViolation(f"ErrorCodeTruth: {self.name} {key} got {code.name}")
+                raise Violation("ErrorCodeTruth", f"{self.name} {key} got {code.name}")
             self._lose(key)
             return ()
         if part.preferred_read_replica >= 0:
@@ -238,13 +211,9 @@ class Consumer:
 
 def records_of(part: FetchedPartition, asked: int, who: str) -> tuple[Polled, ...]:
     """The records of an answer from the offset asked for; checks all that an answer can show."""
-    data = b"".join(
-        chunk.file.read(chunk.position, chunk.length) if isinstance(chunk, FileSlice) else chunk
-        for chunk in part.records
-    )
+    data = contiguous(part.records)
     found: list[Polled] = []
-    expected = -1
-    position = 0
+    expected, position = -1, 0
     while (size_bytes := batch_size_at(data, position)) is not None:
         end = position + size_bytes
         if end > len(data):
@@ -252,16 +221,14 @@ def records_of(part: FetchedPartition, asked: int, who: str) -> tuple[Polled, ..
         batch, position = data[position:end], end
         for record in decode_batch(batch):
             if expected >= 0 and record.offset != expected:
-                raise ReadViolation(f"DenseOffsets: {who}: {record.offset} after {expected - 1}")
+                raise Violation("DenseOffsets", f"{who}: {record.offset} after {expected - 1}")
             expected = record.offset + 1
             if record.offset >= part.high_watermark:
-                raise ReadViolation(
-                    f"ReadsBelowHighWatermark: {who}: {record.offset} with high watermark "
-                    f"{part.high_watermark}"
-                )
+                text = f"{who}: {record.offset} with high watermark {part.high_watermark}"
+                raise Violation("ReadsBelowHighWatermark", text)
             if record.offset >= asked:
                 assert record.value is not None, f"{who}: a record without value"
                 found.append(Polled(record.offset, record.value.decode()))
     if found and found[0].offset != asked:
-        raise ReadViolation(f"DenseOffsets: {who}: asked {asked}, got {found[0].offset}")
+        raise Violation("DenseOffsets", f"{who}: asked {asked}, got {found[0].offset}")
     return tuple(found)

@@ -30,11 +30,11 @@ from tidelog.records.compression import Codec
 from tidelog.records.record import Record
 from tidelog.sim.engine.formation import WALL_START_MS
 from tidelog.sim.evidence.history import History, Key, Outcome, Sent
-from tidelog.sim.workloads.cluster_view import ClusterView
-from tidelog.wire import codec as wire_codec
+from tidelog.sim.report.violation import Violation
+from tidelog.sim.workloads.cluster_view import ClusterView, request
 from tidelog.wire import produce as wire_produce
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make
+from tidelog.wire.entities import Entity
 from tidelog.wire.produce import ProducePartition, ProduceRequest
 from tidelog.wire.values import millis
 
@@ -82,10 +82,6 @@ class Acks(Enum):
         return {Acks.LEADER: 1, Acks.NONE: 0}.get(self, -1)
 
 
-class UnexpectedAnswer(AssertionError):
-    """A producer got an answer that a correct cluster does not give."""
-
-
 @dataclass(slots=True, eq=False)
 class _Batch:
     values: list[str]
@@ -129,7 +125,8 @@ class Producer:
         self.acks = acks
         # Open lanes, by key.
         self.lanes: dict[Key, Lane] = {}
-        # A property that an answer violated, reported by the campaign.
+        # Of the process in the history.
+        self.name = view.name
         self._history = history
         self._prng = prng
         self._codec = codec
@@ -140,21 +137,15 @@ class Producer:
         self._value_count = 0
 
     @property
-    def name(self) -> str:
-        """Of the process in the history."""
-        return self.view.name
-
-    @property
     def unresolved(self) -> int:
         """Batches without an outcome."""
         return sum(len(lane.batches) for lane in self.lanes.values())
 
     def send(self, key: Key, count: int) -> None:
         """Queues a batch of new values."""
-        values = []
-        for _ in range(count):
-            self._value_count += 1
-            values.append(f"{self.name}:{self._value_count}")
+        first = self._value_count + 1
+        self._value_count += count
+        values = [f"{self.name}:{number}" for number in range(first, first + count)]
         lane = self.lanes.setdefault(key, Lane(key))
         batch = _Batch(values, self._world.now, lane.batch_count)
         lane.batch_count += 1
@@ -201,19 +192,14 @@ class Producer:
             producer_epoch=0 if self._producer_id >= 0 else -1,
             base_sequence=batch.sequence,
         )
-        request = ProduceRequest(
-            None,
-            self.acks.number,
-            2_000,
-            [ProducePartition("", place.topic_id, lane.key.partition, memoryview(records))],
-        )
+        part = ProducePartition("", place.topic_id, lane.key.partition, memoryview(records))
+        wanted = ProduceRequest(None, self.acks.number, 2_000, [part])
         batch.sent = True
         if self.acks is not Acks.IDEMPOTENT:
             batch.connection = session.connection_id
         round_number = lane.round
-        frame = wire_produce.pack_request(
-            PRODUCE_VERSION, session.correlation_id, self.name, request
-        )
+        number = session.correlation_id
+        frame = wire_produce.pack_request(PRODUCE_VERSION, number, self.name, wanted)
         if self.acks is Acks.NONE:
             session.request(frame, lambda _: None, answered=False)
             self._resolve(lane, batch, Outcome.INFO, -1, "acks=0")
@@ -225,27 +211,24 @@ class Producer:
             # A batch may have asked again before the pause after a failure was over.
             return
         self._initialising = True
-        session = self.view.any_session()
-        entity = make(
-            wire_codec.request_class(ApiKey.INIT_PRODUCER_ID, INIT_VERSION),
+        wanted = request(
+            ApiKey.INIT_PRODUCER_ID,
+            INIT_VERSION,
             transactional_id=None,
             transaction_timeout=millis(60_000),
             producer_id=-1,
             producer_epoch=-1,
         )
-        frame = wire_codec.encode_request(entity, session.correlation_id, self.name)
-        session.request(frame, self._on_producer_id)
+        self.view.ask(wanted, self._on_producer_id)
 
-    def _on_producer_id(self, frame: bytes | None) -> None:
+    def _on_producer_id(self, response: Entity | None) -> None:
         self._initialising = False
-        if frame is not None:
-            _, response = wire_codec.decode_response(ApiKey.INIT_PRODUCER_ID, INIT_VERSION, frame)
-            if response.error_code.value == ErrorCode.NONE:
-                self._producer_id = response.producer_id
-                for lane in list(self.lanes.values()):
-                    self._pump(lane)
-                return
-        self._world.at(self._prng.between(20, 200), self._initialise)
+        if response is None or response.error_code.value != ErrorCode.NONE:
+            self._world.at(self._prng.between(20, 200), self._initialise)
+            return
+        self._producer_id = response.producer_id
+        for lane in list(self.lanes.values()):
+            self._pump(lane)
 
     def _rest(self, lane: Lane) -> None:
         """Looks for the leader and goes on after a pause."""
@@ -290,11 +273,12 @@ class Producer:
             self._rest(lane)
             return
         if code is not None and code not in _RETRIABLE:
-            raise UnexpectedAnswer(f"ErrorCodeTruth: {self.name} {lane.key} got {reason}")
+            raise Violation("ErrorCodeTruth", f"{self.name} {lane.key} got {reason}")
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and lane.batches[0] is batch:
-            raise UnexpectedAnswer(
-                f"SequenceContinuity: {self.name} {lane.key} got {reason} for its oldest batch, "
-                f"sequence {batch.sequence}; all before it was acknowledged"
+            raise Violation(
+                "SequenceContinuity",
+                f"{self.name} {lane.key} got {reason} for its oldest batch, sequence "
+                f"{batch.sequence}; all before it was acknowledged",
             )
         lane.failing = True
         self._end_round(lane)

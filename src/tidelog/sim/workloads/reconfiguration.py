@@ -1,33 +1,41 @@
-"""Changes of partitions and configurations while everything else goes on.
+"""Changes of partitions, configurations and voters while everything else goes on.
 
-An operator who moves replicas, takes the move back, elects leaders and turns the knobs of topics.
+`Operator`: who moves replicas, takes the move back, elects leaders and turns the knobs of topics.
 Nothing that he does may lose a record, so the promise of the run bounds him: two replicas stay
 where there are two brokers, `min.insync.replicas` stays at two or more without group commit and
 where files are damaged, and `flush.messages` stays at one with it. Whatever the answer, or none:
 the checkers look at records, and in the end no move may be under way.
+
+`VoterOperator`: who adds and removes voters (KIP-853) through any broker, which forwards the
+request like any other. He knows the voter set of some running node, so he may be behind. A request
+without an answer may still be carried out, later than others: whatever became of it, sets that
+follow each other differ in one voter, and a change that was reported as made is made
+(`OneChangeAtATime`, `AcknowledgedChange`, in `sim/quorum/membership.py`).
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from tidelog.env.prng import Prng
+from tidelog.errors import ErrorCode
+from tidelog.kraft import codec as quorum_codec
+from tidelog.kraft.messages import AddVoterRequest
+from tidelog.sim.engine.formation import CLUSTER_ID
+from tidelog.sim.engine.world import World
+from tidelog.sim.quorum.membership import VoterOracle, draw_change
 from tidelog.sim.workloads.admin import Admin
-from tidelog.sim.workloads.cluster_view import Place
-from tidelog.wire import codec
+from tidelog.sim.workloads.cluster_view import Place, request
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make, nested
 from tidelog.wire.values import millis
 
 CONFIGS_VERSION: Final = 1
 REASSIGN_VERSION: Final = 1
 ELECT_VERSION: Final = 2
 TIMEOUT_MS: Final = 5_000
+VOTER_TIMEOUT_MS: Final = 3_000
 TOPIC: Final = 2
 SET, DELETE = 0, 1
-
-
-def _ignore(_: int | None) -> None:
-    """Any answer will do."""
 
 
 class Operator:
@@ -71,32 +79,23 @@ class Operator:
         self._reassign(place, None)
 
     def _reassign(self, place: Place, replicas: list[int] | None) -> None:
-        request_type = codec.request_class(ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGN_VERSION)
-        topic_type = nested(request_type, "topics")
-        partition = make(
-            nested(topic_type, "partitions"),
-            partition_index=place.partition,
-            replicas=None if replicas is None else tuple(replicas),
-        )
-        entity = make(
-            request_type,
+        partition = {"partition_index": place.partition, "replicas": replicas}
+        self._ask(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            REASSIGN_VERSION,
             timeout=millis(TIMEOUT_MS),
             allow_replication_factor_change=True,
-            topics=(make(topic_type, name=place.name, partitions=(partition,)),),
+            topics=[{"name": place.name, "partitions": [partition]}],
         )
-        self._ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGN_VERSION, entity)
 
     def _elect(self, place: Place) -> None:
-        request_type = codec.request_class(ApiKey.ELECT_LEADERS, ELECT_VERSION)
-        item = make(
-            nested(request_type, "topic_partitions"),
-            topic=place.name,
-            partitions=(place.partition,),
+        self._ask(
+            ApiKey.ELECT_LEADERS,
+            ELECT_VERSION,
+            election_type=0,
+            topic_partitions=[{"topic": place.name, "partitions": [place.partition]}],
+            timeout=millis(TIMEOUT_MS),
         )
-        entity = make(
-            request_type, election_type=0, topic_partitions=(item,), timeout=millis(TIMEOUT_MS)
-        )
-        self._ask(ApiKey.ELECT_LEADERS, ELECT_VERSION, entity)
 
     def _configure(self, place: Place) -> None:
         name, value = self._prng.choice(
@@ -110,19 +109,51 @@ class Operator:
                 ("segment.bytes" if self._group_commit else "flush.messages", None),
             )
         )
-        request_type = codec.request_class(ApiKey.INCREMENTAL_ALTER_CONFIGS, CONFIGS_VERSION)
-        resource_type = nested(request_type, "resources")
-        config = make(
-            nested(resource_type, "configs"),
-            name=name,
-            config_operation=DELETE if value is None else SET,
-            value=value,
+        operation = DELETE if value is None else SET
+        config = {"name": name, "config_operation": operation, "value": value}
+        self._ask(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            CONFIGS_VERSION,
+            resources=[{"resource_type": TOPIC, "resource_name": place.name, "configs": [config]}],
+            validate_only=False,
         )
-        resource = make(
-            resource_type, resource_type=TOPIC, resource_name=place.name, configs=(config,)
-        )
-        entity = make(request_type, resources=(resource,), validate_only=False)
-        self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, CONFIGS_VERSION, entity)
 
-    def _ask(self, api_key: ApiKey, version: int, entity: Entity) -> None:
-        self._admin.ask(api_key, version, entity, lambda _: 0, _ignore)
+    def _ask(self, key: ApiKey, version: int, /, **values: object) -> None:
+        # Any answer will do.
+        self._admin.send(request(key, version, **values), lambda _: None)
+
+
+class VoterOperator:
+    """One client that changes the voter set, one request at a time."""
+
+    def __init__(self, world: World, admin: Admin, prng: Prng, oracle: VoterOracle) -> None:
+        self._world = world
+        self._admin = admin
+        self._prng = prng
+        self._oracle = oracle
+        self._waits = False
+
+    def act(self) -> None:
+        """Adds or removes a voter, unless the last answer is not there yet."""
+        running = self._world.nodes
+        if self._waits or not running:
+            return
+        quorum = self._prng.choice(running).broker.quorum
+        seats = self._world.as_voters
+        if not quorum.voters.keys() <= seats.keys() or not quorum.voters:
+            return
+        change = draw_change(self._prng, quorum, seats, cluster_id=CLUSTER_ID)
+        if change is None:
+            return
+        if isinstance(change, AddVoterRequest):
+            change = replace(change, timeout_ms=VOTER_TIMEOUT_MS)
+        since = self._oracle.committed_end
+        self._waits = True
+        self._world.note(f"world voters: {type(change).__name__} {change.voter.node_id}")
+
+        def done(code: ErrorCode | None) -> None:
+            self._waits = False
+            if code is ErrorCode.NONE:
+                self._oracle.check_acknowledged(change, since)
+
+        self._admin.ask(quorum_codec.request_to_entity(change), done)

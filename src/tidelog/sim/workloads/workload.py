@@ -18,8 +18,7 @@ from tidelog.sim.workloads.admin import Admin
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
 from tidelog.sim.workloads.producer import Acks, Producer
-from tidelog.sim.workloads.reconfiguration import Operator
-from tidelog.sim.workloads.voters import VoterOperator
+from tidelog.sim.workloads.reconfiguration import Operator, VoterOperator
 
 MAX_TOPICS: Final = 6
 MAX_PARTITIONS: Final = 5
@@ -69,8 +68,6 @@ class Workload:
             rack=f"rack{number % RACKS}" if self._swarm.racks else "",
         )
         return Consumer(self._view(f"c{number}"), self.history, prng, options)
-
-    # Running -------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Creates the topics, then lets everything go."""
@@ -140,14 +137,12 @@ class Workload:
         if places:
             self._operator.act(places)
 
-    # Topics --------------------------------------------------------------------------------
-
     def _create_topic(self, name: str | None = None) -> None:
         if name is None:
             self._topic_count += 1
             name = f"t{self._topic_count}"
 
-        def done(code: int | None) -> None:
+        def done(code: ErrorCode | None) -> None:
             if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 self._world.at(RETRY_MS, create)
 
@@ -177,8 +172,8 @@ class Workload:
         again = self._prng.chance(1, 2)
         topic_id = self.admin.view.places[key].topic_id
 
-        def done(code: int | None) -> None:
-            if again and code == ErrorCode.NONE:
+        def done(code: ErrorCode | None) -> None:
+            if again and code is ErrorCode.NONE:
                 self._create_topic(name)
 
         self.admin.delete(key, topic_id, done)

@@ -28,6 +28,8 @@ from tidelog.errors import UsageError
 from tidelog.pipeline.logs.layout import SegmentPlace, find_replicas, tasks_for_cores
 from tidelog.pipeline.logs.segment_filters import SegmentFilters
 from tidelog.pipeline.spark_columns import (
+    BATCH_TYPES,
+    PLACE_TYPES,
     RECORD_TYPES,
     chosen_columns,
     ddl,
@@ -35,28 +37,7 @@ from tidelog.pipeline.spark_columns import (
     hint_in_message,
 )
 
-_PLACE_TYPES: Final = {"broker": "int", "topic": "string", "partition": "int", "segment": "string"}
-BATCH_TYPES: Final = _PLACE_TYPES | {
-    "position": "bigint",
-    "size": "int",
-    "base_offset": "bigint",
-    "last_offset": "bigint",
-    "leader_epoch": "int",
-    "magic": "int",
-    "crc": "bigint",
-    "computed_crc": "bigint",
-    "attributes": "int",
-    "base_timestamp_ms": "bigint",
-    "max_timestamp_ms": "bigint",
-    "producer_id": "bigint",
-    "producer_epoch": "int",
-    "base_sequence": "int",
-    "records": "int",
-    "index_fault": "string",
-    "trailing_bytes": "bigint",
-}
-"""The columns of mode `batches`, in Spark's type names; `tidelog.pipeline.logs.scan` makes them."""
-TYPES_OF_MODE: Final = {"batches": BATCH_TYPES, "records": _PLACE_TYPES | RECORD_TYPES}
+TYPES_OF_MODE: Final = {"batches": BATCH_TYPES, "records": PLACE_TYPES | RECORD_TYPES}
 """The columns by mode."""
 _OPTIONS: Final = ("path", "topics", "mode", "sample")
 

@@ -13,26 +13,19 @@ writes it, and is not recovered after the producer died.
 """
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidelog.pipeline.spark_columns import arrow_schema
+
 SEQUENCE_HEADER: Final = "tidelog.sequence"
 
-ACKNOWLEDGEMENT_SCHEMA: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("crc", pa.int64()),
-        ("sequence", pa.int64()),
-        ("key", pa.binary()),
-    ]
+ACKNOWLEDGEMENT_SCHEMA: Final = arrow_schema(
+    "topic string, partition int, offset bigint, crc bigint, sequence bigint, key binary"
 )
-
 _CHUNK_ROWS: Final = 1 << 15
 
 
@@ -56,12 +49,7 @@ class AcknowledgementLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def add(

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from tidelog.errors import CorruptBatch
 from tidelog.pipeline.batches import BatchTable, Bodies, record_bodies
+from tidelog.pipeline.spark_columns import LINEAGE_TYPES, RECORD_TYPES, arrow_schema
 from tidelog.pipeline.varints import Int64s, RecordBytes, record_starts
 from tidelog.records.batch import CONTROL_FLAG, LOG_APPEND_TIME, TIMESTAMP_TYPE_FLAG
 
@@ -40,36 +41,9 @@ _MIN_RECORD_BYTES: Final = 7
 _INLINE_BYTES: Final = 12
 """Arrow stores values up to this size inside the view itself."""
 
-HEADER_TYPE: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
-HEADERS_TYPE: Final = pa.list_(pa.field("element", HEADER_TYPE))
-TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
-RECORD_SCHEMA: Final = pa.schema(
-    [
-        ("offset", pa.int64()),
-        ("leader_epoch", pa.int32()),
-        ("timestamp", TIMESTAMP_TYPE),
-        ("timestamp_type", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS_TYPE),
-    ]
-)
-"""What a record has by itself. `timestamp_type` is 0 for CreateTime and 1 for LogAppendTime."""
-
-LINEAGE_SCHEMA: Final = pa.schema(
-    [
-        ("producer_id", pa.int64()),
-        ("producer_epoch", pa.int16()),
-        ("base_offset", pa.int64()),
-        ("is_control", pa.bool_()),
-    ]
-)
-"""What a record has from its batch, on request: the producer (-1 where it was not
-idempotent), the batch's first offset, and whether it is a control record."""
-_DECODED_SCHEMA: Final = pa.schema([*RECORD_SCHEMA, *LINEAGE_SCHEMA])
-DECODED_COLUMNS: Final = frozenset(_DECODED_SCHEMA.names)
+DECODED_SCHEMA: Final = arrow_schema(RECORD_TYPES | LINEAGE_TYPES)
 """Every column that `decode_table` can make."""
-
+_HEADERS_TYPE: Final = DECODED_SCHEMA.field("headers").type
 _MAX_MILLIS: Final = (2**63 - 1) // 1000
 
 
@@ -178,7 +152,7 @@ def _read_records(source: RecordBytes, rows: _Fields) -> _Fields:
         "header_count": header_counts,
         "header_start": position,
         "end": ends,
-        **{name: rows[name] for name in LINEAGE_SCHEMA.names},
+        **{name: rows[name] for name in LINEAGE_TYPES},
     }
 
 
@@ -199,7 +173,7 @@ def _to_arrow(source: RecordBytes, records: _Fields, columns: Sequence[str]) -> 
     """The chosen columns, in the order of `columns`."""
     arrays = [_column(source, name, records) for name in columns]
     return pa.RecordBatch.from_arrays(
-        arrays, schema=pa.schema([_DECODED_SCHEMA.field(name) for name in columns])
+        arrays, schema=pa.schema([DECODED_SCHEMA.field(name) for name in columns])
     )
 
 
@@ -210,8 +184,8 @@ def _column(source: RecordBytes, name: str, records: _Fields) -> pa.Array:
         return _headers_column(source, records)
     if name == "timestamp":
         millis = np.clip(records["timestamp"], -_MAX_MILLIS, _MAX_MILLIS)
-        return pa.array(millis * 1000).view(TIMESTAMP_TYPE)
-    return pa.array(records[name].astype(_DECODED_SCHEMA.field(name).type.to_pandas_dtype()))
+        return pa.array(millis * 1000).view(DECODED_SCHEMA.field(name).type)
+    return pa.array(records[name].astype(DECODED_SCHEMA.field(name).type.to_pandas_dtype()))
 
 
 def binary_column(source: RecordBytes, starts: Int64s, lengths: Int64s) -> pa.Array:
@@ -248,13 +222,14 @@ def _headers_column(source: RecordBytes, records: _Fields) -> pa.Array:
     """list<struct<key, value>> per record, null where there are no headers."""
     counts = records["header_count"]
     if not counts.any():
-        return pa.nulls(len(counts), HEADERS_TYPE)
+        return pa.nulls(len(counts), _HEADERS_TYPE)
     keys, values = _read_headers(source, records)
     edges = np.zeros(len(counts) + 1, dtype=np.int32)
     np.cumsum(counts, out=edges[1:])
-    pairs = pa.StructArray.from_arrays([_text(keys), values], fields=list(HEADER_TYPE))
+    fields = list(_HEADERS_TYPE.value_type)
+    pairs = pa.StructArray.from_arrays([_text(keys), values], fields=fields)
     return pa.ListArray.from_arrays(
-        pa.array(edges), pairs, type=HEADERS_TYPE, mask=pa.array(counts == 0)
+        pa.array(edges), pairs, type=_HEADERS_TYPE, mask=pa.array(counts == 0)
     )
 
 

@@ -17,29 +17,14 @@ import pyarrow as pa
 from pyarrow import dataset, parquet
 
 from tidelog.errors import UsageError
+from tidelog.pipeline.spark_columns import arrow_schema
 
-RUN_SCHEMA: Final = pa.schema(
-    [
-        ("tier", pa.string()),
-        ("scenario", pa.string()),
-        ("revision", pa.string()),
-        ("seed", pa.int64()),
-        ("verdict", pa.string()),
-        ("property", pa.string()),
-        ("violation", pa.string()),
-        ("events", pa.int64()),
-        ("virtual_ms", pa.int64()),
-        ("acknowledged", pa.int64()),
-        ("healed_ms", pa.int64()),
-        ("cpu_ms", pa.int64()),
-        ("wall_ms", pa.int64()),
-        ("trace_hash", pa.string()),
-        ("faults", pa.map_(pa.string(), pa.int64())),
-        ("fired", pa.map_(pa.string(), pa.int64())),
-        ("marks", pa.list_(pa.field("element", pa.string()))),
-        ("election_ms", pa.list_(pa.field("element", pa.int64()))),
-        ("unavailable_ms", pa.list_(pa.field("element", pa.int64()))),
-    ]
+RUN_SCHEMA: Final = arrow_schema(
+    "tier string, scenario string, revision string, seed bigint, verdict string, property string, "
+    "violation string, events bigint, virtual_ms bigint, acknowledged bigint, healed_ms bigint, "
+    "cpu_ms bigint, wall_ms bigint, trace_hash string, faults map<string,bigint>, "
+    "fired map<string,bigint>, marks array<string>, election_ms array<bigint>, "
+    "unavailable_ms array<bigint>"
 )
 """A run: its kind and seed, the verdict (`clean`, `violation`, `crash`, `timeout`), the property
 that was violated, the run's counts, and how long it took."""

@@ -32,50 +32,28 @@ import pyarrow as pa
 from tidelog.pipeline.batches import BatchTable, computed_crcs, read_batches
 from tidelog.pipeline.logs.index_check import SegmentIndexes
 from tidelog.pipeline.logs.layout import Replica, SegmentPlace
-from tidelog.pipeline.logs.scan import (
-    PLACE_SCHEMA,
-    is_sampled,
-    place_column,
-    scan_windows,
-    trailing_bytes,
-)
+from tidelog.pipeline.logs.scan import is_sampled, place_column, scan_windows, trailing_bytes
 from tidelog.pipeline.logs.segments import Span
+from tidelog.pipeline.spark_columns import PLACE_TYPES, arrow_schema, types_of
 
-BATCH_RUN_SCHEMA: Final = pa.schema(
-    [
-        *PLACE_SCHEMA,
-        ("position", pa.int64()),
-        ("size", pa.int64()),
-        ("batches", pa.int32()),
-        ("base_offset", pa.int64()),
-        ("first_last_offset", pa.int64()),
-        ("last_offset", pa.int64()),
-        ("first_epoch", pa.int32()),
-        ("last_epoch", pa.int32()),
-        ("bucket", pa.int64()),
-        ("zone", pa.int32()),
-        ("is_judged", pa.bool_()),
-        ("cleaned_to", pa.int64()),
-        ("digest", pa.int64()),
-        ("crc", pa.int64()),
-        ("computed_crc", pa.int64()),
-        ("index_fault", pa.string()),
-        ("trailing_bytes", pa.int64()),
-    ]
+BATCH_RUN_SCHEMA: Final = arrow_schema(
+    PLACE_TYPES
+    | types_of(
+        "position bigint, size bigint, batches int, base_offset bigint, first_last_offset bigint, "
+        "last_offset bigint, first_epoch int, last_epoch int, bucket bigint, zone int, "
+        "is_judged boolean, cleaned_to bigint, digest bigint, crc bigint, computed_crc bigint, "
+        "index_fault string, trailing_bytes bigint"
+    )
 )
 """A row per run. `first_last_offset` is the last offset of its first batch; `crc` and
 `computed_crc` are null unless they differ."""
 
-SINGLE_BATCH_SCHEMA: Final = pa.schema(
-    [
-        *PLACE_SCHEMA,
-        ("position", pa.int64()),
-        ("size", pa.int32()),
-        ("base_offset", pa.int64()),
-        ("last_offset", pa.int64()),
-        ("is_compared", pa.bool_()),
-        ("digest", pa.int64()),
-    ]
+SINGLE_BATCH_SCHEMA: Final = arrow_schema(
+    PLACE_TYPES
+    | types_of(
+        "position bigint, size int, base_offset bigint, last_offset bigint, is_compared boolean, "
+        "digest bigint"
+    )
 )
 """A row per batch; `is_compared` when it is judged, not cleaned and undamaged."""
 

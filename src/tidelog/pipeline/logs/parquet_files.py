@@ -20,7 +20,6 @@ from typing import Final
 from uuid import uuid4
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidelog.errors import CorruptBatch, UsageError
@@ -28,6 +27,7 @@ from tidelog.pipeline.batches import BatchTable
 from tidelog.pipeline.logs.layout import Replica, SegmentPlace
 from tidelog.pipeline.logs.scan import SEGMENT_RECORD_SCHEMA, scan_records
 from tidelog.pipeline.row_groups import RowGroup, dictionary_columns
+from tidelog.pipeline.spark_columns import arrow_schema
 
 COMPRESSION: Final = "snappy"
 """As Spark's own files have it."""
@@ -58,14 +58,8 @@ class Written:
     records: int
 
 
-WRITTEN_SCHEMA: Final = pa.schema(
-    [
-        ("file", pa.string()),
-        ("size_bytes", pa.int64()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("records", pa.int64()),
-    ]
+WRITTEN_SCHEMA: Final = arrow_schema(
+    "file string, size_bytes bigint, topic string, partition int, records bigint"
 )
 """A row per `Written`."""
 

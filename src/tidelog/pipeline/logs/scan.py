@@ -21,61 +21,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.errors import CorruptBatch, StorageError
-from tidelog.pipeline.batches import BatchTable, check_crcs, computed_crcs
-from tidelog.pipeline.decode import RECORD_SCHEMA, decode_table
+from tidelog.pipeline.batches import HEADER_FIELDS, BatchTable, check_crcs, computed_crcs
+from tidelog.pipeline.decode import decode_table
 from tidelog.pipeline.logs.index_check import SegmentIndexes
 from tidelog.pipeline.logs.layout import SegmentPlace
 from tidelog.pipeline.logs.segments import Span, segment_windows
+from tidelog.pipeline.spark_columns import BATCH_TYPES, PLACE_TYPES, RECORD_TYPES, arrow_schema
 from tidelog.pipeline.varints import Int64s
 
-PLACE_SCHEMA: Final = pa.schema(
-    [
-        ("broker", pa.int32()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("segment", pa.string()),
-    ]
-)
-"""Where a row comes from; `segment` is the file's path."""
-
-BATCH_SCHEMA: Final = pa.schema(
-    [
-        *PLACE_SCHEMA,
-        ("position", pa.int64()),
-        ("size", pa.int32()),
-        ("base_offset", pa.int64()),
-        ("last_offset", pa.int64()),
-        ("leader_epoch", pa.int32()),
-        ("magic", pa.int32()),
-        ("crc", pa.int64()),
-        ("computed_crc", pa.int64()),
-        ("attributes", pa.int32()),
-        ("base_timestamp_ms", pa.int64()),
-        ("max_timestamp_ms", pa.int64()),
-        ("producer_id", pa.int64()),
-        ("producer_epoch", pa.int32()),
-        ("base_sequence", pa.int32()),
-        ("records", pa.int32()),
-        ("index_fault", pa.string()),
-        ("trailing_bytes", pa.int64()),
-    ]
-)
-SEGMENT_RECORD_SCHEMA: Final = pa.schema([*PLACE_SCHEMA, *RECORD_SCHEMA])
+BATCH_SCHEMA: Final = arrow_schema(BATCH_TYPES)
+SEGMENT_RECORD_SCHEMA: Final = arrow_schema(PLACE_TYPES | RECORD_TYPES)
 
 _MAX_OFFSET: Final = 2**63 - 1
-_FIELD_OF: Final = {
-    "base_offset": "base_offset",
-    "leader_epoch": "leader_epoch",
-    "magic": "magic",
-    "crc": "crc",
-    "attributes": "attributes",
+_FIELD_OF: Final = {name: name for name in HEADER_FIELDS.names or ()} | {
     "base_timestamp_ms": "base_timestamp",
     "max_timestamp_ms": "max_timestamp",
-    "producer_id": "producer_id",
-    "producer_epoch": "producer_epoch",
-    "base_sequence": "base_sequence",
     "records": "record_count",
 }
+"""The columns that are fields of the batch header as they are."""
 
 
 def scan_batches(
@@ -109,7 +72,7 @@ def scan_records(
     the replica's last.
     """
     schema = pa.schema([SEGMENT_RECORD_SCHEMA.field(name) for name in columns])
-    own = [name for name in columns if name in RECORD_SCHEMA.names]
+    own = [name for name in columns if name in RECORD_TYPES]
     position = 0
     for table, span in _existing(place):
         position = span.position + span.size_bytes
@@ -234,6 +197,6 @@ def trailing_bytes(path: Path, position: int) -> int | None:
 
 
 def place_column(place: SegmentPlace, name: str, length: int) -> pa.Array:
-    """A column of `PLACE_SCHEMA` for `length` rows of one file."""
+    """A column of `PLACE_TYPES` for `length` rows of one file."""
     value = place.path if name == "segment" else getattr(place, name)
-    return pa.repeat(pa.scalar(value, PLACE_SCHEMA.field(name).type), length)
+    return pa.repeat(pa.scalar(value, BATCH_SCHEMA.field(name).type), length)

@@ -32,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.model import NO_EPOCH, NO_OFFSET, TopicPartition
+from tidelog.pipeline.spark_columns import arrow_schema
 from tidelog.pipeline.values import OffsetRange
 
 OK: Final = "ok"
@@ -41,21 +42,9 @@ EPOCH_REGRESSION: Final = "EPOCH_REGRESSION"
 DUPLICATE: Final = "DUPLICATE"
 VIOLATIONS: Final = frozenset((GAP, EPOCH_REGRESSION, DUPLICATE))
 
-CONTINUITY_SCHEMA: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("rows", pa.int64()),
-        ("control_rows", pa.int64()),
-        ("gap_rows", pa.int64()),
-        ("min_epoch", pa.int32()),
-        ("max_epoch", pa.int32()),
-        ("batch", pa.int64()),
-        ("status", pa.string()),
-        ("app", pa.string()),
-    ]
+CONTINUITY_SCHEMA: Final = arrow_schema(
+    "topic string, partition int, start bigint, end bigint, rows bigint, control_rows bigint, "
+    "gap_rows bigint, min_epoch int, max_epoch int, batch bigint, status string, app string"
 )
 """`start` inclusive, `end` exclusive; the epochs are null for a range without rows; `app` names
 the checkpoint whose batch it was."""

@@ -23,19 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidelog.pipeline.decode import LINEAGE_SCHEMA, RECORD_SCHEMA
 from tidelog.pipeline.row_groups import RowGroup, dictionary_columns
+from tidelog.pipeline.spark_columns import SOURCE_TYPES, arrow_schema, types_of
 from tidelog.pipeline.tables.continuity import Observer, Piece
 
-BRONZE_SCHEMA: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        *RECORD_SCHEMA,
-        *(field for field in LINEAGE_SCHEMA if field.name != "is_control"),
-        ("ingest_batch", pa.int64()),
-        ("ingest_file", pa.string()),
-    ]
+BRONZE_SCHEMA: Final = arrow_schema(
+    {name: type_name for name, type_name in SOURCE_TYPES.items() if name != "is_control"}
+    | types_of("ingest_batch bigint, ingest_file string")
 )
 """A row of the table: the record, its place in the topic, and its batch and file of the ingest.
 `ingest_file` is the file into which it was first written; compaction does not change it."""

@@ -29,7 +29,7 @@ from tidelog.pipeline.spark_columns import (
     ddl,
     hint_in_message,
 )
-from tidelog.pipeline.topics.options import COLUMNS, SourceOptions, TriggerLimits, parse_options
+from tidelog.pipeline.topics.options import SourceOptions, TriggerLimits, parse_options
 
 # Everything else is imported where it runs: Spark imports this module in several processes that
 # only want to know the name, the schema or the partitions.
@@ -53,7 +53,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
             unknown = [name for name in names if name not in SOURCE_TYPES]
             if unknown:
                 raise UsageError(
-                    f"`{COLUMNS}` names `{unknown[0]}`, which is not a column of this source",
+                    f"`columns` names `{unknown[0]}`, which is not a column of this source",
                     f"the columns are {', '.join(SOURCE_TYPES)}",
                 )
         return ddl({name: SOURCE_TYPES[name] for name in names})

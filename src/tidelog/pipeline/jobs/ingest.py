@@ -45,15 +45,8 @@ from tidelog.pipeline.tables.checkpoint import (
 from tidelog.pipeline.tables.continuity import GAP, Continuity, judge
 from tidelog.pipeline.tables.table import CHECKPOINTS_DIRECTORY, BronzeTable, TableBatch
 from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, TableTask, TaskReport
-from tidelog.pipeline.topics.offset_choice import STARTING_OFFSETS
-from tidelog.pipeline.topics.options import (
-    ASSIGN,
-    BOOTSTRAP_SERVERS,
-    SUBSCRIBE,
-    SUBSCRIBE_PATTERN,
-    SourceOptions,
-    parse_options,
-)
+from tidelog.pipeline.topics.option_names import Option
+from tidelog.pipeline.topics.options import SourceOptions, parse_options
 from tidelog.pipeline.topics.progress import source_lag
 from tidelog.pipeline.topics.stream import initial_position
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
@@ -62,7 +55,13 @@ _FROZEN_OPTIONS: Final = frozenset(("isolation.level", "kafka.isolation.level"))
 """Options of the source that decide which records it reads, in lower case."""
 _SET_BY_INGEST: Final = frozenset(
     name.lower()
-    for name in (BOOTSTRAP_SERVERS, SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, STARTING_OFFSETS)
+    for name in (
+        Option.BOOTSTRAP_SERVERS,
+        Option.SUBSCRIBE,
+        Option.SUBSCRIBE_PATTERN,
+        Option.ASSIGN,
+        Option.STARTING_OFFSETS,
+    )
 )
 _POLL_S: Final = 0.5
 _STARTS_WITHOUT_A_BATCH: Final = 5
@@ -97,9 +96,9 @@ class IngestPlan:
         """The options of `spark.readStream.format("tidelog")`."""
         return {
             **self.options,
-            BOOTSTRAP_SERVERS: self.bootstrap_servers,
-            SUBSCRIBE: self.topic,
-            STARTING_OFFSETS: starting,
+            Option.BOOTSTRAP_SERVERS: self.bootstrap_servers,
+            Option.SUBSCRIBE: self.topic,
+            Option.STARTING_OFFSETS: starting,
         }
 
 

@@ -18,7 +18,8 @@ from typing import Final
 
 from tidelog.client.core.values import Address
 from tidelog.errors import UsageError
-from tidelog.pipeline.topics.options import BOOTSTRAP_SERVERS, parse_bootstrap
+from tidelog.pipeline.topics.option_names import Option, one_of
+from tidelog.pipeline.topics.options import parse_bootstrap
 
 TOPIC: Final = "topic"
 GUARANTEE: Final = "deliveryGuarantee"
@@ -66,7 +67,8 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
                 f"the options are `kafka.*`, {', '.join(f'`{one}`' for one in known.values())}",
             )
     bootstrap = _bootstrap(client)
-    exactly_once = _exactly_once(given.get(GUARANTEE, AT_LEAST_ONCE))
+    guarantee = one_of(given, GUARANTEE, (AT_LEAST_ONCE, EXACTLY_ONCE), AT_LEAST_ONCE)
+    exactly_once = guarantee == EXACTLY_ONCE
     write_id = given.get(WRITE_ID)
     if exactly_once and not streaming and not write_id:
         raise UsageError(
@@ -77,21 +79,15 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         raise UsageError(
             f"`{WRITE_ID}` is for batch writes with `{GUARANTEE}` `{EXACTLY_ONCE}`", "leave it out"
         )
-    return SinkOptions(
-        bootstrap=bootstrap,
-        topic=given.get(TOPIC) or None,
-        exactly_once=exactly_once,
-        write_id=write_id,
-        client=client,
-    )
+    return SinkOptions(bootstrap, given.get(TOPIC) or None, exactly_once, write_id, client)
 
 
 def _bootstrap(client: Mapping[str, str]) -> tuple[Address, ...]:
-    text = client.get(BOOTSTRAP_SERVERS.removeprefix(_CLIENT_PREFIX), "").strip()
+    text = client.get(Option.BOOTSTRAP_SERVERS.removeprefix(_CLIENT_PREFIX), "").strip()
     if not text:
         raise UsageError(
-            f"the option `{BOOTSTRAP_SERVERS}` is missing",
-            f'add `.option("{BOOTSTRAP_SERVERS}", …)` to the writer',
+            f"the option `{Option.BOOTSTRAP_SERVERS}` is missing",
+            f'add `.option("{Option.BOOTSTRAP_SERVERS}", …)` to the writer',
         )
     for name in _RESERVED:
         if name in client:
@@ -100,11 +96,3 @@ def _bootstrap(client: Mapping[str, str]) -> tuple[Address, ...]:
                 f"leave it out; `{GUARANTEE}` sets the delivery guarantee",
             )
     return parse_bootstrap(text)
-
-
-def _exactly_once(text: str) -> bool:
-    if text.lower() not in (AT_LEAST_ONCE, EXACTLY_ONCE):
-        raise UsageError(
-            f"`{GUARANTEE}` is `{text}`", f"give `{AT_LEAST_ONCE}` or `{EXACTLY_ONCE}`"
-        )
-    return text.lower() == EXACTLY_ONCE

@@ -21,7 +21,8 @@ from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import DataLoss
 from tidelog.pipeline.topics.data_loss import fail_or_warn
-from tidelog.pipeline.topics.offset_choice import ENDING_OFFSETS, STARTING_OFFSETS, resolve_choice
+from tidelog.pipeline.topics.offset_choice import resolve_choice
+from tidelog.pipeline.topics.option_names import Option
 from tidelog.pipeline.topics.options import SourceOptions, TaskSizes
 from tidelog.pipeline.topics.pushdown import Bounds
 from tidelog.pipeline.values import OffsetRange, Offsets, PlannedRange
@@ -50,8 +51,8 @@ def plan_ranges(
     committed = options.rules.read_committed
     earliest, latest = client.earliest_and_latest(partitions, read_committed=committed)
     lookup = partial(client.offsets_for_times, read_committed=committed)
-    starts = resolve_choice(STARTING_OFFSETS, options.starting, earliest, latest, lookup)
-    ends = resolve_choice(ENDING_OFFSETS, options.ending, earliest, latest, lookup)
+    starts = resolve_choice(Option.STARTING_OFFSETS, options.starting, earliest, latest, lookup)
+    ends = resolve_choice(Option.ENDING_OFFSETS, options.ending, earliest, latest, lookup)
     ranges = [
         checked_range(tp, (starts[tp], ends[tp]), (earliest[tp], latest[tp]), options)
         for tp in partitions

@@ -26,7 +26,8 @@ from tidelog.model import TopicPartition, uuid_to_text
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import LOSS_CHOICES, DataLoss
 from tidelog.pipeline.topics.data_loss import fail_or_warn
-from tidelog.pipeline.topics.offset_choice import STARTING_OFFSETS, resolve_choice
+from tidelog.pipeline.topics.offset_choice import resolve_choice
+from tidelog.pipeline.topics.option_names import Option
 from tidelog.pipeline.topics.options import SourceOptions
 from tidelog.pipeline.topics.plan import with_topic_ids
 from tidelog.pipeline.topics.stream_offsets import Position
@@ -39,7 +40,7 @@ def initial_position(options: SourceOptions, client: Client) -> Position:
     committed = options.rules.read_committed
     earliest, latest = client.earliest_and_latest(partitions, read_committed=committed)
     lookup = partial(client.offsets_for_times, read_committed=committed)
-    starts = resolve_choice(STARTING_OFFSETS, options.starting, earliest, latest, lookup)
+    starts = resolve_choice(Option.STARTING_OFFSETS, options.starting, earliest, latest, lookup)
     return Position(starts, client.known.topic_ids())
 
 

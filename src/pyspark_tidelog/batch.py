@@ -23,25 +23,16 @@ class RangePartition(InputPartition):  # type: ignore[misc]
     planned: tuple[PlannedRange, ...]
 
 
-class TopicReader(DataSourceReader):  # type: ignore[misc]
-    """A batch read of topics."""
+class RangeReads:
+    """What batch and stream do alike: read a task's ranges."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         # What the user asked for.
         self._options = options
         # The columns to return, in this order.
         self._columns = tuple(columns)
-        # The filters that Spark offered.
+        # The filters that Spark offered; it offers none for a stream.
         self._filters = PushedFilters()
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """The fixed ranges as tasks. Spark turns an empty list into one `None` task."""
-        from tidelog.pipeline.cluster import Client
-        from tidelog.pipeline.topics.plan import into_tasks, plan_ranges
-
-        with hint_in_message(), Client(self._options.bootstrap) as client:
-            ranges = plan_ranges(self._options, client, self._filters.bounds)
-            return [RangePartition(task) for task in into_tasks(ranges, self._options.sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The records of a task's ranges as Arrow batches."""
@@ -51,6 +42,19 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
 
         times_ms = self._filters.bounds.wanted_times
         yield from read_ranges(partition.planned, self._options.rules, self._columns, times_ms)
+
+
+class TopicReader(RangeReads, DataSourceReader):  # type: ignore[misc]
+    """A batch read of topics."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The fixed ranges as tasks. Spark turns an empty list into one `None` task."""
+        from tidelog.pipeline.cluster import Client
+        from tidelog.pipeline.topics.plan import into_tasks, plan_ranges
+
+        with hint_in_message(), Client(self._options.bootstrap) as client:
+            ranges = plan_ranges(self._options, client, self._filters.bounds)
+            return [RangePartition(task) for task in into_tasks(ranges, self._options.sizes)]
 
 
 class FilteringTopicReader(TopicReader):

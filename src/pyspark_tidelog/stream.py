@@ -7,12 +7,12 @@ Its connections are kept.
 From Spark 4.2 on `stream_limits.py` adds limits and `availableNow`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from pyspark_tidelog.batch import RangePartition
+from pyspark_tidelog.batch import RangePartition, RangeReads
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.spark_columns import hint_in_message
 from tidelog.pipeline.topics import stream
@@ -22,14 +22,11 @@ from tidelog.pipeline.topics.plan import into_tasks
 from tidelog.pipeline.topics.stream_offsets import Position, StreamOffset
 
 
-class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
+class TopicStreamReader(RangeReads, DataSourceStreamReader):  # type: ignore[misc]
     """Plans batches on the driver, reads them on the executors."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
-        # What the user asked for.
-        self._options = options
-        # The columns to return, in this order.
-        self._columns = tuple(columns)
+        super().__init__(options, columns)
         # The driver's connections, made when first needed; never pickled.
         self._connections: Client | None = None
         # The offset that was last committed to the consumer group, if one is named.
@@ -63,14 +60,6 @@ class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             begin, finish = Position.from_json(start), Position.from_json(end)
             ranges = stream.plan_batch(self._options, self._client, begin, finish)
             return [RangePartition(task) for task in into_tasks(ranges, self._options.sizes)]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The records of a task's ranges as Arrow batches."""
-        if not isinstance(partition, RangePartition):
-            return
-        from tidelog.pipeline.topics.source import read_ranges
-
-        yield from read_ranges(partition.planned, self._options.rules, self._columns)
 
     def commit(self, end: StreamOffset) -> None:
         """Spark is done with everything below; commits it to the consumer group, if one is

@@ -54,7 +54,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "metadata/topics_delta.py": "tests/unit/metadata/test_delta.py",
     "model.py": "tests/unit/log/test_directory.py",
     "pipeline/cluster.py": "tests/unit/pipeline/topics/test_group_progress.py",
-    "pipeline/errors.py": "tests/unit/pipeline/sink/test_writer.py",
     "pipeline/health/figures.py": "tests/unit/pipeline/health/test_report.py",
     "pipeline/health/transforms.py": "tests/pipeline/test_health_cluster.py",
     "pipeline/jobs/audit.py": "tests/pipeline/test_audit.py",

@@ -46,7 +46,7 @@ from tidelog.pipeline.tables.continuity import GAP, Continuity, judge
 from tidelog.pipeline.tables.table import CHECKPOINTS_DIRECTORY, BronzeTable, TableBatch
 from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, TableTask, TaskReport
 from tidelog.pipeline.topics.option_names import Option
-from tidelog.pipeline.topics.options import SourceOptions, parse_options
+from tidelog.pipeline.topics.options import SUBSCRIPTIONS, SourceOptions, parse_options
 from tidelog.pipeline.topics.progress import source_lag
 from tidelog.pipeline.topics.stream import initial_position
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
@@ -54,14 +54,7 @@ from tidelog.pipeline.topics.stream_offsets import from_text, to_text
 _FROZEN_OPTIONS: Final = frozenset(("isolation.level", "kafka.isolation.level"))
 """Options of the source that decide which records it reads, in lower case."""
 _SET_BY_INGEST: Final = frozenset(
-    name.lower()
-    for name in (
-        Option.BOOTSTRAP_SERVERS,
-        Option.SUBSCRIBE,
-        Option.SUBSCRIBE_PATTERN,
-        Option.ASSIGN,
-        Option.STARTING_OFFSETS,
-    )
+    name.lower() for name in (*SUBSCRIPTIONS, Option.BOOTSTRAP_SERVERS, Option.STARTING_OFFSETS)
 )
 _POLL_S: Final = 0.5
 _STARTS_WITHOUT_A_BATCH: Final = 5

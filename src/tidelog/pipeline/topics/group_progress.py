@@ -8,7 +8,6 @@ The commit is that of a consumer without a membership (generation -1), which bro
 group without members. Source: the Kafka protocol guide, OffsetCommit.
 """
 
-import logging
 import time
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from tidelog.client.core.partitions import by_topic
 from tidelog.client.core.values import Address
 from tidelog.errors import ErrorCode, UsageError
 from tidelog.pipeline.cluster import Client
+from tidelog.pipeline.errors import LOG
 from tidelog.pipeline.values import Offsets
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import field
@@ -28,8 +28,6 @@ _PATIENCE_S: Final = 1.0
 _BACKOFF_S: Final = 0.1
 _GROUP_KEY: Final = 0
 _NO_GENERATION: Final = -1
-
-_LOG: Final = logging.getLogger("tidelog.pipeline")
 
 
 def check_groups_are_served(client: Client, group: str) -> None:
@@ -60,7 +58,7 @@ def commit_progress(client: Client, group: str, offsets: Offsets) -> bool:
                 break
         time.sleep(_BACKOFF_S)
     if refused:
-        _LOG.warning("progress was not committed to group `%s`: %s", group, refused)
+        LOG.warning("progress was not committed to group `%s`: %s", group, refused)
     return not refused
 
 

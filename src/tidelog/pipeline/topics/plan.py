@@ -12,6 +12,7 @@ Invariants: ranges are disjoint, none is empty, together they are exactly the wa
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -19,20 +20,17 @@ from typing import Final
 from tidelog.errors import UsageError
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.pipeline.cluster import Client
-from tidelog.pipeline.errors import DataLoss
-from tidelog.pipeline.topics.data_loss import fail_or_warn
+from tidelog.pipeline.errors import DataLoss, fail_or_warn
 from tidelog.pipeline.topics.offset_choice import resolve_choice
 from tidelog.pipeline.topics.option_names import Option
 from tidelog.pipeline.topics.options import SourceOptions, TaskSizes
 from tidelog.pipeline.topics.pushdown import Bounds
-from tidelog.pipeline.values import OffsetRange, Offsets, PlannedRange
+from tidelog.pipeline.values import OffsetRange, PlannedRange
 
 SHARED_TASK_OFFSETS: Final = 5_000
 """Ranges share a task as long as they have no more offsets together."""
 
 _NO_BOUNDS: Final = Bounds()
-
-Tasks = list[tuple[PlannedRange, ...]]
 
 
 def plan_ranges(
@@ -53,25 +51,16 @@ def plan_ranges(
     lookup = partial(client.offsets_for_times, read_committed=committed)
     starts = resolve_choice(Option.STARTING_OFFSETS, options.starting, earliest, latest, lookup)
     ends = resolve_choice(Option.ENDING_OFFSETS, options.ending, earliest, latest, lookup)
-    ranges = [
+    ranges = bounds.narrow(
         checked_range(tp, (starts[tp], ends[tp]), (earliest[tp], latest[tp]), options)
         for tp in partitions
-    ]
-    narrowed = bounds.narrow(ranges)
+    )
     if bounds.earliest_time is not None:
-        left = {one.tp: bounds.earliest_time for one in narrowed}
-        narrowed = _from_time_on(narrowed, lookup(left))
-    return with_topic_ids(narrowed, client.known.topic_ids())
-
-
-def _from_time_on(ranges: Sequence[OffsetRange], firsts: Offsets) -> list[OffsetRange]:
-    """Ranges without what lies before the first record that is late enough, if there is one."""
-    later = []
-    for one in ranges:
-        first = firsts[one.tp]
-        start = one.end if first < 0 else max(one.start, first)
-        later.append(OffsetRange(one.topic, one.partition, start, one.end))
-    return [one for one in later if one.length]
+        # What lies before the first record that is late enough is left out; so is all, without one.
+        firsts = lookup({one.tp: bounds.earliest_time for one in ranges})
+        starts = {tp: latest[tp] if first < 0 else first for tp, first in firsts.items()}
+        ranges = [replace(one, start=max(one.start, starts[one.tp])) for one in ranges]
+    return with_topic_ids([one for one in ranges if one.length], client.known.topic_ids())
 
 
 def checked_range(
@@ -87,7 +76,7 @@ def checked_range(
     start = max(start, min(earliest, end))
     if end > latest or start > latest or end < start:
         raise UsageError(f"no range to read: {asked}", f"{available}; correct the offsets")
-    return OffsetRange(tp.topic, tp.partition, start, end)
+    return replace(asked, start=start)
 
 
 def with_topic_ids(
@@ -97,7 +86,7 @@ def with_topic_ids(
     return [PlannedRange(one, topic_ids.get(one.topic, ZERO_TOPIC_ID)) for one in ranges]
 
 
-def into_tasks(ranges: Sequence[PlannedRange], sizes: TaskSizes) -> Tasks:
+def into_tasks(ranges: Sequence[PlannedRange], sizes: TaskSizes) -> list[tuple[PlannedRange, ...]]:
     """Cuts ranges as the options want it; without options, small ranges share tasks."""
     pieces = split(ranges, sizes)
     if sizes != TaskSizes():
@@ -127,7 +116,7 @@ def split(ranges: Sequence[PlannedRange], sizes: TaskSizes) -> list[PlannedRange
         count = max(1, min(share, item.length))
         edges = [item.start + item.length * index // count for index in range(count + 1)]
         pieces += [
-            PlannedRange(OffsetRange(item.topic, item.partition, start, end), one.topic_id)
+            replace(one, wanted=replace(item, start=start, end=end))
             for start, end in pairwise(edges)
         ]
     return pieces

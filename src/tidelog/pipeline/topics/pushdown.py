@@ -25,6 +25,9 @@ from tidelog.pipeline.filters import (
 from tidelog.pipeline.values import OffsetRange
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIELD_OF: Final = {
+    "topic": "topics", "partition": "partitions", "offset": "offsets", "timestamp": "times_ms"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +52,40 @@ class Bounds:
 
     def narrow(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
         """What is left of ranges; empty ones are left out."""
+        low, high = self.offsets
         narrowed = (
-            OffsetRange(
-                each.topic,
-                each.partition,
-                max(each.start, self.offsets[0]),
-                min(each.end, self.offsets[1] + 1),
-            )
+            replace(each, start=max(each.start, low), end=min(each.end, high + 1))
             for each in ranges
             if (self.topics is None or each.topic in self.topics)
             and self.partitions.touch(each.partition, each.partition)
         )
         return [each for each in narrowed if each.length]
+
+    def narrowed(self, column: str, kind: str, value: Any) -> "Bounds | None":
+        """These bounds after one more filter; `None` for a filter that is not understood."""
+        found: Any = None
+        if column == "topic" and (listed := listed_values(kind, value, str)) is not None:
+            found = in_both(self.topics, listed)
+        elif column == "partition":
+            found = self.partitions.narrowed(kind, value)
+        elif column == "offset":
+            found = narrowed_bounds(self.offsets, kind, value)
+        elif column == "timestamp" and kind in RANGES and isinstance(value, datetime):
+            found = self._narrowed_times(kind, value)
+        return None if found is None else replace(self, **{_FIELD_OF[column]: found})
+
+    def _narrowed_times(self, kind: str, value: datetime) -> tuple[int, int]:
+        """Record timestamps are whole milliseconds: a bound between two moves inwards."""
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        micros = (aware - _EPOCH) // timedelta(microseconds=1)
+        down, up = micros // 1000, -(-micros // 1000)
+        whole = down == up
+        low, high = self.times_ms
+        if kind in EQUALS or kind.startswith("Greater"):
+            low = max(low, up + 1 if kind == "GreaterThan" and whole else up)
+        if kind in EQUALS or kind.startswith("Less"):
+            high = min(high, down - 1 if kind == "LessThan" and whole else down)
+        return low, high
 
 
 @dataclass(slots=True)
@@ -76,46 +101,8 @@ class PushedFilters:
 
     def _take(self, offered: Any) -> bool:
         column, kind, value = comparison(offered)
-        if column == "topic":
-            return self._take_topics(kind, value)
-        if column == "partition":
-            return self._take_partitions(kind, value)
-        if column == "offset":
-            return self._take_offsets(kind, value)
-        if column == "timestamp" and kind in RANGES and isinstance(value, datetime):
-            self._narrow_times(kind, value)
-        return False
-
-    def _take_topics(self, kind: str, value: Any) -> bool:
-        values = listed_values(kind, value, str)
-        if values is None:
+        narrowed = self.bounds.narrowed(column, kind, value)
+        if narrowed is None:
             return False
-        self.bounds = replace(self.bounds, topics=in_both(self.bounds.topics, values))
-        return True
-
-    def _take_partitions(self, kind: str, value: Any) -> bool:
-        partitions = self.bounds.partitions.narrowed(kind, value)
-        if partitions is None:
-            return False
-        self.bounds = replace(self.bounds, partitions=partitions)
-        return True
-
-    def _take_offsets(self, kind: str, value: Any) -> bool:
-        offsets = narrowed_bounds(self.bounds.offsets, kind, value)
-        if offsets is None:
-            return False
-        self.bounds = replace(self.bounds, offsets=offsets)
-        return True
-
-    def _narrow_times(self, kind: str, value: datetime) -> None:
-        """Record timestamps are whole milliseconds: a bound between two moves inwards."""
-        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        micros = (aware - _EPOCH) // timedelta(microseconds=1)
-        down, up = micros // 1000, -(-micros // 1000)
-        whole = down == up
-        low, high = self.bounds.times_ms
-        if kind in EQUALS or kind.startswith("Greater"):
-            low = max(low, up + 1 if kind == "GreaterThan" and whole else up)
-        if kind in EQUALS or kind.startswith("Less"):
-            high = min(high, down - 1 if kind == "LessThan" and whole else down)
-        self.bounds = replace(self.bounds, times_ms=(low, high))
+        self.bounds = narrowed
+        return column != "timestamp"

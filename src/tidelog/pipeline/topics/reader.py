@@ -8,11 +8,14 @@ is only a pause.
 the reader then fetches there. At the first error of a follower it returns to the leader and stays
 with it for the rest of the range, which is short because it is one task's work.
 
-*Completeness* (`completeness.py`) is checked here, where batches are still whole. Missing offsets
-are `DataLoss`, unless the topic is compacted, where gaps are normal. The reader asks for the
-topic's policy at the first gap only. It checks every batch's CRC, so bytes that changed on the way
-or on the broker's disk are `CorruptBatch`, never records. With `failOnDataLoss=false` both are
-warnings, and the read goes on behind them.
+*Completeness* is checked here, where batches are still whole. Offsets of a partition have no gaps
+unless the topic is compacted. So batches must follow each other without a gap, and a batch must
+hold as many records as it spans offsets; the decoder checks that its records ascend within that
+span. Together: no record is missing. Control batches and aborted transactions take offsets like
+any other. Missing offsets are `DataLoss`; the reader asks for the topic's policy at the first gap
+only. It checks every batch's CRC, so bytes that changed on the way or on the broker's disk are
+`CorruptBatch`, never records. With `failOnDataLoss=false` both are warnings, and the read goes on
+behind them.
 
 *Transactions*: with `read_committed` the batches of aborted transactions are marked as no data
 (`transactions.py`).
@@ -20,7 +23,6 @@ warnings, and the read goes on behind them.
 Left out: everything about records; `decode.py` does that.
 """
 
-import logging
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -35,9 +37,7 @@ from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.model import NO_EPOCH, NO_OFFSET
 from tidelog.pipeline.batches import BatchTable, computed_crcs, read_batches
 from tidelog.pipeline.cluster import Client
-from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
-from tidelog.pipeline.topics.completeness import first_gap
-from tidelog.pipeline.topics.data_loss import fail_or_warn
+from tidelog.pipeline.errors import LOG, ClusterUnavailable, DataLoss, fail_or_warn
 from tidelog.pipeline.topics.transactions import hide_aborted
 from tidelog.pipeline.values import PlannedRange, ReadRules, is_other_topic
 from tidelog.wire.fetch import (
@@ -58,8 +58,6 @@ _DAMAGE_CHOICES: Final = (
     "`tidelog spark audit` shows which replicas are sound; or read around the batch (a batch by "
     "`endingOffsets` and `startingOffsets`), or leave it out with `failOnDataLoss=false`"
 )
-
-_LOG: Final = logging.getLogger("tidelog.pipeline")
 
 
 class RangeReader:
@@ -210,7 +208,7 @@ class RangeReader:
         )
         if self._rules.fail_on_data_loss:
             raise CorruptBatch(f"{message}\nhint: {_DAMAGE_CHOICES}")
-        _LOG.warning("%s; left out because `failOnDataLoss` is false", message)
+        LOG.warning("%s; left out because `failOnDataLoss` is false", message)
 
     def _is_compacted(self) -> bool:
         return self._wanted.topic in self._client.compacted_topics([self._wanted.topic])
@@ -285,3 +283,28 @@ class RangeReader:
             forgotten=[],
             rack_id=self._rack,
         )
+
+
+def first_gap(table: BatchTable, position: int, end: int) -> str | None:
+    """The first place where offsets from `position` up to `end` are missing from these batches, as
+    text; `None` when all are there."""
+    bases, lasts = table.base_offsets, table.last_offsets
+    expected = np.concatenate(([position], lasts[:-1] + 1))
+    gaps = bases > expected
+    gaps |= (np.arange(len(table)) > 0) & (bases < expected)
+    gaps &= expected < end
+    if gaps.any():
+        first = int(np.flatnonzero(gaps)[0])
+        return (
+            f"offset {int(expected[first])} should follow, but the next batch begins at "
+            f"{int(bases[first])}"
+        )
+    counts = table.field("record_count")
+    thinned = (counts != lasts - bases + 1) & (bases < end)
+    if thinned.any():
+        first = int(np.flatnonzero(thinned)[0])
+        return (
+            f"the batch of offsets {int(bases[first])} to {int(lasts[first])} holds "
+            f"{int(counts[first])} records"
+        )
+    return None

@@ -19,13 +19,13 @@ there. It is one of these:
 - a partition of the checkpoint does not exist, or is not subscribed to any more.
 """
 
+from dataclasses import replace
 from functools import partial
 
 from tidelog.client.core.values import EARLIEST, LATEST
 from tidelog.model import TopicPartition, uuid_to_text
 from tidelog.pipeline.cluster import Client
-from tidelog.pipeline.errors import LOSS_CHOICES, DataLoss
-from tidelog.pipeline.topics.data_loss import fail_or_warn
+from tidelog.pipeline.errors import LOSS_CHOICES, DataLoss, fail_or_warn
 from tidelog.pipeline.topics.offset_choice import resolve_choice
 from tidelog.pipeline.topics.option_names import Option
 from tidelog.pipeline.topics.options import SourceOptions
@@ -60,8 +60,7 @@ def next_position(
     Raises `DataLoss`, `ClusterUnavailable`.
     """
     begin = readable_position(options, start, ends)
-    added = sorted(set(ends.offsets) - set(begin.offsets))
-    first = client.list_offsets(added, EARLIEST)
+    first = client.list_offsets(sorted(set(ends.offsets) - set(begin.offsets)), EARLIEST)
     taken = next_offsets({**first, **begin.offsets}, ends.offsets, limit)
     return Position(taken, {**begin.topic_ids, **ends.topic_ids})
 
@@ -151,7 +150,6 @@ def plan_batch(
         if wanted.length and wanted.start < earliest[tp]:
             loss = DataLoss(wanted, f"the log has [{earliest[tp]}, {latest[tp]})")
             fail_or_warn(loss, options.rules)
-            wanted = OffsetRange(tp.topic, tp.partition, earliest[tp], wanted.end)
-        if wanted.length:
-            ranges.append(wanted)
-    return with_topic_ids(ranges, client.known.topic_ids())
+            wanted = replace(wanted, start=earliest[tp])
+        ranges.append(wanted)
+    return with_topic_ids([one for one in ranges if one.length], client.known.topic_ids())

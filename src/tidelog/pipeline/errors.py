@@ -5,6 +5,8 @@ Wrong options are `tidelog.errors.UsageError`; damaged record bytes are `Corrupt
 The code that finds a loss of records reports it to `fail_or_warn` and then goes on with those that
 are left. Only that function decides whether the query may (`failOnDataLoss`); for damaged batches,
 `reader.py` decides.
+
+Exceptions cross process borders in Spark by their positional arguments: give them no others.
 """
 
 import logging

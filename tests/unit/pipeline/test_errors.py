@@ -27,7 +27,7 @@ def test_a_query_that_may_go_on_warns_of_what_is_lost(caplog):
     )
 
 
-@pytest.mark.parametrize("error", [_LOSS, WriteFailed("orders-3", "NOT_ENOUGH", hint="wait")])
+@pytest.mark.parametrize("error", [_LOSS, WriteFailed("orders-3", "NOT_ENOUGH", "wait")])
 def test_an_error_that_was_pickled_says_the_same(error):
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

@@ -290,15 +290,10 @@ def missing_tails(
         last_offset = reached.get((one.topic, one.partition, one.broker))
         end = one.log_start if last_offset is None else last_offset + 1
         if end < one.high_watermark:
-            yield Finding(
-                kind="MISSING_BELOW_HW",
-                topic=one.topic,
-                partition=one.partition,
-                brokers=[one.broker],
-                base_offset=end,
-                last_offset=one.high_watermark - 1,
-                detail=f"the replica ends below its high watermark {one.high_watermark}",
-            )
+            mark = one.high_watermark
+            detail = f"the replica ends below its high watermark {mark}"
+            place = one.topic, one.partition, [one.broker], end, mark - 1
+            yield Finding("MISSING_BELOW_HW", *place, detail)
 
 
 def read_batch_runs(spark: SparkSession, replicas: Sequence[Replica], sample: int) -> DataFrame:

@@ -75,7 +75,7 @@ def scan_records(
     own = [name for name in columns if name in RECORD_TYPES]
     position = 0
     for table, span in _existing(place):
-        position = span.position + span.size_bytes
+        position = span.end
         try:
             check_crcs(table)
             on_batches(table)
@@ -178,9 +178,7 @@ class _Window:
     def _trailing_bytes(self) -> pa.Array:
         trailing: list[int | None] = [None] * len(self.table)
         if self.is_last:
-            trailing[-1] = trailing_bytes(
-                Path(self.place.path), self.span.position + self.span.size_bytes
-            )
+            trailing[-1] = trailing_bytes(Path(self.place.path), self.span.end)
         return pa.array(trailing, pa.int64())
 
 

@@ -182,7 +182,7 @@ def planned_ranges(checkpoint: Path, birth: Mapping[str, int], batch: int) -> li
     for tp, end in sorted(planned.ends.items()):
         start = starts.get(tp, NO_OFFSET)
         if start < end:
-            ranges.append(OffsetRange(tp.topic, tp.partition, start, end))
+            ranges.append(OffsetRange(*tp, start, end))
     return ranges
 
 

@@ -196,7 +196,7 @@ def judge(
         found[tp] = joined(found[tp], piece) if tp in found else piece
     ranges = {one.tp: one for one in planned}
     for tp in found.keys() - ranges.keys():
-        ranges[tp] = OffsetRange(tp.topic, tp.partition, found[tp].first, found[tp].first)
+        ranges[tp] = OffsetRange(*tp, found[tp].first, found[tp].first)
     return [
         _judge_range(
             _from_known_start(wanted, found.get(tp), before.get(tp)),

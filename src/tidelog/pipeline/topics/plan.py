@@ -68,7 +68,7 @@ def checked_range(
 ) -> OffsetRange:
     """The range of one partition, checked against what the cluster has."""
     (start, end), (earliest, latest) = wanted, there
-    asked = OffsetRange(tp.topic, tp.partition, start, end)
+    asked = OffsetRange(*tp, start, end)
     available = f"the log has [{earliest}, {latest})"
     if start < earliest:
         loss = DataLoss(asked, f"{available}; the records before are deleted")

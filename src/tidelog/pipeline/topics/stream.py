@@ -75,7 +75,7 @@ def readable_position(
     """
     kept = {}
     for tp, offset in sorted(start.offsets.items()):
-        wanted = OffsetRange(tp.topic, tp.partition, (begins or {}).get(tp, offset), offset)
+        wanted = OffsetRange(*tp, (begins or {}).get(tp, offset), offset)
         loss = _find_loss(options, wanted, start, ends)
         if loss is not None:
             fail_or_warn(loss, options.rules)
@@ -146,7 +146,7 @@ def plan_batch(
     kept = readable_position(options, end, now, begins)
     ranges = []
     for tp in sorted(kept.offsets):
-        wanted = OffsetRange(tp.topic, tp.partition, begins[tp], kept.offsets[tp])
+        wanted = OffsetRange(*tp, begins[tp], kept.offsets[tp])
         if wanted.length and wanted.start < earliest[tp]:
             loss = DataLoss(wanted, f"the log has [{earliest[tp]}, {latest[tp]})")
             fail_or_warn(loss, options.rules)

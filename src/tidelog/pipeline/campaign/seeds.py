@@ -42,6 +42,11 @@ CRASH: Final = "crash"
 TIMEOUT: Final = "timeout"
 
 _FLUSH_ROWS: Final = 100
+_AS_THEY_ARE: Final = (
+    "violation", "events", "virtual_ms", "acknowledged", "healed_ms", "trace_hash", "marks",
+    "election_ms", "unavailable_ms",
+)  # fmt: skip
+"""Fields of a result that are columns of its row, unchanged."""
 
 
 class SeedResult(Protocol):
@@ -157,7 +162,7 @@ class SeedRunner:
         begun = time.monotonic()
         result = self._run(seed)
         return {
-            **_empty_row(),
+            **_NO_COUNTS,
             "tier": self._kind.tier,
             "scenario": self._kind.scenario,
             "revision": self._revision,
@@ -248,21 +253,13 @@ def _result(run_seed: RunSeed, seed: int) -> dict[str, Any]:
         result = run_seed(seed)
     except BaseException as error:  # Any exception is the verdict on this seed.
         return _no_result(CRASH, "Crash", repr(error))
+    counters = {"faults": result.faults, "fired": result.fired}
     return {
         "verdict": CLEAN if result.violation is None else VIOLATION,
         "property": result.violated,
-        "violation": result.violation,
-        "events": result.events,
-        "virtual_ms": result.virtual_ms,
-        "acknowledged": result.acknowledged,
-        "healed_ms": result.healed_ms,
         "cpu_ms": round(1000 * (time.process_time() - begun)),
-        "trace_hash": result.trace_hash,
-        "faults": dict(sorted(result.faults.items())),
-        "fired": dict(sorted(result.fired.items())),
-        "marks": list(result.marks),
-        "election_ms": list(result.election_ms),
-        "unavailable_ms": list(result.unavailable_ms),
+        **{name: getattr(result, name) for name in _AS_THEY_ARE},
+        **{name: dict(sorted(counts.items())) for name, counts in counters.items()},
     }
 
 
@@ -271,8 +268,10 @@ def _no_result(verdict: str, name: str, text: str) -> dict[str, Any]:
     return {"verdict": verdict, "property": name, "violation": f"{name}: {text}"}
 
 
-def _empty_row() -> dict[str, Any]:
-    counts = dict.fromkeys(("events", "virtual_ms", "acknowledged", "cpu_ms"), 0)
-    empty: dict[str, Any] = {"faults": {}, "fired": {}}
-    lists: dict[str, Any] = {"marks": [], "election_ms": [], "unavailable_ms": []}
-    return {**counts, "healed_ms": -1, "trace_hash": "", **empty, **lists}
+_NO_COUNTS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("events", "virtual_ms", "acknowledged", "cpu_ms"), 0),
+    **dict.fromkeys(("faults", "fired", "marks", "election_ms", "unavailable_ms"), ()),
+    "healed_ms": -1,
+    "trace_hash": "",
+}
+"""The counts of a seed that did not run to its end."""

@@ -151,9 +151,8 @@ class RunTotals:
         )
 
     def _note_failure(self, run: Run) -> None:
-        self._failed[run["seed"]] = Failure(
-            run["seed"], run["property"], run["verdict"], run["violation"]
-        )
+        fields = (run[name] for name in ("seed", "property", "verdict", "violation"))
+        self._failed[run["seed"]] = Failure(*fields)
 
     def _count(self, run: Run) -> None:
         seed = run["seed"]

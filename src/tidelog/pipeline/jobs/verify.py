@@ -25,14 +25,14 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tidelog.pipeline.acknowledgements import SEQUENCE_HEADER
+from tidelog.pipeline.spark_columns import SOURCE_TYPES, ddl
 from tidelog.pipeline.topics.frames import topic_frame
 
 SIGHTING_COLUMNS: Final = ("partition", "offset", "crc", "sequence", "key")
 """The columns of a record that are compared; the acknowledgement log has them too."""
 
-_SOURCE_COLUMNS: Final = (
-    "partition int, offset bigint, key binary, value binary, "
-    "headers array<struct<key:string,value:binary>>"
+_SOURCE_COLUMNS: Final = ddl(
+    {name: SOURCE_TYPES[name] for name in ("partition", "offset", "key", "value", "headers")}
 )
 _PLACE: Final = ("sequence", "partition", "offset", "crc")
 _MAX_FINDINGS: Final = 10
@@ -56,13 +56,8 @@ class Verification:
     @property
     def is_clean(self) -> bool:
         """Nothing lost, duplicated, misplaced, missing or out of order."""
-        return not (
-            self.lost
-            or self.duplicated
-            or self.misplaced
-            or self.offset_gaps
-            or self.order_violations
-        )
+        faults = self.lost, self.duplicated, self.misplaced, self.offset_gaps, self.order_violations
+        return not any(faults)
 
 
 def sightings(records: DataFrame) -> DataFrame:
@@ -161,21 +156,17 @@ def verify(acknowledged: DataFrame, seen: DataFrame) -> Verification:
     seen = seen.select(*SIGHTING_COLUMNS).persist()
     try:
         compared = compare(acknowledged, seen)
-        sums = account(compared).first()
+        (row,) = account(compared).collect()
+        sums = row.asDict()
         partitions = density(seen).collect()
         read = sum(row["records"] for row in partitions)
-        disordered = order_violations(seen).count()
-        assert sums is not None, "an aggregate without keys has one row"
+        sums["unacknowledged"] += read - sums.pop("seen")
         return Verification(
-            acknowledged=sums["acknowledged"],
+            **sums,
             read=read,
-            lost=sums["lost"],
-            duplicated=sums["duplicated"],
-            misplaced=sums["misplaced"],
-            unacknowledged=sums["unacknowledged"] + read - sums["seen"],
             offset_gaps=sum(row["gaps"] for row in partitions),
-            order_violations=disordered,
-            findings=_findings(sums.asDict(), compared, acknowledged, seen),
+            order_violations=order_violations(seen).count(),
+            findings=_findings(sums, compared, acknowledged, seen),
         )
     finally:
         seen.unpersist()

@@ -129,7 +129,6 @@ def check_same(checkpoint: Path, known: Identity, now: Identity, *, asked: str |
 class PlannedBatch:
     """One file of Spark's `offsets` log."""
 
-    batch: int
     ends: Offsets
     """Where the batch ends, exclusive."""
     conf: Mapping[str, str]
@@ -147,7 +146,7 @@ def read_planned(checkpoint: Path, batch: int) -> PlannedBatch | None:
         if not version.startswith("v") or len(sources) != 1:
             raise ValueError(f"{len(sources)} sources in format {version!r}")
         position = Position.from_json({} if sources[0] == "-" else json.loads(sources[0]))
-        return PlannedBatch(batch, position.offsets, json.loads(metadata).get("conf", {}))
+        return PlannedBatch(position.offsets, json.loads(metadata).get("conf", {}))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, AttributeError) as error:
@@ -178,12 +177,11 @@ def planned_ranges(checkpoint: Path, birth: Mapping[str, int], batch: int) -> li
         )
     before = read_planned(checkpoint, batch - 1) if batch else None
     starts = from_text(birth) if before is None else before.ends
-    ranges = []
-    for tp, end in sorted(planned.ends.items()):
-        start = starts.get(tp, NO_OFFSET)
-        if start < end:
-            ranges.append(OffsetRange(*tp, start, end))
-    return ranges
+    return [
+        OffsetRange(*tp, start, end)
+        for tp, end in sorted(planned.ends.items())
+        if (start := starts.get(tp, NO_OFFSET)) < end
+    ]
 
 
 def starting_json(birth: Mapping[TopicPartition, int]) -> str:

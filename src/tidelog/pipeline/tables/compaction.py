@@ -17,7 +17,6 @@ that is being written, so the limit is an hour or more.
 Needs no Spark. Source: the Delta transaction protocol (`remove` and `add` without data change).
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +31,7 @@ from deltalake.exceptions import CommitFailedError
 
 from tidelog.errors import UsageError
 from tidelog.pipeline.errors import TableConflict
-from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, open_existing
+from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, commit_actions, open_existing
 from tidelog.pipeline.tables.table_files import TARGET_FILE_BYTES
 
 MIN_VACUUM_HOURS: Final = 1
@@ -76,14 +75,8 @@ def compact(
     if DeltaTable.is_deltatable(str(accounts)):
         _optimize(DeltaTable(str(accounts)), target_bytes)
     vacuumed = 0 if vacuum_hours is None else _vacuum(directory, vacuum_hours)
-    return Compaction(
-        files_before,
-        len(delta.file_uris()),
-        rewritten,
-        rows,
-        vacuumed,
-        DeltaTable(str(directory)).version(),
-    )
+    version = DeltaTable(str(directory)).version()
+    return Compaction(files_before, len(delta.file_uris()), rewritten, rows, vacuumed, version)
 
 
 def _optimize(delta: DeltaTable, target_bytes: int) -> None:
@@ -118,7 +111,7 @@ def _check(delta: DeltaTable, directory: Path, before: int) -> tuple[int, int]:
 def _optimize_actions(directory: Path, before: int, newest: int) -> Iterator[dict[str, Any]]:
     """The actions of the compactions among the commits after `before`."""
     for version in range(before + 1, newest + 1):
-        actions = _actions(directory, version)
+        actions = commit_actions(directory, version)
         if _is_compaction(actions):
             yield from actions
 
@@ -126,12 +119,7 @@ def _optimize_actions(directory: Path, before: int, newest: int) -> Iterator[dic
 def _is_alone(directory: Path, before: int, newest: int) -> bool:
     """Whether all commits after `before` are compactions."""
     versions = range(before + 1, newest + 1)
-    return all(_is_compaction(_actions(directory, version)) for version in versions)
-
-
-def _actions(directory: Path, version: int) -> list[dict[str, Any]]:
-    path = directory / "_delta_log" / f"{version:020}.json"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return all(_is_compaction(commit_actions(directory, version)) for version in versions)
 
 
 def _is_compaction(actions: list[dict[str, Any]]) -> bool:
@@ -143,9 +131,9 @@ def _contents(files: list[Path]) -> pa.Table:
     parts = [_places(path) for path in files]
     if not parts:
         return pa.table({"rows": pa.array([], pa.int64())})
-    keys = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
-    sums = pa.concat_tables(parts).group_by([name for name, _ in keys])
-    summed = sums.aggregate([("rows", "sum"), ("bytes", "sum")]).sort_by(keys)
+    keys = ["topic", "partition", "offset"]
+    sums = pa.concat_tables(parts).group_by(keys).aggregate([("rows", "sum"), ("bytes", "sum")])
+    summed = sums.sort_by([(name, "ascending") for name in keys])
     return summed.rename_columns({"rows_sum": "rows", "bytes_sum": "bytes"}).combine_chunks()
 
 
@@ -172,8 +160,6 @@ def _vacuum(directory: Path, hours: int) -> int:
     removed = 0
     for place in (directory, directory / CONTINUITY_DIRECTORY):
         if DeltaTable.is_deltatable(str(place)):
-            delta = DeltaTable(str(place))
-            removed += len(
-                delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
-            )
+            how = {"dry_run": False, "enforce_retention_duration": False, "full": True}
+            removed += len(DeltaTable(str(place)).vacuum(hours, **how))
     return removed

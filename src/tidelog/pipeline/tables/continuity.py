@@ -24,7 +24,7 @@ Left out: whether the bytes of a record are right; the reader checks the CRC of 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -94,6 +94,11 @@ class Continuity:
     max_epoch: int | None
     batch: int
     status: str
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
 
     @property
     def is_violation(self) -> bool:
@@ -197,51 +202,20 @@ def judge(
     ranges = {one.tp: one for one in planned}
     for tp in found.keys() - ranges.keys():
         ranges[tp] = OffsetRange(*tp, found[tp].first, found[tp].first)
-    return [
-        _judge_range(
-            _from_known_start(wanted, found.get(tp), before.get(tp)),
-            found.get(tp),
-            before.get(tp),
-            compacted=compacted,
-            batch=batch,
-        )
-        for tp, wanted in sorted(ranges.items())
-    ]
-
-
-def _from_known_start(
-    wanted: OffsetRange, piece: Piece | None, before: TablePosition | None
-) -> OffsetRange:
-    if wanted.start != NO_OFFSET:
-        return wanted
-    first = wanted.end if piece is None else piece.first
-    start = first if before is None else before.end
-    return OffsetRange(wanted.topic, wanted.partition, start, wanted.end)
-
-
-def _judge_range(
-    wanted: OffsetRange,
-    piece: Piece | None,
-    before: TablePosition | None,
-    *,
-    compacted: bool,
-    batch: int,
-) -> Continuity:
-    seen = 0 if piece is None else piece.rows + piece.control_rows
-    gap_rows = wanted.length - seen
-    return Continuity(
-        wanted.topic,
-        wanted.partition,
-        wanted.start,
-        wanted.end,
-        rows=0 if piece is None else piece.rows,
-        control_rows=0 if piece is None else piece.control_rows,
-        gap_rows=max(gap_rows, 0),
-        min_epoch=None if piece is None else piece.min_epoch,
-        max_epoch=None if piece is None else piece.max_epoch,
-        batch=batch,
-        status=_status(wanted, piece, before, gap_rows, compacted=compacted),
-    )
+    account = []
+    for tp, wanted in sorted(ranges.items()):
+        seen, known = found.get(tp), before.get(tp)
+        if wanted.start == NO_OFFSET:
+            first = wanted.end if seen is None else seen.first
+            wanted = replace(wanted, start=first if known is None else known.end)
+        rows, control_rows = (0, 0) if seen is None else (seen.rows, seen.control_rows)
+        low, high = (None, None) if seen is None else (seen.min_epoch, seen.max_epoch)
+        gaps = wanted.length - rows - control_rows
+        status = _status(wanted, seen, known, gaps, compacted=compacted)
+        counts = rows, control_rows, max(gaps, 0)
+        line = Continuity(*tp, wanted.start, wanted.end, *counts, low, high, batch, status)
+        account.append(line)
+    return account
 
 
 def _status(
@@ -273,10 +247,9 @@ def positions_after(
     """The table's positions after the commit of the batch of this account."""
     after = dict(before)
     for line in account:
-        tp = TopicPartition(line.topic, line.partition)
-        known = after.get(tp, TablePosition(line.start, NO_EPOCH))
+        known = after.get(line.tp, TablePosition(line.start, NO_EPOCH))
         epoch = NO_EPOCH if line.max_epoch is None else line.max_epoch
-        after[tp] = TablePosition(max(known.end, line.end), max(known.epoch, epoch))
+        after[line.tp] = TablePosition(max(known.end, line.end), max(known.epoch, epoch))
     return after
 
 

@@ -52,6 +52,12 @@ class DataFile:
     stats: dict[str, Any]
     """Delta's statistics: `numRecords`, `minValues`, `maxValues`."""
 
+    @classmethod
+    def of(cls, path: Path, name: str, topic: str, stats: dict[str, Any]) -> "DataFile":
+        """The file at `path`, which the table knows by `name`."""
+        status = path.stat()
+        return cls(name, topic, status.st_size, status.st_mtime_ns // 1_000_000, stats)
+
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
@@ -186,14 +192,12 @@ class _OpenFile:
         self._write_row_group()
         self._writer.close()
         self._file.close()
-        status = self._path.stat()
         stats = {
             "numRecords": self._rows,
             "minValues": {**self._low, "ingest_batch": self._batch},
             "maxValues": {**self._high, "ingest_batch": self._batch},
         }
-        modified_ms = status.st_mtime_ns // 1_000_000
-        return DataFile(self._name, self.topic, status.st_size, modified_ms, stats)
+        return DataFile.of(self._path, self._name, self.topic, stats)
 
     def discard(self) -> None:
         """Deletes the unfinished file."""

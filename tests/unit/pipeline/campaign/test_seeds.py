@@ -59,7 +59,7 @@ def test_a_seed_that_never_ends_is_given_up_and_the_next_one_runs():
 def test_a_row_has_the_kind_of_the_run_and_its_result():
     (row,) = SeedRunner(RunKind("quorum", "kills", 60.0, revision), run).rows([1])
     assert [row[name] for name in ("tier", "scenario", "revision")] == ["quorum", "kills", "now"]
-    assert (row["events"], row["faults"], row["marks"]) == (10, {"kill": 2}, ["low"])
+    assert (row["events"], row["faults"], row["marks"]) == (10, {"kill": 2}, ("low",))
     assert row["election_ms"] == [1]
 
 

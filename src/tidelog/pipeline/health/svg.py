@@ -73,7 +73,9 @@ def _svg(height: float, label: str, parts: Sequence[str]) -> str:
     )
 
 
-# ISR over time ------------------------------------------------------------------------------
+def _name(key: tuple[str, int], top: float) -> str:
+    return f'<text class="name" x="{LEFT - 12}" y="{top + 25}">{escape(key[0])}-{key[1]}</text>'
+
 
 STATE_LABELS: Final = {
     "whole": "all replicas in sync",
@@ -102,9 +104,7 @@ def isr_timeline(
     for number, (key, rows) in enumerate(lanes.items()):
         top = number * LANE
         marks = [one for one in elections if (one["topic"], one["partition"]) == key]
-        parts.append(
-            f'<text class="name" x="{LEFT - 12}" y="{top + 25}">{escape(key[0])}-{key[1]}</text>'
-        )
+        parts.append(_name(key, top))
         parts += _lane(rows, top, axis)
         named_from = -1.0
         for one in marks:
@@ -158,8 +158,6 @@ def _mark(election: Row, top: float, axis: Axis, *, named: bool) -> str:
     )
 
 
-# Latency over time --------------------------------------------------------------------------
-
 _PLOT: Final = 220
 
 
@@ -206,20 +204,14 @@ def _polyline(points: Sequence[tuple[float, float]], style: str, label: str) -> 
     return f'<polyline class="{style}" points="{path}"><title>{escape(label)}</title></polyline>'
 
 
-# Spans --------------------------------------------------------------------------------------
-
-
 def span_lanes(spans: Sequence[Row], axis: Axis, lanes: Sequence[tuple[str, int]]) -> str:
     """Stalls and windows without a leader, a lane per partition, the cause beside each."""
     parts = list(axis.drawn(LANE * len(lanes)))
     for number, key in enumerate(lanes):
         top = number * LANE
-        parts.append(
-            f'<text class="name" x="{LEFT - 12}" y="{top + 25}">{escape(key[0])}-{key[1]}</text>'
-        )
-        for span in spans:
-            if (span["topic"], span["partition"]) == key:
-                parts.append(_span(span, top, axis))
+        parts.append(_name(key, top))
+        own = (one for one in spans if (one["topic"], one["partition"]) == key)
+        parts += [_span(span, top, axis) for span in own]
     return _svg(LANE * len(lanes) + 24, "Stalls and unavailability over time", parts)
 
 

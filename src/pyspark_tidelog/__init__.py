@@ -40,7 +40,6 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """The name in `format(…)`."""
         return "tidelog"
 
     def schema(self) -> str:
@@ -59,7 +58,6 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         return ddl({name: SOURCE_TYPES[name] for name in names})
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch reader for the columns of `schema`."""
         with hint_in_message():
             options = parse_options(dict(self.options), streaming=False)
             columns = chosen_columns(schema, SOURCE_TYPES)
@@ -78,7 +76,6 @@ class DefaultSource(DataSource):  # type: ignore[misc]
             return TopicWriter(schema, options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        """A writer of micro-batches. Needs Spark 4.1."""
         with hint_in_message(), _needs_spark("4.1", "writing a topic"):
             from pyspark_tidelog.writer import TopicStreamWriter
 

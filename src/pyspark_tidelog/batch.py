@@ -35,7 +35,6 @@ class RangeReads:
         self._filters = PushedFilters()
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The records of a task's ranges as Arrow batches."""
         if not isinstance(partition, RangePartition):
             return
         from tidelog.pipeline.topics.source import read_ranges
@@ -66,5 +65,4 @@ class FilteringTopicReader(TopicReader):
 
 
 def make_reader(options: SourceOptions, columns: Sequence[str]) -> TopicReader:
-    """The reader for this process."""
     return (FilteringTopicReader if filters_are_pushed() else TopicReader)(options, columns)

@@ -45,7 +45,6 @@ class TopicStreamReader(RangeReads, DataSourceStreamReader):  # type: ignore[mis
         return self._connections
 
     def initialOffset(self) -> StreamOffset:
-        """Where a new query begins."""
         with hint_in_message():
             return stream.initial_position(self._options, self._client).to_json()
 
@@ -55,7 +54,6 @@ class TopicStreamReader(RangeReads, DataSourceStreamReader):  # type: ignore[mis
             return stream.available(self._options, self._client).to_json()
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
-        """The ranges of a batch as tasks."""
         with hint_in_message():
             begin, finish = Position.from_json(start), Position.from_json(end)
             ranges = stream.plan_batch(self._options, self._client, begin, finish)
@@ -71,7 +69,6 @@ class TopicStreamReader(RangeReads, DataSourceStreamReader):  # type: ignore[mis
                 self._committed = end
 
     def stop(self) -> None:
-        """Spark calls it when the query ends."""
         if self._connections is not None:
             self._connections.close()
             self._connections = None

@@ -60,7 +60,6 @@ class TopicWriter(_RowWriter, DataSourceArrowWriter):  # type: ignore[misc]
     """Writes a frame."""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """One task's rows."""
         return self._write(iterator, self._options.write_id, 0)
 
 
@@ -68,7 +67,6 @@ class TopicStreamWriter(_RowWriter, DataSourceStreamArrowWriter):  # type: ignor
     """Writes the micro-batches of a query."""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """One task's rows of one micro-batch."""
         context = TaskContext.get()
         query = context.getLocalProperty(_QUERY_ID)
         batch = context.getLocalProperty(_BATCH_ID)

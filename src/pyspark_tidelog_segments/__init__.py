@@ -80,7 +80,6 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """The name in `format(…)`."""
         return "tidelog.segments"
 
     def schema(self) -> str:
@@ -90,7 +89,6 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         return ddl(types)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch reader for the columns of `schema`."""
         with hint_in_message():
             options = SegmentOptions.parse(dict(self.options))
             columns = chosen_columns(schema, TYPES_OF_MODE[options.mode])
@@ -127,7 +125,6 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
         return [SegmentPartition(places) for places in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of some segments as Arrow batches."""
         if not isinstance(partition, SegmentPartition):
             return
         from tidelog.pipeline.logs.scan import scan_batches, scan_records

@@ -30,7 +30,6 @@ _CHUNK_ROWS: Final = 1 << 15
 
 
 def sequence_header(sequence: int) -> tuple[str, bytes]:
-    """The header that carries a record's sequence."""
     return SEQUENCE_HEADER, b"%d" % sequence
 
 
@@ -55,7 +54,6 @@ class AcknowledgementLog:
     def add(
         self, *, partition: int, offset: int, sequence: int, key: bytes | None, value: bytes
     ) -> None:
-        """Adds one acknowledgement."""
         partitions, offsets, crcs, sequences, keys = self._columns
         partitions.append(partition)
         offsets.append(offset)

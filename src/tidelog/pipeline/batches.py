@@ -75,7 +75,6 @@ class BatchTable:
 
     @property
     def base_offsets(self) -> Int64s:
-        """The first offset of each batch."""
         return self.field("base_offset")
 
     @property
@@ -121,7 +120,6 @@ def read_batches(buffer: Buffer, *, stop_at_damage: bool = False) -> BatchTable:
 
 
 def _walk(buffer: Buffer) -> tuple[list[int], int]:
-    """The positions of all whole batches, and where the last one ends."""
     positions: list[int] = []
     size = len(buffer)
     position = 0

@@ -62,10 +62,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes all connections."""
         self.brokers.close()
-
-    # Metadata ------------------------------------------------------------------------------
 
     def metadata(self, topics: Sequence[str] | None) -> Metadata:
         """The leaders of the partitions of these topics; `None` for all topics.
@@ -103,8 +100,6 @@ class Client:
         """An open connection to a broker of the last metadata. Raises `TryAgain`,
         `Unreachable`."""
         return self.brokers.connection(self.known.address_of(node_id))
-
-    # Offsets -------------------------------------------------------------------------------
 
     def list_offsets(
         self, partitions: Sequence[TopicPartition], timestamp: int, *, read_committed: bool = False
@@ -158,8 +153,6 @@ class Client:
             return found
 
         return self.patiently(f"offsets of {', '.join(topics)}", ask_the_rest)
-
-    # Patience ------------------------------------------------------------------------------
 
     def patiently(self, what: str, attempt: Callable[[], T]) -> T:
         """Repeats `attempt` while it fails in ways that pass.

@@ -111,7 +111,6 @@ def _record_rows(source: RecordBytes, bodies: Bodies) -> Iterator[_Fields]:
 
 
 def _read_records(source: RecordBytes, rows: _Fields) -> _Fields:
-    """Every field of the records at `rows`."""
     ends = rows["end"]
     lengths, position = source.varints_at(rows["start"])
     if (position + lengths != ends).any():
@@ -157,7 +156,6 @@ def _read_records(source: RecordBytes, rows: _Fields) -> _Fields:
 
 
 def _checked_counts(bodies: Bodies) -> Int64s:
-    """The number of records each batch claims, none of them more than fit into its bytes."""
     counts = bodies.table.field("record_count")
     if ((counts < 0) | (counts * _MIN_RECORD_BYTES > bodies.ends - bodies.starts)).any():
         raise CorruptBatch("a batch claims more records than its bytes can hold")
@@ -170,7 +168,6 @@ def _check_lengths(name: str, lengths: Int64s, limits: Int64s) -> None:
 
 
 def _to_arrow(source: RecordBytes, records: _Fields, columns: Sequence[str]) -> pa.RecordBatch:
-    """The chosen columns, in the order of `columns`."""
     arrays = [_column(source, name, records) for name in columns]
     return pa.RecordBatch.from_arrays(
         arrays, schema=pa.schema([DECODED_SCHEMA.field(name) for name in columns])

@@ -25,12 +25,10 @@ class OffsetRange:
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def length(self) -> int:
-        """How many offsets lie in the range."""
         return max(self.end - self.start, 0)
 
     def __str__(self) -> str:

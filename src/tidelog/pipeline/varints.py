@@ -260,7 +260,6 @@ def _length_field(body: bytes, position: int) -> tuple[bytes, int]:
 
 
 def _walk_plainly(body: bytes, position: int, count: int, found: "array[int]") -> int:
-    """One record after the other; returns the position after the last."""
     append = found.append
     try:
         for _ in range(count):

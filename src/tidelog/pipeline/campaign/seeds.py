@@ -101,7 +101,6 @@ class SeedProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can run a seed."""
         return self._process.is_alive()
 
     def run(self, seed: int, limit_s: float) -> Mapping[str, Any] | None:
@@ -264,7 +263,6 @@ def _result(run_seed: RunSeed, seed: int) -> dict[str, Any]:
 
 
 def _no_result(verdict: str, name: str, text: str) -> dict[str, Any]:
-    """The row of a seed that did not run to its end."""
     return {"verdict": verdict, "property": name, "violation": f"{name}: {text}"}
 
 

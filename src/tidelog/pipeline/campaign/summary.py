@@ -115,7 +115,6 @@ class RunTotals:
         self._blocks: Counter[int] = Counter()
 
     def add(self, run: Run) -> None:
-        """Adds a row."""
         seed, verdict = run["seed"], run["verdict"]
         if seed not in self._wanted:
             return

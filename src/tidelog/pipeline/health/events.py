@@ -58,12 +58,10 @@ def find_event_files(directories: Sequence[Path]) -> list[str]:
 
 
 def read_event_files(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """All events of the files, as `EVENT`, each once."""
     return each_once(spark.read.schema(EVENT).json(list(files)))
 
 
 def read_event_topic(spark: SparkSession, bootstrap_servers: str) -> DataFrame:
-    """All events that the topic holds, as `EVENT`, each once."""
     return each_once(parsed(topic_frame(spark.read, bootstrap_servers, EVENTS_TOPIC)))
 
 

@@ -50,5 +50,4 @@ TABLES: Final = (
 
 
 def leader_name(node_id: int) -> str:
-    """The leader of a row, as tables and the page show it."""
     return "none" if node_id < 0 else str(node_id)

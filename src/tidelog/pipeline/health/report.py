@@ -78,7 +78,6 @@ th { font-weight:600; color:var(--soft); } td.n, th.n { text-align:right; }
 
 
 def page(found: Health) -> str:
-    """The whole HTML document."""
     axis = _axis(found)
     lanes = _lanes(found)
     parts = [

@@ -59,7 +59,6 @@ class Tracker:
 
     @property
     def state(self) -> dict[str, Any]:
-        """All there is to remember, as JSON has it."""
         return {
             "partition_epoch": self._partition_epoch,
             "open": self._open,
@@ -68,13 +67,10 @@ class Tracker:
         }
 
     def take(self, event: Event) -> Iterator[Row]:
-        """Rows that the event begins or ends."""
         if event["kind"] in STATE_KINDS:
             yield from self._on_state(event)
         else:
             yield from self._on_leader(event)
-
-    # Controllers ------------------------------------------------------------------------------
 
     def _on_state(self, event: Event) -> Iterator[Row]:
         payload = event["payload"]
@@ -98,8 +94,6 @@ class Tracker:
             self._waiting[str(event["leader_epoch"])] = _begun(event, "election", payload["cause"])
             while len(self._waiting) > MOST_WAITING:
                 del self._waiting[next(iter(self._waiting))]
-
-    # Leaders ----------------------------------------------------------------------------------
 
     def _on_leader(self, event: Event) -> Iterator[Row]:
         name = f"{event['broker']}/{event['incarnation']}"

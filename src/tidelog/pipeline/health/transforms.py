@@ -164,7 +164,6 @@ def _as_intervals(spans: DataFrame) -> DataFrame:
 
 
 def intervals(events: DataFrame) -> DataFrame:
-    """All `INTERVAL` rows."""
     return condition_intervals(partition_states(events)).unionByName(stall_intervals(events))
 
 
@@ -209,7 +208,6 @@ def _with_lost_contact(changes: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _terms(events: DataFrame) -> DataFrame:
-    """Of every leadership: its start, its first advance, and from when on it served."""
     leads, advances = F.col("kind") == Kind.LEADING, F.col("kind") == Kind.HW_ADVANCE
     starts = F.max(F.when(leads, F.col("payload.epoch_start"))).over(Window.partitionBy(*_TERM))
     serves = F.col("payload.high_watermark") >= F.col("epoch_start")

@@ -44,16 +44,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tidelog.pipeline.jobs.task_list import rows_of_tasks
+from tidelog.pipeline.logs import batch_runs
 from tidelog.pipeline.logs.batch_difference import Copy, first_difference
-from tidelog.pipeline.logs.batch_runs import (
-    BATCH_RUN_SCHEMA,
-    BUCKET_BITS,
-    SINGLE_BATCH_SCHEMA,
-    Bounds,
-    bounds_of,
-    read_single_batches,
-    scan_batch_runs,
-)
 from tidelog.pipeline.logs.layout import Replica, SegmentPlace, find_replicas, tasks_for_cores
 
 HARMLESS: Final = frozenset(("TORN_TAIL",))
@@ -71,7 +63,7 @@ _TASK_BYTES: Final = 512 << 20
 _FEW_ROWS: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
 """Adaptive planning and compiled queries cost more than they save on few rows."""
 
-_Task = tuple[tuple[SegmentPlace, Bounds], ...]
+_Task = tuple[tuple[SegmentPlace, batch_runs.Bounds], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +94,6 @@ class Audit:
     def is_clean(self) -> bool:
         """Only harmless findings, or none."""
         return all(finding.kind in HARMLESS for finding in self.findings)
-
-
-# Transforms --------------------------------------------------------------------------------------
 
 
 def replica_findings(runs: DataFrame) -> DataFrame:
@@ -184,8 +173,8 @@ def divergent_buckets(runs: DataFrame) -> DataFrame:
         F.lit("DIVERGENT").alias("kind"),
         *_PARTITION,
         F.expr("array()").cast("array<int>").alias("brokers"),
-        F.expr(f"shiftleft(bucket, {BUCKET_BITS})").alias("base_offset"),
-        F.expr(f"shiftleft(bucket + 1, {BUCKET_BITS}) - 1").alias("last_offset"),
+        F.expr(f"shiftleft(bucket, {batch_runs.BUCKET_BITS})").alias("base_offset"),
+        F.expr(f"shiftleft(bucket + 1, {batch_runs.BUCKET_BITS}) - 1").alias("last_offset"),
         F.lit("replicas differ somewhere").alias("detail"),
     )
 
@@ -197,7 +186,6 @@ def candidates(runs: DataFrame) -> DataFrame:
 
 
 def replica_ends(runs: DataFrame) -> DataFrame:
-    """How far each replica reaches, and how much it holds."""
     return runs.groupBy(*_REPLICA).agg(
         F.max("last_offset").alias("last_offset"),
         F.sum("batches").alias("batches"),
@@ -208,7 +196,7 @@ def replica_ends(runs: DataFrame) -> DataFrame:
 def batches_of_buckets(runs: DataFrame, buckets: DataFrame) -> DataFrame:
     """The batches of some buckets, a row each, read again from their files."""
     wanted = runs.join(F.broadcast(buckets), list(_BUCKET), "left_semi")
-    return wanted.mapInArrow(_read_single, from_arrow_schema(SINGLE_BATCH_SCHEMA))
+    return wanted.mapInArrow(_read_single, from_arrow_schema(batch_runs.SINGLE_BATCH_SCHEMA))
 
 
 def divergent_batches(batches: DataFrame) -> DataFrame:
@@ -231,9 +219,6 @@ def divergent_batches(batches: DataFrame) -> DataFrame:
         "last_offset",
         F.lit("replicas hold different batches").alias("detail"),
     )
-
-
-# Running -----------------------------------------------------------------------------------------
 
 
 def audit(
@@ -264,7 +249,7 @@ def audit(
         findings = [one for one in from_runs if one.kind != "DIVERGENT"]
         findings += missing_tails(found, {key: row["last_offset"] for key, row in reached.items()})
         buckets = {
-            (one.topic, one.partition, one.base_offset >> BUCKET_BITS)
+            (one.topic, one.partition, one.base_offset >> batch_runs.BUCKET_BITS)
             for one in from_runs
             if one.kind in _OF_CONTENT
         }
@@ -298,7 +283,7 @@ def missing_tails(
 
 def read_batch_runs(spark: SparkSession, replicas: Sequence[Replica], sample: int) -> DataFrame:
     """The runs of batches of all the replicas' files; a task reads some files together."""
-    bounds = bounds_of(replicas)
+    bounds = batch_runs.bounds_of(replicas)
     planned = tasks_for_cores(
         replicas,
         spark.sparkContext.defaultParallelism,
@@ -309,17 +294,17 @@ def read_batch_runs(spark: SparkSession, replicas: Sequence[Replica], sample: in
         tuple((place, bounds[place.topic, place.partition, place.broker]) for place in places)
         for places in planned
     ]
-    return rows_of_tasks(spark, tasks, partial(_scan, sample=sample), BATCH_RUN_SCHEMA)
+    return rows_of_tasks(spark, tasks, partial(_scan, sample=sample), batch_runs.BATCH_RUN_SCHEMA)
 
 
 def _scan(task: _Task, sample: int) -> Iterator[pa.RecordBatch]:
     for place, bounds in task:
-        yield from scan_batch_runs(place, bounds, sample)
+        yield from batch_runs.scan_batch_runs(place, bounds, sample)
 
 
 def _read_single(runs: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in runs:
-        yield from read_single_batches(batch)
+        yield from batch_runs.read_single_batches(batch)
 
 
 def _collect_findings(rows: DataFrame) -> list[Finding]:
@@ -354,7 +339,6 @@ def _with_differences(findings: Sequence[Finding], batches: DataFrame) -> list[F
 def _explained(
     findings: Sequence[Finding], batches: DataFrame
 ) -> dict[tuple[object, ...], Finding]:
-    """The findings with the first difference of content in their detail, by their place."""
     at_one = [
         (F.col("topic") == one.topic)
         & (F.col("partition") == one.partition)

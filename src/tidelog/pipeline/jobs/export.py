@@ -76,7 +76,6 @@ class Exported:
 
     @property
     def records(self) -> int:
-        """In all files."""
         return sum(one.records for one in self.partitions)
 
 

@@ -34,14 +34,7 @@ from tidelog.errors import UsageError
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import JobFailed, TableConflict
 from tidelog.pipeline.spark_columns import SOURCE_TYPES, ddl
-from tidelog.pipeline.tables.checkpoint import (
-    Identity,
-    check_same,
-    planned_ranges,
-    read_identity,
-    starting_json,
-    write_identity,
-)
+from tidelog.pipeline.tables import checkpoint
 from tidelog.pipeline.tables.continuity import GAP, Continuity, judge
 from tidelog.pipeline.tables.table import CHECKPOINTS_DIRECTORY, BronzeTable, TableBatch
 from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, TableTask, TaskReport
@@ -81,12 +74,10 @@ class IngestPlan:
 
     @property
     def checkpoint_directory(self) -> Path:
-        """Where Spark keeps the batches of this ingest."""
         inside = self.table / CHECKPOINTS_DIRECTORY / self.topic
         return (self.checkpoint or inside).absolute()
 
     def source_options(self, starting: str) -> dict[str, str]:
-        """The options of `spark.readStream.format("tidelog")`."""
         return {
             **self.options,
             Option.BOOTSTRAP_SERVERS: self.bootstrap_servers,
@@ -123,7 +114,6 @@ class IngestResult:
 
     @property
     def is_clean(self) -> bool:
-        """No violation."""
         return not self.violations
 
 
@@ -134,7 +124,7 @@ class Prepared:
     plan: IngestPlan
     options: SourceOptions
     table: BronzeTable
-    identity: Identity
+    identity: checkpoint.Identity
     starting: str
     """The source's `startingOffsets`, with every partition that the topic has now."""
 
@@ -157,12 +147,12 @@ def prepare(plan: IngestPlan) -> Prepared:
         partitions = sorted(leaders)
         topic_id = leaders[partitions[0]].topic_id.hex()
         starts = initial_position(options, client).offsets
-    known = read_identity(plan.checkpoint_directory)
+    known = checkpoint.read_identity(plan.checkpoint_directory)
     table = BronzeTable.open(plan.table, plan.topic, topic_id, create=known is None)
     birth = {
         tp: table.positions[tp].end if tp in table.positions else starts[tp] for tp in partitions
     }
-    identity = Identity(
+    identity = checkpoint.Identity(
         app=f"tidelog-ingest-{uuid4()}",
         topic=plan.topic,
         topic_id=topic_id,
@@ -175,13 +165,15 @@ def prepare(plan: IngestPlan) -> Prepared:
         },
     )
     if known is None:
-        write_identity(plan.checkpoint_directory, identity)
+        checkpoint.write_identity(plan.checkpoint_directory, identity)
     else:
-        check_same(plan.checkpoint_directory, known, identity, asked=plan.starting_offsets)
+        checkpoint.check_same(
+            plan.checkpoint_directory, known, identity, asked=plan.starting_offsets
+        )
         identity = known
         begun = from_text(known.birth)
         birth = {tp: begun.get(tp, EARLIEST) for tp in partitions}
-    return Prepared(plan, options, table, identity, starting_json(birth))
+    return Prepared(plan, options, table, identity, checkpoint.starting_json(birth))
 
 
 def bronze(records: DataFrame) -> DataFrame:
@@ -217,7 +209,6 @@ class BatchWriter:
         self.failure: BaseException | None = None
 
     def __call__(self, records: DataFrame, batch: int) -> None:
-        """Writes one batch, unless the table has it."""
         try:
             with self.busy:
                 self._write(records, batch)
@@ -248,7 +239,7 @@ class BatchWriter:
 
     def _judge(self, reports: list[TaskReport], batch: int) -> list[Continuity]:
         """The account of a batch; asks the cluster about compaction only if there is a gap."""
-        planned = planned_ranges(
+        planned = checkpoint.planned_ranges(
             self._prepared.plan.checkpoint_directory, self._prepared.identity.birth, batch
         )
         pieces = [piece for report in reports for piece in report.pieces]

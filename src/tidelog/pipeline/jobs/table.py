@@ -50,7 +50,6 @@ def read_table(spark: SparkSession, directory: Path) -> DataFrame:
 
 
 def read_accounts(spark: SparkSession, directory: Path) -> DataFrame:
-    """All accounts of a table, with the columns of `CONTINUITY_SCHEMA`."""
     return _read(spark, directory / CONTINUITY_DIRECTORY, CONTINUITY_SCHEMA)
 
 

@@ -55,7 +55,6 @@ class Verification:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing lost, duplicated, misplaced, missing or out of order."""
         faults = self.lost, self.duplicated, self.misplaced, self.offset_gaps, self.order_violations
         return not any(faults)
 

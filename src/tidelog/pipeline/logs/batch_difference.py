@@ -20,7 +20,6 @@ class Copy:
     size: int
 
     def read(self) -> bytes:
-        """Its bytes as they are now."""
         with Path(self.segment).open("rb") as file:
             file.seek(self.position)
             return file.read(self.size)
@@ -57,7 +56,6 @@ def _at(data: bytes, index: int) -> str:
 
 
 def _record(mine: bytes, yours: bytes) -> str:
-    """The first record that differs, if one does."""
     for number, (one, other) in enumerate(zip_longest(_records(mine), _records(yours))):
         if one != other:
             known = one or other

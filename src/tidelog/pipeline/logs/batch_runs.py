@@ -140,7 +140,6 @@ def _runs(
     faults: Sequence[str | None],
     trailing: int | None,
 ) -> dict[str, pa.Array]:
-    """The runs of consecutive batches of a file, without the columns of the file."""
     bases, lasts, epochs = table.base_offsets, table.last_offsets, table.field("leader_epoch")
     stored = table.field("crc")
     alone = (computed != stored) | (lasts < bases)

@@ -76,7 +76,6 @@ class ReplicaBatches:
         return int(self.columns[LAST_OFFSET][-1]) + 1 if len(self) else 0
 
     def rows(self, first: int, end: int) -> "ReplicaBatches":
-        """The batches from row `first` up to `end` exclusive."""
         edges = np.concatenate(([0], np.cumsum(self.columns[SIZE])))
         kept = {name: values[first:end] for name, values in self.columns.items()}
         return ReplicaBatches(kept, tuple(_cut(self.spans, int(edges[first]), int(edges[end]))))

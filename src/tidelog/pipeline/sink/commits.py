@@ -55,14 +55,8 @@ from tidelog.client.core.errors import Unreachable
 from tidelog.errors import UsageError
 from tidelog.pipeline.cluster import CLIENT_ID
 from tidelog.pipeline.errors import ClusterUnavailable
+from tidelog.pipeline.sink import writer
 from tidelog.pipeline.sink.options import AT_LEAST_ONCE, GUARANTEE, SinkOptions
-from tidelog.pipeline.sink.writer import (
-    NO_PARTITION,
-    check_topic,
-    make_producer,
-    send_rows,
-    write_failed,
-)
 from tidelog.wire.api import ApiKey
 
 T = TypeVar("T")
@@ -119,7 +113,6 @@ class Task:
 
     @property
     def notes_partition(self) -> int:
-        """Where its notes are."""
         return self.number % COMMITS_PARTITIONS
 
 
@@ -131,7 +124,6 @@ class Note:
     rows: int
 
     def encoded(self) -> bytes:
-        """The value of the record."""
         return json.dumps({"batch": self.batch_id, "rows": self.rows}).encode()
 
 
@@ -142,9 +134,9 @@ def write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, task: Ta
     Raises `WriteFailed`, `UsageError`, `ClusterUnavailable`.
     """
     check_transactions(options)
-    producer = make_producer(options, task.transactional_id)
+    producer = writer.make_producer(options, task.transactional_id)
     if options.topic is not None:
-        check_topic(producer, options.topic)
+        writer.check_topic(producer, options.topic)
     _run_step(task, lambda: producer.init_transactions(_TIMEOUT_S))
     note = read_note(options, task)
     if note is not None and is_noted(note, task):
@@ -152,7 +144,7 @@ def write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, task: Ta
         return note.rows
     _run_step(task, producer.begin_transaction)
     try:
-        delivery = send_rows(producer, batches, options)
+        delivery = writer.send_rows(producer, batches, options)
         producer.produce(
             COMMITS_TOPIC,
             Note(task.batch_id, delivery.rows).encoded(),
@@ -306,4 +298,6 @@ def _run_step(task: Task, step: Callable[[], T]) -> T:
     try:
         return step()
     except KafkaException as error:
-        raise write_failed(task.transactional_id, NO_PARTITION, error.args[0]) from None
+        raise writer.write_failed(
+            task.transactional_id, writer.NO_PARTITION, error.args[0]
+        ) from None

@@ -186,7 +186,6 @@ def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[st
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables and restores them afterwards."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -109,7 +109,6 @@ def _check(delta: DeltaTable, directory: Path, before: int) -> tuple[int, int]:
 
 
 def _optimize_actions(directory: Path, before: int, newest: int) -> Iterator[dict[str, Any]]:
-    """The actions of the compactions among the commits after `before`."""
     for version in range(before + 1, newest + 1):
         actions = commit_actions(directory, version)
         if _is_compaction(actions):
@@ -117,7 +116,6 @@ def _optimize_actions(directory: Path, before: int, newest: int) -> Iterator[dic
 
 
 def _is_alone(directory: Path, before: int, newest: int) -> bool:
-    """Whether all commits after `before` are compactions."""
     versions = range(before + 1, newest + 1)
     return all(_is_compaction(commit_actions(directory, version)) for version in versions)
 

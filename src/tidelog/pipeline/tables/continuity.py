@@ -97,12 +97,10 @@ class Continuity:
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def is_violation(self) -> bool:
-        """Whether the status is one of `VIOLATIONS`."""
         return self.status in VIOLATIONS
 
     def __str__(self) -> str:
@@ -135,7 +133,6 @@ class Observer:
             self._add(_piece(topic, int(partitions[start]), rows.slice(start, end - start)))
 
     def pieces(self) -> list[Piece]:
-        """All pieces so far."""
         return list(self._pieces.values())
 
     def _add(self, piece: Piece) -> None:

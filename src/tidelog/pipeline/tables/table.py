@@ -113,7 +113,6 @@ class BronzeTable:
         self._read_positions()
 
     def has(self, app: str, batch: int) -> bool:
-        """Whether the batch of this app is in the table."""
         self._delta.update_incremental()
         newest = self._delta.transaction_version(app)
         return newest is not None and newest >= batch
@@ -152,7 +151,6 @@ class BronzeTable:
 
     @property
     def _fence(self) -> str:
-        """The transaction that every writer of the topic moves."""
         return f"tidelog-topic-{self._topic}"
 
     def _fence_version(self) -> int:
@@ -187,8 +185,6 @@ class BronzeTable:
             self.positions = {tp: TablePosition(end, epoch) for tp, (end, epoch) in found.items()}
             return
         self.positions = _positions_of_rows(self._delta, self._topic)
-
-    # The table of continuity ---------------------------------------------------------------
 
     def sync_continuity(self) -> None:
         """Adds the accounts of the commits to `_continuity` that it does not have yet."""

@@ -139,7 +139,6 @@ class _Files:
         self._open.write(rows)
 
     def finish(self) -> tuple[DataFile, ...]:
-        """All files, closed."""
         self._finish_open()
         return tuple(self._done)
 
@@ -188,7 +187,6 @@ class _OpenFile:
             self._write_row_group()
 
     def finish(self) -> DataFile:
-        """Closes the file."""
         self._write_row_group()
         self._writer.close()
         self._file.close()
@@ -200,7 +198,6 @@ class _OpenFile:
         return DataFile.of(self._path, self._name, self.topic, stats)
 
     def discard(self) -> None:
-        """Deletes the unfinished file."""
         with suppress(OSError):  # The disk may be full.
             self._writer.close()
         self._file.close()

@@ -81,7 +81,6 @@ def _commit(client: Client, group: str, offsets: Offsets) -> str:
 
 
 def find_request(group: str) -> Call[Any]:
-    """Which broker coordinates a consumer group."""
     return request(
         ApiKey.FIND_COORDINATOR, key=group, key_type=_GROUP_KEY, coordinator_keys=[group]
     )

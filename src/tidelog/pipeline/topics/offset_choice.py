@@ -123,8 +123,6 @@ def _number(value: Any, lowest: int) -> int:
     return value
 
 
-# Resolving -----------------------------------------------------------------------------------
-
 Lookup = Callable[[Mapping[TopicPartition, int]], Offsets]
 """The first offset at or after a timestamp for each partition; -1 where no record is that late."""
 

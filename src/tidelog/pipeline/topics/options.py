@@ -91,7 +91,6 @@ class SourceOptions:
 
     @property
     def bootstrap(self) -> tuple[Address, ...]:
-        """The brokers to ask first."""
         return self.rules.bootstrap
 
 
@@ -151,7 +150,6 @@ def parse_bootstrap(text: str) -> tuple[Address, ...]:
 
 
 def _known_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options by our names for them."""
     given: dict[str, str] = {}
     for name, value in options.items():
         known = _KNOWN.get(name.lower())

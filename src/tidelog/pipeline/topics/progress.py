@@ -27,7 +27,6 @@ class SourceLag:
 
     @property
     def total(self) -> int:
-        """Of all partitions."""
         return sum(self.partitions.values())
 
 

@@ -11,17 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from tidelog.pipeline.filters import (
-    EQUALS,
-    FIRST,
-    LAST,
-    RANGES,
-    Numbers,
-    comparison,
-    in_both,
-    listed_values,
-    narrowed_bounds,
-)
+from tidelog.pipeline import filters
 from tidelog.pipeline.values import OffsetRange
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -36,19 +26,19 @@ class Bounds:
 
     topics: frozenset[str] | None = None
     """`None` for all."""
-    partitions: Numbers = field(default_factory=Numbers)
-    offsets: tuple[int, int] = (FIRST, LAST)
-    times_ms: tuple[int, int] = (FIRST, LAST)
+    partitions: filters.Numbers = field(default_factory=filters.Numbers)
+    offsets: tuple[int, int] = (filters.FIRST, filters.LAST)
+    times_ms: tuple[int, int] = (filters.FIRST, filters.LAST)
 
     @property
     def wanted_times(self) -> tuple[int, int] | None:
         """The first and last timestamp in ms; `None` when every time is wanted."""
-        return None if self.times_ms == (FIRST, LAST) else self.times_ms
+        return None if self.times_ms == (filters.FIRST, filters.LAST) else self.times_ms
 
     @property
     def earliest_time(self) -> int | None:
         """The first timestamp in ms; `None` without a lower bound."""
-        return None if self.times_ms[0] == FIRST else max(self.times_ms[0], 0)
+        return None if self.times_ms[0] == filters.FIRST else max(self.times_ms[0], 0)
 
     def narrow(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
         """What is left of ranges; empty ones are left out."""
@@ -64,13 +54,13 @@ class Bounds:
     def narrowed(self, column: str, kind: str, value: Any) -> "Bounds | None":
         """These bounds after one more filter; `None` for a filter that is not understood."""
         found: Any = None
-        if column == "topic" and (listed := listed_values(kind, value, str)) is not None:
-            found = in_both(self.topics, listed)
+        if column == "topic" and (listed := filters.listed_values(kind, value, str)) is not None:
+            found = filters.in_both(self.topics, listed)
         elif column == "partition":
             found = self.partitions.narrowed(kind, value)
         elif column == "offset":
-            found = narrowed_bounds(self.offsets, kind, value)
-        elif column == "timestamp" and kind in RANGES and isinstance(value, datetime):
+            found = filters.narrowed_bounds(self.offsets, kind, value)
+        elif column == "timestamp" and kind in filters.RANGES and isinstance(value, datetime):
             found = self._narrowed_times(kind, value)
         return None if found is None else replace(self, **{_FIELD_OF[column]: found})
 
@@ -81,9 +71,9 @@ class Bounds:
         down, up = micros // 1000, -(-micros // 1000)
         whole = down == up
         low, high = self.times_ms
-        if kind in EQUALS or kind.startswith("Greater"):
+        if kind in filters.EQUALS or kind.startswith("Greater"):
             low = max(low, up + 1 if kind == "GreaterThan" and whole else up)
-        if kind in EQUALS or kind.startswith("Less"):
+        if kind in filters.EQUALS or kind.startswith("Less"):
             high = min(high, down - 1 if kind == "LessThan" and whole else down)
         return low, high
 
@@ -100,7 +90,7 @@ class PushedFilters:
         return [each for each in offered if not self._take(each)]
 
     def _take(self, offered: Any) -> bool:
-        column, kind, value = comparison(offered)
+        column, kind, value = filters.comparison(offered)
         narrowed = self.bounds.narrowed(column, kind, value)
         if narrowed is None:
             return False

@@ -40,14 +40,7 @@ from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import LOG, ClusterUnavailable, DataLoss, fail_or_warn
 from tidelog.pipeline.topics.transactions import hide_aborted
 from tidelog.pipeline.values import PlannedRange, ReadRules, is_other_topic
-from tidelog.wire.fetch import (
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-)
+from tidelog.wire import fetch
 
 FETCH_BYTES: Final = 8 << 20
 """Record bytes per fetch: enough for the decoder to work on many records at once."""
@@ -138,8 +131,6 @@ class RangeReader:
             # The next fetch fails as well, and the deadline decides.
             self._client.close()
 
-    # Answers ---------------------------------------------------------------------------------
-
     def _fetch_once(self) -> list[BatchTable]:
         """Receives the Fetch under way, or sends one and receives that; moves the position."""
         if self._under_way is None:
@@ -147,7 +138,7 @@ class RangeReader:
         connection = self._under_way
         if connection is None:
             return []
-        response: FetchResponse = connection.receive()
+        response: fetch.FetchResponse = connection.receive()
         self._under_way = None
         if response.error_code is not ErrorCode.NONE:
             raise TryAgain(response.error_code.name)
@@ -165,7 +156,7 @@ class RangeReader:
             return []
         return self._accept(answer)
 
-    def _accept(self, answer: FetchedPartition) -> list[BatchTable]:
+    def _accept(self, answer: fetch.FetchedPartition) -> list[BatchTable]:
         """The sound batches of an answer; moves the position behind them."""
         committed = self._rules.read_committed
         self._available_end = answer.last_stable_offset if committed else answer.high_watermark
@@ -188,7 +179,7 @@ class RangeReader:
             return []
         return [hide_aborted(sound, answer.aborted or ()) if committed else sound]
 
-    def _whole_batches(self, answer: FetchedPartition) -> BatchTable:
+    def _whole_batches(self, answer: fetch.FetchedPartition) -> BatchTable:
         """The whole batches of a response; the next Fetch asks for more bytes if there is none."""
         try:
             table = read_batches(answer.records[0] if answer.records else b"")  # type: ignore[arg-type]
@@ -213,8 +204,6 @@ class RangeReader:
     def _is_compacted(self) -> bool:
         return self._wanted.topic in self._client.compacted_topics([self._wanted.topic])
 
-    # Losses ----------------------------------------------------------------------------------
-
     def _lose(self, reason: str, resume_at: int) -> None:
         """Reports records from the position on as lost; goes on behind them, if it may."""
         fail_or_warn(DataLoss(self._wanted, reason), self._rules)
@@ -230,8 +219,6 @@ class RangeReader:
             f"offset {self._position} is not there; the leader has [{first}, {end})",
             first if self._position < first else self._wanted.end,
         )
-
-    # The fetch under way ---------------------------------------------------------------------
 
     def _send(self) -> None:
         """Sends a Fetch; sends none if another topic has the name now and the options allow it."""
@@ -259,8 +246,8 @@ class RangeReader:
             self._client.brokers.drop(self._under_way.address)
             self._under_way = None
 
-    def _request(self, leader: Leader) -> FetchRequest:
-        partition = FetchPartition(
+    def _request(self, leader: Leader) -> fetch.FetchRequest:
+        partition = fetch.FetchPartition(
             topic=self._wanted.topic,
             topic_id=leader.topic_id,
             partition=self._wanted.partition,
@@ -270,13 +257,15 @@ class RangeReader:
             log_start_offset=NO_OFFSET,
             max_bytes=self._fetch_bytes,
         )
-        return FetchRequest(
+        committed = self._rules.read_committed
+        isolation = fetch.READ_COMMITTED if committed else fetch.READ_UNCOMMITTED
+        return fetch.FetchRequest(
             replica_id=-1,
             replica_epoch=-1,
             max_wait_ms=_FETCH_WAIT_MS,
             min_bytes=1,
             max_bytes=self._fetch_bytes,
-            isolation_level=READ_COMMITTED if self._rules.read_committed else READ_UNCOMMITTED,
+            isolation_level=isolation,
             session_id=0,
             session_epoch=-1,
             partitions=[partition],

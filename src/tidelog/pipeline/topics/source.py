@@ -86,7 +86,6 @@ def _first_undecodable(table: BatchTable) -> str:
 def _with_partition(
     batch: pa.RecordBatch, topic: str, partition: int, schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Adds the columns that are the same for the whole range."""
     same = {"topic": topic, "partition": partition}
     arrays = [
         pa.repeat(pa.scalar(same[field.name], field.type), len(batch))

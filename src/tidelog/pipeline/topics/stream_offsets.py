@@ -66,7 +66,6 @@ class Position:
         return cls(from_text(offsets), topic_ids)
 
     def is_other_topic(self, topic: str, later: "Position") -> bool:
-        """Whether `later` has another topic of the same name."""
         return is_other_topic(
             self.topic_ids.get(topic, ZERO_TOPIC_ID), later.topic_ids.get(topic, ZERO_TOPIC_ID)
         )

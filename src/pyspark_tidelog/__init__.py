@@ -13,7 +13,7 @@ Options are named as in the official connector; `docs/reference/topic-source.md`
 Writing, `df.write.format("tidelog")` and `df.writeStream`, is in `docs/reference/topic-sink.md`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,9 +27,10 @@ from tidelog.pipeline.spark_columns import (
     SOURCE_TYPES,
     chosen_columns,
     ddl,
+    filters_are_pushed,
     hint_in_message,
 )
-from tidelog.pipeline.topics.options import SourceOptions, TriggerLimits, parse_options
+from tidelog.pipeline.topics.options import TriggerLimits, parse_options
 
 # Everything else is imported where it runs: Spark imports this module in several processes that
 # only want to know the name, the schema or the partitions.
@@ -61,9 +62,9 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         with hint_in_message():
             options = parse_options(dict(self.options), streaming=False)
             columns = chosen_columns(schema, SOURCE_TYPES)
-        from pyspark_tidelog.batch import make_reader
+        from pyspark_tidelog.batch import FilteringTopicReader, TopicReader
 
-        return make_reader(options, columns)
+        return (FilteringTopicReader if filters_are_pushed() else TopicReader)(options, columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """A batch writer; a topic is only ever appended to. Needs Spark 4.1."""
@@ -90,7 +91,15 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         try:
             from pyspark_tidelog.stream_limits import LimitedTopicStreamReader
         except ImportError:
-            return _reader_without_limits(options, columns)
+            from pyspark_tidelog.stream import TopicStreamReader
+
+            with hint_in_message():
+                if options.trigger != TriggerLimits():
+                    raise UsageError(
+                        "limits of a stream's batches need Spark 4.2 or newer",
+                        "install it with `pip install 'pyspark>=4.2'`, or leave the limits out",
+                    ) from None
+            return TopicStreamReader(options, columns)
         return LimitedTopicStreamReader(options, columns)
 
 
@@ -106,15 +115,3 @@ def _needs_spark(version: str, what: str) -> Iterator[None]:
             f"{what} needs Spark {version} or newer",
             f"install it with `pip install 'pyspark>={version}'`",
         ) from None
-
-
-def _reader_without_limits(options: SourceOptions, columns: Sequence[str]) -> Any:
-    from pyspark_tidelog.stream import TopicStreamReader
-
-    with hint_in_message():
-        if options.trigger != TriggerLimits():
-            raise UsageError(
-                "limits of a stream's batches need Spark 4.2 or newer",
-                "install it with `pip install 'pyspark>=4.2'`, or leave the limits out",
-            )
-    return TopicStreamReader(options, columns)

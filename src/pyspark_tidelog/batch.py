@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from tidelog.pipeline.spark_columns import filters_are_pushed, hint_in_message
+from tidelog.pipeline.spark_columns import hint_in_message
 from tidelog.pipeline.topics.options import SourceOptions
 from tidelog.pipeline.topics.pushdown import PushedFilters
 from tidelog.pipeline.values import PlannedRange
@@ -62,7 +62,3 @@ class FilteringTopicReader(TopicReader):
     def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:
         """Takes the filters that narrow the ranges; returns those that Spark must evaluate."""
         return self._filters.take(list(filters))
-
-
-def make_reader(options: SourceOptions, columns: Sequence[str]) -> TopicReader:
-    return (FilteringTopicReader if filters_are_pushed() else TopicReader)(options, columns)

@@ -38,14 +38,8 @@ class Health:
 
 
 TABLES: Final = (
-    "conditions",
-    "intervals",
-    "unavailability",
-    "elections",
-    "latency",
-    "followers",
-    "flaps",
-)
+    "conditions", "intervals", "unavailability", "elections", "latency", "followers", "flaps"
+)  # fmt: skip
 """The tables of `Health`, in the order in which people read them."""
 
 

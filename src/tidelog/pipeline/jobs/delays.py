@@ -13,14 +13,9 @@ from pyspark.sql import functions as F
 from tidelog.pipeline.topics.frames import topic_frame
 
 DELAY_COLUMNS: Final = (
-    "carrier",
-    "airline",
-    "hour",
-    "flights",
-    "cancelled",
-    "mean_delay_minutes",
+    "carrier", "airline", "hour", "flights", "cancelled", "mean_delay_minutes",
     "p95_delay_minutes",
-)
+)  # fmt: skip
 
 
 def flights(records: DataFrame) -> DataFrame:

@@ -40,14 +40,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import pyarrow as pa
-from confluent_kafka import (
-    Consumer,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tidelog.client.blocking import Connection
@@ -154,7 +147,9 @@ def write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, task: Ta
         producer.flush()
         delivery.check()
     except BaseException:
-        _abort(producer)
+        # If that fails too, the next attempt's fencing aborts it.
+        with suppress(KafkaException):
+            producer.abort_transaction(_TIMEOUT_S)
         raise
     _run_step(task, lambda: producer.commit_transaction(_TIMEOUT_S))
     return delivery.rows
@@ -218,28 +213,20 @@ def read_note(options: SinkOptions, task: Task) -> Note | None:
     end = _run_step(task, lambda: _end_of_notes(admin, place))
     if end == 0:
         return None
-    consumer = Consumer(
-        {
-            **options.client,
-            "group.id": "tidelog-sink",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-            "log_level": 2,
-        }
-    )
-    try:
+    ours = {
+        "group.id": "tidelog-sink",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "log_level": 2,
+    }
+    with closing(Consumer({**options.client, **ours})) as consumer:
         consumer.assign([TopicPartition(COMMITS_TOPIC, task.notes_partition, 0)])
-        last = None
-        for key, value in _run_step(task, lambda: list(_notes_until(consumer, end))):
-            if key == task.key:
-                last = value
-    finally:
-        consumer.close()
-    if last is None:
+        notes = dict(_run_step(task, lambda: list(_notes_until(consumer, end))))
+    if task.key not in notes:
         return None
-    found = json.loads(last)
+    found = json.loads(notes[task.key])
     return Note(int(found["batch"]), int(found["rows"]))
 
 
@@ -285,12 +272,6 @@ def _notes_until(consumer: Consumer, end: int) -> Iterator[tuple[bytes, bytes]]:
                 raise KafkaException(error)
             elif message.offset() >= end:
                 return
-
-
-def _abort(producer: Producer) -> None:
-    """Aborts the transaction if it can; otherwise the next attempt's fencing aborts it."""
-    with suppress(KafkaException):
-        producer.abort_transaction(_TIMEOUT_S)
 
 
 def _run_step(task: Task, step: Callable[[], T]) -> T:

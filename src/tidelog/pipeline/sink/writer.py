@@ -15,7 +15,7 @@ No Spark import here; `pyspark_tidelog.writer` is the thin shell around it.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -38,19 +38,6 @@ NO_PARTITION: Final = -1
 _POLL_EVERY: Final = 1000
 _FULL_WAIT_S: Final = 0.1
 _TRANSACTION_TIMEOUT_MS: Final = 300_000
-
-
-class RecordProducer(Protocol):
-    """What is needed of a producer to write records."""
-
-    def produce(self, topic: str, **record: Any) -> None:
-        """Takes a record; raises `BufferError` when it has no room, `KafkaException`."""
-
-    def poll(self, timeout: float) -> int:
-        """Serves acknowledgements."""
-
-    def flush(self, timeout: float = ...) -> int:
-        """Waits for all acknowledgements; how many records are left without."""
 
 
 @dataclass(slots=True)
@@ -144,7 +131,7 @@ def check_topic(producer: Producer, topic: str, timeout_s: float = 30.0) -> None
 
 
 def send_rows(
-    producer: RecordProducer, batches: Iterable[pa.RecordBatch], options: SinkOptions
+    producer: Producer, batches: Iterable[pa.RecordBatch], options: SinkOptions
 ) -> Delivery:
     """Hands all rows to the producer; acknowledgements may be outstanding.
 
@@ -167,7 +154,7 @@ def send_rows(
     return delivery
 
 
-def _send(producer: RecordProducer, topic: str, record: dict[str, Any], delivery: Delivery) -> None:
+def _send(producer: Producer, topic: str, record: dict[str, Any], delivery: Delivery) -> None:
     while True:
         try:
             producer.produce(topic, on_delivery=delivery.on_delivery, **record)
@@ -184,17 +171,12 @@ def _records(
     batch: pa.RecordBatch, topic: str | None
 ) -> Iterator[tuple[str | None, dict[str, Any]]]:
     """The rows as topic and arguments of `produce`."""
-    rows = len(batch)
-
-    def column(name: str) -> list[Any]:
-        if name not in batch.schema.names:
-            return [None] * rows
-        values: list[Any] = batch.column(name).to_pylist()
-        return values
-
-    topics = [topic] * rows if topic is not None else column("topic")
-    columns = (topics, *map(column, ("key", "value", "partition", "headers")))
-    for to, key, value, partition, headers in zip(*columns, strict=True):
+    columns: dict[str, list[Any]] = {name: [None] * len(batch) for name in COLUMNS}
+    columns |= {n: batch.column(n).to_pylist() for n in COLUMNS if n in batch.schema.names}
+    if topic is not None:
+        columns["topic"] = [topic] * len(batch)
+    rows = zip(*(columns[name] for name in COLUMNS), strict=True)
+    for to, partition, key, value, headers in rows:
         record = {"key": key, "value": value}
         if partition is not None:
             record["partition"] = partition
@@ -207,8 +189,10 @@ _HINTS: Final[Mapping[int, str]] = {
     KafkaError.MSG_SIZE_TOO_LARGE: "raise `kafka.message.max.bytes` here and `max.message.bytes` "
     "of the topic, or write smaller values",
     KafkaError._UNKNOWN_PARTITION: "look at the column `partition`: the topic has fewer",
-    KafkaError._UNKNOWN_TOPIC: "create the topic, or look at the column `topic`",
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic, or look at the column `topic`",
+    **dict.fromkeys(
+        (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART),
+        "create the topic, or look at the column `topic`",
+    ),
     KafkaError._MSG_TIMED_OUT: "look whether the partition has a leader and enough in-sync "
     "replicas: `tidelog topics describe`",
     KafkaError.NOT_ENOUGH_REPLICAS: "bring back replicas: `tidelog topics describe` shows the ISR",

@@ -16,10 +16,10 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from tidelog.errors import UsageError
 
@@ -56,13 +56,6 @@ class Java:
     """Where it was found, for messages."""
 
 
-class Archive(Protocol):
-    """A class archive, as a script that runs Java sees it (`class_archive.py`)."""
-
-    def shell_lines(self, java: Java, redirection: str) -> str:
-        """Lines for the script."""
-
-
 def find_java(environ: Mapping[str, str]) -> Java:
     """The first Java that is new enough.
 
@@ -88,13 +81,13 @@ def make_java_home(
     log_file: Path | None = None,
     *,
     options: Sequence[str] = (),
-    archive: Archive | None = None,
+    archive_lines: Callable[[Java, str], str] = lambda _, __: "",
 ) -> None:
     """Fills the directory `home` so that it serves Spark as `JAVA_HOME`.
 
     With `log_file`, what Java and its children write to stderr is appended to that file. Java gets
-    the `options` before its other arguments, and begins from the archive, or makes it, when it is
-    Spark that it runs.
+    the `options` before its other arguments, and begins from a class archive, or makes it, when it
+    is Spark that it runs: `archive_lines` are `ClassArchive.shell_lines`.
     """
     script = home / "bin" / "java"
     script.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +96,7 @@ def make_java_home(
         _WRAPPER.format(
             java=shlex.quote(str(java.executable)),
             options=shlex.join(options),
-            archive="" if archive is None else archive.shell_lines(java, redirection),
+            archive=archive_lines(java, redirection),
             redirection=redirection,
         )
     )

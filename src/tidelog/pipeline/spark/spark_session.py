@@ -33,7 +33,6 @@ from tidelog.pipeline.spark.worker_python import worker_python
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOG4J_FILE: Final = "log4j2.properties"
 _LOG4J: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -161,22 +160,21 @@ def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[st
     """
     directory = Path(tempfile.mkdtemp(prefix="tidelog-spark-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    log4j = directory / "conf" / "log4j2.properties"
+    log4j.parent.mkdir()
+    log4j.write_text(_LOG4J)
     archive = find_class_archive(java, os.environ)
-    options = list(_JAVA_OPTIONS)
-    conf = directory / "conf"
-    if archive is not None:
+    home, log_file = directory / "java", log_file and log_file.absolute()
+    if archive is None:
+        conf = log4j.parent
+        make_java_home(java, home, log_file, options=_JAVA_OPTIONS)
+    else:
         # The configuration's directory stands on the class path, where an archive wants no files.
         conf = empty_conf_directory(archive)
-        options += [f"-Dlog4j2.configurationFile={(directory / _LOG4J_FILE).as_uri()}"]
-        (directory / _LOG4J_FILE).write_text(_LOG4J)
-    else:
-        conf.mkdir()
-        (conf / _LOG4J_FILE).write_text(_LOG4J)
-    make_java_home(
-        java, directory / "java", log_file and log_file.absolute(), options=options, archive=archive
-    )
+        options = (*_JAVA_OPTIONS, f"-Dlog4j2.configurationFile={log4j.as_uri()}")
+        make_java_home(java, home, log_file, options=options, archive_lines=archive.shell_lines)
     return {
-        "JAVA_HOME": str(directory / "java"),
+        "JAVA_HOME": str(home),
         "SPARK_CONF_DIR": os.environ.get("SPARK_CONF_DIR", str(conf)),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": worker_python(master, directory, os.environ),

@@ -115,10 +115,8 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> Sequence[InputPartition]:
         """Whole segments, small ones together. Spark turns an empty list into one `None` task.
-
         Spark does not pass the number of cores to this process, so it counts the cores of its own
-        machine. On a cluster that may be a few tasks too many.
-        """
+        machine. On a cluster that may be a few tasks too many."""
         with hint_in_message():
             replicas = find_replicas([Path(p) for p in self._options.paths], self._options.topics)
         tasks = tasks_for_cores(self._filters.select(replicas), os.cpu_count() or 1)

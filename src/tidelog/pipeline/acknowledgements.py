@@ -1,15 +1,12 @@
-"""The acknowledgement log: a row for each record that the cluster acknowledged, as the
-acknowledgement arrives.
+"""The acknowledgement log: a row for each record, as the cluster acknowledges it.
 
-A record's *sequence* is its position in the producer's input, counted from 0. It travels with the
-record in the header `SEQUENCE_HEADER` as decimal digits, and is logged beside the partition and
-offset that the cluster acknowledged. So a verifier recognises each record, even among equal values,
-and distinguishes a lost record from one that is elsewhere or duplicated.
+A record's *sequence* is its position in the producer's input, from 0. It travels in the header
+`SEQUENCE_HEADER` as decimal digits, and is logged beside the acknowledged partition and offset. So
+a verifier recognises each record, even among equal values, and distinguishes a lost one from one
+that is elsewhere or duplicated. The checksum is CRC-32 (zlib) of the value alone, which Spark
+computes without Python.
 
-The checksum is CRC-32 (zlib), which Spark computes without Python. It covers the value alone.
-
-The file is Parquet, a row group per chunk. It is readable only once closed: it serves the run that
-writes it, and is not recovered after the producer died.
+The file is Parquet, and readable only once closed: it serves the run that writes it.
 """
 
 from pathlib import Path

@@ -2,15 +2,12 @@
 
 A Fetch response and a segment file have the same content: record batches of format v2 back to back.
 Only the walk from one length field to the next goes batch by batch; every header field is then
-gathered for all batches at once. Record bodies stay where they are unless a batch of the buffer is
-compressed: then all bodies are laid end to end in a buffer of their own, so that the record decoder
-gets plain records only.
+gathered for all batches at once. Record bodies stay where they are, unless a batch of the buffer is
+compressed: then all are laid end to end in a buffer of their own, so that the record decoder gets
+plain records only.
 
-Invariants: rows are in buffer order; a row is a whole batch; with `verify_crc` its bytes from
-`attributes` to the end match the stored CRC-32C.
-
-Left out: formats before v2 (Kafka 4 no longer stores them) and anything about topics or offsets
-wanted. Source: KIP-98 for the format.
+Invariants: rows are in buffer order; a row is a whole batch. Left out: formats before v2, which
+Kafka 4 no longer stores, and anything about topics or offsets wanted. Source: KIP-98.
 """
 
 import struct
@@ -179,11 +176,9 @@ class Bodies:
 
 
 def record_bodies(table: BatchTable, max_bytes: int) -> Iterator[Bodies]:
-    """The records of every batch, decompressed where needed, in groups of about `max_bytes`.
-
-    A group is never smaller than one batch, so one huge batch makes one huge group. Raises
-    `CorruptBatch` for an unknown codec and for data that does not decompress.
-    """
+    """The records of every batch, decompressed where needed, in groups of about `max_bytes`. A
+    group is never smaller than one batch, so one huge batch makes one huge group. Raises
+    `CorruptBatch` for an unknown codec and for data that does not decompress."""
     if not len(table):
         return
     codecs = table.field("attributes") & CODEC_MASK

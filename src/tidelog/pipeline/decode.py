@@ -5,11 +5,10 @@ boundaries (`varints.py`), then each field of all records at once, then key and 
 which Arrow copies out of the record bytes in one pass each: long values from *views* (start and
 length), short ones by taking every second range of the bytes cut at all their edges.
 
-What a reader must not see is left out here: control batches, and records outside the wanted range
-(a Fetch response has whole batches, which may begin before the fetch offset). A caller that
-accounts for every offset asks for the column `is_control`, and gets control records as rows too. A
-record of a LogAppendTime batch takes the batch's maximal timestamp. Missing headers are null, as in
-the JVM connector.
+Control batches are left out, and so are records outside the wanted range (a Fetch response may
+begin before the fetch offset). A caller that accounts for every offset asks for the column `is_control`,
+and gets control records as rows too. A record of a LogAppendTime batch takes the batch's maximal
+timestamp. Missing headers are null, as in the JVM connector.
 
 Invariants: every record's fields end exactly at its length and every batch's records end
 where the batch ends, else `CorruptBatch`; no view points outside the buffer; rows are in buffer
@@ -186,11 +185,8 @@ def _column(source: RecordBytes, name: str, records: _Fields) -> pa.Array:
 
 
 def binary_column(source: RecordBytes, starts: Int64s, lengths: Int64s) -> pa.Array:
-    """A binary array of the byte ranges of `source`; length -1 is null.
-
-    All ranges must lie inside the buffer, in ascending order, and the buffer must be smaller than
-    2 GiB.
-    """
+    """A binary array of the byte ranges of `source`; length -1 is null. All ranges must lie inside
+    the buffer, in ascending order, and the buffer must be smaller than 2 GiB."""
     if (lengths > _INLINE_BYTES).all():
         return _long_values(source, starts, lengths)
     if (lengths < 0).all():

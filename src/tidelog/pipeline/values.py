@@ -1,7 +1,6 @@
 """What to read and where: the small values that travel between driver and tasks.
 
-Spark imports the source anew in several short-lived Python processes, so what they need first is
-kept free of heavy imports.
+Spark imports the source anew in several short-lived processes, so heavy imports are kept out.
 """
 
 from collections.abc import Mapping

@@ -78,10 +78,8 @@ class RecordBytes:
         )
 
     def words_at(self, positions: Int64s) -> Words:
-        """The eight bytes from each position as little-endian integers, zeros after the end.
-
-        A position outside the buffer gives some value, never a foreign byte.
-        """
+        """The eight bytes from each position as little-endian integers, zeros after the end. A
+        position outside the buffer gives some value, never a foreign byte."""
         if not positions.size or (positions.max() <= self._last and positions.min() >= 0):
             return self._words[positions]
         inside = np.clip(positions, 0, self._last)
@@ -90,10 +88,8 @@ class RecordBytes:
         return words
 
     def varints_at(self, positions: Int64s) -> tuple[Int64s, Int64s]:
-        """The signed integers that begin at `positions`, and the position after each.
-
-        Raises `CorruptBatch` when one does not end within ten bytes.
-        """
+        """The signed integers that begin at `positions`, and the position after each. Raises
+        `CorruptBatch` when one does not end within ten bytes."""
         word = self.words_at(positions)
         if not (word & _word(0x80)).any():
             return _zigzag(word & _word(0x7F)), positions + 1
@@ -244,9 +240,7 @@ def _equal_stride_run(body: bytes, position: int, limit: int) -> tuple[int, int]
 
 def _length_field(body: bytes, position: int) -> tuple[bytes, int]:
     """The bytes of the length field at `position`, and the size of field and record together.
-
-    Raises `CorruptBatch` when the record does not fit into its batch.
-    """
+    Raises `CorruptBatch` when the record does not fit into its batch."""
     end = position
     while end < len(body) and body[end] >= _CONTINUATION:
         end += 1

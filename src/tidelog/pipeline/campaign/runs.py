@@ -54,10 +54,8 @@ def add_runs(table: str, rows: Sequence[Run]) -> None:
 def runs_of(
     table: str, tier: str, scenario: str, revision: str, columns: Sequence[str] = RUN_SCHEMA.names
 ) -> Iterator[Run]:
-    """The runs of one kind by the same sources, in no order; none when there is no table.
-
-    Raises `UsageError` for a file that cannot be read as part of such a table.
-    """
+    """The runs of one kind by the same sources, in no order; none when there is no table. Raises
+    `UsageError` for a file that cannot be read as part of such a table."""
     files = sorted(map(str, Path(table).glob("part-*.parquet")))
     if not files:
         return

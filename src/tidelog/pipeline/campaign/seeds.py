@@ -104,10 +104,8 @@ class SeedProcess:
         return self._process.is_alive()
 
     def run(self, seed: int, limit_s: float) -> Mapping[str, Any] | None:
-        """The verdict and counts of a seed; `None` when the limit passes without a result.
-
-        Raises `EOFError` or `OSError` when the process ended instead.
-        """
+        """The verdict and counts of a seed; `None` when the limit passes without a result. Raises
+        `EOFError` or `OSError` when the process ended instead."""
         self._pipe.send(seed)
         if not self._pipe.poll(limit_s):
             return None

@@ -243,10 +243,8 @@ def elections(changes: DataFrame) -> DataFrame:
 
 def unavailability(changes: DataFrame) -> DataFrame:
     """`INTERVAL` rows of kind `unavailable`: from the loss of a leader to the next one that serves.
-
     It begins when the controller lost contact with the old leader, or, where it did not, with its
-    decision. Terms in between that never served belong to the same window.
-    """
+    decision. Terms in between that never served belong to the same window."""
     in_order = Window.partitionBy(*_PLACE).orderBy("leader_epoch")
     onward = in_order.rowsBetween(0, Window.unboundedFollowing)
     lost = F.struct(*(F.col(f"lost.{field}").alias(field) for field in _MOMENT))
@@ -295,10 +293,8 @@ def latency_by_leader(committed: DataFrame) -> DataFrame:
 
 def followers(events: DataFrame) -> DataFrame:
     """A row per `follower`, the worst first: `samples`, `held_back`, `max_lag`, `silent_ms`.
-
     `held_back`: sampled advances that went only as far as this follower had fetched, though the
-    leader had more. `silent_ms`: the longest that a leader had not seen it level.
-    """
+    leader had more. `silent_ms`: the longest that a leader had not seen it level."""
     payload, advances = F.col("payload"), F.col("kind") == Kind.HW_ADVANCE
     # Null instead of an array would make all of it null.
     level = F.coalesce(payload["level_ms_ago"], F.array().cast("array<bigint>"))

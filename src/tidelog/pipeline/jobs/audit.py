@@ -228,11 +228,9 @@ def audit(
     topics: Sequence[str] | None = None,
     sample: int = 1,
 ) -> Audit:
-    """Audits all replicas in the directories, or those of `topics`.
-
-    With `sample` k, one batch in k gets its checksum recomputed; headers are always compared.
-    Raises `UsageError` for directories that hold no replicas.
-    """
+    """Audits all replicas in the directories, or those of `topics`. With `sample` k, one batch in k
+    gets its checksum recomputed; headers are always compared. Raises `UsageError` for directories
+    that hold no replicas."""
     found = find_replicas(directories, topics)
     own = spark.newSession()
     for name, value in _FEW_ROWS.items():

@@ -40,9 +40,7 @@ def run_campaign(
     spark: SparkSession, plan: CampaignPlan, run_seed: RunSeed, table: str
 ) -> Campaign:
     """Runs the planned seeds that the table at the path `table` lacks, and sums up all of them.
-
-    Raises `UsageError` for a table that cannot be read.
-    """
+    Raises `UsageError` for a table that cannot be read."""
     kind = plan.kind
     revision = kind.revision()
     own_runs = partial(runs_of, table, kind.tier, kind.scenario, revision)

@@ -20,10 +20,8 @@ DELAY_COLUMNS: Final = (
 
 def flights(records: DataFrame) -> DataFrame:
     """`carrier, hour, dep_delay` of the JSON values of the topic; null what a value lacks.
-
-    `json_tuple` reads each value once. Fields of a `from_json` struct would be read once each,
-    and again for every filter on one of them.
-    """
+    `json_tuple` reads each value once. Fields of a `from_json` struct would be read once each, and
+    again for every filter on one of them."""
     fields = F.json_tuple(F.col("value").cast("string"), "carrier", "hour", "dep_delay")
     texts = records.select(fields.alias("carrier", "hour", "dep_delay"))
     return texts.select(
@@ -34,10 +32,8 @@ def flights(records: DataFrame) -> DataFrame:
 
 
 def delays_by_carrier_and_hour(flown: DataFrame, airlines: DataFrame) -> DataFrame:
-    """`DELAY_COLUMNS`, a row per carrier and hour, ordered by both, in one partition.
-
-    A global `orderBy` would read the topic twice, once to find where to cut.
-    """
+    """`DELAY_COLUMNS`, a row per carrier and hour, ordered by both, in one partition. A global
+    `orderBy` would read the topic twice, once to find where to cut."""
     delays = flown.where("carrier is not null and hour is not null")
     summed = delays.groupBy("carrier", "hour").agg(
         F.count("*").alias("flights"),

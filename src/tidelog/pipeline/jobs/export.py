@@ -87,11 +87,9 @@ def export(
     *,
     allow_gaps: bool = False,
 ) -> Exported:
-    """Writes the topics (all but the metadata log when `None`) to the new directory `out`.
-
-    Raises `UsageError` for directories without logs and when `out` is there; fails as Spark does
-    for damaged logs and, unless `allow_gaps`, for missing offsets. Then `out` is not there.
-    """
+    """Writes the topics (all but the metadata log when `None`) to the new directory `out`. Raises
+    `UsageError` for directories without logs and when `out` is there; fails as Spark does for
+    damaged logs and, unless `allow_gaps`, for missing offsets. Then `out` is not there."""
     out = out.absolute()
     require_new(out)
     chosen = [

@@ -131,9 +131,7 @@ class Prepared:
 
 def prepare(plan: IngestPlan) -> Prepared:
     """Opens the table (and makes it), asks for the topic, reads the checkpoint (and begins it).
-
-    Raises `UsageError`, `ClusterUnavailable`.
-    """
+    Raises `UsageError`, `ClusterUnavailable`."""
     for name in plan.options:
         if name.lower() in _SET_BY_INGEST:
             raise UsageError(
@@ -269,11 +267,9 @@ def ingest(
     on_progress: Callable[[Progress], None] = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> IngestResult:
-    """Runs the ingest until the topic is read, or until `is_over()`.
-
-    It calls both functions about twice a second. Raises `TableConflict`, `JobFailed`, and
-    `KeyboardInterrupt` if `is_over()` before the topic is read.
-    """
+    """Runs the ingest until the topic is read, or until `is_over()`. It calls both functions about
+    twice a second. Raises `TableConflict`, `JobFailed`, and `KeyboardInterrupt` if `is_over()`
+    before the topic is read."""
     begun = time.monotonic()
     writer = BatchWriter(prepared, max(spark.sparkContext.defaultParallelism, 1))
     try:

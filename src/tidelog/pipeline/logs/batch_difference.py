@@ -26,10 +26,8 @@ class Copy:
 
 
 def first_difference(copies: Sequence[Copy], suspects: Collection[int]) -> str | None:
-    """How a suspect's copy differs from another one, as text; `None` when none does.
-
-    The others are compared with a copy of a broker that is not a suspect, if there is one.
-    """
+    """How a suspect's copy differs from another one, as text; `None` when none does. The others are
+    compared with a copy of a broker that is not a suspect, if there is one."""
     trusted = [copy for copy in copies if copy.broker not in suspects] or copies
     for copy in copies:
         if copy.broker != trusted[0].broker:

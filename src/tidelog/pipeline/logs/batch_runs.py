@@ -108,11 +108,9 @@ def bounds_of(replicas: Sequence[Replica]) -> dict[tuple[str, int, int], Bounds]
 def scan_batch_runs(
     place: SegmentPlace, bounds: Bounds, sample: int = 1
 ) -> Iterator[pa.RecordBatch]:
-    """The runs of a segment, by `BATCH_RUN_SCHEMA`.
-
-    With `sample` k one batch in k, the same ones on every replica, gets its CRC recomputed. A file
-    that retention deleted meanwhile has no rows. Raises `StorageError`, which names the file.
-    """
+    """The runs of a segment, by `BATCH_RUN_SCHEMA`. With `sample` k one batch in k, the same ones
+    on every replica, gets its CRC recomputed. A file that retention deleted meanwhile has no rows.
+    Raises `StorageError`, which names the file."""
     path = Path(place.path)
     indexes = SegmentIndexes.read(path)
     for table, span, is_last in scan_windows(place):

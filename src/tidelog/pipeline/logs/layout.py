@@ -79,11 +79,9 @@ class Replica:
 def find_replicas(
     directories: Sequence[Path], topics: Collection[str] | None = None
 ) -> list[Replica]:
-    """All replicas in the directories, or those of `topics`, by topic, partition and broker.
-
-    Raises `UsageError` for a directory that holds no log directory, for one broker found twice,
-    for a topic that is nowhere, and for what cannot be read.
-    """
+    """All replicas in the directories, or those of `topics`, by topic, partition and broker. Raises
+    `UsageError` for a directory that holds no log directory, for one broker found twice, for a
+    topic that is nowhere, and for what cannot be read."""
     try:
         return _find_replicas(directories, topics)
     except OSError as error:

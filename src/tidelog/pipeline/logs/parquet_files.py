@@ -65,11 +65,9 @@ WRITTEN_SCHEMA: Final = arrow_schema(
 
 
 def portions_of(replica: Replica, *, allow_gaps: bool = False) -> dict[SegmentPlace, Portion]:
-    """The committed offsets that each segment of a replica must hold; segments without any are
-    left out. `allow_gaps` takes what there is.
-
-    Raises `UsageError` when it has committed offsets and no segment.
-    """
+    """The committed offsets that each segment of a replica must hold; segments without any are left
+    out. `allow_gaps` takes what there is. Raises `UsageError` when it has committed offsets and no
+    segment."""
     if not (replica.segments or allow_gaps) and replica.log_start < replica.high_watermark:
         raise UsageError(
             f"broker {replica.broker} has no segment of `{replica.topic}-{replica.partition}`, "

@@ -112,10 +112,8 @@ def _lowest_marks(log_dirs: Mapping[int, Path]) -> dict[TopicPartition, int]:
 def compare_replicas(
     tp: TopicPartition, replicas: Mapping[int, ReplicaBatches], high_watermark: int
 ) -> tuple[ReplicaBatches, Difference | None]:
-    """What was compared, as the first replica has it, and the first difference.
-
-    `replicas` are by node id and at least one.
-    """
+    """What was compared, as the first replica has it, and the first difference. `replicas` are by
+    node id and at least one."""
     for node_id, replica in replicas.items():
         if replica.end_offset < high_watermark:
             what = f"node {node_id} ends there, below the high watermark {high_watermark}"

@@ -44,11 +44,9 @@ _FIELD_OF: Final = {name: name for name in HEADER_FIELDS.names or ()} | {
 def scan_batches(
     place: SegmentPlace, columns: Sequence[str], sample: int = 1
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of a segment with the chosen columns of `BATCH_SCHEMA`.
-
-    With `sample` k only one batch in k, the same ones on every replica, gets a `computed_crc`; it
-    is null on the others. A file that retention deleted meanwhile has no rows.
-    """
+    """The batches of a segment with the chosen columns of `BATCH_SCHEMA`. With `sample` k only one
+    batch in k, the same ones on every replica, gets a `computed_crc`; it is null on the others. A
+    file that retention deleted meanwhile has no rows."""
     schema = pa.schema([BATCH_SCHEMA.field(name) for name in columns])
     path = Path(place.path)
     indexes = SegmentIndexes.read(path) if "index_fault" in columns else None

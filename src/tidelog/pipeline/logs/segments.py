@@ -93,10 +93,8 @@ def _cut(spans: tuple[Span, ...], start: int, end: int) -> Iterator[Span]:
 
 
 def partition_directories(log_dir: Path) -> dict[TopicPartition, Path]:
-    """The partitions in a log directory; those being deleted are left out.
-
-    Raises `UsageError` when there is no such directory.
-    """
+    """The partitions in a log directory; those being deleted are left out. Raises `UsageError` when
+    there is no such directory."""
     if not log_dir.is_dir():
         raise UsageError(f"`{log_dir}` is not a log directory", "give a broker's `log.dirs`")
     found = {}
@@ -109,10 +107,8 @@ def partition_directories(log_dir: Path) -> dict[TopicPartition, Path]:
 
 def read_offset_checkpoint(path: Path) -> dict[TopicPartition, int]:
     """An offset per partition, as the broker last wrote them; empty when it never did (Kafka
-    creates some of these files before it has an entry).
-
-    Raises `UsageError` for a file in another format.
-    """
+    creates some of these files before it has an entry). Raises `UsageError` for a file in another
+    format."""
     lines = path.read_text().splitlines() if path.is_file() else []
     if not lines:
         return {}

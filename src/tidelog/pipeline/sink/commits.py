@@ -122,10 +122,7 @@ class Note:
 
 def write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, task: Task) -> int:
     """Writes a task's rows in one transaction, unless that was done before; returns how many rows
-    the task has.
-
-    Raises `WriteFailed`, `UsageError`, `ClusterUnavailable`.
-    """
+    the task has. Raises `WriteFailed`, `UsageError`, `ClusterUnavailable`."""
     check_transactions(options)
     producer = writer.make_producer(options, task.transactional_id)
     if options.topic is not None:
@@ -179,11 +176,9 @@ def check_repeated(note: Note, task: Task, rows: int) -> None:
 
 
 def check_transactions(options: SinkOptions) -> None:
-    """Raises `UsageError` when the brokers have no transactions, `ClusterUnavailable`.
-
-    It asks over a plain connection. With a configured `security.protocol` it does not ask: then the
-    write itself fails.
-    """
+    """Raises `UsageError` when the brokers have no transactions, `ClusterUnavailable`. It asks over
+    a plain connection. With a configured `security.protocol` it does not ask: then the write itself
+    fails."""
     if "security.protocol" in options.client:
         return
     refusals = []
@@ -204,9 +199,7 @@ def check_transactions(options: SinkOptions) -> None:
 
 def read_note(options: SinkOptions, task: Task) -> Note | None:
     """The task's last note; `None` when it has never noted anything. Makes the topic if need be.
-
-    Raises `WriteFailed`.
-    """
+    Raises `WriteFailed`."""
     place = TopicPartition(COMMITS_TOPIC, task.notes_partition)
     # A metadata request must not create the topic with the broker's defaults, which delete notes.
     admin = AdminClient({**options.client, "log_level": 2, "allow.auto.create.topics": False})

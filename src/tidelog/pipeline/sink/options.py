@@ -1,15 +1,12 @@
 """The options of the topic sink: the official Kafka connector's, and the delivery guarantee.
 
 `kafka.*` options go to the client, librdkafka, by its names, which are mostly Kafka's own. The user
-cannot set those on which the guarantee rests.
-
-Guarantees:
+cannot set those on which the guarantee rests:
 
 - `at-least-once`: every record is acknowledged by all in-sync replicas before the task is done.
   A task that is tried again, or a batch that is repeated, writes again.
 - `exactly-once`: a task's records are one transaction (see `commits.py`). A stream names itself
-  by its query's id; a batch write needs a name of its own, `writeId`, by which a repetition is
-  recognised.
+  by its query's id; a batch write needs a `writeId`, by which a repetition is recognised.
 """
 
 from collections.abc import Mapping
@@ -49,10 +46,7 @@ class SinkOptions:
 
 def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """Reads the options of `df.write` or `df.writeStream`; names are compared without regard to
-    case, and those of the client are all in lower case.
-
-    Raises `UsageError`.
-    """
+    case, and those of the client are all in lower case. Raises `UsageError`."""
     given: dict[str, str] = {}
     client: dict[str, str] = {}
     known = {name.lower(): name for name in (TOPIC, GUARANTEE, WRITE_ID)}

@@ -6,11 +6,8 @@ overrides. Other columns are ignored, so that a frame from a source can be writt
 without a partition are placed by the hash of their key, the same one as Java's.
 
 The first refused record ends the task, by a `WriteFailed` that names its topic and partition. A
-task reports its rows only after every record is acknowledged.
-
-Exactly-once puts a task's records and a note of them into one transaction; see `commits.py`.
-
-No Spark import here; `pyspark_tidelog.writer` is the thin shell around it.
+task reports its rows only after every record is acknowledged. Exactly-once puts a task's records
+and a note of them into one transaction (`commits.py`). No Spark import here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -79,10 +76,8 @@ def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
 
 
 def write_rows(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> int:
-    """Writes a task's rows at least once; returns how many once all are acknowledged.
-
-    Raises `WriteFailed`, `UsageError`.
-    """
+    """Writes a task's rows at least once; returns how many once all are acknowledged. Raises
+    `WriteFailed`, `UsageError`."""
     producer = make_producer(options)
     if options.topic is not None:
         check_topic(producer, options.topic)
@@ -133,11 +128,8 @@ def check_topic(producer: Producer, topic: str, timeout_s: float = 30.0) -> None
 def send_rows(
     producer: Producer, batches: Iterable[pa.RecordBatch], options: SinkOptions
 ) -> Delivery:
-    """Hands all rows to the producer; acknowledgements may be outstanding.
-
-    Raises `WriteFailed` for the first record known to be refused, `UsageError` for a row without
-    a topic.
-    """
+    """Hands all rows to the producer; acknowledgements may be outstanding. Raises `WriteFailed` for
+    the first record known to be refused, `UsageError` for a row without a topic."""
     delivery = Delivery()
     for batch in batches:
         for topic, record in _records(batch, options.topic):

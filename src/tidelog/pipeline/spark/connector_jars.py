@@ -70,9 +70,7 @@ def fetch_jars(
     spark_version: str, environ: Mapping[str, str], run: Run | None = None
 ) -> list[Path]:
     """The jars for a Spark version, from the cache or through Maven, and their sums recorded.
-
-    Raises `UsageError` where there is no Maven, and for what Maven cannot fetch.
-    """
+    Raises `UsageError` where there is no Maven, and for what Maven cannot fetch."""
     place = jars_directory(spark_version, environ)
     if (place / SUMS).is_file():
         return checked_jars(place)

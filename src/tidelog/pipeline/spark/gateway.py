@@ -56,10 +56,8 @@ class Gateway:
         )
 
     def variables(self) -> dict[str, str]:
-        """The variables by which pyspark finds the process; waits until it can be reached.
-
-        Raises `NoGateway`.
-        """
+        """The variables by which pyspark finds the process; waits until it can be reached. Raises
+        `NoGateway`."""
         try:
             while not self._connection_file.is_file():
                 if self.process.poll() is not None:

@@ -57,10 +57,8 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """The first Java that is new enough.
-
-    Raises `UsageError`, which names what was found instead.
-    """
+    """The first Java that is new enough. Raises `UsageError`, which names what was found
+    instead."""
     rejected = []
     for found_by, executable in java_candidates(environ):
         version = _version_of(executable)
@@ -119,10 +117,8 @@ def java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def spark_home(environ: Mapping[str, str]) -> Path:
-    """Where Spark is installed: `SPARK_HOME`, or the installed pyspark.
-
-    Raises `ModuleNotFoundError` where there is neither.
-    """
+    """Where Spark is installed: `SPARK_HOME`, or the installed pyspark. Raises
+    `ModuleNotFoundError` where there is neither."""
     if environ.get("SPARK_HOME"):
         return Path(environ["SPARK_HOME"])
     spec = importlib.util.find_spec("pyspark")

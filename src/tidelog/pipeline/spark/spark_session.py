@@ -155,9 +155,7 @@ def _default_conf() -> dict[str, str]:
 
 def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[str, str]:
     """Variables for Spark's launcher: our `JAVA_HOME`, and a configuration that keeps it quiet.
-
-    Their files are in a directory that is deleted when Python exits.
-    """
+    Their files are in a directory that is deleted when Python exits."""
     directory = Path(tempfile.mkdtemp(prefix="tidelog-spark-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     log4j = directory / "conf" / "log4j2.properties"

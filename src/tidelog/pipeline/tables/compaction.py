@@ -1,18 +1,18 @@
 """Compaction of a table: few large files instead of many small ones, with the same rows.
 
-Every batch of an ingest leaves a file per task, so an ingest with a batch every second leaves many
-small files, and each costs readers time. `compact` lets delta-rs rewrite files below a target size
-into larger ones. It is one commit of the Delta log like any other: readers see the table before or
-after it, and an ingest may go on meanwhile, because it only adds files.
+Every batch of an ingest leaves a file per task, and each costs readers time. `compact` lets
+delta-rs rewrite files below a target size into larger ones. It is one commit of the Delta log like
+any other: readers see the table before or after it, and an ingest may go on meanwhile, because it
+only adds files.
 
-*Exactness* is checked: `compact` reads the files that the commit removed and those it added. They
-must hold the same offsets (topic, partition, offset), each as often, with keys and values of the
-same size. If they do not, the table is restored to the version before. If an ingest has written
-since, restoring would remove its rows: then the message names the version that was right.
+*Exactness* is checked: the files that the commit removed and those it added must hold the same
+offsets (topic, partition, offset), each as often, with keys and values of the same size. If they do
+not, the table is restored to the version before. If an ingest has written since, restoring would
+remove its rows: then the message names the version that was right.
 
-Files that a commit removed stay on the disk for readers of older versions, and so do files that no
-commit names, until `vacuum` removes those that are old enough. Younger files may belong to a batch
-that is being written, so the limit is an hour or more.
+Files that a commit removed stay for readers of older versions, and so do files that no commit
+names, until `vacuum` removes those that are old enough. Younger files may belong to a batch that is
+being written, so the limit is an hour or more.
 
 Needs no Spark. Source: the Delta transaction protocol (`remove` and `add` without data change).
 """
@@ -56,11 +56,9 @@ class Compaction:
 def compact(
     directory: Path, *, target_bytes: int = TARGET_FILE_BYTES, vacuum_hours: int | None = None
 ) -> Compaction:
-    """Rewrites small files, `_continuity`'s too, and checks the result.
-
-    Raises `UsageError` for a directory that is not a table of the ingest, `TableConflict` when
-    another writer rewrites it, or when rows would have changed.
-    """
+    """Rewrites small files, `_continuity`'s too, and checks the result. Raises `UsageError` for a
+    directory that is not a table of the ingest, `TableConflict` when another writer rewrites it, or
+    when rows would have changed."""
     if vacuum_hours is not None and vacuum_hours < MIN_VACUUM_HOURS:
         raise UsageError(
             f"`--vacuum-hours` is `{vacuum_hours}`",

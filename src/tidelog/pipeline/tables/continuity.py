@@ -1,13 +1,13 @@
 """Continuity: do the rows of a batch account for every offset that the batch was to read?
 
 A batch of the ingest has a *planned range* `[start, end)` per partition, which Spark logs before
-the batch reads anything. The tasks that write the rows also observe them and report a *piece* per
-partition: the number of rows, the first and last offset, the epochs. `judge` compares the pieces
-with the plan and with the table's positions. It makes one line per partition, which goes into the
-table's commit and into the table `_continuity`.
+the batch reads anything. The tasks that write the rows report a *piece* per partition: the number
+of rows, the first and last offset, the epochs. `judge` compares the pieces with the plan and with
+the table's positions. It makes one line per partition, which goes into the table's commit and into
+the table `_continuity`.
 
-An offset of the range is a row, or a control record (a transaction marker, which is not a row), or
-a gap. A gap is explained only where the topic is compacted.
+An offset of the range is a row, a control record (a transaction marker, which is not a row), or a
+gap. A gap is explained only where the topic is compacted.
 
 | status | meaning |
 | --- | --- |
@@ -18,9 +18,8 @@ a gap. A gap is explained only where the topic is compacted.
 | `DUPLICATE` | an offset came twice, or the table has it already |
 
 The last three are violations. A duplicate is never written, because the table must hold each record
-once. The other two are facts about the topic, and are written and reported.
-
-Left out: whether the bytes of a record are right; the reader checks the CRC of every batch.
+once; the other two are facts about the topic, and are written and reported. Left out: whether the
+bytes of a record are right; the reader checks the CRC of every batch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -187,11 +186,8 @@ def judge(
     batch: int,
 ) -> list[Continuity]:
     """The account of a batch: a line per planned range, and one for each partition that was read
-    without a plan.
-
-    A planned start of -1 is unknown, because the partition is new. The range then begins where the
-    table ends, or at the first record that was read.
-    """
+    without a plan. A planned start of -1 is unknown, because the partition is new. The range then
+    begins where the table ends, or at the first record that was read."""
     found: dict[TopicPartition, Piece] = {}
     for piece in sorted(pieces, key=lambda one: (one.topic, one.partition, one.first, one.last)):
         tp = TopicPartition(piece.topic, piece.partition)

@@ -92,11 +92,9 @@ class BronzeTable:
     def open(
         cls, directory: Path, topic: str, topic_id: str, *, create: bool = True
     ) -> "BronzeTable":
-        """The table in `directory`, which with `create` is made if it is not there.
-
-        Raises `UsageError` when the directory has other files, or the table another topic of the
-        same name.
-        """
+        """The table in `directory`, which with `create` is made if it is not there. Raises
+        `UsageError` when the directory has other files, or the table another topic of the same
+        name."""
         directory = directory.absolute()
         table = cls(_open_delta(directory, create), directory, topic, topic_id)
         table._read_positions()
@@ -118,11 +116,8 @@ class BronzeTable:
         return newest is not None and newest >= batch
 
     def commit(self, new: TableBatch) -> None:
-        """Adds the files of a batch to the table, all of them at once.
-
-        Raises `TableConflict` for offsets that the table has, and when another writer writes the
-        same topic into it.
-        """
+        """Adds the files of a batch to the table, all of them at once. Raises `TableConflict` for
+        offsets that the table has, and when another writer writes the same topic into it."""
         for line in new.account:
             if line.status == DUPLICATE:
                 raise TableConflict(f"{line}; nothing of the batch was written")

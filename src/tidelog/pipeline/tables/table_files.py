@@ -1,12 +1,9 @@
 """What a task of the table sink does: rows to Parquet files, and a report of both.
 
-A task writes into files with unique names, under the table's directory, and reports them. Readers
-see a file once the driver names it in a commit. A task that dies, is killed, or runs twice leaves
-*orphans*: files that no commit names. Readers of the table do not see them, and
-`tidelog spark compact --vacuum-hours` removes them.
-
-Rows keep the order in which they come, which is by partition and offset. Control records are
-observed and not written.
+A task writes files with unique names under the table's directory. Readers see a file once the
+driver names it in a commit. A task that dies, is killed, or runs twice leaves *orphans*: files that
+no commit names, which `tidelog spark compact --vacuum-hours` removes. Rows keep the order in which
+they come, which is by partition and offset. Control records are observed and not written.
 
 No Spark import: a task is a function from Arrow batches to one report.
 """

@@ -1,11 +1,10 @@
 """Committing a stream's progress to a consumer group, so that lag tools see it.
 
-Spark's own checkpoint decides where a query goes on; the commit here only informs other tools. So a
-commit that fails later is a warning, never a failed query. But a cluster without consumer groups is
-an error at once, because then the option could have no effect.
-
-The commit is that of a consumer without a membership (generation -1), which brokers accept for a
-group without members. Source: the Kafka protocol guide, OffsetCommit.
+Spark's own checkpoint decides where a query goes on; the commit only informs other tools. So one
+that fails later is a warning, never a failed query. But a cluster without consumer groups is an
+error at once, because then the option could have no effect. The commit is that of a consumer
+without a membership (generation -1), which brokers accept for a group without members.
+Source: the Kafka protocol guide, OffsetCommit.
 """
 
 import time

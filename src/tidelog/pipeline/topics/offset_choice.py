@@ -5,10 +5,8 @@ earliest and -1 latest and every partition of every topic must be named. Times a
 since 1970: one for all partitions (`startingTimestamp`), or the same JSON
 (`startingOffsetsByTimestamp`). A time means the first offset whose timestamp is at least that.
 Where no record is that late, an end is the end of the log, and a start is an error, or the end of
-the log by `startingOffsetsByTimestampStrategy=latest`.
-
-Of several options for the same end, the connector's order holds: the one timestamp, then
-timestamps by partition, then offsets.
+the log by `startingOffsetsByTimestampStrategy=latest`. The one timestamp wins over timestamps by
+partition, and these over offsets, as with the connector.
 """
 
 import json

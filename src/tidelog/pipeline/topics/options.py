@@ -1,9 +1,8 @@
 """The options of the Spark source: the official Kafka connector's names and meanings.
 
-A wrong option is refused with one message and a hint before any broker is asked. Unlike the
-connector, the source refuses an unknown option too, because a misspelt `startingOffsets` would
-otherwise silently read something else. An option of the connector that has no effect here is
-refused with the reason.
+A wrong option is refused with one message and a hint before any broker is asked; unlike with the
+connector, so is an unknown one, because a misspelt `startingOffsets` would silently read something
+else. An option of the connector that has no effect here is refused with the reason.
 
 A batch reads from `earliest` to `latest` by default. A stream begins at `latest`, once, when its
 checkpoint is created, and has no end. `offset_choice.py` reads where a read begins and ends.
@@ -96,10 +95,7 @@ class SourceOptions:
 
 def parse_options(options: Mapping[str, str], *, streaming: bool | None = False) -> SourceOptions:
     """Reads the options of `spark.read` or `spark.readStream`, or of either when that is not known
-    yet (`None`). Names are compared without regard to case.
-
-    Raises `UsageError`.
-    """
+    yet (`None`). Names are compared without regard to case. Raises `UsageError`."""
     given = _known_options(options)
     _check_mode(given, streaming)
     security = given.get(Option.SECURITY_PROTOCOL, "PLAINTEXT")

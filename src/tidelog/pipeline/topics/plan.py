@@ -1,8 +1,8 @@
 """From options to fixed ranges: what exactly a batch read will read, and in how many tasks.
 
-Offsets are resolved once, here, and not again by the tasks. Records that arrive later are not part
-of the read, and records that are deleted meanwhile make it fail. Spark plans again for every
-action, so a job that must read the same records twice gives explicit `endingOffsets`.
+Offsets are resolved once, here, and not by the tasks. Records that arrive later are not part of the
+read, and records that are deleted meanwhile make it fail. Spark plans again for every action, so a
+job that must read the same records twice gives explicit `endingOffsets`.
 
 *Tasks.* A task costs Spark some 70 ms before it has read anything, so ranges with few offsets share
 one: otherwise a topic of a thousand idle partitions would cost a minute. Large ranges stay alone,
@@ -37,9 +37,7 @@ def plan_ranges(
     options: SourceOptions, client: Client, bounds: Bounds = _NO_BOUNDS
 ) -> list[PlannedRange]:
     """Asks the cluster and fixes the ranges, one for each partition that has any within `bounds`.
-
-    Raises `UsageError`, `DataLoss` (a start before the log's), `ClusterUnavailable`.
-    """
+    Raises `UsageError`, `DataLoss` (a start before the log's), `ClusterUnavailable`."""
     partitions = options.subscription.find(client)
     if not partitions:
         raise UsageError(

@@ -1,9 +1,7 @@
 """How far behind a stream is, from the progress reports that Spark makes of it.
 
 A report has, for each source, where the batch ended and what the cluster had at that moment; the
-difference is the lag, in offsets. `LagReporter` is a listener that hands each report's lag to a
-function of the user's: to print, to a file, to a metrics system.
-
+difference is the lag, in offsets. `LagReporter` hands each report's lag to a user's function.
 Source: Spark's `StreamingQueryProgress`.
 """
 

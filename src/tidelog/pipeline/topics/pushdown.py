@@ -1,9 +1,9 @@
 """Filters of a batch over topics: how they narrow topics, partitions, offsets and times.
 
 Partitions and offsets narrow the planned ranges exactly, so Spark need not evaluate them again. A
-time narrows only partly, because records of a partition need not be in the order of their
-timestamps. The lower bound moves a range's start (no earlier record is as late), both bounds drop
-records before Spark gets them, and Spark compares again. `filters.py` reads the filters.
+time narrows only partly, because a partition's records need not be in the order of their
+timestamps: the lower bound moves a range's start (no earlier record is as late), both bounds drop
+records before Spark gets them, and Spark compares again.
 """
 
 from collections.abc import Iterable, Sequence

@@ -83,10 +83,8 @@ class RangeReader:
 
     def tables(self) -> Iterator[BatchTable]:
         """The batches of the range in order, CRC checked. The first and the last may reach beyond
-        the range.
-
-        Raises `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError` (the topic is gone).
-        """
+        the range. Raises `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError` (the topic
+        is gone)."""
         if self._tp not in self._client.known.leaders:
             self._client.metadata([self._wanted.topic])
         try:

@@ -37,11 +37,9 @@ def read_ranges(
     columns: Sequence[str],
     times_ms: tuple[int, int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of some ranges one after the other, with the chosen columns of `SOURCE_SCHEMA`
-    in that order; `times_ms` are the first and the last timestamp wanted, both inclusive.
-
-    Raises `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError`.
-    """
+    """The records of some ranges one after the other, with the chosen columns of `SOURCE_SCHEMA` in
+    that order; `times_ms` are the first and the last timestamp wanted, both inclusive. Raises
+    `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError`."""
     own = [name for name in columns if name in DECODED_SCHEMA.names] or ["offset"]
     schema = pa.schema([SOURCE_SCHEMA.field(name) for name in columns])
     with Client(rules.bootstrap) as client:

@@ -55,10 +55,7 @@ def next_position(
     options: SourceOptions, client: Client, start: Position, ends: Position, limit: int | None
 ) -> Position:
     """Where the batch that begins at `start` ends. `ends` is how far it may go; with `limit` at
-    most so many offsets are taken.
-
-    Raises `DataLoss`, `ClusterUnavailable`.
-    """
+    most so many offsets are taken. Raises `DataLoss`, `ClusterUnavailable`."""
     begin = readable_position(options, start, ends)
     first = client.list_offsets(sorted(set(ends.offsets) - set(begin.offsets)), EARLIEST)
     taken = next_offsets({**first, **begin.offsets}, ends.offsets, limit)
@@ -69,10 +66,8 @@ def readable_position(
     options: SourceOptions, start: Position, ends: Position, begins: Offsets | None = None
 ) -> Position:
     """The part of `start` from which the stream can go on: existing partitions, below their ends.
-
     Raises `DataLoss` where that is less than `start`, unless the options allow it; it names the
-    range from `begins` on.
-    """
+    range from `begins` on."""
     kept = {}
     for tp, offset in sorted(start.offsets.items()):
         wanted = OffsetRange(*tp, (begins or {}).get(tp, offset), offset)
@@ -127,10 +122,8 @@ def offsets_between(start: Position, end: Position) -> int:
 def plan_batch(
     options: SourceOptions, client: Client, start: Position, end: Position
 ) -> list[PlannedRange]:
-    """The ranges of one batch.
-
-    Raises `DataLoss` when records of the batch are gone, unless the options allow it.
-    """
+    """The ranges of one batch. Raises `DataLoss` when records of the batch are gone, unless the
+    options allow it."""
     topics = sorted({tp.topic for tp in end.offsets})
     there = client.metadata(topics if options.subscription.names is not None else None)
     partitions = [tp for tp in sorted(end.offsets) if tp in there.leaders]

@@ -1,8 +1,8 @@
 """The offset of a stream, as Spark keeps it in checkpoints and shows it in progress reports.
 
-A JSON object: the value of `"topic:partition"` is the next offset, that of `"topic"` the topic's
-id. By the id the source recognises a topic that was deleted and created again. Topic names have no
-colon. Checkpoints without ids, and brokers that have none, are accepted.
+A JSON object: the value of `"topic:partition"` is the next offset, that of `"topic"` its id, by
+which a topic that was deleted and created again is recognised. Topic names have no colon.
+Checkpoints without ids, and brokers that have none, are accepted.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,8 @@
 """Which partitions a query reads: the connector's `subscribe`, `subscribePattern` and `assign`.
 
-A name or an assigned partition that does not exist is an error; a pattern takes what is there now,
-and a stream asks again for each batch, so that new topics join by themselves. Internal topics are
-never matched by a pattern, as with Kafka's consumers; by name they can be read.
+A name or an assigned partition that does not exist is an error. A pattern takes what is there now,
+and a stream asks again for each batch, so that new topics join. Internal topics are never matched
+by a pattern, as with Kafka's consumers; by name they can be read.
 """
 
 import re
@@ -42,10 +42,8 @@ class Subscription:
         return f"`subscribe` of {', '.join(f'`{topic}`' for topic in self.topics)}"
 
     def find(self, client: "Client") -> list[TopicPartition]:
-        """The partitions as they are now, in order.
-
-        Raises `UsageError` for what does not exist, `ClusterUnavailable`.
-        """
+        """The partitions as they are now, in order. Raises `UsageError` for what does not exist,
+        `ClusterUnavailable`."""
         names = self.names
         metadata = client.metadata(None if names is None else sorted(names))
         if self.pattern is not None:

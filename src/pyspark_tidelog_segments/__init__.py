@@ -38,7 +38,6 @@ from tidelog.pipeline.spark_columns import (
 )
 
 TYPES_OF_MODE: Final = {"batches": BATCH_TYPES, "records": PLACE_TYPES | RECORD_TYPES}
-"""The columns by mode."""
 _OPTIONS: Final = ("path", "topics", "mode", "sample")
 
 

@@ -64,7 +64,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "pipeline/jobs/ingest.py": "tests/pipeline/test_ingest.py",
     "pipeline/jobs/table.py": "tests/pipeline/test_table.py",
     "pipeline/jobs/verify.py": "tests/pipeline/test_verify.py",
-    "pipeline/spark/spark_session.py": "tests/pipeline/test_topic_source.py",
     "pipeline/topics/source.py": "tests/pipeline/test_topic_source.py",
     "pipeline/values.py": "tests/unit/pipeline/tables/test_continuity.py",
     "replication/durability.py": "tests/unit/replication/test_replicas.py",

@@ -84,13 +84,9 @@ class BatchTable:
         """The whole size of each batch in bytes, header included."""
         return self.field("batch_length") + LOG_OVERHEAD_BYTES
 
-    def select(self, wanted: npt.NDArray[np.bool_]) -> "BatchTable":
-        """The rows where `wanted` is true, over the same buffer."""
+    def select(self, wanted: npt.NDArray[np.bool_] | slice) -> "BatchTable":
+        """The rows where `wanted` is true, or those of a slice, over the same buffer."""
         return BatchTable(self.buffer, self.positions[wanted], self.headers[wanted], self.end)
-
-    def rows(self, first: int, end: int) -> "BatchTable":
-        """The rows from `first` up to `end` exclusive, over the same buffer."""
-        return BatchTable(self.buffer, self.positions[first:end], self.headers[first:end], self.end)
 
 
 def read_batches(buffer: Buffer, *, stop_at_damage: bool = False) -> BatchTable:
@@ -105,15 +101,13 @@ def read_batches(buffer: Buffer, *, stop_at_damage: bool = False) -> BatchTable:
     raw = np.frombuffer(buffer, dtype=np.uint8)
     gathered = sliding_window_view(raw, HEADER_BYTES)[rows] if positions else raw[:0]
     headers = gathered.reshape(-1).view(HEADER_FIELDS)
-    table = BatchTable(buffer, rows, headers, end)
     strange = np.flatnonzero(headers["magic"] != MAGIC)
     if strange.size:
-        table = table.rows(0, int(strange[0]))
-        end = positions[len(table)]
-        table = BatchTable(buffer, table.positions, table.headers, end)
+        sound = int(strange[0])
+        rows, headers, end = rows[:sound], headers[:sound], positions[sound]
     if not stop_at_damage and end + HEADER_BYTES <= len(buffer):
         _check_rest(buffer, end)
-    return table
+    return BatchTable(buffer, rows, headers, end)
 
 
 def _walk(buffer: Buffer) -> tuple[list[int], int]:
@@ -145,10 +139,9 @@ def computed_crcs(table: BatchTable) -> Int64s:
     view = memoryview(table.buffer)
     starts = table.positions.tolist()
     ends = (table.positions + table.sizes).tolist()
-    values = [
-        crc32c(view[start + CRC_START : end]) for start, end in zip(starts, ends, strict=True)
-    ]
-    return np.array(values, dtype=np.int64)
+    bounds = zip(starts, ends, strict=True)
+    crcs = [crc32c(view[start + CRC_START : end]) for start, end in bounds]
+    return np.array(crcs, dtype=np.int64)
 
 
 def check_crcs(table: BatchTable) -> None:
@@ -209,6 +202,6 @@ def _decompressed(table: BatchTable, codecs: list[int], max_bytes: int) -> Itera
         if filled >= max_bytes or row + 1 == len(codecs):
             edges = np.zeros(len(parts) + 1, dtype=np.int64)
             np.cumsum([len(part) for part in parts], out=edges[1:])
-            group = table.rows(first, row + 1)
+            group = table.select(slice(first, row + 1))
             yield Bodies(group, b"".join(parts), edges[:-1], edges[1:])
             parts, filled, first = [], 0, row + 1

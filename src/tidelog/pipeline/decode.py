@@ -6,7 +6,7 @@ which Arrow copies out of the record bytes in one pass each: long values from *v
 length), short ones by taking every second range of the bytes cut at all their edges.
 
 Control batches are left out, and so are records outside the wanted range (a Fetch response may
-begin before the fetch offset). A caller that accounts for every offset asks for the column `is_control`,
+begin before the fetch offset). A caller that accounts for every offset asks for `is_control`,
 and gets control records as rows too. A record of a LogAppendTime batch takes the batch's maximal
 timestamp. Missing headers are null, as in the JVM connector.
 
@@ -43,6 +43,10 @@ _INLINE_BYTES: Final = 12
 DECODED_SCHEMA: Final = arrow_schema(RECORD_TYPES | LINEAGE_TYPES)
 """Every column that `decode_table` can make."""
 _HEADERS_TYPE: Final = DECODED_SCHEMA.field("headers").type
+_BATCH_FIELDS: Final = (
+    "base_offset", "leader_epoch", "base_timestamp", "max_timestamp", "producer_id",
+    "producer_epoch",
+)  # fmt: skip
 _MAX_MILLIS: Final = (2**63 - 1) // 1000
 
 
@@ -91,17 +95,12 @@ def _record_rows(source: RecordBytes, bodies: Bodies) -> Iterator[_Fields]:
     some = counts > 0
     ends[(np.cumsum(counts) - 1)[some]] = bodies.ends[some]
     batch_of = np.repeat(np.arange(len(table)), counts)
-    is_log_append_time = (table.field("attributes") & TIMESTAMP_TYPE_FLAG) != 0
+    attributes = table.field("attributes")
     batch_fields = {
-        "base_offset": table.base_offsets,
+        **{name: table.field(name) for name in _BATCH_FIELDS},
         "last_offset": table.last_offsets,
-        "leader_epoch": table.field("leader_epoch"),
-        "base_timestamp": table.field("base_timestamp"),
-        "max_timestamp": table.field("max_timestamp"),
-        "timestamp_type": is_log_append_time.astype(np.int64),
-        "producer_id": table.field("producer_id"),
-        "producer_epoch": table.field("producer_epoch"),
-        "is_control": (table.field("attributes") & CONTROL_FLAG) != 0,
+        "timestamp_type": ((attributes & TIMESTAMP_TYPE_FLAG) != 0).astype(np.int64),
+        "is_control": (attributes & CONTROL_FLAG) != 0,
     }
     for first in range(0, len(starts), ROWS_PER_ARROW_BATCH):
         rows = slice(first, first + ROWS_PER_ARROW_BATCH)
@@ -139,10 +138,9 @@ def _read_records(source: RecordBytes, rows: _Fields) -> _Fields:
         rows["base_timestamp"] + timestamp_deltas,
     )
     return {
+        **{name: rows[name] for name in ("leader_epoch", "timestamp_type", *LINEAGE_TYPES)},
         "offset": offsets,
-        "leader_epoch": rows["leader_epoch"],
         "timestamp": timestamps,
-        "timestamp_type": rows["timestamp_type"],
         "key_start": key_starts,
         "key_length": key_lengths,
         "value_start": value_starts,
@@ -150,7 +148,6 @@ def _read_records(source: RecordBytes, rows: _Fields) -> _Fields:
         "header_count": header_counts,
         "header_start": position,
         "end": ends,
-        **{name: rows[name] for name in LINEAGE_TYPES},
     }
 
 

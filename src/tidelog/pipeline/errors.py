@@ -31,11 +31,9 @@ class DataLoss(Exception):
     """Records that the job must read are not there any more, or never were."""
 
     wanted: OffsetRange
-    """The range that could not be read."""
     reason: str
     """What was found instead."""
     hint: str = LOSS_CHOICES
-    """What may be done."""
 
     def __str__(self) -> str:
         return f"{self.wanted}: {self.reason}\nhint: {self.hint}"
@@ -65,7 +63,6 @@ class WriteFailed(Exception):
     reason: str
     """The error of the client or the broker."""
     hint: str
-    """What can be done."""
 
     def __str__(self) -> str:
         return f"`{self.where}`: {self.reason}\nhint: {self.hint}"

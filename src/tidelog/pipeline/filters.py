@@ -16,7 +16,6 @@ FIRST: Final = -(2**62)
 LAST: Final = 2**62
 EQUALS: Final = ("EqualTo", "EqualNullSafe")
 RANGES: Final = (*EQUALS, "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual")
-"""The comparisons of an order."""
 
 
 @dataclass(frozen=True, slots=True)

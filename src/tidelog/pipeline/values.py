@@ -10,7 +10,6 @@ from tidelog.client.core.values import Address
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
-"""An offset of each partition."""
 
 
 @dataclass(frozen=True, slots=True)

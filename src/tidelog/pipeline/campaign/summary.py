@@ -80,7 +80,6 @@ class Campaign:
     sums: dict[str, int]
     """Over all runs: `events`, `virtual_ms`, `acknowledged`, `cpu_ms`."""
     failed: list[Failure]
-    """By seed."""
     violations: list[BrokenProperty]
     faults: dict[str, int]
     fired: dict[str, int]
@@ -142,9 +141,9 @@ class RunTotals:
             sums=dict(self._sums),
             failed=failed,
             violations=by_property(failed),
-            faults=_by_name(self._faults),
-            fired=_by_name(self._fired),
-            marks=_by_name(self._marks),
+            faults=dict(sorted(self._faults.items())),
+            fired=dict(sorted(self._fired.items())),
+            marks=dict(sorted(self._marks.items())),
             **{name: spread_of(times) for name, times in self._times.items()},
             growth=list(self._growth()),
         )
@@ -158,10 +157,8 @@ class RunTotals:
         self._blocks[self._block(seed)] += 1
         for name in COUNTS:
             self._sums[name] += run[name]
-        for kind, many in run["faults"]:
-            self._faults[kind] += many
-        for kind, many in run["fired"]:
-            self._fired[kind] += many
+        self._faults.update(dict(run["faults"]))
+        self._fired.update(dict(run["fired"]))
         for mark in run["marks"]:
             self._marks[mark] += 1
             self._first_hits[mark] = min(seed, self._first_hits.get(mark, seed))
@@ -202,7 +199,3 @@ def spread_of(times: Iterable[int]) -> Spread:
         return Spread()
     ranks = (math.ceil(len(ordered) * percent / 100) for percent in (50, 90, 99, 100))
     return Spread(len(ordered), *(ordered[rank - 1] for rank in ranks))
-
-
-def _by_name(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items()))

@@ -35,6 +35,7 @@ The transforms are functions of DataFrames; only `audit` runs a query.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -62,6 +63,9 @@ _TASK_BYTES: Final = 512 << 20
 """More than other tasks read: an audit reads a gigabyte or two in a second."""
 _FEW_ROWS: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
 """Adaptive planning and compiled queries cost more than they save on few rows."""
+
+_ORDER: Final = attrgetter("topic", "partition", "base_offset", "kind", "brokers", "last_offset")
+"""Of findings in a report."""
 
 _Task = tuple[tuple[SegmentPlace, batch_runs.Bounds], ...]
 
@@ -258,7 +262,7 @@ def audit(
             replicas=len(found),
             batches=sum(row["batches"] for row in reached.values()),
             bytes=sum(row["bytes"] for row in reached.values()),
-            findings=tuple(sorted(findings, key=_place)),
+            findings=tuple(sorted(findings, key=_ORDER)),
         )
     finally:
         runs.unpersist()
@@ -309,34 +313,21 @@ def _collect_findings(rows: DataFrame) -> list[Finding]:
     return [Finding(**row.asDict()) for row in rows.collect()]
 
 
-def _place(finding: Finding) -> tuple[object, ...]:
-    """The order of findings in a report."""
-    return (
-        finding.topic,
-        finding.partition,
-        finding.base_offset,
-        finding.kind,
-        tuple(finding.brokers),
-        finding.last_offset,
-    )
-
-
 def _with_differences(findings: Sequence[Finding], batches: DataFrame) -> list[Finding]:
     """The findings and DIVERGENT ones; the first few differences of content with the byte and the
     record at which they begin."""
     batches = batches.persist()
     try:
-        everything = sorted([*findings, *_collect_findings(divergent_batches(batches))], key=_place)
+        everything = sorted([*findings, *_collect_findings(divergent_batches(batches))], key=_ORDER)
         of_content = [one for one in everything if one.kind in _OF_CONTENT]
-        explained = _explained(of_content[:_MAX_EXPLAINED], batches)
-        return [explained.get(_place(one), one) for one in everything]
+        others = [one for one in everything if one.kind not in _OF_CONTENT]
+        first, rest = of_content[:_MAX_EXPLAINED], of_content[_MAX_EXPLAINED:]
+        return [*_explained(first, batches), *rest, *others]
     finally:
         batches.unpersist()
 
 
-def _explained(
-    findings: Sequence[Finding], batches: DataFrame
-) -> dict[tuple[object, ...], Finding]:
+def _explained(findings: Sequence[Finding], batches: DataFrame) -> Iterator[Finding]:
     at_one = [
         (F.col("topic") == one.topic)
         & (F.col("partition") == one.partition)
@@ -344,15 +335,12 @@ def _explained(
         for one in findings
     ]
     rows = batches.where(reduce(lambda one, other: one | other, at_one, F.lit(False))).collect()
-    explained = {}
     for one in findings:
+        place = one.topic, one.partition, one.base_offset
         copies = sorted(
             (row["broker"], row["segment"], row["position"], row["size"])
             for row in rows
-            if (row["topic"], row["partition"], row["base_offset"])
-            == (one.topic, one.partition, one.base_offset)
+            if (row["topic"], row["partition"], row["base_offset"]) == place
         )
         difference = first_difference([Copy(*copy) for copy in copies], set(one.brokers))
-        if difference:
-            explained[_place(one)] = replace(one, detail=f"{one.detail}; {difference}")
-    return explained
+        yield replace(one, detail=f"{one.detail}; {difference}") if difference else one

@@ -33,7 +33,6 @@ class CampaignPlan:
     kind: RunKind
     seeds: range
     seeds_per_task: int
-    """At most."""
 
 
 def run_campaign(

@@ -58,7 +58,6 @@ class Export:
     topic: str
     partition: int
     broker: int
-    """Whose replica was read."""
     start_offset: int
     end_offset: int
     """Exclusive."""

@@ -70,7 +70,6 @@ class IngestPlan:
     """Seconds between two batches of a continuous run; `None` for a run that ends when it has read
     what is there."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """More options of the source."""
 
     @property
     def checkpoint_directory(self) -> Path:
@@ -310,9 +309,8 @@ def _run_queries(
             if isinstance(failure, UsageError | TableConflict | OSError):
                 raise failure from None
             text = f"{error}\n{failure}"
-            starts_left = (
-                _STARTS_WITHOUT_A_BATCH if writer.batches > batches_before else starts_left
-            )
+            if writer.batches > batches_before:
+                starts_left = _STARTS_WITHOUT_A_BATCH
             starts_left -= 1
             if _is_permanent(text) or not starts_left:
                 raise JobFailed(failure_text(text)) from error

@@ -35,7 +35,6 @@ class Fault:
     places: int
     """How many rows or accounts are concerned."""
     first_offset: int
-    """The first of them."""
 
     def __str__(self) -> str:
         return (

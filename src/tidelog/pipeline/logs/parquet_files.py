@@ -50,7 +50,6 @@ class Written:
     """What a file has of one partition."""
 
     file: str
-    """Its name in the directory."""
     size_bytes: int
     """Of the whole file."""
     topic: str
@@ -61,7 +60,6 @@ class Written:
 WRITTEN_SCHEMA: Final = arrow_schema(
     "file string, size_bytes bigint, topic string, partition int, records bigint"
 )
-"""A row per `Written`."""
 
 
 def portions_of(replica: Replica, *, allow_gaps: bool = False) -> dict[SegmentPlace, Portion]:

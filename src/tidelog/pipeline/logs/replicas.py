@@ -52,7 +52,6 @@ class Comparison:
     size_bytes: int
     """Compared per replica."""
     differences: tuple[Difference, ...]
-    """The first one of each partition that has any."""
 
     @property
     def is_identical(self) -> bool:

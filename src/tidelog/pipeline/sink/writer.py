@@ -42,9 +42,7 @@ class Delivery:
     """What became of the records of a task."""
 
     rows: int = 0
-    """How many were handed to the producer."""
     failure: WriteFailed | None = None
-    """The first that was refused."""
 
     def on_delivery(self, error: KafkaError | None, message: Any) -> None:
         """librdkafka's report of one record."""

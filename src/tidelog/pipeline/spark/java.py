@@ -53,7 +53,6 @@ class Java:
     version: int
     """The major version: 17, 21, …"""
     found_by: str
-    """Where it was found, for messages."""
 
 
 def find_java(environ: Mapping[str, str]) -> Java:

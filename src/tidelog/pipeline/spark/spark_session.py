@@ -2,19 +2,22 @@
 
 Quiet means: no log lines below errors, no progress bar, no web UI; a failing task is reported once,
 by the Python exception, and not in the log too. Everything binds to 127.0.0.1, so no name lookup
-can fail or stall. Python workers run the interpreter of the caller.
+can fail or stall. Conf given by the caller wins over ours. The environment variables that Spark's
+launcher reads are set only while it starts.
 
 A session begins from an archive of Spark's classes (`class_archive.py`), which the first session on
-a machine writes. That saves half of the start, for 160 MB in the user's cache.
+a machine writes. That saves half of the start, for 160 MB in the user's cache. Java is started
+before pyspark is imported, so that both start at once (`gateway.py`).
 
-Java is started before pyspark is imported, so that both start at once (`gateway.py`).
-
-The environment variables that Spark's launcher reads are set only while it starts. Conf given by
-the caller wins over ours.
+Python workers run the interpreter of the caller. Spark puts a zip of pyspark in front of their
+path. It has no compiled modules, so each new worker compiles what it imports, which takes several
+times as long as importing it. Workers of this machine and this installation get a script instead,
+which takes what Spark added off the path again and becomes the caller's Python.
 """
 
 import atexit
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -27,8 +30,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.errors import UsageError
 from tidelog.pipeline.spark.class_archive import empty_conf_directory, find_class_archive
 from tidelog.pipeline.spark.gateway import Gateway, NoGateway, is_given
-from tidelog.pipeline.spark.java import Java, find_java, make_java_home
-from tidelog.pipeline.spark.worker_python import worker_python
+from tidelog.pipeline.spark.java import Java, find_java, make_java_home, spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +61,22 @@ _JAVA_OPTIONS: Final = (
     # Netty's search for Java's flight recorder would start it, and nothing here uses it.
     "-Dio.netty.jfr.enabled=false",
 )
+
+_WORKER_SCRIPT: Final = """\
+#!/bin/sh
+# Python without {home}/python/lib and {home}/jars on its path.
+set -f
+kept=
+IFS=:
+for place in $PYTHONPATH; do
+    case $place in
+        {home}/python/lib/*|{home}/jars/*) ;;
+        *) kept=$kept${{kept:+:}}$place ;;
+    esac
+done
+export PYTHONPATH="$kept"
+exec {python} "$@"
+"""
 
 SHORT_RUN: Final = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -178,6 +196,17 @@ def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[st
         "PYSPARK_PYTHON": worker_python(master, directory, os.environ),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
+
+
+def worker_python(master: str, directory: Path, environ: Mapping[str, str]) -> str:
+    """What to call Python on Spark's workers; a script in the directory where that helps."""
+    if master.partition("[")[0] != "local" or environ.get("SPARK_HOME"):
+        return sys.executable
+    home = shlex.quote(str(spark_home(environ)))
+    script = directory / "python"
+    script.write_text(_WORKER_SCRIPT.format(home=home, python=shlex.quote(sys.executable)))
+    script.chmod(0o755)
+    return str(script)
 
 
 @contextmanager

@@ -126,7 +126,6 @@ class PlannedBatch:
     ends: Offsets
     """Where the batch ends, exclusive."""
     conf: Mapping[str, str]
-    """The confs that Spark froze with it."""
 
 
 def read_planned(checkpoint: Path, batch: int) -> PlannedBatch | None:

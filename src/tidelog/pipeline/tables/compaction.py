@@ -44,13 +44,10 @@ class Compaction:
     files_before: int
     files_after: int
     rewritten: int
-    """Files that were replaced."""
     rows: int
     """Rows in the replaced files, each found again in the new ones."""
     vacuumed: int
-    """Files removed from the disk."""
     version: int
-    """The table's version now."""
 
 
 def compact(

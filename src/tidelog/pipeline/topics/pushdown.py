@@ -25,7 +25,6 @@ class Bounds:
     """The records that a query can still want; pairs are inclusive bounds."""
 
     topics: frozenset[str] | None = None
-    """`None` for all."""
     partitions: filters.Numbers = field(default_factory=filters.Numbers)
     offsets: tuple[int, int] = (filters.FIRST, filters.LAST)
     times_ms: tuple[int, int] = (filters.FIRST, filters.LAST)
@@ -83,7 +82,6 @@ class PushedFilters:
     """Collects the filters that the source evaluates itself."""
 
     bounds: Bounds = field(default_factory=Bounds)
-    """All filters so far together."""
 
     def take(self, offered: Sequence[Any]) -> list[Any]:
         """Takes the filters that it can evaluate; returns those that Spark must still evaluate."""

@@ -70,7 +70,7 @@ def _decoded(
 def _first_undecodable(table: BatchTable) -> str:
     """Names the batch by decoding one after the other, because the read ends anyway."""
     for row in range(len(table)):
-        one = table.rows(row, row + 1)
+        one = table.select(slice(row, row + 1))
         first, last = int(one.base_offsets[0]), int(one.last_offsets[0])
         try:
             columns = list(RECORD_TYPES)

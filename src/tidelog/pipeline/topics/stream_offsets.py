@@ -15,7 +15,6 @@ from tidelog.pipeline.values import OffsetRange, Offsets, is_other_topic
 T = TypeVar("T")
 
 StreamOffset = Mapping[str, int | str]
-"""The JSON object."""
 
 
 def to_text(values: Mapping[TopicPartition, T]) -> dict[str, T]:

@@ -14,7 +14,6 @@ from tidelog.model import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     # Options are read in processes that never ask a broker.
-    from tidelog.client.core.partitions import Metadata
     from tidelog.pipeline.cluster import Client
 
 
@@ -47,7 +46,9 @@ class Subscription:
         names = self.names
         metadata = client.metadata(None if names is None else sorted(names))
         if self.pattern is not None:
-            return self._matching(self.pattern, metadata)
+            topics = {tp.topic for tp in metadata.leaders} - INTERNAL_TOPICS
+            matching = {topic for topic in topics if re.fullmatch(self.pattern, topic)}
+            return sorted(tp for tp in metadata.leaders if tp.topic in matching)
         if not self.assigned:
             return sorted(metadata.leaders)
         missing = sorted(self.assigned - set(metadata.leaders))
@@ -58,10 +59,3 @@ class Subscription:
                 f"topic `{missing[0].topic}` has partitions 0 to {count - 1}",
             )
         return sorted(self.assigned)
-
-    @staticmethod
-    def _matching(pattern: str, metadata: "Metadata") -> list[TopicPartition]:
-        expression = re.compile(pattern)
-        topics = {tp.topic for tp in metadata.leaders} - INTERNAL_TOPICS
-        matching = {topic for topic in topics if expression.fullmatch(topic)}
-        return sorted(tp for tp in metadata.leaders if tp.topic in matching)

@@ -7,7 +7,6 @@ that is added later is left to the next run.
 
 `minOffsetsPerTrigger` waits at most `maxTriggerDelay` since the last batch, and never in an
 `availableNow` run, which would have no end.
-
 Source: Spark 4.2's Python Data Source API.
 """
 

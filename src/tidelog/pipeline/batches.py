@@ -90,12 +90,10 @@ class BatchTable:
 
 
 def read_batches(buffer: Buffer, *, stop_at_damage: bool = False) -> BatchTable:
-    """Finds every whole batch in `buffer`.
-
-    A batch that the end of the buffer cuts off is left alone, and so is a zero length field (the
-    preallocated end of an active segment). Bytes that cannot be a batch of format v2 raise
-    `CorruptBatch`; with `stop_at_damage` they count as the end instead.
-    """
+    """Finds every whole batch in `buffer`. A batch that the end of the buffer cuts off is left
+    alone, and so is a zero length field (the preallocated end of an active segment). Bytes that
+    cannot be a batch of format v2 raise `CorruptBatch`; with `stop_at_damage` they count as the end
+    instead."""
     positions, end = _walk(buffer)
     rows = np.array(positions, dtype=np.int64)
     raw = np.frombuffer(buffer, dtype=np.uint8)

@@ -3,7 +3,6 @@
 Nothing is written, and only `group_progress.py` asks a group's coordinator. Leaders change: so
 whatever a broker answers or fails to answer, a call tries again with fresh metadata when that may
 help, and gives up when nothing went forward for `retry_s`, with what it met last.
-
 Source: KIP-207 (OFFSET_NOT_AVAILABLE), KIP-320 (leader epochs), KIP-516 (topic ids).
 """
 
@@ -115,11 +114,9 @@ class Client:
         self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, int]:
         """For each partition the offset of a timestamp (ms since 1970), of `EARLIEST` or of
-        `LATEST`, from its leader; -1 where no record is that late.
-
-        Waits while a new leader does not know its high watermark yet. Raises `UsageError` for a
-        missing topic, `ClusterUnavailable`.
-        """
+        `LATEST`, from its leader; -1 where no record is that late. Waits while a new leader does
+        not know its high watermark yet. Raises `UsageError` for a missing topic,
+        `ClusterUnavailable`."""
         found: dict[TopicPartition, int] = {}
         topics = sorted({tp.topic for tp in timestamps})
 

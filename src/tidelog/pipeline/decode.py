@@ -13,7 +13,6 @@ timestamp. Missing headers are null, as in the JVM connector.
 Invariants: every record's fields end exactly at its length and every batch's records end
 where the batch ends, else `CorruptBatch`; no view points outside the buffer; rows are in buffer
 order; a yielded batch holds at most about `MAX_GROUP_BYTES` of record bytes.
-
 Left out: aborted transactions, whose batches `reader.py` marks as control batches. Source: KIP-98
 for the format, the Arrow columnar format for views.
 """

@@ -103,12 +103,10 @@ _PUSHING_PROCESS: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def filters_are_pushed() -> bool:
-    """Whether this process plans a scan for which Spark (4.1 and later) offers filters.
-
-    While `spark.sql.python.filterPushdown.enabled` is off, Spark refuses a reader that so much as
-    has a `pushFilters` of its own; while it is on, it makes the reader in a process for that
-    purpose. So a source gives a reader with that method only there.
-    """
+    """Whether this process plans a scan for which Spark (4.1 and later) offers filters. While
+    `spark.sql.python.filterPushdown.enabled` is off, Spark refuses a reader that so much as has a
+    `pushFilters` of its own; while it is on, it makes the reader in a process for that purpose. So
+    a source gives a reader with that method only there."""
     return _PUSHING_PROCESS in sys.modules or (
         getattr(sys.modules["__main__"].__spec__, "name", "") == _PUSHING_PROCESS
     )

@@ -127,12 +127,10 @@ def _zigzag(word: Words) -> Int64s:
 
 
 def record_starts(source: RecordBytes, starts: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
-    """Where each record's length field begins, batch after batch.
-
-    `starts` and `ends` bound the records of each batch; `counts` is how many there are. Raises
-    `CorruptBatch` when a chain leaves the data. The caller checks that each chain ends exactly at
-    its batch's end, because it reads the lengths anyway.
-    """
+    """Where each record's length field begins, batch after batch. `starts` and `ends` bound the
+    records of each batch; `counts` is how many there are. Raises `CorruptBatch` when a chain leaves
+    the data. The caller checks that each chain ends exactly at its batch's end, because it reads
+    the lengths anyway."""
     total = int(counts.sum())
     if total == 0:
         return np.empty(0, dtype=np.int64)
@@ -214,12 +212,10 @@ def _walk_batch(body: bytes, count: int) -> Int64s:
 
 
 def _equal_stride_run(body: bytes, position: int, limit: int) -> tuple[int, int]:
-    """How many records from `position` on provably have the same length, and their stride.
-
-    If the length field at p gives stride s, the next record begins at p + s; if the same bytes
-    stand there, its stride is s as well, and so on. Every s-th byte is one slice, and stripping
-    the expected byte from it shows how far it repeats: no loop, and no array per batch.
-    """
+    """How many records from `position` on provably have the same length, and their stride. If the
+    length field at p gives stride s, the next record begins at p + s; if the same bytes stand
+    there, its stride is s as well, and so on. Every s-th byte is one slice, and stripping the
+    expected byte from it shows how far it repeats: no loop, and no array per batch."""
     field, stride = _length_field(body, position)
     limit = min(limit, (len(body) - position) // stride)
     run, probe = 1, _FIRST_PROBE

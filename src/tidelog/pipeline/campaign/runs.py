@@ -3,7 +3,6 @@
 A file is added whole or not at all, by a rename. So readers need no list of finished files, and
 writers need no coordination. Anything that reads Parquet reads the table. A seed may have several
 rows: it ran again after a crash, or Spark repeated a task whose end was not reported.
-
 Left out: deletion and compaction. A row has some 1 KB.
 """
 

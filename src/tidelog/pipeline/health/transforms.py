@@ -23,7 +23,6 @@ over has `end` null.
 | unavailable | the old leader is lost, and no new one serves | controller, then leader |
 
 This form is the oracle of the streaming one (`stream.py`): same rows for the same events.
-
 Left out: a partition's state before its first event (until then it is taken to be fully
 replicated), and topics that were deleted and created again within the events, because leaders'
 events have no topic id.

@@ -6,7 +6,6 @@ as `tidelog up` lays it out (`node-1/data`, `node-2/data`, …), or any director
 The order of reading matters on a live cluster: all checkpoints are read before any segment is
 listed. So the segments must hold what a broker had checkpointed before. Records that it appends
 meanwhile are above its checkpointed high watermark and are not judged.
-
 Left out: the metadata log, whose high watermark is in no checkpoint, unless it is asked for by
 name; and which replicas are in the ISR, which only the metadata knows.
 Source: Kafka's log directory layout and its checkpoint files.

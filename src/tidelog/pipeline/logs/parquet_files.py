@@ -9,7 +9,6 @@ cleaner removed: the task fails and names them.
 
 No other attempt of the task uses the same file name. The file counts when the driver has its report
 (`jobs/export.py`); a task that fails deletes its file, one that is killed leaves it.
-
 No Spark import.
 """
 
@@ -93,11 +92,8 @@ def require_new(out: Path) -> None:
 def write_file(directory: Path, portions: Sequence[Portion]) -> list[Written]:
     """Writes the records of the portions, in their order, with the columns of
     `SEGMENT_RECORD_SCHEMA`, to a new file in the existing `directory`; to none when there are no
-    records.
-
-    Raises `CorruptBatch`, also for offsets that are missing, `StorageError`, `OSError`; then it has
-    deleted the file.
-    """
+    records. Raises `CorruptBatch`, also for offsets that are missing, `StorageError`, `OSError`;
+    then it has deleted the file."""
     path = directory / f"part-{uuid4()}.parquet"
     counts: dict[tuple[str, int], int] = {}
     try:

@@ -66,12 +66,10 @@ def compare_topic(
     high_watermarks: Mapping[TopicPartition, int] | None = None,
     assignment: Mapping[TopicPartition, Iterable[int]] | None = None,
 ) -> Comparison:
-    """Compares every partition of `topic` over the log directories by node id.
-
-    Without `high_watermarks` each partition is judged up to the lowest checkpointed one; without
-    `assignment` its replicas are the nodes that have a directory for it. Raises `UsageError` for
-    a directory that is not a log directory.
-    """
+    """Compares every partition of `topic` over the log directories by node id. Without
+    `high_watermarks` each partition is judged up to the lowest checkpointed one; without
+    `assignment` its replicas are the nodes that have a directory for it. Raises `UsageError` for a
+    directory that is not a log directory."""
     found = {
         node_id: {
             tp: path

@@ -64,11 +64,9 @@ def scan_records(
     on_batches: Callable[[BatchTable], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a segment from `start_offset` up to `end_offset` exclusive, with the chosen
-    columns of `SEGMENT_RECORD_SCHEMA`. `on_batches` gets all batches, before their records.
-
-    Raises `CorruptBatch`, which names the file; also for bytes that are not a batch in any file but
-    the replica's last.
-    """
+    columns of `SEGMENT_RECORD_SCHEMA`. `on_batches` gets all batches, before their records. Raises
+    `CorruptBatch`, which names the file; also for bytes that are not a batch in any file but the
+    replica's last."""
     schema = pa.schema([SEGMENT_RECORD_SCHEMA.field(name) for name in columns])
     own = [name for name in columns if name in RECORD_TYPES]
     position = 0

@@ -28,7 +28,6 @@ repetition. So a repeated task is refused if its number of rows differs from its
 
 Readers of committed records see a batch's tasks appear one by one, each as a whole. Left out: one
 transaction over all tasks of a batch, which one producer cannot do.
-
 Source: KIP-98 (transactions), KIP-447.
 """
 

@@ -4,7 +4,6 @@ pyspark comes without them. Maven fetches the four that it lacks into the user's
 for the installed Spark's version. A file beside them records their checksums (`SHA256SUMS`), which
 are compared at every use. A session takes the jars by path (`connector_conf`), so it asks no
 repository when it starts.
-
 Left out: anything that resolves dependencies. Spark's pom names repositories that not every
 network reaches, and all else that the connector needs is in pyspark.
 """

@@ -80,12 +80,10 @@ def make_java_home(
     options: Sequence[str] = (),
     archive_lines: Callable[[Java, str], str] = lambda _, __: "",
 ) -> None:
-    """Fills the directory `home` so that it serves Spark as `JAVA_HOME`.
-
-    With `log_file`, what Java and its children write to stderr is appended to that file. Java gets
-    the `options` before its other arguments, and begins from a class archive, or makes it, when it
-    is Spark that it runs: `archive_lines` are `ClassArchive.shell_lines`.
-    """
+    """Fills the directory `home` so that it serves Spark as `JAVA_HOME`. With `log_file`, what Java
+    and its children write to stderr is appended to that file. Java gets the `options` before its
+    other arguments, and begins from a class archive, or makes it, when it is Spark that it runs:
+    `archive_lines` are `ClassArchive.shell_lines`."""
     script = home / "bin" / "java"
     script.parent.mkdir(parents=True, exist_ok=True)
     redirection = "" if log_file is None else f" 2>>{shlex.quote(str(log_file))}"

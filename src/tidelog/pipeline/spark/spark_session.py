@@ -93,13 +93,10 @@ def session(
     conf: Mapping[str, str] | None = None,
     log_file: Path | None = None,
 ) -> "SparkSession":
-    """A running session, the existing one if there is one.
-
-    Errors that Spark logs go to stderr, or to the end of `log_file`, and so does what Python
-    workers print there: on shutdown they may report closed sockets.
-
-    Raises `UsageError` when no fitting Java is found or Spark does not start on it.
-    """
+    """A running session, the existing one if there is one. Errors that Spark logs go to stderr, or
+    to the end of `log_file`, and so does what Python workers print there: on shutdown they may
+    report closed sockets. Raises `UsageError` when no fitting Java is found or Spark does not start
+    on it."""
     given = {"spark.app.name": app_name, "spark.master": master, **_default_conf(), **(conf or {})}
     pyspark = sys.modules.get("pyspark")
     if pyspark is not None and pyspark.SparkContext._active_spark_context is not None:

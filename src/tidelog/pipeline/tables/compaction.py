@@ -13,7 +13,6 @@ remove its rows: then the message names the version that was right.
 Files that a commit removed stay for readers of older versions, and so do files that no commit
 names, until `vacuum` removes those that are old enough. Younger files may belong to a batch that is
 being written, so the limit is an hour or more.
-
 Needs no Spark. Source: the Delta transaction protocol (`remove` and `add` without data change).
 """
 

@@ -20,7 +20,6 @@ A commit's metadata, under the key `tidelog`: the app, the batch, the topic and 
 the topic, and the highest epoch there) and the account of `continuity.py`. The Delta table
 `_continuity` inside the table's directory holds the accounts as rows. It is made from the commits,
 so after a crash between the two commits the next run adds what is missing.
-
 Left out: object stores (the directory must be reachable as files by driver and executors), schema
 evolution. The table withstands killed processes. The files are not forced to the disk, so a power
 cut may remove the last commits' files. Source: the Delta transaction protocol.

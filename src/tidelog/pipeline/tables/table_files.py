@@ -4,7 +4,6 @@ A task writes files with unique names under the table's directory. Readers see a
 driver names it in a commit. A task that dies, is killed, or runs twice leaves *orphans*: files that
 no commit names, which `tidelog spark compact --vacuum-hours` removes. Rows keep the order in which
 they come, which is by partition and offset. Control records are observed and not written.
-
 No Spark import: a task is a function from Arrow batches to one report.
 """
 

@@ -19,7 +19,6 @@ behind them.
 
 *Transactions*: with `read_committed` the batches of aborted transactions are marked as no data
 (`transactions.py`).
-
 Left out: everything about records; `decode.py` does that.
 """
 

@@ -6,7 +6,6 @@ Spark's Python sources have no column pruning, so this is how a job avoids shipp
 only counts.
 
 `reader.py` (batches) and `decode.py` (records) check that no record is missing.
-
 No Spark import here; `pyspark_tidelog` is the thin shell around it.
 """
 
